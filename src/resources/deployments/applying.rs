@@ -6,6 +6,7 @@ use serde_json::json;
 use super::events;
 use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
+use super::reports;
 use super::state::TargetState;
 use super::target::{DeploymentTarget, TargetAgent};
 use crate::api::Resource;
@@ -88,6 +89,7 @@ fn apply_agent(
         used: used(&tx.view(), target, to)?,
     };
     live::set_live(tx, &live)?;
+    reports::expect_report(tx, to.id, job.environment)?;
     finish(tx, target, TargetState::Applied, Some(deployment.id))
 }
 

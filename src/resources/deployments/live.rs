@@ -5,7 +5,6 @@ use uuid::Uuid;
 
 use super::contents::ContentHash;
 use super::job::DeploymentJob;
-use super::reports;
 use crate::auth::{Restricted, User};
 use crate::base::{ArtifactName, Id, Result, StableKey, Time, Version};
 use crate::resources::agents::{Agent, Model, Provider};
@@ -220,13 +219,11 @@ pub fn is_live(view: &View, deployment: &Deployment) -> Result<bool> {
     Ok(live.is_some_and(|live| live.deployment == deployment.id))
 }
 
-/// Replaces what is live, and updates the agent's status.
+/// Replaces what is live.
 ///
 /// # Errors
 /// If the store fails.
 pub fn set_live(tx: &mut Tx, live: &LiveDeployment) -> Result<()> {
-    tx.put(live)?;
     tx.signal(topic(live.agent, live.environment));
-    reports::expect_report(tx, live.agent, live.environment)?;
-    reports::update_status(tx, live.agent)
+    tx.put(live)
 }

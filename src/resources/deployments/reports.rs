@@ -100,21 +100,22 @@ pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
 }
 
 /// Forgets what an agent reported about an earlier deployment: nothing is known yet about the one
-/// that has just become live. Its silence counts from now on.
+/// that has just become live. Its silence counts from now on. Updates its status.
 ///
 /// # Errors
 /// If the store fails.
 pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>) -> Result<()> {
-    let Some(old) = report(&tx.view(), agent, environment)? else { return Ok(()) };
-    let new = AgentReport { reported_at: tx.now(), drifted: false, error: None, ..old };
-    set_report(tx, &new)
+    if let Some(old) = report(&tx.view(), agent, environment)? {
+        tx.put(&AgentReport { reported_at: tx.now(), drifted: false, error: None, ..old })?;
+    }
+    update_status(tx, agent)
 }
 
 /// Sets the status of an agent, if it still exists: the worst of its environments.
 ///
 /// # Errors
 /// If the store fails.
-pub fn update_status(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
+fn update_status(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
     if !tx.view().has::<Restricted<Agent>>(&agent)? {
         return Ok(());
     }
