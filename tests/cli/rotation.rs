@@ -177,12 +177,16 @@ fn during_a_deployment<T>(during: impl FnOnce(&Place, &mut Serving) -> T) -> T {
     let job = eventually("the job is complete", || {
         Some(api.get(&path_of(&job, "")).ok()).filter(|job| job["state"] == "complete")
     });
-    let messages = receiver.arrived();
+    let mut messages = Vec::new();
+    eventually("all messages are noted", || {
+        messages.extend(receiver.arrived());
+        (messages.len() >= agents().len()).then_some(())
+    });
     let is_whole = |sent: &Sent| {
         sent.is_signed_with(SIGNING_KEY)
             && sent.json()["data"]["tools"][0]["providerConfig"] == json!({"p": {"auth": TOKEN}})
     };
-    assert!(messages.len() >= agents().len() && messages.iter().all(is_whole));
+    assert!(messages.iter().all(is_whole));
     assert_eq!(assert_once(&api.with_bearer(&TEMPLATE.token), &[job], &messages), 0);
     let rotating = || fs::read_to_string(place.file("format")).unwrap().lines().count() > 2;
     eventually("the rotation is complete", || (!rotating()).then_some(()));
