@@ -149,7 +149,9 @@ fn decide(
         }
         _ => count(tx, &job, via)?,
     };
-    job_info(&tx.view(), job)
+    // Only a key with the permission sends it.
+    let decided_for = req.input.acting_user_email.clone();
+    Ok(JobInfo { decided_for, ..job_info(&tx.view(), job)? })
 }
 
 /// The name of the key by which the caller decides on behalf of approvers. The permission holds only
