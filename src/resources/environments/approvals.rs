@@ -93,7 +93,6 @@ mod tests {
     use super::super::tests::{make, shown};
     use super::super::{EnvironmentPatch, NewEnvironment, update};
     use super::*;
-    use crate::api::Principal;
     use crate::base::Kind;
     use crate::resources::testing::{Fixture, user};
 

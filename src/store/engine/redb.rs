@@ -159,18 +159,7 @@ impl Redb {
     }
 
     /// Returns the configured builder, for tests that open another backend.
-    pub /// Counts the pages that no table uses. Some of them are redb's own: which pages are free, and
-/// those that a reader of an earlier state still needs.
-fn count_pages(snapshot: &ReadTransaction, file_bytes: u64) -> Result<Pages, redb::Error> {
-    let mut used_bytes = 0;
-    for table in snapshot.list_tables()? {
-        let stats = snapshot.open_untyped_table(table)?.stats()?;
-        used_bytes += stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();
-    }
-    Ok(Pages { bytes: PAGE_BYTES, free: file_bytes.saturating_sub(used_bytes) / PAGE_BYTES })
-}
-
-fn builder() -> redb::Builder {
+    pub fn builder() -> redb::Builder {
         builder()
     }
 
@@ -235,6 +224,17 @@ fn builder() -> redb::Builder {
         }
         self.reader().map_err(CommitOutcome::Unknown)
     }
+}
+
+/// Counts the pages that no table uses. Some of them are redb's own: which pages are free, and
+/// those that a reader of an earlier state still needs.
+fn count_pages(snapshot: &ReadTransaction, file_bytes: u64) -> Result<Pages, redb::Error> {
+    let mut used_bytes = 0;
+    for table in snapshot.list_tables()? {
+        let stats = snapshot.open_untyped_table(table)?.stats()?;
+        used_bytes += stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();
+    }
+    Ok(Pages { bytes: PAGE_BYTES, free: file_bytes.saturating_sub(used_bytes) / PAGE_BYTES })
 }
 
 fn builder() -> redb::Builder {

@@ -14,7 +14,7 @@ use super::id::{ArtifactId, generic};
 use super::publishing::ArtifactVersion;
 use super::version::{ImportReference, VariableReference, VersionRecord, VersionText};
 use super::{artifact, cloning, dependents, labels, prompts, variables};
-use crate::api::{Calls, Input, Outcome, Principal, Req};
+use crate::api::{Calls, Input, Outcome, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
@@ -149,4 +149,3 @@ pub fn rows(fixture: &Fixture) -> [usize; 6] {
     fixture.store.read_now(fixture.org, count).unwrap()
 }
 
-/// Returns the user of a caller.
