@@ -149,9 +149,10 @@ fn decide(
         }
         _ => count(tx, &job, via)?,
     };
+    let mut info = job_info(&tx.view(), job)?;
     // Only a key with the permission sends it.
-    let decided_for = req.input.acting_user_email.clone();
-    Ok(JobInfo { decided_for, ..job_info(&tx.view(), job)? })
+    info.decided_for = req.input.acting_user_email.clone();
+    Ok(info)
 }
 
 /// The name of the key by which the caller decides on behalf of approvers. The permission holds only
