@@ -283,11 +283,11 @@ fn rows_read_by_sweep(agents: usize) -> u64 {
     let sweep = sweep.expect("there is such a sweep");
     // The server's own would find them after 15 minutes.
     let settings = RetentionSettings { stale_after_secs: 400, ..RetentionSettings::default() };
-    let before = fixture.live_rows_read.load(Ordering::Relaxed);
+    let before = fixture.reports_read.load(Ordering::Relaxed);
     let org = fixture.founded.organization.id;
     let swept = fixture.store.write_blocking(org, move |tx| (sweep.run)(tx, &settings));
     swept.expect("it can be stored");
-    let read = fixture.live_rows_read.load(Ordering::Relaxed) - before;
+    let read = fixture.reports_read.load(Ordering::Relaxed) - before;
     let stale = fixture.ask(&fixture.get("/agents?status=stale&limit=100"));
     assert_eq!(stale["items"].as_array().map(Vec::len), Some(SILENT), "they are silent");
     read

@@ -12,9 +12,9 @@ use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
 use roadstead::store::engine::{
-    CommitOutcome, KeyRange, LocalStorage, Reader, Redb, ScanFn, WriteBatch,
+    CommitOutcome, LocalStorage, ObservedReader, Reader, Redb, WriteBatch,
 };
-use roadstead::store::{Clock, Order, Store, Tx, build_indexes, table_names};
+use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -45,8 +45,8 @@ pub struct Fixture {
     pub agents: Vec<String>,
     /// Committed batches, while they are recorded.
     pub batches: Batches,
-    /// Counts the rows of live deployments that are read.
-    pub live_rows_read: Arc<AtomicU64>,
+    /// Counts the reports of agents that are read.
+    pub reports_read: Arc<AtomicU64>,
     key: String,
     // Fields are dropped in this order: first what uses the file.
     _server: Server,
@@ -81,9 +81,9 @@ impl Fixture {
         let file = place.path().join("bench.redb");
         let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
-        let live_rows_read = Arc::<AtomicU64>::default();
-        let (counted, recorded) = (live_rows_read.clone(), batches.clone());
-        let disk = CountingStorage { redb, commits, batches: recorded, live_rows_read: counted };
+        let reports_read = Arc::<AtomicU64>::default();
+        let (counted, recorded) = (reports_read.clone(), batches.clone());
+        let disk = CountingStorage { redb, commits, batches: recorded, reports_read: counted };
         let store =
             Store::start(disk, clock, Keys::new([7; 32]), &tables).expect("the disk is good");
         let founded = bootstrap(&store);
@@ -102,7 +102,7 @@ impl Fixture {
             team: String::new(),
             agents: Vec::new(),
             batches,
-            live_rows_read,
+            reports_read,
             key,
             _server: server,
             _runtime: runtime,
@@ -327,12 +327,17 @@ struct CountingStorage {
     redb: Redb,
     commits: Commits,
     batches: Batches,
-    live_rows_read: Arc<AtomicU64>,
+    reports_read: Arc<AtomicU64>,
 }
 
 impl CountingStorage {
     fn counting(&self, reader: Arc<dyn Reader>) -> Arc<dyn Reader> {
-        Arc::new(CountingReader { reader, live_rows_read: self.live_rows_read.clone() })
+        let reports_read = self.reports_read.clone();
+        Arc::new(ObservedReader::new(reader, move |table: &'static str, _| {
+            if table.starts_with("agent_reports") {
+                reports_read.fetch_add(1, Ordering::Relaxed);
+            }
+        }))
     }
 }
 
@@ -361,50 +366,6 @@ impl LocalStorage for CountingStorage {
             Commits::Shared => self.redb.max_group(),
             Commits::Single => 1,
         }
-    }
-}
-
-/// A snapshot that counts rows that are read.
-struct CountingReader {
-    reader: Arc<dyn Reader>,
-    live_rows_read: Arc<AtomicU64>,
-}
-
-impl CountingReader {
-    fn count(&self, table: &str) {
-        if table.starts_with("live_deployments") {
-            self.live_rows_read.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Reader for CountingReader {
-    fn get(
-        &self,
-        table: &'static str,
-        key: &[u8],
-        see: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<bool> {
-        self.count(table);
-        self.reader.get(table, key, see)
-    }
-    fn scan(
-        &self,
-        table: &'static str,
-        range: KeyRange<'_>,
-        order: Order,
-        each: &mut ScanFn<'_>,
-    ) -> Result<()> {
-        self.reader.scan(table, range, order, &mut |key, value| {
-            self.count(table);
-            each(key, value)
-        })
-    }
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        self.reader.may_insert(table, key)
-    }
-    fn access_version(&self) -> Option<u64> {
-        self.reader.access_version()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One organization's small writes while another does the most costly things that it may: their
-//! 99th percentile, and the memory of the server, which is a process of its own.
+//! 99th percentile, and the memory of the server, which is a process of its own. Each is measured
+//! several times: of the percentiles the median counts, of the memory the highest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +28,15 @@ const IDLE_CONNECTIONS: usize = 10_000;
 /// The pause between two small writes: about what a team of agents does together.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long an abuse goes on, at least.
+/// How long an abuse goes on, at least, in each round.
 const TIME: Duration = Duration::from_secs(10);
 const QUICK_TIME: Duration = Duration::from_secs(3);
 
-/// Measures all abuses, each on a server of its own.
+/// How often each is measured. The 99th percentile of one round is decided by its few slowest writes,
+/// and so by whatever else the machine did then.
+const ROUNDS: usize = 3;
+
+/// Measures all abuses, each round on a server of its own.
 pub fn rows(quick: bool) -> Vec<Row> {
     let at_least = if quick { QUICK_TIME } else { TIME };
     let (idle, mut rows) = measure("alone", None, at_least);
@@ -43,7 +48,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
     let (most, measured) = measure(FROM_OUTSIDE.name, Some(&FROM_OUTSIDE), at_least);
     rows.extend(measured);
     rows.push(Row {
-        name: format!("{}: another's write, p99 beside idle", FROM_OUTSIDE.name),
+        name: format!("{}: another's write, median p99 beside idle", FROM_OUTSIDE.name),
         ours: time(most),
         baseline: time(idle),
         ratio: most.as_secs_f64() / idle.as_secs_f64(),
@@ -124,9 +129,47 @@ impl Neighbours {
     }
 }
 
-/// Measures small writes of the quiet organization during an abuse of the other, until it is over
-/// but for `at_least` so long. Returns the time within which 99 of 100 are done, and the rows.
+/// What one round measured.
+struct Round {
+    /// The times within which half, 99 of 100 and all of the writes were done.
+    half: Duration,
+    most: Duration,
+    all: Duration,
+    /// The peak of the server's memory.
+    memory_mb: f64,
+}
+
+/// Measures small writes of the quiet organization during an abuse of the other. Returns the time
+/// within which 99 of 100 are done, and the rows.
 fn measure(name: &str, abuse: Option<&'static Abuse>, at_least: Duration) -> (Duration, Vec<Row>) {
+    let mut rounds: Vec<_> = (0..ROUNDS).map(|_| round(abuse, at_least)).collect();
+    rounds.sort_by_key(|round| round.most);
+    let Round { half, most, .. } = rounds[ROUNDS / 2];
+    let longest = rounds.iter().map(|round| round.all).max().unwrap_or_default();
+    let memory = rounds.iter().map(|round| round.memory_mb).fold(0.0, f64::max);
+    let others: Vec<_> = rounds.iter().map(|round| time(round.most)).collect();
+    let ours = format!(
+        "{} of {} (p50 {}, longest {})",
+        time(most),
+        others.join(", "),
+        time(half),
+        time(longest)
+    );
+    let rows = vec![
+        Row {
+            name: format!("{name}: another's write, median p99"),
+            ours,
+            baseline: format!("limit {}", time(WRITE_LIMIT)),
+            ratio: most.as_secs_f64() / WRITE_LIMIT.as_secs_f64(),
+            target: Target::AtMost(1.0),
+        },
+        memory_row(format!("{name}: memory, highest peak"), memory, MEMORY_LIMIT_MB),
+    ];
+    (most, rows)
+}
+
+/// Measures until the abuse is over, but for `at_least` so long.
+fn round(abuse: Option<&'static Abuse>, at_least: Duration) -> Round {
     let neighbours = Neighbours::start();
     let team = json!({"orgSlug": "quiet", "slug": "crew", "name": "Crew"});
     let credential = format!("x-api-key: {}\r\n", neighbours.quiet_key);
@@ -151,20 +194,12 @@ fn measure(name: &str, abuse: Option<&'static Abuse>, at_least: Duration) -> (Du
     }
     let mut times = writer.join().expect("it measures");
     times.sort();
-    let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-    let longest = times[times.len() - 1];
-    let memory = neighbours.server.peak_memory_mb();
-    let rows = vec![
-        Row {
-            name: format!("{name}: another's write, p99"),
-            ours: format!("{} (p50 {}, longest {})", time(most), time(half), time(longest)),
-            baseline: format!("limit {}", time(WRITE_LIMIT)),
-            ratio: most.as_secs_f64() / WRITE_LIMIT.as_secs_f64(),
-            target: Target::AtMost(1.0),
-        },
-        memory_row(format!("{name}: memory, peak"), memory, MEMORY_LIMIT_MB),
-    ];
-    (most, rows)
+    Round {
+        half: times[times.len() / 2],
+        most: times[times.len() * 99 / 100],
+        all: times[times.len() - 1],
+        memory_mb: neighbours.server.peak_memory_mb(),
+    }
 }
 
 fn memory_row(name: String, memory: f64, limit: f64) -> Row {

@@ -34,8 +34,8 @@ pub use nullable::Nullable;
 pub use number::{Int, Usd, whole_number};
 pub use selector::{Range, Selector};
 pub use text::{
-    Body, Description, Domain, Email, HttpUrl, Name, Prompt, Skill, Text, TextRule, Title,
-    Validated,
+    Body, Description, Domain, Email, HttpUrl, Name, Prompt, ProviderKey, Skill, Text, TextRule,
+    Title, Validated,
 };
 pub use time::Time;
 pub use validated::checked;

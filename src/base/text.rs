@@ -157,6 +157,8 @@ pub type Email = Validated<EmailRule>;
 pub type Domain = Validated<DomainRule>;
 /// An absolute `http` or `https` URL of at most 2,048 bytes.
 pub type HttpUrl = Validated<HttpUrlRule>;
+/// The key of a vendor's API: 1 to 4,096 visible ASCII characters, as a header can carry them.
+pub type ProviderKey = Validated<ProviderKeyRule>;
 /// The text of a prompt, before or after compilation: at most 307,200 bytes of UTF-8.
 pub type Prompt = Validated<PromptRule>;
 /// A text of `MIN` to `MAX` characters.
@@ -200,6 +202,25 @@ impl TextRule for NameRule {
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"})
+    }
+}
+
+/// The rule of [`ProviderKey`]. 4,096 is more than the keys of any vendor have.
+pub struct ProviderKeyRule;
+impl TextRule for ProviderKeyRule {
+    fn check(text: String) -> Result<String, String> {
+        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if visible && (1..=4096).contains(&text.len()) {
+            Ok(text)
+        } else {
+            Err("must be 1 to 4096 ASCII characters without blanks".into())
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({
+            "type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[!-~]+$",
+            "writeOnly": true,
+        })
     }
 }
 

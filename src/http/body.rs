@@ -389,31 +389,43 @@ mod tests {
         assert_eq!((error.kind(), error.code()), (Kind::Timeout, "body_too_slow"));
     }
 
-    /// A body of one piece, after which it ends or never does.
-    struct Piece {
-        data: Option<Bytes>,
+    /// A body of equal pieces, after which it ends or never does.
+    struct Pieces {
+        piece: Bytes,
+        left: usize,
         ends: bool,
+        /// The length that it announces.
+        announced: Option<usize>,
     }
 
-    impl Body for Piece {
+    impl Pieces {
+        fn new(left: usize, bytes: usize, ends: bool) -> Self {
+            Pieces { piece: Bytes::from(vec![b' '; bytes]), left, ends, announced: None }
+        }
+    }
+
+    impl Body for Pieces {
         type Data = Bytes;
         type Error = Infallible;
         fn poll_frame(
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            match self.data.take() {
-                Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
-                None if self.ends => Poll::Ready(None),
-                None => Poll::Pending,
+            if let Some(left) = self.left.checked_sub(1) {
+                self.left = left;
+                return Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))));
             }
+            if self.ends { Poll::Ready(None) } else { Poll::Pending }
+        }
+        fn size_hint(&self) -> SizeHint {
+            self.announced.map_or_else(SizeHint::default, |all| SizeHint::with_exact(all as u64))
         }
     }
 
     #[tokio::test]
     async fn unfinished_bodies_of_a_client_are_bounded_and_do_not_hold_up_others() {
         let budgets = BodyBudgets::default();
-        let piece = |ends| Piece { data: Some(Bytes::from(vec![b' '; MAX_BODY_BYTES])), ends };
+        let piece = |ends| Pieces::new(1, MAX_BODY_BYTES, ends);
         let mut unfinished: Vec<_> = (0..100)
             .map(|_| {
                 let mut piece = piece(false);
@@ -475,34 +487,14 @@ mod tests {
         drop(all);
     }
 
-    /// A body of announced length, in pieces, of which the last never comes.
-    struct Announced {
-        pieces: usize,
-    }
-
-    impl Body for Announced {
-        type Data = Bytes;
-        type Error = Infallible;
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let Some(rest) = self.pieces.checked_sub(1) else { return Poll::Pending };
-            self.pieces = rest;
-            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![b' '; MAX_BODY_BYTES / 2])))))
-        }
-        fn size_hint(&self) -> SizeHint {
-            SizeHint::with_exact(MAX_BODY_BYTES as u64)
-        }
-    }
-
     #[tokio::test]
     async fn a_body_that_has_begun_has_the_memory_for_all_that_was_announced() {
         let budgets = BodyBudgets::default();
         let held = || MAX_READING_BYTES - free(&budgets.reading);
-        let mut bodies = [Announced { pieces: 0 }, Announced { pieces: 1 }];
-        for (body, expected) in bodies.iter_mut().zip([0, MAX_BODY_BYTES]) {
-            let reading = read_whole(body, MAX_BODY_BYTES, Pace::of(ADA), &budgets, ADA);
+        for (pieces, expected) in [(0, 0), (1, MAX_BODY_BYTES)] {
+            let unended = Pieces::new(pieces, MAX_BODY_BYTES / 2, false);
+            let mut body = Pieces { announced: Some(MAX_BODY_BYTES), ..unended };
+            let reading = read_whole(&mut body, MAX_BODY_BYTES, Pace::of(ADA), &budgets, ADA);
             tokio::select! {
                 biased;
                 _ = reading => panic!("it never ends"),
@@ -513,24 +505,8 @@ mod tests {
 
     #[tokio::test]
     async fn while_a_body_is_read_other_tasks_run() {
-        /// A body whose small pieces are all there.
-        struct Ready {
-            pieces: usize,
-        }
-        impl Body for Ready {
-            type Data = Bytes;
-            type Error = Infallible;
-            fn poll_frame(
-                mut self: Pin<&mut Self>,
-                _: &mut Context<'_>,
-            ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-                let Some(rest) = self.pieces.checked_sub(1) else { return Poll::Ready(None) };
-                self.pieces = rest;
-                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b' '; 16 * 1024])))))
-            }
-        }
         let budgets = BodyBudgets::default();
-        let mut body = Ready { pieces: 64 };
+        let mut body = Pieces::new(64, 16 * 1024, true);
         let mut others = 0;
         let reading = read_whole(&mut body, MAX_BODY_BYTES, Pace::of(ADA), &budgets, ADA);
         let mut reading = std::pin::pin!(reading);

@@ -5,28 +5,54 @@ use std::sync::{Mutex, PoisonError};
 
 use super::effects::EffectResult;
 use super::handlers::Settled;
-use crate::base::metrics::{Counter, Family, FamilyKind};
+use crate::base::metrics::{Counter, Family, FamilyKind, Sample, SampleValue};
 
-/// Attempts of jobs with an effect (deliveries through channels, wakes posted to agents), by
+/// Attempts of jobs with an effect (deliveries through channels, wakes posted to agents), by kind and
 /// outcome; records that sweeps removed, by table.
 #[derive(Debug, Default)]
 pub struct DeliveryMeters {
-    sent: Counter,
-    failed: Counter,
-    dead: Counter,
+    /// By the kind of the job, so that wakes that do not reach an agent are told from events that do
+    /// not reach a channel.
+    settled: Mutex<BTreeMap<&'static str, Outcomes>>,
     broken: Counter,
     swept: Mutex<BTreeMap<&'static str, u64>>,
 }
 
+/// The attempts of the jobs of a kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcomes {
+    sent: u64,
+    failed: u64,
+    dead: u64,
+}
+
 impl DeliveryMeters {
-    /// Counts an attempt whose result is stored.
-    pub(super) fn settled(&self, result: &EffectResult, settled: &Settled) {
-        match (result.failure(""), settled) {
-            (None, _) => &self.sent,
-            (Some(_), Settled::RetryAt(_)) => &self.failed,
-            (Some(_), Settled::Done | Settled::Warning(_)) => &self.dead,
+    /// Counts an attempt of a job of this kind whose result is stored.
+    pub(super) fn settled(&self, kind: &'static str, result: &EffectResult, settled: &Settled) {
+        let mut all = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcomes = all.entry(kind).or_default();
+        *match (result.failure(""), settled) {
+            (None, _) => &mut outcomes.sent,
+            (Some(_), Settled::RetryAt(_)) => &mut outcomes.failed,
+            (Some(_), Settled::Done | Settled::Warning(_)) => &mut outcomes.dead,
+        } += 1;
+    }
+
+    fn deliveries(&self) -> Family {
+        let all = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = all.iter().flat_map(|(kind, Outcomes { sent, failed, dead })| {
+            [("sent", *sent), ("failed", *failed), ("dead", *dead)].map(|(outcome, value)| Sample {
+                labels: vec![("job", (*kind).into()), ("outcome", outcome.into())],
+                value: SampleValue::Number(value as f64),
+            })
+        });
+        Family {
+            name: "roadstead_deliveries",
+            help: "Attempts to deliver events, wakes and manifests, by the kind of the job: sent, \
+                   failed (to be repeated), or given up",
+            kind: FamilyKind::Counter,
+            samples: samples.collect(),
         }
-        .add_one();
     }
 
     /// Counts a job that could not be executed.
@@ -51,19 +77,8 @@ impl DeliveryMeters {
 
     /// Returns the families for `/metrics`.
     pub fn families(&self) -> Vec<Family> {
-        let outcomes = [
-            ("sent", self.sent.value()),
-            ("failed", self.failed.value()),
-            ("dead", self.dead.value()),
-        ];
         vec![
-            Family::by_label(
-                "roadstead_deliveries",
-                "Attempts to deliver events and wakes: sent, failed (to be repeated), or given up",
-                FamilyKind::Counter,
-                "outcome",
-                outcomes,
-            ),
+            self.deliveries(),
             Family::counter(
                 "roadstead_jobs_broken",
                 "Background jobs that failed for a reason of this server; the log has it",

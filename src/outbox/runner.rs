@@ -181,12 +181,18 @@ impl Runner {
         let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
         let settled = self.store.write(job.org, settle).await?;
-        self.count(job, &outcome, settled);
+        self.count(handler, job, &outcome, settled);
         Ok(())
     }
 
     /// Counts an attempt, unless its lease was lost: then another one counts.
-    fn count(&self, job: &Job, result: &EffectResult, settled: Option<Settled>) {
+    fn count(
+        &self,
+        handler: &JobHandler,
+        job: &Job,
+        result: &EffectResult,
+        settled: Option<Settled>,
+    ) {
         /// A receiver that is down fails many.
         static LIMIT: LogLimit = LogLimit::new();
         let Some(settled) = settled else { return };
@@ -196,12 +202,13 @@ impl Runner {
         if matches!(result, EffectResult::Answers(_)) {
             return; // It delivers nothing.
         }
-        self.meters.settled(result, &settled);
+        self.meters.settled(handler.kind, result, &settled);
         if let Some(error) = result.failure("the receiver")
             && let Some(suppressed) = LIMIT.admit(Instant::now())
         {
-            let (kind, target) = (&job.kind, job.target);
-            tracing::warn!(kind, %target, error, suppressed, "a delivery failed");
+            let Job { kind, target, org, concurrency_key, .. } = job;
+            let owner = concurrency_key.map(|owner| owner.to_string());
+            tracing::warn!(kind, %target, owner, %org, error, suppressed, "a delivery failed");
         }
     }
 
@@ -238,7 +245,7 @@ impl Runner {
         };
         let (effect, refused) = self.store.write(job.org, prepare).await?;
         if let Some((result, settled)) = refused {
-            self.count(job, &result, Some(settled));
+            self.count(handler, job, &result, Some(settled));
         }
         Ok(effect)
     }
@@ -259,7 +266,7 @@ impl Runner {
             settle(tx, handler, &own, &EffectResult::Done)
         };
         let settled = self.store.write(job.org, write).await?;
-        self.count(job, &EffectResult::Done, settled);
+        self.count(handler, job, &EffectResult::Done, settled);
         Ok(())
     }
 

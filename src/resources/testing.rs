@@ -22,6 +22,14 @@ pub struct Fixture {
     pub member: Principal,
 }
 
+/// The user of a caller of an organization.
+pub fn user(who: &Principal) -> Id<User> {
+    match who {
+        Principal::Caller(caller) => caller.user(),
+        _ => unreachable!("a caller of an organization"),
+    }
+}
+
 /// 2026-01-15T12:00:00Z.
 pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 

@@ -8,8 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-#[cfg(target_os = "linux")]
-use rustix::process as scheduling;
 use tokio::sync::oneshot;
 
 use crate::base::{Error, Result};
@@ -82,11 +80,11 @@ fn start(idle: Weak<Idle>) -> Result<Sender<Message>> {
     Ok(sender)
 }
 
-/// Lowers the priority of this thread.
-fn lower_priority() {
+/// Lowers the priority of the calling thread, for all its life.
+pub(super) fn lower_priority() {
     // Elsewhere it would be that of the process. Without it, work is still done.
     #[cfg(target_os = "linux")]
-    let _ = scheduling::nice(NICENESS);
+    let _ = rustix::process::nice(NICENESS);
 }
 
 #[cfg(test)]
@@ -146,7 +144,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn its_threads_have_a_lower_priority_than_others() {
-        let priority = || scheduling::getpriority_process(None).unwrap();
+        let priority = || rustix::process::getpriority_process(None).unwrap();
         let here = priority();
         let there = HeavyThreads::default().run(priority).await.unwrap();
         assert_eq!((there, priority()), ((here + NICENESS).min(19), here));

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::engine::{KeyRange, Order, Reader, ScanFn};
+use super::engine::{ObservedReader, Order};
 use super::key::Key;
 use super::page::{Page, PageRequest};
 use super::record::{Index, Record};
@@ -91,14 +91,17 @@ impl View<'_> {
         Page { items: found, mut next }: Page<Found<R>>,
         expand: impl Fn(&View, R) -> Result<T>,
     ) -> Result<Page<T>> {
-        let metered = MeteredReader { reader: self.reader, bytes: AtomicUsize::new(0) };
-        let view = View { reader: &metered, ..*self };
+        let read_bytes = AtomicUsize::new(0);
+        let counted = ObservedReader::new(self.reader, |_, bytes| {
+            read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        });
+        let view = View { reader: &counted, ..*self };
         let mut items = Vec::with_capacity(found.len());
         let mut items_bytes = 0;
         let mut last = None;
         for Found { position, bytes, record } in found {
             let item = expand(&view, record)?;
-            items_bytes += bytes + metered.bytes.swap(0, Ordering::Relaxed);
+            items_bytes += bytes + read_bytes.swap(0, Ordering::Relaxed);
             if last.is_some() && items_bytes > MAX_PAGE_BYTES {
                 next = last;
                 break;
@@ -145,56 +148,5 @@ impl View<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(Page { items, next })
-    }
-}
-
-/// A reader that counts the bytes of the values that are read through it.
-struct MeteredReader<'a> {
-    reader: &'a dyn Reader,
-    bytes: AtomicUsize,
-}
-
-impl MeteredReader<'_> {
-    fn count(&self, value: &[u8]) {
-        self.bytes.fetch_add(value.len(), Ordering::Relaxed);
-    }
-}
-
-impl Reader for MeteredReader<'_> {
-    fn get(
-        &self,
-        table: &'static str,
-        key: &[u8],
-        see: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<bool> {
-        self.reader.get(table, key, &mut |value| {
-            self.count(value);
-            see(value)
-        })
-    }
-
-    fn scan(
-        &self,
-        table: &'static str,
-        range: KeyRange<'_>,
-        order: Order,
-        each: &mut ScanFn<'_>,
-    ) -> Result<()> {
-        self.reader.scan(table, range, order, &mut |key, value| {
-            self.count(value);
-            each(key, value)
-        })
-    }
-
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        self.reader.may_insert(table, key)
-    }
-
-    fn access_version(&self) -> Option<u64> {
-        self.reader.access_version()
-    }
-
-    fn charge_write(&self, bytes: usize) -> Result<()> {
-        self.reader.charge_write(bytes)
     }
 }

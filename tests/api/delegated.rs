@@ -215,6 +215,14 @@ fn a_decision_is_that_of_a_required_and_verified_approver() {
         let shown = pick(&approvals[0], "decision comment via");
         assert_eq!(shown, json!([decision, "c", via]), "{context}");
         assert_eq!(approvals[0]["user"]["id"], case.cara_id, "{context}");
+        let audited = case.acme.audited();
+        let entry = audited.iter().rfind(|entry| entry.action == format!("deployment.{verb}"));
+        let entry = entry.unwrap_or_else(|| panic!("it is audited: {context}"));
+        let approver = format!("for cara@{}.test", case.acme.slug);
+        assert_eq!(entry.detail, is_delegated.then_some(approver), "{context}");
+        if is_delegated {
+            assert_eq!(entry.via.as_deref(), Some("the pipeline"), "{context}");
+        }
         if decision == "approved" {
             let event = events(&case.acme, "deployment.approved").remove(0);
             let by = json!([{"userId": case.cara_id, "via": via}]);

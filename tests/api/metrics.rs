@@ -158,11 +158,19 @@ fn they_say_what_an_operator_needs() {
     let path = acme.owner.in_org(&format!("/teams/{team}/agents/{agent}/wakes?wait=30"));
     let mut waiting = Connection::open(running.address).unwrap();
     waiting.write(&acme.owner.ask("GET", &path).to_bytes()).unwrap();
+    // Addresses of this machine are not called.
+    acme.owner.post("/agents", json!({"stableKey": "b", "name": "B"})).ok();
+    let member = json!({"stableKey": "b", "role": "member", "wakeUrl": "http://127.0.0.1:9/"});
+    let unreachable = acme.owner.post(&format!("/teams/{team}/agents"), member).id();
+    let task = json!({"title": "Wake up", "assigneeAgentId": unreachable});
+    acme.owner.post(&format!("/teams/{team}/tasks"), task).ok();
 
-    let text = eventually("a waiting request", || {
+    let failed_wakes = "roadstead_deliveries_total{job=\"wake.post\",outcome=\"failed\"}";
+    let text = eventually("a waiting request and a wake that cannot be posted", || {
         let text = scrape(running.address, "").text();
         let waits = value(&text, "roadstead_waiting_requests") == Some(1.0);
-        Some(text).filter(|_| waits)
+        let fails = value(&text, failed_wakes) == Some(1.0);
+        Some(text).filter(|_| waits && fails)
     });
     let at_least = |sample: &str, least: f64| {
         let found = value(&text, sample);
@@ -180,7 +188,7 @@ fn they_say_what_an_operator_needs() {
     at_least("roadstead_commits_failed_total", 0.0);
     at_least("roadstead_transaction_conflicts_total", 0.0);
     at_least("roadstead_transactions_refused_total", 0.0);
-    at_least("roadstead_deliveries_total{outcome=\"sent\"}", 0.0);
+    at_least("roadstead_deliveries_total{job=\"wake.post\",outcome=\"sent\"}", 0.0);
     at_least("roadstead_wakes_dropped_total", 0.0);
     at_least(&format!("roadstead_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0);
     at_least("process_resident_memory_bytes", 1e6);

@@ -14,7 +14,7 @@ const MIB: usize = 1024 * KIB;
 #[test]
 fn one_address_cannot_hold_every_connection_of_a_server_with_128_files() {
     let (place, key) = Place::founded();
-    let serving = Serving::with_files(&place, 128);
+    let serving = Serving::with_files(&place, 128, 128);
     // Each has begun a body, of which a byte may come now and then.
     let head = "POST /api/auth/sign-in HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{";
     let _held: Vec<_> = (0..200)
@@ -33,6 +33,16 @@ fn one_address_cannot_hold_every_connection_of_a_server_with_128_files() {
     let mut answer = String::new();
     other.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn the_soft_limit_of_open_files_is_raised_to_the_hard_one_and_the_log_says_so() {
+    let (place, _) = Place::founded();
+    let mut serving = Serving::with_files(&place, 128, 256);
+    serving.signal("TERM");
+    let log = serving.ends().2;
+    let line = log.lines().find(|line| line.contains("the limit of open files is set"));
+    assert!(line.is_some_and(|line| line.contains("files=256")), "{log}");
 }
 
 /// A connection from 127.0.0.2.

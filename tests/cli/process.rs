@@ -165,11 +165,11 @@ impl Serving {
         Self::of(place.command(&args))
     }
 
-    /// Runs `serve` on a free port, with at most this many files.
-    pub fn with_files(place: &Place, files: u32) -> Self {
+    /// Runs `serve` on a free port, with these limits of open files.
+    pub fn with_files(place: &Place, soft: u32, hard: u32) -> Self {
         let serve = place.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
         let mut command = Command::new("sh");
-        let limited = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        let limited = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
         command.arg("-c").arg(limited).arg(serve.get_program()).args(serve.get_args());
         for (name, value) in serve.get_envs() {
             match value {

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
-use crate::process::{Place, Serving};
+use crate::deploying::{LOOPBACK, TEMPLATE, agents, assert_once, body_of, path_of};
+use crate::process::{Ended, Place, Serving};
+use crate::receiver::{Receiver, Sent};
 
 const OLD: &str = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
 const NEW: &str = "a60c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
@@ -136,4 +139,88 @@ fn a_key_that_is_kept_elsewhere_is_replaced_by_the_supplied_one() {
     place.set(&[(VARIABLE, NEW)]);
     assert_sound(&place);
     assert!(!place.file("secret.key").exists());
+}
+
+const SIGNING_KEY: &str = "whsec_c2lnbmluZyBrZXkgb2YgdGhlIGVuZHBvaW50";
+const TOKEN: &str = "a secret of the environment";
+
+/// Runs `during` while a job is half posted: its fifth message waits for the response until that has
+/// returned. Then lets the job end; checks that each message was signed and filled, and each target
+/// applied once. Returns the result of `during`.
+fn during_a_deployment<T>(during: impl FnOnce(&Place, &mut Serving) -> T) -> T {
+    let place = TEMPLATE.place.copy();
+    let mut serving = Serving::start(&place, &LOOPBACK);
+    let (half, is_half) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    let mut received = 0;
+    let receiver = Receiver::responding(move |_| {
+        received += 1;
+        if received == 5 {
+            half.send(()).unwrap();
+            may_go_on.recv().unwrap();
+        }
+        "HTTP/1.1 204 X\r\ncontent-length: 0\r\n\r\n".into()
+    });
+    let api = serving.caller(&TEMPLATE.key);
+    let dev = format!("/environments/{}", TEMPLATE.dev);
+    api.put(&format!("{dev}/secrets/TOKEN"), json!({"value": TOKEN})).ok();
+    let credential = json!({"apiKey": SIGNING_KEY, "endpoint": receiver.url});
+    api.put(&format!("{dev}/provider-credentials/p"), credential).ok();
+    let tool = json!({"name": "t", "type": "http", "providerConfig": {"p": {"auth": "${TOKEN}"}}});
+    let mut body = body_of(&agents(), "dev", "1.0.0");
+    body["toolRefs"] = json!([{"toolId": api.post("/tools", tool).id()}]);
+    let job = api.post("/agents/deployments", body).ok();
+    is_half.recv().unwrap();
+    let result = during(&place, &mut serving);
+    go_on.send(()).unwrap();
+    let api = serving.caller(&TEMPLATE.key);
+    let job = eventually("the job is complete", || {
+        Some(api.get(&path_of(&job, "")).ok()).filter(|job| job["state"] == "complete")
+    });
+    let mut messages = Vec::new();
+    eventually("all messages are noted", || {
+        messages.extend(receiver.arrived());
+        (messages.len() >= agents().len()).then_some(())
+    });
+    let is_whole = |sent: &Sent| {
+        sent.is_signed_with(SIGNING_KEY)
+            && sent.json()["data"]["tools"][0]["providerConfig"] == json!({"p": {"auth": TOKEN}})
+    };
+    assert!(messages.iter().all(is_whole));
+    assert_eq!(assert_once(&api.with_bearer(&TEMPLATE.token), &[job], &messages), 0);
+    let rotating = || fs::read_to_string(place.file("format")).unwrap().lines().count() > 2;
+    eventually("the rotation is complete", || (!rotating()).then_some(()));
+    serving.signal("TERM");
+    serving.ends();
+    assert_sound(&place);
+    result
+}
+
+#[test]
+fn a_deployment_goes_on_while_the_key_is_replaced() {
+    let rotated: Vec<Value> = during_a_deployment(|place, _| {
+        // The second one leaves nothing that the job may have read before the first.
+        (0..2).map(|_| place.run(&ROTATE).succeeds()).collect()
+    });
+    for one in &rotated {
+        assert!(one["resealed"].as_u64().unwrap() >= 2, "{rotated:?}");
+    }
+}
+
+#[test]
+fn a_deployment_goes_on_after_the_server_was_killed_while_the_key_was_replaced() {
+    for pause in [0, 3, 20] {
+        let ended: Ended = during_a_deployment(|place, serving| {
+            thread::scope(|scope| {
+                let rotation = scope.spawn(|| place.run(&ROTATE));
+                // Wherever it is then.
+                thread::park_timeout(std::time::Duration::from_millis(pause));
+                serving.kill();
+                let ended = rotation.join().unwrap();
+                *serving = Serving::start(place, &LOOPBACK);
+                ended
+            })
+        });
+        assert!(matches!(ended.code, Some(0..=2)), "{ended:?}");
+    }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::events;
 use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
+use super::reports;
 use super::state::TargetState;
 use super::target::{DeploymentTarget, TargetAgent};
 use crate::api::Resource;
@@ -77,10 +78,8 @@ fn apply_agent(
             None => Push { id: tx.new_id(), at: tx.now(), tries: 0 },
         },
     )?;
-    let deployment = Deployment { previous: old.as_ref().map(|old| old.deployment), ..deployment };
+    let deployment = Deployment { previous: old.map(|old| old.deployment), ..deployment };
     tx.insert(&deployment)?;
-    // Before an agent has reported again, nothing is known about what it runs.
-    let (reported_at, stale) = old.map_or((None, false), |old| (old.reported_at, old.stale));
     let live = LiveDeployment {
         agent: to.id,
         environment: job.environment,
@@ -88,12 +87,9 @@ fn apply_agent(
         job: job.id,
         hash: deployment.hash,
         used: used(&tx.view(), target, to)?,
-        reported_at: reported_at.map(|_| tx.now()),
-        drifted: false,
-        stale,
-        error: None,
     };
     live::set_live(tx, &live)?;
+    reports::expect_report(tx, to.id, job.environment)?;
     finish(tx, target, TargetState::Applied, Some(deployment.id))
 }
 

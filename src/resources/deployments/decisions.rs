@@ -149,7 +149,10 @@ fn decide(
         }
         _ => count(tx, &job, via)?,
     };
-    job_info(&tx.view(), job)
+    let mut info = job_info(&tx.view(), job)?;
+    // Only a key with the permission sends it.
+    info.decided_for = req.input.acting_user_email.clone();
+    Ok(info)
 }
 
 /// The name of the key by which the caller decides on behalf of approvers. The permission holds only

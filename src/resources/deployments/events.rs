@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::job::DeploymentJob;
-use super::live::LiveDeployment;
+use super::live;
+use super::reports::AgentReport;
 use super::state::TargetState;
 use super::target::{DeploymentTarget, targets};
 use crate::auth::Restricted;
@@ -110,7 +111,20 @@ pub fn publish_agent(
     publish(tx, event, about, payload)
 }
 
-/// The ids of a live deployment, for the payload of an event about its agent.
-pub fn of_live(live: &LiveDeployment) -> Vec<(&'static str, Value)> {
-    vec![("deploymentId", json!(live.deployment)), ("jobId", json!(live.job))]
+/// Publishes an event about what an agent reported, with the ids of what is live there, if anything
+/// is, and `more` in its payload.
+///
+/// # Errors
+/// If the store fails.
+pub fn publish_report(
+    tx: &mut Tx,
+    event: EventType,
+    report: &AgentReport,
+    more: &[(&str, Value)],
+) -> Result<()> {
+    let live = live::live(&tx.view(), report.agent, report.environment)?;
+    let (deployment, job) = live.map(|live| (live.deployment, live.job)).unzip();
+    let mut all = vec![("deploymentId", json!(deployment)), ("jobId", json!(job))];
+    all.extend_from_slice(more);
+    publish_agent(tx, event, (report.agent, report.environment), &all)
 }

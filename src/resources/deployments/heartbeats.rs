@@ -9,12 +9,14 @@ use serde_json::json;
 
 use super::access;
 use super::events;
-use super::live::{BY_REPORT, LiveDeployment, live, set_live};
+use super::live::live;
+use super::reports::{self, AgentReport, BY_TIME, set_report};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, Restricted};
 use crate::base::{Result, Text};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::agents;
+use crate::resources::environments::Environment;
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -69,45 +71,40 @@ impl Output for HeartbeatAnswer {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn report(tx: &mut Tx, req: &Req<String, Heartbeat>) -> Result<HeartbeatAnswer> {
-    let view = tx.view();
-    let agent = agents::fetch(&view, req.caller(), &req.params)?;
-    let environment = access::environment(&view, req.caller(), &req.input.environment)?;
-    let Some(old) = live(&view, agent.id, environment.id)? else {
-        return Ok(HeartbeatAnswer { drifted: false, expected_hash: None });
-    };
-    let drifted = req.input.hash.as_str() != old.hash;
-    let answer = HeartbeatAnswer { drifted, expected_hash: Some(old.hash.clone()) };
-    let new = LiveDeployment {
-        reported_at: Some(tx.now()),
+    let (view, input) = (tx.view(), &req.input);
+    let agent = agents::fetch(&view, req.caller(), &req.params)?.id;
+    let environment = access::environment(&view, req.caller(), &input.environment)?.id;
+    let expected_hash = live(&view, agent, environment)?.map(|live| live.hash);
+    let drifted = expected_hash.as_ref().is_some_and(|expected| *expected != *input.hash);
+    let old = reports::report(&view, agent, environment)?;
+    let new = AgentReport {
+        agent,
+        environment,
+        reported_at: tx.now(),
         drifted,
         stale: false,
-        error: req.input.error.as_ref().map(|error| error.to_string()),
-        ..old.clone()
+        error: input.error.as_ref().map(|error| error.to_string()),
     };
-    if is_repeated(&old, &new) {
+    let answer = HeartbeatAnswer { drifted, expected_hash };
+    if old.as_ref().is_some_and(|old| is_repeated(old, &new)) {
         return Ok(answer);
     }
-    set_live(tx, &new)?;
-    let at = (new.agent, new.environment);
-    if drifted && !old.drifted {
-        let mut more = events::of_live(&new);
-        let hashes = [("hash", json!(req.input.hash)), ("expectedHash", json!(new.hash))];
-        more.extend(hashes);
-        events::publish_agent(tx, EventType::AgentDrifted, at, &more)?;
+    set_report(tx, &new)?;
+    if drifted && !old.as_ref().is_some_and(|old| old.drifted) {
+        let hashes = [("hash", json!(input.hash)), ("expectedHash", json!(answer.expected_hash))];
+        events::publish_report(tx, EventType::AgentDrifted, &new, &hashes)?;
     }
-    if let (Some(error), None) = (&new.error, &old.error) {
-        let mut more = events::of_live(&new);
-        more.push(("error", json!(error)));
-        events::publish_agent(tx, EventType::AgentError, at, &more)?;
+    let had_error = old.is_some_and(|old| old.error.is_some());
+    if let Some(error) = new.error.as_ref().filter(|_| !had_error) {
+        events::publish_report(tx, EventType::AgentError, &new, &[("error", json!(error))])?;
     }
     Ok(answer)
 }
 
 /// Whether a heartbeat says the same as one just before it.
-fn is_repeated(old: &LiveDeployment, new: &LiveDeployment) -> bool {
-    let (Some(before), Some(now)) = (old.reported_at, new.reported_at) else { return false };
-    let is_soon = now.millis() - before.millis() < MIN_INTERVAL_MILLIS;
-    is_soon && LiveDeployment { reported_at: old.reported_at, ..new.clone() } == *old
+fn is_repeated(old: &AgentReport, new: &AgentReport) -> bool {
+    let is_soon = new.reported_at.millis() - old.reported_at.millis() < MIN_INTERVAL_MILLIS;
+    is_soon && AgentReport { reported_at: old.reported_at, ..new.clone() } == *old
 }
 
 /// Marks agents as stale that have been silent for too long. Silence counts from the start of the
@@ -117,14 +114,16 @@ fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgres
     if settings.started_at > limit {
         return Ok(SweepProgress::Clean);
     }
-    let is_due = |live: &LiveDeployment| live.reported_at.is_some_and(|at| at <= limit);
-    let (silent, progress) = due(&tx.view(), &BY_REPORT, is_due)?;
-    for old in &silent {
-        let new = LiveDeployment { stale: true, ..old.clone() };
-        set_live(tx, &new)?;
-        let mut more = events::of_live(&new);
-        more.push(("reportedAt", json!(new.reported_at)));
-        events::publish_agent(tx, EventType::AgentStale, (new.agent, new.environment), &more)?;
+    let is_due = |report: &AgentReport| report.reported_at <= limit;
+    let (silent, progress) = due(&tx.view(), &BY_TIME, is_due)?;
+    for old in silent {
+        let new = AgentReport { stale: true, ..old };
+        set_report(tx, &new)?;
+        // Reports from a deleted environment are removed in steps.
+        if tx.view().has::<Restricted<Environment>>(&new.environment)? {
+            let at = [("reportedAt", json!(new.reported_at))];
+            events::publish_report(tx, EventType::AgentStale, &new, &at)?;
+        }
     }
     Ok(progress)
 }

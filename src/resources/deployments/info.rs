@@ -12,7 +12,7 @@ use super::target::{DeploymentTarget, PlannedTarget, targets};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{
-    ArtifactName, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
+    ArtifactName, Email, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
 };
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
@@ -53,11 +53,18 @@ pub struct JobInfo {
     updated_at: Time,
     /// When it reached its final state.
     finished_at: Option<Time>,
+    /// The approver for whom a key decided in this request, for the audit log.
+    #[serde(skip)]
+    pub decided_for: Option<Email>,
 }
 
 impl Output for JobInfo {
     fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::of("deployment", self.id)
+        let job = ResourceRef::of("deployment", self.id)?;
+        Some(match &self.decided_for {
+            Some(approver) => job.with_detail(format!("for {approver}")),
+            None => job,
+        })
     }
 }
 
@@ -147,6 +154,7 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
         created_at: job.created_at,
         updated_at: job.updated_at,
         finished_at: job.finished_at,
+        decided_for: None,
     })
 }
 

@@ -7,12 +7,12 @@ use super::contents::ContentHash;
 use super::job::DeploymentJob;
 use crate::auth::{Restricted, User};
 use crate::base::{ArtifactName, Id, Result, StableKey, Time, Version};
-use crate::resources::agents::{self, Agent, AgentStatus, Model, Provider};
+use crate::resources::agents::{Agent, Model, Provider};
 use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Topic, Tx, View,
+    AnyIndex, AnyReference, Index, Key, Record, Reference, Topic, Tx, View,
 };
 
 // ── Deployments ──────────────────────────────────────────────────────────────
@@ -103,7 +103,7 @@ impl Record for Deployment {
 
 // ── What is live ─────────────────────────────────────────────────────────────
 
-/// The live deployment of an agent in an environment, and what the agent reported about it.
+/// The live deployment of an agent in an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct LiveDeployment {
     /// The agent.
@@ -118,14 +118,6 @@ pub struct LiveDeployment {
     pub hash: String,
     /// The version of the prompt; none if it had been deleted before it was applied.
     pub used: Option<UsedVersion>,
-    /// The last heartbeat, if there was one.
-    pub reported_at: Option<Time>,
-    /// Whether the agent runs something else.
-    pub drifted: bool,
-    /// Whether it has been silent for too long.
-    pub stale: bool,
-    /// The error that it reported last.
-    pub error: Option<String>,
 }
 
 /// The version of a prompt that is live.
@@ -137,30 +129,12 @@ pub struct UsedVersion {
     pub version: Version,
 }
 
-impl LiveDeployment {
-    /// The agent's status in this environment.
-    pub fn status(&self) -> AgentStatus {
-        match self {
-            _ if self.error.is_some() => AgentStatus::Error,
-            _ if self.stale => AgentStatus::Stale,
-            _ if self.drifted => AgentStatus::Drifted,
-            _ => AgentStatus::Deployed,
-        }
-    }
-}
-
 static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
     Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));
 
 static USES: Index<LiveDeployment, (ArtifactId, Numbers)> =
     Index::non_unique("live_deployments.by_version", |live| {
         live.used.as_ref().map(|used| (used.of.clone(), numbers(&used.version)))
-    });
-
-/// Those that have sent a heartbeat and are not stale, by the time of the last one.
-pub static BY_REPORT: Index<LiveDeployment, Time> =
-    Index::non_unique("live_deployments.by_report", |live| {
-        live.reported_at.filter(|_| !live.stale)
     });
 
 static AGENT: Reference<LiveDeployment, Restricted<Agent>> = Reference::cascade(
@@ -201,7 +175,7 @@ static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
 
 impl Record for LiveDeployment {
     const TABLE: &'static str = "live_deployments";
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES, &BY_REPORT];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];
     const UNBOUND: &'static [(&'static str, &'static str)] =
@@ -245,20 +219,11 @@ pub fn is_live(view: &View, deployment: &Deployment) -> Result<bool> {
     Ok(live.is_some_and(|live| live.deployment == deployment.id))
 }
 
-/// Replaces what is live, or what is known about it, and updates the agent's status.
+/// Replaces what is live.
 ///
 /// # Errors
 /// If the store fails.
 pub fn set_live(tx: &mut Tx, live: &LiveDeployment) -> Result<()> {
-    let old = tx.get::<LiveDeployment>(&live.key())?;
-    tx.put(live)?;
-    if old.as_ref().is_none_or(|old| old.deployment != live.deployment) {
-        tx.signal(topic(live.agent, live.environment));
-    }
-    if old.is_some_and(|old| old.status() == live.status()) {
-        return Ok(());
-    }
-    let all = tx.all(ListSource::<LiveDeployment>::TABLE, &live.agent)?;
-    let worst = all.iter().map(LiveDeployment::status).min();
-    agents::set_status(tx, live.agent, worst.unwrap_or(AgentStatus::Undeployed))
+    tx.signal(topic(live.agent, live.environment));
+    tx.put(live)
 }

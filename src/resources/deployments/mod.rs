@@ -24,6 +24,7 @@ mod plan;
 mod plan_tools;
 mod preview;
 mod push;
+mod reports;
 mod rollback;
 mod running;
 mod state;
@@ -49,6 +50,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<days::DeploymentScope>(),
         TableInfo::of::<live::Deployment>(),
         TableInfo::of::<live::LiveDeployment>(),
+        TableInfo::of::<reports::AgentReport>(),
     ],
     children: &[
         &jobs::RESOURCE,

@@ -7,7 +7,7 @@ use super::contents::{self, ContentHash};
 use super::info::{DeploymentPlan, plan_target, plan_tool};
 use super::live::{Deployment, live};
 use super::plan::{NewDeployment, Plan, plan_agents};
-use super::submit::{frozen_approvals, plan_hash};
+use super::submit::{check_signing_key, frozen_approvals, plan_hash};
 use super::target::{PlannedTarget, TargetAgent};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
@@ -67,6 +67,7 @@ pub struct PreviewLive {
 
 pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<DeploymentPreview> {
     let plan = plan_agents(view, req.caller(), &req.input)?;
+    check_signing_key(view, &plan)?;
     let approvals = frozen_approvals(&plan.environment, req.caller().user())?;
     let text = |hash: &ContentHash| Ok(plan.contents.get(hash).to_string());
     let planned = plan.targets.iter().map(|target| plan_target(target, text));

@@ -39,12 +39,7 @@ pub fn post(
     (job, target, agent): (&DeploymentJob, &DeploymentTarget, &TargetAgent),
     push: &Push,
 ) -> Result<Call> {
-    let Some(key) = &to.signing_key else {
-        return Err(Error::conflict(
-            "signing_key_missing",
-            "the environment's credential for the provider has no apiKey to sign with",
-        ));
-    };
+    let key = to.signing_key(&tx.view())?;
     let deployment = applying::deployment(job, target, agent, push.clone())?;
     let provider = deployment.provider.clone();
     let mut manifest = deployment_info(&tx.view(), deployment, true)?;
@@ -70,5 +65,5 @@ pub fn post(
         .map_err(|e| Error::internal(format!("a manifest cannot be written: {e}")))?;
     let message =
         webhook::Message { id: push.id.to_string(), kind: "deployment".into(), at: push.at, data };
-    Ok(webhook::post(&to.endpoint, key, &message, tx.now()))
+    Ok(webhook::post(&to.endpoint, &key, &message, tx.now()))
 }

@@ -94,9 +94,6 @@ fn prepare(tx: &mut Tx, task: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     let mut job = old.clone();
-    if job.state == JobState::Approved {
-        job.state = JobState::Running;
-    }
     let step = step(tx, &mut job)?;
     if matches!(step, Step::Ended) {
         job.task = None;
@@ -129,6 +126,10 @@ fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
         }
         if job.push.is_none() && !is_first(&tx.view(), &target)? {
             return Ok(Step::Ended);
+        }
+        // A job that waits for another one has not begun.
+        if job.state == JobState::Approved {
+            job.state = JobState::Running;
         }
         if let Some(why) = not_posted_again(job) {
             fail(tx, job, &target, why)?;

@@ -14,9 +14,9 @@ use crate::api::Resource;
 use crate::auth::{Caller, User};
 use crate::base::{Error, Id, Result, canonical};
 use crate::outbox::EventType;
-use crate::resources::environments::{ApprovalPolicy, Environment};
+use crate::resources::environments::{self, ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
-use crate::store::Tx;
+use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { events: &[EventType::DeploymentPendingApproval], ..Resource::EMPTY };
@@ -66,11 +66,25 @@ pub fn plan_hash(plan: &Plan, approvals: Option<&ApprovalPolicy>) -> String {
     blake3::hash(canonical(&hashed).as_bytes()).to_string()
 }
 
+/// Checks that what a plan posts to the provider's endpoint can be signed, so that nobody approves
+/// what cannot be applied.
+///
+/// # Errors
+/// 409 if the environment's credential lacks the key.
+pub fn check_signing_key(view: &View, plan: &Plan) -> Result<()> {
+    let Some(provider) = &plan.provider else { return Ok(()) };
+    match environments::push_target(view, plan.environment.id, provider)? {
+        Some(target) => target.signing_key(view).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// Creates the job of a plan.
 ///
 /// # Errors
-/// 409 if nobody could approve it.
+/// 409 if nobody could approve it, or it could not be posted.
 pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob> {
+    check_signing_key(&tx.view(), &plan)?;
     let approvals = frozen_approvals(&plan.environment, caller.user())?;
     let hours = i64::from(plan.environment.approval_timeout_hours);
     let job = DeploymentJob {

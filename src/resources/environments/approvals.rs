@@ -93,16 +93,8 @@ mod tests {
     use super::super::tests::{make, shown};
     use super::super::{EnvironmentPatch, NewEnvironment, update};
     use super::*;
-    use crate::api::Principal;
     use crate::base::Kind;
-    use crate::resources::testing::Fixture;
-
-    fn user(who: &Principal) -> Id<User> {
-        match who {
-            Principal::Caller(caller) => caller.user(),
-            _ => panic!("no caller of an organization"),
-        }
-    }
+    use crate::resources::testing::{Fixture, user};
 
     fn issues(approvals: serde_json::Value) -> Vec<String> {
         let body = json!({"slug": "production", "name": "Production", "approvals": approvals});

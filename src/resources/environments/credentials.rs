@@ -5,19 +5,18 @@
 //! used ([`audit_push`]), and whether the endpoint accepted it ([`push_succeeded`], [`push_failed`]).
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::environment::{Environment, fetch, mark_updated};
+use super::environment::{Environment, fetch, mark_updated, names};
 use crate::api::audit::{SystemAction, audit_system};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{
-    Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, TextRule, Time, Validated, VariableName,
+    Error, HttpUrl, Id, JsonMap, Name, ProviderKey, Result, Sealed, Time, VariableName,
 };
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
@@ -104,29 +103,6 @@ impl Record for ProviderCredential {
 
 // ── What callers send ────────────────────────────────────────────────────────
 
-/// The key of a credential.
-type CredentialKey = Validated<CredentialKeyRule>;
-
-/// 1 to 4,096 printable ASCII characters without blanks: longer than the keys of any vendor, and a
-/// key that is copied with a line end must not sign anything.
-pub struct CredentialKeyRule;
-impl TextRule for CredentialKeyRule {
-    fn check(text: String) -> Result<String, String> {
-        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if visible && (1..=4096).contains(&text.len()) {
-            Ok(text)
-        } else {
-            Err("must be 1 to 4096 ASCII characters without blanks".into())
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({
-            "type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[!-~]+$",
-            "writeOnly": true,
-        })
-    }
-}
-
 /// A credential to set, in place of the previous one.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -137,7 +113,7 @@ impl TextRule for CredentialKeyRule {
 pub struct NewProviderCredential {
     /// Signs what is posted to the endpoint: a signing secret (`whsec_…`) or any text; no answer
     /// contains it. Without it the previous key stays, unless the endpoint changes.
-    api_key: Option<CredentialKey>,
+    api_key: Option<ProviderKey>,
     /// URL to which the manifests of deployments are posted; without it runtimes fetch them.
     endpoint: Option<HttpUrl>,
     /// Settings of the organization, at most 16 KiB; not interpreted. Empty by default.
@@ -156,18 +132,47 @@ impl Input for NewProviderCredential {
 // ── For other resources ──────────────────────────────────────────────────────
 
 /// Where the manifests of an environment's deployments to a provider are posted.
-#[derive(Clone)]
 pub struct PushTarget {
     /// The URL.
     pub endpoint: HttpUrl,
-    /// The key of the signature; none if the credential has no `apiKey`.
-    pub signing_key: Option<Vec<u8>>,
+    credential: ProviderCredential,
+}
+
+impl PushTarget {
+    /// Returns the key of the signature.
+    ///
+    /// # Errors
+    /// 409 if the credential has none, or it cannot be decrypted: posting must not be tried again
+    /// until somebody sets it.
+    pub fn signing_key(&self, view: &View) -> Result<Vec<u8>> {
+        let ProviderCredential { name, key, .. } = &self.credential;
+        let Some(sealed) = key else {
+            return Err(Error::conflict(
+                "signing_key_missing",
+                format!(
+                    "the environment's credential for the provider \"{name}\" has an endpoint and \
+                     no apiKey to sign with; set the apiKey"
+                ),
+            ));
+        };
+        let key = view.unseal(&KEY, &self.credential.key(), sealed).map_err(|error| {
+            Error::conflict(
+                "signing_key_unreadable",
+                format!(
+                    "the apiKey of the environment's credential for the provider \"{name}\" cannot \
+                     be decrypted; set it again"
+                ),
+            )
+            .detail(error)
+        })?;
+        Ok(webhook::secret_key(&key).unwrap_or_else(|| key.into_bytes()))
+    }
 }
 
 /// Returns where a manifest for `provider` is posted; `None` if runtimes fetch it.
 ///
 /// # Errors
-/// If the key cannot be decrypted.
+/// If the store fails.
 pub fn push_target(
     view: &View,
     environment: Id<Environment>,
@@ -175,10 +180,7 @@ pub fn push_target(
 ) -> Result<Option<PushTarget>> {
     let Some(credential) = find(view, environment, provider)? else { return Ok(None) };
     let Some(endpoint) = credential.endpoint.clone() else { return Ok(None) };
-    let unseal = |key: &Sealed| view.unseal(&KEY, &credential.key(), key);
-    let key = credential.key.as_ref().map(unseal).transpose()?;
-    let signing_key = key.map(|key| webhook::secret_key(&key).unwrap_or_else(|| key.into_bytes()));
-    Ok(Some(PushTarget { endpoint, signing_key }))
+    Ok(Some(PushTarget { endpoint, credential }))
 }
 
 /// Writes the audit entries of a push: one of the credential, and one of each secret in it. `cause` is
@@ -253,18 +255,7 @@ fn host_of(url: Option<&str>) -> Option<String> {
 
 /// Returns the names of the providers with a credential in an environment, in order.
 pub(super) fn provider_names(view: &View, environment: Id<Environment>) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    view.entries(
-        &BY_NAME,
-        &environment,
-        &environment.successor(),
-        Order::Ascending,
-        |(_, name), _| {
-            names.push(name.into_string());
-            Ok(ControlFlow::Continue(()))
-        },
-    )?;
-    Ok(names)
+    names(view, &BY_NAME, environment)
 }
 
 fn find(

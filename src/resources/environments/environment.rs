@@ -1,13 +1,15 @@
 //! The record of an environment, and its references: grants and approvers.
 
+use std::ops::ControlFlow;
+
 use bincode::{Decode, Encode};
 
 use super::approvals::ApprovalPolicy;
 use crate::auth::{
     Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
 };
-use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+use crate::base::{Description, Error, Id, Name, Result, Slug, Time, Validated};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Org, Record, Reference, Tx, View};
 
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -113,6 +115,20 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Environmen
         (_, Ok(slug)) => view.find(&BY_SLUG, &slug),
         (_, Err(_)) => Ok(None),
     }
+}
+
+/// Returns the names in an index of what belongs to an environment, in order. Reads no record.
+pub(super) fn names<R: Record, N>(
+    view: &View,
+    by_name: &'static Index<R, (Id<Environment>, Validated<N>)>,
+    environment: Id<Environment>,
+) -> Result<Vec<String>> {
+    let (mut names, end) = (Vec::new(), environment.successor());
+    view.entries(by_name, &environment, &end, Order::Ascending, |(_, name), _| {
+        names.push(name.into_string());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(names)
 }
 
 /// Updates `updatedAt`, after a change of a record that is part of the representation.

@@ -35,6 +35,8 @@ pub use environment::{Environment, find};
 pub use placeholders::PlaceholderFiller;
 pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
 #[cfg(test)]
+pub use secrets::tests as secret_tests;
+#[cfg(test)]
 pub use variables::tests as variable_tests;
 pub use variables::variables;
 

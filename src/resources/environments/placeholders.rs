@@ -47,7 +47,7 @@ impl<'a> PlaceholderFiller<'a> {
     /// expanded again.
     ///
     /// # Errors
-    /// 413 if the configurations filled so far exceed 4 MiB; if a secret cannot be decrypted.
+    /// 413 if the configurations filled so far exceed 4 MiB; 409 if a secret cannot be decrypted.
     pub fn fill(&mut self, config: &JsonMap) -> Result<JsonMap> {
         let fields = config.0.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?)));
         fields.collect::<Result<_>>().map(JsonMap)

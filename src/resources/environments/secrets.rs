@@ -7,9 +7,8 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ops::ControlFlow;
 
-use super::environment::{Environment, fetch, mark_updated};
+use super::environment::{Environment, fetch, mark_updated, names};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
@@ -114,24 +113,13 @@ impl Input for SecretValueInput {}
 
 /// Returns the names of an environment's secrets, in order. Reads no secret.
 pub(super) fn secret_names(view: &View, environment: Id<Environment>) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    view.entries(
-        &BY_NAME,
-        &environment,
-        &environment.successor(),
-        Order::Ascending,
-        |(_, name), _| {
-            names.push(name.into_string());
-            Ok(ControlFlow::Continue(()))
-        },
-    )?;
-    Ok(names)
+    names(view, &BY_NAME, environment)
 }
 
 /// Returns the value of a secret, if there is one with this name.
 ///
 /// # Errors
-/// If it cannot be decrypted.
+/// 409 if it cannot be decrypted: it must be set again.
 pub(super) fn secret_value(
     view: &View,
     environment: Id<Environment>,
@@ -139,7 +127,15 @@ pub(super) fn secret_value(
 ) -> Result<Option<String>> {
     let secret = view.find(&BY_NAME, &(environment, name.clone()))?;
     let Some(secret) = secret else { return Ok(None) };
-    secret.value.as_ref().map(|value| view.unseal(&VALUE, &secret.key(), value)).transpose()
+    let Some(sealed) = &secret.value else { return Ok(None) };
+    let value = view.unseal(&VALUE, &secret.key(), sealed).map_err(|error| {
+        Error::conflict(
+            "secret_unreadable",
+            format!("the secret {name} of the environment cannot be decrypted; set it again"),
+        )
+        .detail(error)
+    })?;
+    Ok(Some(value))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -223,6 +219,16 @@ pub mod tests {
     pub fn put(fixture: &Fixture, at: Id<Environment>, name: &str, value: &str) -> Result<Secret> {
         let value = Fixture::input(json!({"value": value})).unwrap();
         fixture.write_as(&fixture.owner, set, (at, VariableName::parse(name).unwrap()), value)
+    }
+
+    /// Damages a secret, so that it cannot be decrypted.
+    pub fn damage(fixture: &Fixture, at: Id<Environment>, name: &str) {
+        let name = VariableName::parse(name).unwrap();
+        let damage = move |tx: &mut Tx| {
+            let old = tx.find(&BY_NAME, &(at, name.clone()))?.unwrap();
+            tx.put(&Secret { value: Some(Sealed::from_bytes(vec![7; 60])), ..old })
+        };
+        fixture.store.write_blocking(fixture.org, damage).unwrap();
     }
 
     fn value(fixture: &Fixture, at: Id<Environment>, name: &str) -> Option<String> {

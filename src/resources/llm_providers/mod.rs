@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{
-    Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, Result, TextRule, Validated,
+    Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result,
 };
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -28,29 +28,6 @@ pub const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<LlmProvider>()], ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
-
-/// The key of a provider. It is sent in a header, which allows visible ASCII only.
-type ProviderKey = Validated<ProviderKeyRule>;
-
-/// 1 to 4,096 visible ASCII characters: longer than the keys of any vendor, shorter than the limit of
-/// headers.
-pub struct ProviderKeyRule;
-impl TextRule for ProviderKeyRule {
-    fn check(text: String) -> Result<String, String> {
-        let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if visible && (1..=4096).contains(&text.len()) {
-            Ok(text)
-        } else {
-            Err("must be 1 to 4096 ASCII characters without blanks".into())
-        }
-    }
-    fn schema() -> serde_json::Value {
-        serde_json::json!({
-            "type": "string", "minLength": 1, "maxLength": 4096, "pattern": "^[!-~]+$",
-            "writeOnly": true,
-        })
-    }
-}
 
 /// A connection to create.
 #[derive(Deserialize, JsonSchema)]

@@ -245,20 +245,13 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::resources::environments::tests::make;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
     use crate::resources::{environments, registries};
     use crate::store::Record;
     use serde_json::{Value, json};
 
     const A: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
     const B: &str = "01890a5d-ac96-774b-bcce-b302099a8058";
-
-    fn user(who: &Principal) -> Id<User> {
-        match who {
-            Principal::Caller(caller) => caller.user(),
-            _ => panic!("no caller of an organization"),
-        }
-    }
 
     fn new(who: &Principal, kind: ResourceType, thing: &str) -> NewGrant {
         NewGrant { user_id: user(who), resource_type: kind, resource_id: Id::parse(thing) }

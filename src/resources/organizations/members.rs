@@ -170,16 +170,9 @@ mod tests {
     use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
     use crate::store::{ListSource, Org};
     use serde_json::json;
-
-    fn user(who: &Principal) -> Id<User> {
-        match who {
-            Principal::Caller(caller) => caller.user(),
-            _ => panic!("no caller of an organization"),
-        }
-    }
 
     /// Returns `who` with their current role, as the pipeline resolves it.
     fn now(fixture: &Fixture, who: &Principal) -> Principal {

@@ -216,6 +216,9 @@ impl<S: LocalStorage> Writer<S> {
                 Next::Prepared(first) => {
                     self.commit_group(first, queue);
                     queue.end_group();
+                    if self.size.is_overdue() {
+                        self.size.probe(|| self.storage.size());
+                    }
                 }
                 Next::TimedOut => {
                     if let Err(error) = self.recover() {

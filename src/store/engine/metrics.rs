@@ -1,10 +1,11 @@
 //! What an engine counts for the metrics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
+use crate::store::heavy_threads::lower_priority;
 
 /// Attempts of a commit: 512 at most share one.
 static ATTEMPTS: Buckets = Buckets { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 512], scale: 1 };
@@ -47,7 +48,8 @@ pub struct StoreMeters {
     pub file_bytes: Gauge,
     /// Bytes of a page of the database; 0 while unknown.
     pub page_bytes: Gauge,
-    /// Pages of the database that are free; valid if `page_bytes` is known.
+    /// Pages of the database that are free, when they were last counted; valid if `page_bytes` is
+    /// known.
     pub free_pages: Gauge,
 }
 
@@ -121,8 +123,7 @@ impl StoreMeters {
         if page_bytes > 0 {
             gauge("roadstead_database_page_bytes", "Size of a page of the database", page_bytes);
             let free = self.free_pages.value();
-            let help = "Pages free for later writes; only while the file has at most 64 MiB, since \
-                        counting them reads all of it";
+            let help = "Pages free for later writes";
             gauge("roadstead_database_free_pages", help, free);
         }
         families
@@ -141,53 +142,94 @@ impl StoreMeters {
         self.failed_commits.add(u64::from(!is_done));
     }
 
-    /// Sets what is known about the size of the storage.
-    fn set_size(&self, size: StorageSize) {
-        self.file_bytes.set(size.file_bytes);
-        // A count of earlier, when the file was smaller, would be wrong now.
-        self.page_bytes.set(size.pages.map_or(0, |pages| pages.bytes));
-        self.free_pages.set(size.pages.map_or(0, |pages| pages.free));
+    /// Sets what is known about the pages of the storage.
+    fn set_pages(&self, pages: Option<Pages>) {
+        self.page_bytes.set(pages.map_or(0, |pages| pages.bytes));
+        self.free_pages.set(pages.map_or(0, |pages| pages.free));
     }
 }
 
-/// How often an idle writer measures the size of its storage.
+/// How often the size of the storage is measured.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Counting pages reads the whole file, so it takes at most a hundredth of the time.
+const COUNT_SHARE: u32 = 100;
 
 /// Measures the size of storage from time to time.
 pub(super) struct SizeProbe {
     meters: Arc<StoreMeters>,
+    created_at: Instant,
     measured_at: Option<Instant>,
+    /// When the pages are to be counted again; `None` while they are.
+    count_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl SizeProbe {
     /// Creates a probe that has not measured yet.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
-        SizeProbe { meters, measured_at: None }
+        let created_at = Instant::now();
+        let count_at = Arc::new(Mutex::new(Some(created_at)));
+        SizeProbe { meters, created_at, measured_at: None, count_at }
     }
 
-    /// Measures, at most once in [`MEASURE_INTERVAL`].
+    /// Whether it has not been measured for [`MEASURE_INTERVAL`], so that a busy writer must.
+    pub fn is_overdue(&self) -> bool {
+        self.measured_at.unwrap_or(self.created_at).elapsed() >= MEASURE_INTERVAL
+    }
+
+    /// Measures, at most once in [`MEASURE_INTERVAL`]. Pages are counted by a thread of lower
+    /// priority.
     pub fn probe(&mut self, size: impl FnOnce() -> Option<StorageSize>) {
-        if self.measured_at.is_none_or(|at| at.elapsed() >= MEASURE_INTERVAL) {
-            self.measured_at = Some(Instant::now());
-            // A broken file can make redb panic, which must not end the writer.
-            if let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(size)) {
-                self.meters.set_size(size);
-            }
+        if self.measured_at.is_some_and(|at| at.elapsed() < MEASURE_INTERVAL) {
+            return;
+        }
+        self.measured_at = Some(Instant::now());
+        // A broken file can make redb panic, which must not end the writer.
+        let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(size)) else { return };
+        self.meters.file_bytes.set(size.file_bytes);
+        match size.count_pages {
+            Some(count) => self.count(count),
+            // A count of earlier, when the file was smaller, would be wrong now.
+            None => self.meters.set_pages(None),
+        }
+    }
+
+    fn count(&self, count: CountPages) {
+        let begun = Instant::now();
+        if lock(&self.count_at).take_if(|at| *at <= begun).is_none() {
+            return;
+        }
+        let (meters, count_at) = (self.meters.clone(), self.count_at.clone());
+        let work = move || {
+            lower_priority();
+            meters.set_pages(catch_unwind(AssertUnwindSafe(count)).ok().flatten());
+            let pause = (begun.elapsed() * COUNT_SHARE).max(MEASURE_INTERVAL);
+            *lock(&count_at) = Some(Instant::now() + pause);
+        };
+        if std::thread::Builder::new().name("pages".into()).spawn(work).is_err() {
+            *lock(&self.count_at) = Some(begun + MEASURE_INTERVAL);
         }
     }
 }
 
+fn lock(count_at: &Mutex<Option<Instant>>) -> MutexGuard<'_, Option<Instant>> {
+    count_at.lock().expect("no thread panics while holding it")
+}
+
 /// The size of storage on this machine.
-#[derive(Clone, Copy, Debug, Default)]
 pub struct StorageSize {
     /// Bytes of its file.
     pub file_bytes: u64,
-    /// Its pages, where they can be counted quickly.
-    pub pages: Option<Pages>,
+    /// Counts its pages, where that can be done.
+    pub count_pages: Option<CountPages>,
 }
 
+/// Counts the pages of a snapshot; `None` if it cannot be read. It takes as long as reading the
+/// file.
+pub type CountPages = Box<dyn FnOnce() -> Option<Pages> + Send>;
+
 /// The pages of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pages {
     /// Bytes of each.
     pub bytes: u64,
@@ -197,17 +239,32 @@ pub struct Pages {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
 
     #[test]
-    fn pages_are_shown_only_while_they_are_counted() {
-        let meters = StoreMeters::default();
-        let shown = |pages| {
-            meters.set_size(StorageSize { file_bytes: 4096, pages });
-            meters.families().iter().any(|family| family.name == "roadstead_database_free_pages")
-        };
-        assert!(shown(Some(Pages { bytes: 4096, free: 0 })));
-        assert!(!shown(None));
-        assert!(shown(Some(Pages { bytes: 4096, free: 1 })));
+    fn pages_are_counted_once_at_a_time_apart_from_the_writer_and_shown_while_they_are_known() {
+        let meters = Arc::new(StoreMeters::default());
+        let mut probe = SizeProbe::new(meters.clone());
+        let is_shown = |name: &str| meters.families().iter().any(|family| family.name == name);
+        let (count, pages) = channel::<Option<Pages>>();
+        let counted = move || pages.recv().ok().flatten();
+        let size = |count_pages| Some(StorageSize { file_bytes: 4096, count_pages });
+        probe.probe(|| size(Some(Box::new(counted))));
+        // The writer has gone on; the next is not begun before that one has ended.
+        assert!(is_shown("roadstead_database_file_bytes"));
+        assert!(!is_shown("roadstead_database_free_pages"));
+        probe.measured_at = None;
+        probe.probe(|| size(Some(Box::new(|| panic!("two at a time")))));
+        count.send(Some(Pages { bytes: 4096, free: 0 })).unwrap();
+        while lock(&probe.count_at).is_none() {
+            std::thread::yield_now();
+        }
+        assert!(is_shown("roadstead_database_free_pages"));
+        probe.probe(|| panic!("it was just measured"));
+        probe.measured_at = None;
+        probe.probe(|| size(None));
+        assert!(!is_shown("roadstead_database_free_pages"));
     }
 }

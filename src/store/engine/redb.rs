@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 
 use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase,
-    TableDefinition, TableError, WriteTransaction,
+    ReadableTableMetadata as _, TableDefinition, TableError, WriteTransaction,
 };
 
 use super::file_holder::in_use;
 use super::reserve::{Reserve, check_free_space, is_full, no_space, probe};
 use super::{
-    CommitOutcome, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize, WriteBatch,
-    WriteOp,
+    CommitOutcome, CountPages, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize,
+    WriteBatch, WriteOp,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
@@ -30,9 +30,12 @@ use crate::store::codec;
 /// The page cache: 64 MiB hold the hot part of a million records; an idle server does not use them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The largest file whose pages are counted. redb counts them by reading every page in a write
-/// transaction: some 10 ms for what its cache holds, too long for all others beyond that.
-const MAX_COUNTED_BYTES: u64 = CACHE_BYTES as u64;
+/// The largest file whose pages are counted. Counting reads all of it, in a minute or a few, and what
+/// is deleted meanwhile keeps its pages until the end.
+const MAX_COUNTED_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+
+/// A page of redb, on every platform.
+const PAGE_BYTES: u64 = 4096;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
@@ -193,16 +196,6 @@ impl Redb {
         Ok(Arc::new(Snapshot { transaction, tables, versions: self.versions, reads_fail }))
     }
 
-    /// Counts the pages of the file.
-    fn pages(&self) -> Option<Pages> {
-        let transaction = self.database.as_ref()?.begin_write().ok()?;
-        let stats = transaction.stats().ok()?;
-        transaction.abort().ok()?;
-        let bytes = stats.page_size() as u64;
-        let file_bytes = self.path.as_ref()?.metadata().ok()?.len();
-        Some(Pages { bytes, free: (file_bytes / bytes).saturating_sub(stats.allocated_pages()) })
-    }
-
     /// Applies a batch and makes it durable; the error is any other outcome of the commit.
     fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
         let transaction = self.database().and_then(begin).map_err(CommitOutcome::Unknown)?;
@@ -231,6 +224,17 @@ impl Redb {
         }
         self.reader().map_err(CommitOutcome::Unknown)
     }
+}
+
+/// Counts the pages that no table uses. Some of them are redb's own: which pages are free, and
+/// those that a reader of an earlier state still needs.
+fn count_pages(snapshot: &ReadTransaction, file_bytes: u64) -> Result<Pages, redb::Error> {
+    let mut used_bytes = 0;
+    for table in snapshot.list_tables()? {
+        let stats = snapshot.open_untyped_table(table)?.stats()?;
+        used_bytes += stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();
+    }
+    Ok(Pages { bytes: PAGE_BYTES, free: file_bytes.saturating_sub(used_bytes) / PAGE_BYTES })
 }
 
 fn builder() -> redb::Builder {
@@ -308,8 +312,11 @@ impl LocalStorage for Redb {
 
     fn size(&mut self) -> Option<StorageSize> {
         let file_bytes = self.path.as_ref()?.metadata().ok()?.len();
-        let pages = if file_bytes <= MAX_COUNTED_BYTES { self.pages() } else { None };
-        Some(StorageSize { file_bytes, pages })
+        let snapshot = self.database.as_ref()?.begin_read().ok()?;
+        let count = move || count_pages(&snapshot, file_bytes).ok();
+        let is_small = file_bytes <= MAX_COUNTED_BYTES;
+        let count_pages = is_small.then(|| -> CountPages { Box::new(count) });
+        Some(StorageSize { file_bytes, count_pages })
     }
 
     fn failed(&self) -> bool {

@@ -51,7 +51,7 @@ pub trait LocalStorage: Send + 'static {
     /// Makes a table readable that was not named when this was opened: that of an index that is no
     /// longer defined. Earlier snapshots cannot read it.
     fn add_table(&mut self, _name: &'static str) {}
-    /// Measures it, if it can be; called while no attempt waits. Takes at most some milliseconds.
+    /// Measures it, if it can be; takes less than a millisecond.
     fn size(&mut self) -> Option<StorageSize> {
         None
     }

@@ -14,11 +14,11 @@ use super::id::{ArtifactId, generic};
 use super::publishing::ArtifactVersion;
 use super::version::{ImportReference, VariableReference, VersionRecord, VersionText};
 use super::{artifact, cloning, dependents, labels, prompts, variables};
-use crate::api::{Calls, Input, Outcome, Principal, Req};
+use crate::api::{Calls, Input, Outcome, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::store::{ListSource, Tx, View};
 
 /// Creates a private registry that every member may use.
@@ -149,10 +149,3 @@ pub fn rows(fixture: &Fixture) -> [usize; 6] {
     fixture.store.read_now(fixture.org, count).unwrap()
 }
 
-/// Returns the user of a caller.
-pub fn user(who: &Principal) -> crate::base::Id<crate::auth::User> {
-    match who {
-        Principal::Caller(caller) => caller.user(),
-        _ => unreachable!("every principal of a test world is a caller"),
-    }
-}

@@ -110,11 +110,58 @@ fn a_heartbeat_that_repeats_the_last_second_writes_nothing() {
     world.deployed(&["ann"], json!({}));
     let hash = world.live("ann").unwrap().hash;
     beat(&world, &hash, None);
-    let before = world.live("ann");
-    world.store.clock().advance_secs(0);
+    let before = world.reported("ann").unwrap();
     beat(&world, &hash, None);
-    assert_eq!(world.live("ann"), before);
+    assert_eq!(world.reported("ann"), Some(before.clone()));
     world.fixture.pass_secs(1);
     beat(&world, &hash, None);
-    assert_ne!(world.live("ann"), before);
+    assert_ne!(world.reported("ann"), Some(before));
+}
+
+#[test]
+fn heartbeats_count_where_nothing_is_deployed() {
+    let world = World::new();
+    let nothing = json!({"drifted": false, "expectedHash": null});
+    for (error, status) in [(Some("e"), "error"), (Some("f"), "error"), (None, "undeployed")] {
+        assert_eq!(beat(&world, "x", error), nothing);
+        assert_eq!(world.agent_status("ann"), status);
+        world.fixture.pass_secs(60);
+    }
+    world.fixture.pass_secs(840);
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    assert_eq!(about_agents(&world), ["agent.error", "agent.stale"]);
+    let payload = world.events().remove(0).1;
+    assert_eq!((&payload["deploymentId"], &payload["error"]), (&Value::Null, &json!("e")));
+    beat(&world, "x", None);
+    // It is expected to report about what is deployed then.
+    world.deployed(&["ann"], json!({}));
+    assert_eq!(world.agent_status("ann"), "deployed");
+    world.fixture.pass_secs(900);
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    world.assert_sound();
+}
+
+#[test]
+fn what_was_reported_from_a_deleted_environment_is_forgotten() {
+    let world = World::new();
+    let staging = environments::tests::make(&world, json!({"slug": "staging", "name": "S"}));
+    let beat_from = |place: &str| {
+        let body = json!({"environment": place, "hash": "x", "error": "e"});
+        let input = Fixture::input(body).unwrap();
+        world.write(heartbeats::report, "ann".to_string(), input).unwrap();
+    };
+    beat_from("staging");
+    world.deployed(&["ann"], json!({}));
+    assert_eq!(world.agent_status("ann"), "error");
+    environments::tests::remove(&world, staging.unwrap().id).unwrap();
+    world.complete_removals();
+    assert_eq!(world.agent_status("ann"), "deployed");
+    beat_from("dev");
+    world.write(agents::delete, "ann".to_string(), ()).unwrap();
+    world.assert_sound();
+    world.fixture.pass_secs(10_000);
+    sweep(&world, 10_000);
+    assert_eq!(about_agents(&world), ["agent.error"; 2]);
 }

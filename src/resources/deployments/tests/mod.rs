@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::info::JobInfo;
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
+use super::reports::{self, AgentReport};
 use super::running::RUN;
 use super::{jobs, live};
 use crate::api::{Input, Principal, Req};
@@ -21,7 +22,7 @@ use crate::outbox::{Effect, EffectResult, Event, Job, JobHandler, Prepared, Sett
 use crate::outside::{Call, Response};
 use crate::resources::agents;
 use crate::resources::environments::{self, Environment};
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::resources::{artifacts, tools};
 use crate::store::{ListSource, Tx};
 
@@ -119,6 +120,15 @@ impl World {
             .unwrap()
     }
 
+    pub fn reported(&self, stable_key: &str) -> Option<AgentReport> {
+        let dev = self.dev;
+        self.store
+            .read_now(self.org, |view| {
+                reports::report(view, agents::find(view, stable_key)?.id(), dev)
+            })
+            .unwrap()
+    }
+
     pub fn agent_status(&self, stable_key: &str) -> Value {
         let agent = self.store.read_now(self.org, |view| agents::find(view, stable_key)).unwrap();
         json!(agent.without_caller().status)
@@ -210,13 +220,6 @@ pub fn answer(status: u16) -> EffectResult {
 /// The id in a representation.
 pub fn id<T: ?Sized>(value: &Value) -> Id<T> {
     Id::parse(value["id"].as_str().unwrap())
-}
-
-pub fn user(who: &Principal) -> Id<User> {
-    match who {
-        Principal::Caller(caller) => caller.user(),
-        _ => unreachable!("a caller of an organization"),
-    }
 }
 
 /// The states of a job's targets.

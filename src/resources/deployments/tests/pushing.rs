@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outside::webhook;
-use crate::resources::environments::{credential_tests, variable_tests};
+use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
 
 const URL: &str = "https://provider.test/deploy";
 const KEY: &str = "provider-key";
@@ -156,6 +156,62 @@ fn a_tool_that_names_an_unknown_value_is_not_posted() {
     let job = world.job(&job);
     assert_eq!(job["state"], "error");
     assert!(job["targets"][0]["error"].as_str().unwrap().contains("NOWHERE"), "{job}");
+}
+
+#[test]
+fn a_deployment_that_could_not_be_signed_is_refused_before_anybody_approves_it() {
+    let world = World::new();
+    world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
+    let unsigned = || credential_tests::put(&world, world.dev, "p", json!({"endpoint": URL}));
+    unsigned().unwrap();
+    let preview = || {
+        let input = Fixture::input(world.body(&["ann"], json!({})))?;
+        world.read(super::super::preview::preview, (), input).map(drop)
+    };
+    let refusals = || [preview().unwrap_err(), world.deploy(&["ann"], json!({})).unwrap_err()];
+    for refusal in refusals() {
+        assert_eq!(refusal.code(), "signing_key_missing");
+    }
+    credential_tests::put(&world, world.dev, "p", json!({"endpoint": URL, "apiKey": KEY})).unwrap();
+    preview().unwrap();
+    let job = world.deploy(&["ann"], json!({})).unwrap();
+    credential_tests::damage(&world, world.dev, "p");
+    for refusal in refusals() {
+        assert_eq!(refusal.code(), "signing_key_unreadable");
+    }
+    // The key may go while a job waits.
+    credential_tests::put(&world, world.dev, "p", json!({})).unwrap();
+    unsigned().unwrap();
+    approving::approve(&world, &world.owner, &job, json!({})).unwrap();
+    world.run();
+    let job = world.job(&job);
+    assert_eq!(job["state"], "error");
+    assert!(job["targets"][0]["error"].as_str().unwrap().contains("no apiKey"), "{job}");
+}
+
+#[test]
+fn what_cannot_be_decrypted_fails_the_target_at_once() {
+    let world = world();
+    secret_tests::put(&world, world.dev, "TOKEN", "t0ken").unwrap();
+    let tool = world.tool("t", json!({"p": "${TOKEN}"}));
+    let with_tool = json!({"toolRefs": [{"toolId": tool}]});
+    let fails = |damage: &dyn Fn(), agents: &[&str], more: Value| {
+        let job = world.deploy(agents, more).unwrap();
+        damage();
+        world.run();
+        let job = world.job(&job);
+        assert_eq!(job["state"], "error");
+        job["targets"][0]["error"].as_str().unwrap().to_string()
+    };
+    let error = fails(&|| secret_tests::damage(&world, world.dev, "TOKEN"), &["ann"], with_tool);
+    assert_eq!(error, "the secret TOKEN of the environment cannot be decrypted; set it again");
+    let error = fails(&|| credential_tests::damage(&world, world.dev, "p"), &["ann"], json!({}));
+    let expected = "the apiKey of the environment's credential for the provider \"p\" cannot be \
+                    decrypted; set it again";
+    assert_eq!(error, expected);
+    assert!(world.tasks().is_empty());
+    let told = ["agent.error", "deployment.error"];
+    assert_eq!(world.event_types(), [told, told].concat());
 }
 
 #[test]

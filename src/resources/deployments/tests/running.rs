@@ -118,6 +118,40 @@ fn the_next_job_in_the_queue_runs_when_the_one_before_it_is_cancelled() {
 }
 
 #[test]
+fn a_job_that_waits_for_another_one_is_approved_until_it_begins() {
+    let world = World::new();
+    let first = world.deploy(&["ann"], json!({})).unwrap();
+    let waiting = [
+        world.deploy(&["ann", "bob"], json!({})).unwrap(),
+        world.deploy(&["bob", "ann"], json!({})).unwrap(),
+    ];
+    let [task, others @ ..] = <[Job; 3]>::try_from(world.tasks()).unwrap();
+    for other in others.iter().rev() {
+        world.prepare(other);
+    }
+    // The last one is behind the second for bob, as the second is behind the first for ann.
+    for job in &waiting {
+        assert_eq!(world.job(job)["state"], "approved");
+    }
+    world.prepare(&task);
+    world.run();
+    for job in [&first].into_iter().chain(&waiting) {
+        assert_eq!(world.job(job)["state"], "complete");
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_its_second_target_is_running() {
+    let world = World::new();
+    world.deploy(&["ann"], json!({})).unwrap();
+    let second = world.deploy(&["bob", "ann"], json!({})).unwrap();
+    let [_, task] = <[Job; 2]>::try_from(world.tasks()).unwrap();
+    world.prepare(&task);
+    let second = world.job(&second);
+    assert_eq!((&second["state"], states(&second)), (&json!("running"), vec!["applied", "waiting"]));
+}
+
+#[test]
 fn tools_are_deployed_by_moving_the_references_of_the_environment() {
     let world = World::new();
     let [a, b] = ["a", "b"].map(|name| world.tool(name, json!({})));

@@ -20,10 +20,23 @@ pub fn put(
     fixture.write_as(&fixture.owner, set, (at, Name::parse(name).unwrap()), input)
 }
 
+/// Damages the key of a credential, so that it cannot be decrypted.
+pub fn damage(fixture: &Fixture, at: Id<Environment>, name: &str) {
+    let name = Name::parse(name).unwrap();
+    let damage = move |tx: &mut Tx| {
+        let old = tx.find(&BY_NAME, &(at, name.clone()))?.unwrap();
+        tx.put(&ProviderCredential { key: Some(Sealed::from_bytes(vec![7; 60])), ..old })
+    };
+    fixture.store.write_blocking(fixture.org, damage).unwrap();
+}
+
 fn target(fixture: &Fixture, at: Id<Environment>, provider: &str) -> Option<(String, Vec<u8>)> {
-    let target = |view: &View| push_target(view, at, provider);
-    let target = fixture.store.read_now(fixture.org, target).unwrap()?;
-    Some((target.endpoint.into_string(), target.signing_key.unwrap_or_default()))
+    let target = |view: &View| {
+        let Some(target) = push_target(view, at, provider)? else { return Ok(None) };
+        let key = target.signing_key(view)?;
+        Ok(Some((target.endpoint.into_string(), key)))
+    };
+    fixture.store.read_now(fixture.org, target).unwrap()
 }
 
 fn environment(fixture: &Fixture) -> Id<Environment> {

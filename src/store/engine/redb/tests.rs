@@ -156,3 +156,32 @@ fn a_database_is_not_given_up_for_a_file_that_cannot_be_opened() {
     assert!(reader.access_version() > stamp, "nothing concluded before holds");
     assert!(there(&mut redb, "a"));
 }
+
+#[test]
+fn free_pages_are_those_that_no_table_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut redb = Redb::create(&dir.path().join("store.redb"), vec!["t", "u"]).unwrap();
+    let count = |redb: &mut Redb| redb.size().unwrap().count_pages.unwrap()().unwrap();
+    let names: Vec<String> = (0..400).map(|n| format!("{n:03}")).collect();
+    // Of one page and of many.
+    let value = |n: usize| WriteOp::Insert(vec![b'x'; if n.is_multiple_of(2) { 300 } else { 50_000 }]);
+    let all = |op: &dyn Fn(usize) -> WriteOp| -> Vec<(&str, WriteOp)> {
+        names.iter().enumerate().map(|(n, name)| (name.as_str(), op(n))).collect()
+    };
+    let mut free = Vec::new();
+    for op in [&value as &dyn Fn(usize) -> WriteOp, &|_| WriteOp::Delete] {
+        assert!(matches!(write(&mut redb, &all(op)), CommitOutcome::Done(_)));
+        let counted = count(&mut redb);
+        let transaction = redb.database.as_ref().unwrap().begin_write().unwrap();
+        let stats = transaction.stats().unwrap();
+        transaction.abort().unwrap();
+        assert_eq!(counted.bytes, stats.page_size() as u64);
+        let file_pages = redb.size().unwrap().file_bytes / counted.bytes;
+        let unused = file_pages - stats.allocated_pages();
+        // What redb keeps for itself: what the last commits freed among it.
+        assert!(counted.free >= unused, "{counted:?} {stats:?}");
+        free.push((counted.free, unused));
+    }
+    let value_pages = 200 * 50_000 / 4096;
+    assert!(free[1].0 >= free[0].0 + value_pages, "{free:?}");
+}

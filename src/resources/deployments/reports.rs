@@ -1,0 +1,127 @@
+//! What agents reported about themselves: one record for each agent and environment from which it has
+//! sent a heartbeat, whether something is deployed there or not.
+
+use bincode::{Decode, Encode};
+
+use super::live::LiveDeployment;
+use crate::auth::Restricted;
+use crate::base::{Id, Result, Time};
+use crate::resources::agents::{self, Agent, AgentStatus};
+use crate::resources::environments::Environment;
+use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+
+/// The last heartbeat of an agent from an environment.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct AgentReport {
+    /// The agent.
+    pub agent: Id<Agent>,
+    /// The environment.
+    pub environment: Id<Environment>,
+    /// The time of the heartbeat, or of a later deployment: silence counts from the later one.
+    pub reported_at: Time,
+    /// Whether the agent runs something other than what is live.
+    pub drifted: bool,
+    /// Whether it has been silent for too long.
+    pub stale: bool,
+    /// The error that it reported.
+    pub error: Option<String>,
+}
+
+impl AgentReport {
+    /// The status that it gives the agent; none if all is well.
+    fn problem(&self) -> Option<AgentStatus> {
+        match self {
+            _ if self.error.is_some() => Some(AgentStatus::Error),
+            _ if self.stale => Some(AgentStatus::Stale),
+            _ if self.drifted => Some(AgentStatus::Drifted),
+            _ => None,
+        }
+    }
+}
+
+static IN_ENVIRONMENT: Index<AgentReport, Id<Environment>> =
+    Index::non_unique("agent_reports.by_environment", |report| Some(report.environment));
+
+/// Those that are not stale, by time.
+pub static BY_TIME: Index<AgentReport, Time> =
+    Index::non_unique("agent_reports.by_time", |report| {
+        (!report.stale).then_some(report.reported_at)
+    });
+
+static AGENT: Reference<AgentReport, Restricted<Agent>> = Reference::cascade(
+    &["agent"],
+    |agent: &Restricted<Agent>| agent.id().to_bytes(),
+    |report: &AgentReport, _| vec![report.agent.to_bytes()],
+);
+
+/// Deferred: thousands of agents may have reported from an environment.
+static ENVIRONMENT: Reference<AgentReport, Restricted<Environment>> = Reference::cascade(
+    &["environment"],
+    |environment: &Restricted<Environment>| environment.id().to_bytes(),
+    |report: &AgentReport, _| vec![report.environment.to_bytes()],
+)
+.by(&IN_ENVIRONMENT)
+.deferred();
+
+impl Record for AgentReport {
+    const TABLE: &'static str = "agent_reports";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &BY_TIME];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT, &ENVIRONMENT];
+    type Key = (Id<Agent>, Id<Environment>);
+    fn key(&self) -> Self::Key {
+        (self.agent, self.environment)
+    }
+    fn removed(&self, tx: &mut Tx) -> Result<()> {
+        update_status(tx, self.agent)
+    }
+}
+
+/// Returns what an agent reported last from an environment.
+///
+/// # Errors
+/// If the store fails.
+pub fn report(
+    view: &View,
+    agent: Id<Agent>,
+    environment: Id<Environment>,
+) -> Result<Option<AgentReport>> {
+    view.get(&(agent, environment))
+}
+
+/// Replaces what an agent reported, and updates its status.
+///
+/// # Errors
+/// If the store fails.
+pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
+    let old = report(&tx.view(), new.agent, new.environment)?;
+    tx.put(new)?;
+    let before = old.and_then(|old| old.problem());
+    if before == new.problem() { Ok(()) } else { update_status(tx, new.agent) }
+}
+
+/// Forgets what an agent reported about an earlier deployment: nothing is known yet about the one
+/// that has just become live. Its silence counts from now on. Updates its status.
+///
+/// # Errors
+/// If the store fails.
+pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>) -> Result<()> {
+    if let Some(old) = report(&tx.view(), agent, environment)? {
+        tx.put(&AgentReport { reported_at: tx.now(), drifted: false, error: None, ..old })?;
+    }
+    update_status(tx, agent)
+}
+
+/// Sets the status of an agent, if it still exists: the worst of its environments.
+///
+/// # Errors
+/// If the store fails.
+fn update_status(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
+    if !tx.view().has::<Restricted<Agent>>(&agent)? {
+        return Ok(());
+    }
+    let is_deployed = tx.count(ListSource::<LiveDeployment>::TABLE, &agent, 1)? > 0;
+    let well = if is_deployed { AgentStatus::Deployed } else { AgentStatus::Undeployed };
+    let reports = tx.all(ListSource::<AgentReport>::TABLE, &agent)?;
+    let worst = reports.iter().filter_map(AgentReport::problem).min();
+    agents::set_status(tx, agent, worst.unwrap_or(well))
+}
