@@ -19,8 +19,9 @@ const CONNECTIONS: usize = 4;
 /// Events stored per transaction, each with a delivery.
 const AT_ONCE: usize = 1_000;
 
-/// One of so many deliveries failed, the others were sent.
-const FAILED: usize = 1_000;
+/// So many deliveries failed, the others were sent: as many among few as among many, so that pages of
+/// them are equally long and only the rest differs.
+const FAILED: usize = 500;
 
 /// The channel of the deliveries.
 const CHANNEL: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -63,8 +64,10 @@ pub fn rows(quick: bool) -> Vec<Row> {
 fn fill(fixture: &Fixture, count: usize) {
     let channel: Id<Channel> = Id::parse(CHANNEL);
     for start in (0..count).step_by(AT_ONCE) {
-        let store =
-            move |tx: &mut Tx| (start..start + AT_ONCE).try_for_each(|nth| entry(tx, channel, nth));
+        let store = move |tx: &mut Tx| {
+                (start..start + AT_ONCE)
+                    .try_for_each(|nth| entry(tx, channel, nth, nth % (count / FAILED) == 2))
+            };
         fixture
             .store
             .write_blocking(fixture.founded.organization.id, store)
@@ -72,7 +75,12 @@ fn fill(fixture: &Fixture, count: usize) {
     }
 }
 
-fn entry(tx: &mut Tx, channel: Id<Channel>, nth: usize) -> roadstead::base::Result<()> {
+fn entry(
+    tx: &mut Tx,
+    channel: Id<Channel>,
+    nth: usize,
+    failed: bool,
+) -> roadstead::base::Result<()> {
     let event = Event {
         id: tx.new_id(),
         event_type: EventType::ALL[nth % 3],
@@ -83,7 +91,6 @@ fn entry(tx: &mut Tx, channel: Id<Channel>, nth: usize) -> roadstead::base::Resu
         sent_at: tx.now(),
     };
     tx.insert(&event)?;
-    let failed = nth % FAILED == 2;
     tx.insert(&Delivery {
         id: tx.new_id(),
         channel,
