@@ -65,9 +65,9 @@ fn fill(fixture: &Fixture, count: usize) {
     let channel: Id<Channel> = Id::parse(CHANNEL);
     for start in (0..count).step_by(AT_ONCE) {
         let store = move |tx: &mut Tx| {
-                (start..start + AT_ONCE)
-                    .try_for_each(|nth| entry(tx, channel, nth, nth % (count / FAILED) == 2))
-            };
+            (start..start + AT_ONCE)
+                .try_for_each(|nth| entry(tx, channel, nth, nth % (count / FAILED) == 2))
+        };
         fixture
             .store
             .write_blocking(fixture.founded.organization.id, store)

@@ -53,8 +53,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
         [(other, "another organization's"), (Neighbour::Team, "another team's")]
     {
         eprintln!("  {}, {whose} writes", FROM_OUTSIDE.name);
-        let (most, measured) =
-            measure(FROM_OUTSIDE.name, Some(&FROM_OUTSIDE), at_least, neighbour);
+        let (most, measured) = measure(FROM_OUTSIDE.name, Some(&FROM_OUTSIDE), at_least, neighbour);
         rows.extend(measured);
         rows.push(Row {
             name: format!("{}: {whose} write, p99 beside idle", FROM_OUTSIDE.name),

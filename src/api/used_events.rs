@@ -63,7 +63,9 @@ mod tests {
         let left = || {
             let sweep = |tx: &mut Tx| (DELETE_ENDED.run)(tx, &RetentionSettings::default());
             assert_eq!(store.write_blocking(Id::NIL, sweep).unwrap(), SweepProgress::Clean);
-            store.read_now(Id::NIL, |view| view.count::<UsedEvent>(ListSource::TABLE, &(), 9)).unwrap()
+            store
+                .read_now(Id::NIL, |view| view.count::<UsedEvent>(ListSource::TABLE, &(), 9))
+                .unwrap()
         };
         assert_eq!(left(), 3);
         store.clock().advance_secs(60);

@@ -541,7 +541,10 @@ fn agents_of_two_roadsteads_write_to_each_other() {
         agent.post(&thread, json!({"body": "News"})).ok();
         to.acme.member.post(&format!("{peer}/messages"), json!({"body": "Thanks"})).ok();
         let told = receiver.next().json();
-        assert_eq!((&told["type"], &told["data"]["body"]), (&json!("exchange.message"), &json!("Thanks")));
+        assert_eq!(
+            (&told["type"], &told["data"]["body"]),
+            (&json!("exchange.message"), &json!("Thanks"))
+        );
         let bodies: Vec<_> =
             agent.get(&thread).items().iter().map(|message| message["body"].clone()).collect();
         assert_eq!(bodies, ["Thanks", "News"]);

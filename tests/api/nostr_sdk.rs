@@ -132,7 +132,10 @@ fn the_python_of_the_reference_writes_from_one_roadstead_to_another() {
     let mut program = code.to_string();
     for (written, meant) in [
         ("<the agent's secret key>", key.secret()),
-        ("https://there.example/api/exchange/acme/crew", format!("http://{}/api{path}", there.address)),
+        (
+            "https://there.example/api/exchange/acme/crew",
+            format!("http://{}/api{path}", there.address),
+        ),
         ("scout@here.example", handle.clone()),
     ] {
         assert!(program.contains(written), "{written}: {code}");

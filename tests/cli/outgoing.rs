@@ -44,7 +44,10 @@ fn a_private_service_with_a_certificate_of_the_site_is_called_with_both_flags() 
         let path = channel.get_or_insert_with(|| {
             let config = json!({"url": format!("https://{receiver}/")});
             let hook = json!({"name": "Hook", "workflow": "webhook", "config": config});
-            format!("/notifications/channels/{}/test", caller.post("/notifications/channels", hook).id())
+            format!(
+                "/notifications/channels/{}/test",
+                caller.post("/notifications/channels", hook).id()
+            )
         });
         let tested = caller.post(path, json!({})).ok();
         assert_eq!(tested["ok"], reason.is_empty(), "{flags:?}: {tested}");
@@ -107,9 +110,15 @@ fn it_is_a_site_without_a_network() {
         let verified = caller.post(own, json!({})).ok();
         let result = &verified["results"][0];
         if reason.is_empty() {
-            assert_eq!((&verified["state"], &result["outcome"]), (&json!("verified"), &json!("match")));
+            assert_eq!(
+                (&verified["state"], &result["outcome"]),
+                (&json!("verified"), &json!("match"))
+            );
         } else {
-            assert_eq!((&verified["state"], &result["outcome"]), (&json!("failed"), &json!("unreachable")));
+            assert_eq!(
+                (&verified["state"], &result["outcome"]),
+                (&json!("failed"), &json!("unreachable"))
+            );
             assert!(result["reason"].as_str().unwrap().contains(reason), "{flags:?}: {verified}");
         }
         let failed = caller.post(unknown, json!({})).ok();

@@ -55,7 +55,8 @@ impl Server {
     /// Sends a request as the owner; its answer comes through the channel.
     fn send(&self, route: Arc<Route>, params: &[String], mut body: Value) -> mpsc::Receiver<Value> {
         let (answer, answered) = mpsc::channel();
-        let (executor, token, params) = (self.executor.clone(), self.token.clone(), params.to_vec());
+        let (executor, token, params) =
+            (self.executor.clone(), self.token.clone(), params.to_vec());
         body["orgSlug"] = "acme".into();
         self.runtime.spawn(async move {
             let _ = answer.send(execute(&executor, token, &route, params, body).await);
