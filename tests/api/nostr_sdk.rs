@@ -101,8 +101,8 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     acme.owner.post("/agent-index/listings", listing).ok();
     let claimed = acme.owner.post("/organizations/domains", json!({"domain": "sdk.test"})).id();
     let verifications = format!("/organizations/domains/{claimed}/verifications");
-    let verified = acme.owner.post(&verifications, json!({})).ok();
-    assert_eq!(verified["state"], "verified", "{verified}");
+    let found = acme.owner.post(&verifications, json!({})).ok();
+    assert_eq!(found["state"], "verified", "{found}");
 
     // It reads what our domains serve.
     let (key, handle) = verified(&acme, "ours.test", "scribe");

@@ -4,8 +4,6 @@ mod channels;
 mod deliveries;
 mod harness;
 
-use std::sync::Mutex;
-
 use serde_json::json;
 
 use super::*;
@@ -134,13 +132,14 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
 
 #[tokio::test]
 async fn the_results_of_several_calls_are_settled_together_and_a_warning_is_logged() {
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let lines = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).finish();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let lines = tracing_subscriber::fmt().with_ansi(false);
+    let lines = lines.with_writer(Arc::new(log.reopen().unwrap())).finish();
     let _logged = tracing::subscriber::set_default(lines);
     let runner = runner();
     write_job(&runner, &CALLS).await;
     runner.execute(runner.lease_one().await.unwrap()).await;
-    let logged = String::from_utf8(log.lock().unwrap().clone()).unwrap();
+    let logged = std::fs::read_to_string(log.path()).unwrap();
     assert!(logged.contains("WARN") && logged.contains("a warning"), "{logged}");
     assert!(logged.contains("kind=\"test.calls\"") && logged.contains("org="), "{logged}");
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (2, 0));

@@ -36,7 +36,7 @@ async fn an_address_whose_hosts_are_slow_does_not_hold_up_the_others() {
     assert!(now(&mut other).await.is_none());
     // Two places become free: one for each address.
     held.truncate(MAX_OUTSIDE_CALLS - 2);
-    let first = now(&mut waiting[0]).await;
-    assert!(first.is_some() && now(&mut other).await.is_some());
+    let (first, second) = (now(&mut waiting[0]).await, now(&mut other).await);
+    assert!(first.is_some() && second.is_some());
     assert!(now(&mut waiting[1]).await.is_none());
 }
