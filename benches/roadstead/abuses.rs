@@ -14,6 +14,9 @@ use crate::client::Connection;
 use crate::neighbours::Neighbours;
 use crate::signatures::{Signer, token};
 
+/// Events of agents outside are accepted for a minute.
+const LONGEST: Duration = Duration::from_secs(50);
+
 /// The size of the largest bodies and values.
 const MIB: usize = 1024 * 1024;
 
@@ -30,6 +33,8 @@ pub struct Load {
     connections: usize,
     /// Whether they are sent again and again, or once.
     repeats: bool,
+    /// So many are sent, if that takes no longer than [`LONGEST`].
+    at_least: usize,
     /// The nth request.
     request: Arc<dyn Fn(usize) -> Vec<u8> + Send + Sync>,
 }
@@ -37,12 +42,13 @@ pub struct Load {
 /// The requests to send once, one after another.
 fn once(requests: Vec<Vec<u8>>) -> Load {
     let connections = requests.len();
-    Load { connections, repeats: false, request: Arc::new(move |nth| requests[nth].clone()) }
+    let request = Arc::new(move |nth: usize| requests[nth].clone());
+    Load { connections, repeats: false, at_least: 0, request }
 }
 
 /// Requests to send on so many connections, as fast as they are answered.
 fn flood(connections: usize, request: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static) -> Load {
-    Load { connections, repeats: true, request: Arc::new(request) }
+    Load { connections, repeats: true, at_least: 0, request: Arc::new(request) }
 }
 
 impl Load {
@@ -50,15 +56,19 @@ impl Load {
     /// answer of 0 is a connection that was closed.
     pub async fn run(self, address: SocketAddr, time: Duration) -> BTreeMap<u16, usize> {
         let mut busy = JoinSet::new();
-        let end = Instant::now() + time;
+        let (end, latest) = (Instant::now() + time, Instant::now() + LONGEST.max(time));
         for nth in 0..self.connections {
             let (request, step) = (self.request.clone(), self.connections);
-            let repeats = self.repeats;
+            let (repeats, at_least) = (self.repeats, self.at_least);
             busy.spawn(async move {
                 let mut statuses = Vec::new();
                 let mut connection = Connection::open(address).await;
                 let mut nth = nth;
-                while statuses.is_empty() || (repeats && Instant::now() < end) {
+                let goes_on = |nth: usize| {
+                    let now = Instant::now();
+                    repeats && (now < end || (nth < at_least && now < latest))
+                };
+                while statuses.is_empty() || goes_on(nth) {
                     let status = connection.exchange(&request(nth)).await.unwrap_or(0);
                     if status == 0 || status == 413 {
                         connection = Connection::open(address).await;
@@ -250,7 +260,7 @@ fn ask_from_outside(neighbours: &Neighbours) -> Load {
         .into_bytes()
     };
     let requests: Vec<_> = (0..REQUESTS).map(request).collect();
-    flood(64, move |nth| requests[nth % REQUESTS].clone())
+    Load { at_least: REQUESTS, ..flood(64, move |nth| requests[nth % REQUESTS].clone()) }
 }
 
 /// The bytes of a POST with this key.

@@ -21,6 +21,9 @@ const CONNECTIONS: usize = 16;
 /// Listings stored per transaction, within its limit of writes.
 const AT_ONCE: usize = 100;
 
+/// Listings of a domain: creating one counts those of its domain.
+const OF_DOMAIN: usize = 100;
+
 /// A valid public key.
 const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
@@ -60,7 +63,7 @@ fn search((name, query): (&str, &str), few: &Fixture, many: &Fixture, most: usiz
     }
 }
 
-/// A server with so many public listings, 1,000 of each domain.
+/// A server with so many public listings.
 fn filled(count: usize) -> Fixture {
     let fixture = Fixture::new(Commits::Shared, 1);
     let listing = |nth: usize| -> Value {
@@ -68,7 +71,7 @@ fn filled(count: usize) -> Fixture {
         let parity = if nth.is_multiple_of(2) { "even" } else { "odd" };
         let rare = if nth.is_multiple_of(997) { "rare" } else { "" };
         json!({
-            "stableKey": "agent-0", "handle": format!("a{nth}@d{}.example", nth / 1000),
+            "stableKey": "agent-0", "handle": format!("a{nth}@d{}.example", nth / OF_DOMAIN),
             "pubkey": KEY, "displayName": format!("Agent {nth}"), "skills": [color],
             "description": format!("{parity} {rare}"), "visibility": "public",
         })

@@ -20,11 +20,12 @@ const CONNECTIONS: usize = 16;
 /// Entries of one transaction: a multiple of what a step of the chain takes.
 const AT_ONCE: usize = 1_000;
 
-/// Entries about each resource, whatever the number of all: more than a page.
-const EACH: usize = 100;
-
 /// Steps that append so many.
 const STEPS: usize = 10;
+
+/// Entries about one resource: as many among few as among many, so that pages of them are equally long
+/// and only the rest differs.
+const OF_RESOURCE: usize = 100;
 
 /// The rows of audit and notification logs.
 pub fn rows(quick: bool) -> Vec<Row> {
@@ -33,7 +34,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
     let pages = [
         ("the newest of the audit log", "/audit-logs?"),
         ("the audit log of one actor", "/audit-logs?actor=00000000-0000-7000-8000-000000000003&"),
-        ("the audit log of a resource", "/audit-logs?resourceType=tool&resourceId=r78&"),
+        ("the audit log of a resource", "/audit-logs?resourceType=tool&resourceId=r76&"),
         ("the audit log by action and actor", {
             "/audit-logs?action=tool.create&actor=00000000-0000-7000-8000-000000000003&"
         }),
@@ -66,7 +67,7 @@ fn fixture(entries: usize) -> Fixture {
         let first = chunk * AT_ONCE;
         let stored = fixture.store.write_blocking(org, move |tx| {
             for nth in first..first + AT_ONCE {
-                add(tx, nth, entries / EACH)?;
+                add(tx, nth, nth % (entries / OF_RESOURCE))?;
             }
             // The job of the server would take a commit for each step.
             let end = Id::new(tx.new_id::<()>().uuid());
@@ -77,7 +78,7 @@ fn fixture(entries: usize) -> Fixture {
     fixture
 }
 
-fn add(tx: &mut Tx, nth: usize, resources: usize) -> Result<()> {
+fn add(tx: &mut Tx, nth: usize, resource: usize) -> Result<()> {
     let (action, kind) = [("tool.create", "tool"), ("team.create", "team")][nth % 2];
     let actor = uuid::Uuid::from_u128(0x7000_8000_0000_0000_0000 + nth as u128 % 7);
     tx.insert(&AuditEntry {
@@ -90,7 +91,7 @@ fn add(tx: &mut Tx, nth: usize, resources: usize) -> Result<()> {
         via: None,
         action: action.into(),
         resource_type: kind.into(),
-        resource_id: Some(format!("r{}", nth % resources)),
+        resource_id: Some(format!("r{resource}")),
         detail: None,
         request_id: format!("request-{nth}"),
         outcome: AuditOutcome::Success,

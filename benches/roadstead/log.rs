@@ -19,9 +19,9 @@ const CONNECTIONS: usize = 4;
 /// Events stored per transaction, each with a delivery.
 const AT_ONCE: usize = 1_000;
 
-/// So many deliveries failed, whatever the number of all: a total is counted up to 10,000 entries, so
-/// pages are compared that have the same one.
-const FAILED: usize = 300;
+/// So many deliveries failed, the others were sent: as many among few as among many, so that pages of
+/// them are equally long and only the rest differs.
+const FAILED: usize = 500;
 
 /// The channel of the deliveries.
 const CHANNEL: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -65,8 +65,8 @@ fn fill(fixture: &Fixture, count: usize) {
     let channel: Id<Channel> = Id::parse(CHANNEL);
     for start in (0..count).step_by(AT_ONCE) {
         let store = move |tx: &mut Tx| {
-            let is_failed = |nth: usize| nth % (count / FAILED) == 2;
-            (start..start + AT_ONCE).try_for_each(|nth| entry(tx, channel, nth, is_failed(nth)))
+            (start..start + AT_ONCE)
+                .try_for_each(|nth| entry(tx, channel, nth, nth % (count / FAILED) == 2))
         };
         fixture
             .store

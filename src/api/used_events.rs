@@ -23,8 +23,10 @@ pub struct UsedEvent {
     pub id: EventId,
 }
 
+/// Of the installation: a request may name an organization that does not exist.
 impl Record for UsedEvent {
     const TABLE: &'static str = "used_events";
+    const ORG_SCOPED: bool = false;
     type Key = (Time, EventId);
     fn key(&self) -> Self::Key {
         (self.ends_at, self.id)
@@ -38,7 +40,7 @@ const DELETE_ENDED: Sweep = Sweep {
         let now = tx.now();
         delete_due(tx, ListSource::TABLE, |event: &UsedEvent| event.ends_at < now)
     },
-    installation: false,
+    installation: true,
 };
 
 #[cfg(test)]
@@ -52,17 +54,18 @@ mod tests {
     fn an_event_is_forgotten_once_it_would_be_refused_for_its_age() {
         let now = Time::from_millis(1_768_478_400_000);
         let store = Store::in_memory(Clock::at(now), TABLES);
-        let org = Id::new(store.clock().new_id());
         let add = move |tx: &mut Tx| {
             (0..3).try_for_each(|n| {
                 tx.insert(&UsedEvent { ends_at: now.plus_secs(60 * i64::from(n)), id: [n; 32] })
             })
         };
-        store.write_blocking(org, add).unwrap();
+        store.write_blocking(Id::NIL, add).unwrap();
         let left = || {
             let sweep = |tx: &mut Tx| (DELETE_ENDED.run)(tx, &RetentionSettings::default());
-            assert_eq!(store.write_blocking(org, sweep).unwrap(), SweepProgress::Clean);
-            store.read_now(org, |view| view.count::<UsedEvent>(ListSource::TABLE, &(), 9)).unwrap()
+            assert_eq!(store.write_blocking(Id::NIL, sweep).unwrap(), SweepProgress::Clean);
+            store
+                .read_now(Id::NIL, |view| view.count::<UsedEvent>(ListSource::TABLE, &(), 9))
+                .unwrap()
         };
         assert_eq!(left(), 3);
         store.clock().advance_secs(60);

@@ -11,7 +11,7 @@ use crate::api::audit::{
     self, AUDITED, AuditEntry, Checkpoint, Comparison, Link, append_pending, checkpoint, compare,
 };
 use crate::auth::{Organization, organization_named};
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::outbox::SweepProgress;
 use crate::resources::{audit_logs, organizations};
 use crate::store::check::Findings;
@@ -169,6 +169,16 @@ fn compared(store: &Store, value: &str) -> Result<AuditReply> {
         Checkpoint::parse(value).ok_or_else(|| Error::no_such("checkpoint").at("against"))?;
     let mut found = Findings::default();
     let sequence = checkpoint.link.sequence;
+    if !store.read_now(Id::NIL, |view| view.has::<Organization>(&checkpoint.org))? {
+        return Err(Error::new(
+            Kind::NotFound,
+            "not_found",
+            format!(
+                "the checkpoint {value} is of an organization that this installation does not \
+                 have: compare it with the data directory it was taken of"
+            ),
+        ));
+    }
     let compared = store.read_now(checkpoint.org, |view| {
         let compared = compare(view, &checkpoint)?;
         audit::verify(view, &mut found)?;

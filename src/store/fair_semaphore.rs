@@ -35,13 +35,18 @@ pub struct Permit(Option<Arc<FairSemaphore>>);
 impl FairSemaphore {
     /// Creates a semaphore with so many permits.
     pub fn new(permits: usize) -> Self {
-        FairSemaphore(Mutex::new(State { free: permits, waiting: FairQueue::new(WAITING) }))
+        FairSemaphore::with_waiting(permits, WAITING)
+    }
+
+    /// Creates a semaphore with so many permits, for which no more than this may wait.
+    pub fn with_waiting(permits: usize, waiting: Bounds) -> Self {
+        FairSemaphore(Mutex::new(State { free: permits, waiting: FairQueue::new(waiting) }))
     }
 
     /// Waits for a permit.
     ///
     /// # Errors
-    /// 503 when 512 callers or 64 MiB wait, or 128 or 32 MiB in this lane.
+    /// 503 when as many callers or bytes wait as may, in all or in this lane.
     pub async fn acquire(self: &Arc<Self>, hints: WorkHints) -> Result<Permit> {
         let receiver = {
             let mut state = self.lock();

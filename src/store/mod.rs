@@ -39,6 +39,7 @@ use std::sync::Arc;
 pub use catalog::TableInfo;
 pub use clock::Clock;
 pub use engine::{Lane, Order};
+pub use fair_semaphore::{FairSemaphore, Permit};
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
@@ -57,7 +58,7 @@ pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
-use fair_semaphore::{FairSemaphore, max_heavy};
+use fair_semaphore::max_heavy;
 use heavy_threads::HeavyThreads;
 use id_watermark::IdWatermark;
 

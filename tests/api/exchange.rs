@@ -167,6 +167,15 @@ fn an_unknown_organization_looks_like_an_unknown_team() {
     assert_eq!(team.json()["path"], "teamSlug");
     let request = outside.get(&format!("{path}/requests/{}", crate::fixture::unknown_id()));
     assert_eq!((request.status, &request.json()["path"]), (404, &json!("requestId")));
+    // Nor does a repeated event tell which organizations there are.
+    let repeated = |path: &str| {
+        let signed = outside.authorization("GET", path, None);
+        let ask = || outside.send_with(&signed, "GET", path, None);
+        assert_eq!(ask().status, 404);
+        ask().likeness()
+    };
+    let team = repeated(&format!("/exchange/{}/other/messages", acme.slug));
+    assert_eq!(team, repeated("/exchange/never-was/crew/messages"));
 }
 
 #[test]
@@ -505,17 +514,37 @@ impl Installation {
 #[test]
 fn agents_of_two_roadsteads_write_to_each_other() {
     let (here, there) = (Installation::new("here.test"), Installation::new("there.test"));
-    for (from, to, name) in [(&here, &there, "scout"), (&there, &here, "scribe")] {
+    // A person lets the one in, a rule the other.
+    for (from, to, name, rule) in
+        [(&here, &there, "scout", None), (&there, &here, "scribe", Some("allow"))]
+    {
+        let exchange = format!("/teams/{}/exchange", to.team);
+        if let Some(rule) = rule {
+            let rule = json!({"domain": from.domain, "rule": rule});
+            to.acme.member.post(&format!("{exchange}/domain-rules"), rule).ok();
+        }
         let (key, handle) = verified(&from.acme, &from.domain, name);
         let agent = to.caller(key);
-        let body = json!({"handle": handle, "message": "May we send you news?"});
+        let receiver = Receiver::answering(&[204]);
+        let body = json!({"handle": handle, "message": "May we send you news?",
+            "replyUrl": receiver.url});
         let asked = agent.post(&format!("{}/requests", to.path()), body).ok();
-        assert_eq!(asked["state"], "pending");
-        let peer = format!("/teams/{}/exchange/peers/{}", to.team, asked["id"].as_str().unwrap());
-        to.acme.member.post(&format!("{peer}/accept"), json!({})).ok();
+        let peer = format!("{exchange}/peers/{}", asked["id"].as_str().unwrap());
+        if rule.is_none() {
+            assert_eq!(asked["state"], "pending");
+            to.acme.member.post(&format!("{peer}/accept"), json!({})).ok();
+            assert_eq!(receiver.next().json()["data"]["state"], "accepted");
+        } else {
+            assert_eq!(asked["state"], "accepted");
+        }
         let thread = format!("{}/messages", to.path());
         agent.post(&thread, json!({"body": "News"})).ok();
         to.acme.member.post(&format!("{peer}/messages"), json!({"body": "Thanks"})).ok();
+        let told = receiver.next().json();
+        assert_eq!(
+            (&told["type"], &told["data"]["body"]),
+            (&json!("exchange.message"), &json!("Thanks"))
+        );
         let bodies: Vec<_> =
             agent.get(&thread).items().iter().map(|message| message["body"].clone()).collect();
         assert_eq!(bodies, ["Thanks", "News"]);

@@ -12,7 +12,7 @@ use crate::client::Connection;
 use crate::exchange::{crew, verified};
 use crate::fixture::{Running, config};
 use crate::https;
-use crate::optional::is_left_out;
+use crate::optional::{is_left_out, run};
 use crate::python::{self, Packages};
 
 static ENVIRONMENT: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -94,6 +94,16 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     assert_eq!(thread["body"]["items"][0]["body"], "Grüße");
     assert_eq!(sdk.order(json!(["replay"]))["status"], 401);
 
+    // A verification of ours reads what it serves.
+    acme.owner.post("/agents", json!({"stableKey": "scout", "name": "Scout"})).ok();
+    let listing = json!({"stableKey": "scout", "handle": "scout@sdk.test",
+        "pubkey": served["pubkey"], "displayName": "Scout"});
+    acme.owner.post("/agent-index/listings", listing).ok();
+    let claimed = acme.owner.post("/organizations/domains", json!({"domain": "sdk.test"})).id();
+    let verifications = format!("/organizations/domains/{claimed}/verifications");
+    let found = acme.owner.post(&verifications, json!({})).ok();
+    assert_eq!(found["state"], "verified", "{found}");
+
     // It reads what our domains serve.
     let (key, handle) = verified(&acme, "ours.test", "scribe");
     let mut connection = Connection::open(running.address).unwrap();
@@ -103,4 +113,43 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
     let mut verify = |pubkey: &str| sdk.order(json!(["verify", pubkey, handle, document]));
     assert_eq!(verify(&key.pubkey()), true);
     assert_eq!(verify(served["pubkey"].as_str().unwrap()), false);
+}
+
+/// The client in Python of the reference, as it stands there but for addresses and key: an agent of
+/// one installation asks a team of another.
+#[test]
+fn the_python_of_the_reference_writes_from_one_roadstead_to_another() {
+    if is_left_out("NOSTR", "the package nostr-sdk", python::missing()) {
+        return;
+    }
+    let (here, there) = (Running::start(config()), Running::start(config()));
+    let (ours, theirs) = (here.fixture(), there.fixture());
+    let (key, handle) = verified(&ours, "docs.test", "scout");
+    let (team, path) = crew(&theirs);
+    let reference = include_str!("../../docs/reference/exchange.md");
+    let (_, code) = reference.split_once("```python\n").unwrap();
+    let (code, _) = code.split_once("```").unwrap();
+    let mut program = code.to_string();
+    for (written, meant) in [
+        ("<the agent's secret key>", key.secret()),
+        (
+            "https://there.example/api/exchange/acme/crew",
+            format!("http://{}/api{path}", there.address),
+        ),
+        ("scout@here.example", handle.clone()),
+    ] {
+        assert!(program.contains(written), "{written}: {code}");
+        program = program.replace(written, &meant);
+    }
+    program += "\nprint(json.dumps(asked))\n\
+        print(json.dumps(send('GET', f\"{there}/requests/{asked['id']}\")))";
+    let printed = run(Command::new(ENVIRONMENT.join("bin/python")).args(["-c", &program]));
+    let answers: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers[0]["state"], "pending");
+    assert_eq!(answers[1], answers[0]);
+    let peers = theirs.member.get(&format!("/teams/{team}/exchange/peers")).items();
+    assert_eq!((&peers[0]["handle"], &peers[0]["pubkey"]), (&json!(handle), &json!(key.pubkey())));
+    here.stop();
+    there.stop();
 }

@@ -35,7 +35,7 @@ impl Sites {
             known.map_or_else(|| Ok((host, port).to_socket_addrs()?.collect()), |at| Ok(vec![at]))
         }));
         let allow_private = [config.allow_private, vec!["127.0.0.0/8".parse().unwrap()]].concat();
-        let extra_roots_pem = Some(self.authority.pem().into());
+        let extra_roots_pem = Some(self.authority().into());
         ServerConfig { allow_private, extra_roots_pem, resolver, ..config }
     }
 
@@ -64,6 +64,39 @@ impl Sites {
         certified: &str,
         respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
     ) {
+        self.listen(domain, self.over_tls(certified, name_of, respond));
+    }
+
+    /// The same at a listener of its own, for a server that resolves names as the system does.
+    pub fn serve_at(
+        &self,
+        listener: TcpListener,
+        domain: &str,
+        respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) {
+        accept(listener, self.over_tls(domain, name_of, respond));
+    }
+
+    /// Answers every message that is posted to a host of this name or address; returns its address.
+    pub fn receive(
+        &self,
+        host: &str,
+        respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        accept(listener, self.over_tls(host, message_of, respond));
+        address
+    }
+
+    /// What serves a connection with TLS: `read` gets what is asked for, and `respond` the bytes of
+    /// the response to it.
+    fn over_tls(
+        &self,
+        certified: &str,
+        read: fn(&mut dyn Read) -> Option<String>,
+        respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> impl Fn(TcpStream) + Send + Sync + 'static {
         let (certificate, key) = self.certify(certified);
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -73,34 +106,58 @@ impl Sites {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key);
         let tls = Arc::new(tls.unwrap());
-        let respond = Arc::new(respond);
-        self.listen(domain, move |stream| {
+        move |stream| {
             let connection = ServerConnection::new(tls.clone()).unwrap();
             let mut stream = StreamOwned::new(connection, stream);
-            if let Some(name) = name_of(&mut stream) {
-                let _ = stream.write_all(&respond(&name));
+            if let Some(asked) = read(&mut stream) {
+                let _ = stream.write_all(&respond(&asked));
                 stream.conn.send_close_notify();
                 let _ = stream.flush();
             }
-        });
+        }
     }
 
     /// Serves a domain's connections, each in a thread that ends with the test.
     pub fn listen(&self, domain: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         self.lead(domain, listener.local_addr().unwrap());
-        let serve = Arc::new(serve);
-        std::thread::spawn(move || {
-            while let Ok((stream, _)) = listener.accept() {
-                let serve = serve.clone();
-                std::thread::spawn(move || serve(stream));
+        accept(listener, serve);
+    }
+
+    /// The certificate of the authority.
+    pub fn authority(&self) -> String {
+        self.authority.pem()
+    }
+}
+
+fn accept(listener: TcpListener, serve: impl Fn(TcpStream) + Send + Sync + 'static) {
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+}
+
+/// Reads a request with its body, which is returned.
+fn message_of(stream: &mut dyn Read) -> Option<String> {
+    let mut request = String::new();
+    loop {
+        if let Some((head, body)) = request.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+            if body.len() >= length.parse().ok()? {
+                return Some(body.into());
             }
-        });
+        }
+        let mut part = [0; 1024];
+        let read = stream.read(&mut part).ok().filter(|read| *read > 0)?;
+        request += std::str::from_utf8(&part[..read]).ok()?;
     }
 }
 
 /// Reads a request; returns the name in its query. `None` if it is not one for NIP-05.
-fn name_of(stream: &mut impl Read) -> Option<String> {
+fn name_of(stream: &mut dyn Read) -> Option<String> {
     let mut head = String::new();
     while !head.contains("\r\n\r\n") {
         let mut part = [0; 1024];

@@ -83,6 +83,13 @@ fn a_checkpoint_is_taken_and_compared_while_the_server_runs_or_not() {
     }
     against(&place, &second[..second.len() - 1]).fails(2, "not a whole checkpoint");
     against(&place, "no-such-file").fails(2, "cannot be read");
+    // Another installation never had the organization.
+    let (other, _) = Place::founded();
+    against(&other, &second).fails(1, "an organization that this installation does not have");
+    let (other_value, _) = checkpoint(&other);
+    let mut serving = Serving::start(&place, &[]);
+    against(&place, &other_value).fails(1, "an organization that this installation does not have");
+    stop(&mut serving);
 }
 
 #[test]

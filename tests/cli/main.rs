@@ -4,11 +4,17 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
 mod process;
 #[path = "../api/receiver.rs"]
 mod receiver;
 mod search;
 mod shelf;
+#[allow(dead_code)]
+#[path = "../api/sites.rs"]
+mod sites;
 
 mod audit;
 mod bounds;
@@ -22,6 +28,7 @@ mod disk_full;
 mod doomed;
 mod keys;
 mod log;
+mod outgoing;
 mod rotation;
 mod secrets;
 mod serving;

@@ -36,6 +36,11 @@ impl NostrKey {
         NostrKey(SigningKey::from_slice(&bytes).unwrap())
     }
 
+    /// The secret key, in hexadecimal.
+    pub fn secret(&self) -> String {
+        hex(&self.0.to_bytes())
+    }
+
     /// The public key, in hexadecimal.
     pub fn pubkey(&self) -> String {
         hex(&self.0.verifying_key().to_bytes())

@@ -1,19 +1,19 @@
 //! Outgoing calls and slow searches of one operation: it runs, what it requested is done, and it
 //! runs again, until it requests nothing new. See [`crate::api::Calls`].
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::executor::Executor;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, address_block};
 use crate::outside::Call;
 use crate::outside::mail::MailFailure;
-use crate::store::WorkHints;
+use crate::store::{Lane, Permit, WorkHints};
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
 /// attack to the server that is called.
@@ -35,17 +35,17 @@ pub struct CallRound<'a> {
     executor: &'a Executor,
     known: Arc<KnownResults>,
     total: Duration,
-    /// Whether an outside agent causes the calls.
-    is_from_outside: bool,
+    /// The address of the outside agent that causes the calls, if one does.
+    from_outside: Option<IpAddr>,
     /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
 }
 
 impl<'a> CallRound<'a> {
     /// Creates the rounds of an operation with this time limit for all its calls.
-    pub fn new(executor: &'a Executor, time: CallTime, is_from_outside: bool) -> Self {
+    pub fn new(executor: &'a Executor, time: CallTime, from_outside: Option<IpAddr>) -> Self {
         let total = time.unwrap_or_default();
-        CallRound { executor, known: Arc::default(), total, is_from_outside, deadline: None }
+        CallRound { executor, known: Arc::default(), total, from_outside, deadline: None }
     }
 
     /// The results for the next run.
@@ -79,7 +79,10 @@ impl<'a> CallRound<'a> {
         if !asked.calls.is_empty() {
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
-            let _permit = if self.is_from_outside { Some(self.admit(&calls).await?) } else { None };
+            let _permit = match self.from_outside {
+                Some(address) => Some(self.admit(&calls, address).await?),
+                None => None,
+            };
             let mut stopping = self.executor.stopping.clone();
             let stopped = async {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
@@ -102,13 +105,17 @@ impl<'a> CallRound<'a> {
         Ok(())
     }
 
-    /// Admits calls that an outside agent causes, to hosts that it chooses.
-    async fn admit(&self, calls: &[Call]) -> Result<SemaphorePermit<'a>> {
+    /// Admits calls that an outside agent causes, to hosts that it chooses and that may be slow:
+    /// addresses take turns.
+    ///
+    /// # Errors
+    /// 429 and 503, as [`CallRound::run`].
+    pub(super) async fn admit(&self, calls: &[Call], address: IpAddr) -> Result<Permit> {
         for call in calls {
             self.executor.coordination.take_outside_call(call.host())?;
         }
-        let permit = self.executor.outside_calls.acquire();
-        match timeout(OUTSIDE_CALL_WAIT, permit).await {
+        let hints = WorkHints { lane: lane_of(address), bytes: 0 };
+        match timeout(OUTSIDE_CALL_WAIT, self.executor.outside_calls.acquire(hints)).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Error::busy(
                 "overloaded",
@@ -116,6 +123,14 @@ impl<'a> CallRound<'a> {
                 5,
             )),
         }
+    }
+}
+
+/// The lane of a client's address.
+fn lane_of(address: IpAddr) -> Lane {
+    match address_block(address) {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
     }
 }
 

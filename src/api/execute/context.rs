@@ -1,5 +1,6 @@
 //! The context of a request in the pipeline.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -43,6 +44,11 @@ impl RequestContext<'_> {
             read(&view, &who)
         };
         self.executor.store.read_in_turn(work, Id::NIL, read).await
+    }
+
+    /// Returns the address of the caller, if it is an outside agent.
+    pub fn outside_address(&self) -> Option<IpAddr> {
+        self.signer.is_some().then_some(self.request.address)
     }
 
     fn auth_request(&self) -> AuthRequest<'_> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
@@ -13,11 +13,17 @@ use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
 use crate::base::{Error, Result};
 use crate::outside::Outside;
-use crate::store::Store;
+use crate::store::engine::Bounds;
+use crate::store::{FairSemaphore, Store};
 
 /// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
 /// slow hosts of outsiders do not delay what members need.
-const MAX_OUTSIDE_CALLS: usize = 16;
+pub(super) const MAX_OUTSIDE_CALLS: usize = 16;
+
+/// Requests of outside agents that wait for such a call, each with a body of up to 16 KiB. An address
+/// has few, so that many senders of slow domains are needed before others are turned away.
+const WAITING_OUTSIDE_CALLS: Bounds =
+    Bounds { items: 256, lane_items: 8, bytes: 4 << 20, lane_bytes: 128 << 10 };
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
@@ -33,8 +39,8 @@ pub struct Executor {
     pub(super) passwords: Passwords,
     /// The client for outgoing calls.
     pub(super) outside: Outside,
-    /// The calls that outside agents cause.
-    pub(super) outside_calls: Semaphore,
+    /// The calls that outside agents cause; the lane of one is its address.
+    pub(super) outside_calls: Arc<FairSemaphore>,
     /// Slow searches.
     pub(super) searches: Searches,
     /// Contents that many clients read or wait for.
@@ -66,7 +72,10 @@ impl Executor {
             meters: Arc::default(),
             passwords: Passwords::default(),
             outside,
-            outside_calls: Semaphore::new(MAX_OUTSIDE_CALLS),
+            outside_calls: Arc::new(FairSemaphore::with_waiting(
+                MAX_OUTSIDE_CALLS,
+                WAITING_OUTSIDE_CALLS,
+            )),
             searches: Searches::default(),
             contents: ContentCache::default(),
             stopping,

@@ -10,7 +10,7 @@ use crate::api::scope::OrgHint;
 use crate::api::used_events::UsedEvent;
 use crate::auth::RawCredential;
 use crate::auth::nostr::{Claim, SignedTarget, Signer};
-use crate::base::{Error, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Record as _, Tx};
 
 /// When to retry without a public URL: an operator must restart the server first.
@@ -46,7 +46,8 @@ impl Executor {
 }
 
 /// Remembers the event of a request, in a transaction of its own: even if the request is refused
-/// then, the event was used.
+/// then, the event was used. So is that of a request to an organization that does not exist: a
+/// repetition must not tell which ones do.
 ///
 /// # Errors
 /// 401 if it was used before; 404 of the organization; 503 if too many are sent to it.
@@ -55,7 +56,12 @@ pub async fn use_event(
     hint: &OrgHint,
     signer: &Signer,
 ) -> Result<()> {
-    let org = context.read(context.work, hint, |view, _| Ok(view.org())).await?;
+    let found = context.read(context.work, hint, |view, _| Ok(view.org())).await;
+    let (org, unknown) = match found {
+        Ok(org) => (org, None),
+        Err(error) if error.kind() == Kind::NotFound => (Id::NIL, Some(error)),
+        Err(error) => return Err(error),
+    };
     context.executor.coordination.take_signed_for(org)?;
     let used = UsedEvent { ends_at: signer.ends_at(), id: signer.event };
     let insert = move |tx: &mut Tx| {
@@ -66,5 +72,6 @@ pub async fn use_event(
         }
         tx.insert(&used)
     };
-    context.executor.store.write_as(context.work, org, insert).await
+    context.executor.store.write_as(context.work, org, insert).await?;
+    unknown.map_or(Ok(()), Err)
 }

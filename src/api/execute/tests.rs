@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 mod kinds;
+mod outside_calls;
 mod parts;
 
 use super::*;

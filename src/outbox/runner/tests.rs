@@ -131,10 +131,17 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
 }
 
 #[tokio::test]
-async fn the_results_of_several_calls_are_settled_together() {
+async fn the_results_of_several_calls_are_settled_together_and_a_warning_is_logged() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let lines = tracing_subscriber::fmt().with_ansi(false);
+    let lines = lines.with_writer(Arc::new(log.reopen().unwrap())).finish();
+    let _logged = tracing::subscriber::set_default(lines);
     let runner = runner();
     write_job(&runner, &CALLS).await;
     runner.execute(runner.lease_one().await.unwrap()).await;
+    let logged = std::fs::read_to_string(log.path()).unwrap();
+    assert!(logged.contains("WARN") && logged.contains("a warning"), "{logged}");
+    assert!(logged.contains("kind=\"test.calls\"") && logged.contains("org="), "{logged}");
     assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (2, 0));
     // They deliver nothing, so they count for no delivery.
     let text = format!("{:?}", runner.meters.families());

@@ -352,6 +352,39 @@ fn entries_in_reverse_order_are_found() {
 }
 
 #[test]
+fn an_inserted_entry_is_found() {
+    // The later ones are moved down, and the end is at their new number.
+    let found = attack(|tx, entries| {
+        let mut inserted =
+            ChainedEntry { previous: entries[3].hash, sequence: 5, ..entries[4].clone() };
+        inserted.entry.id = tx.new_id();
+        inserted.entry.actor_name = "Eve".into();
+        inserted.hash = *blake3::hash(b"made up").as_bytes();
+        let mut moved = vec![inserted];
+        moved.extend(entries[4..].iter().map(|one| {
+            let sequence = one.sequence + 1;
+            ChainedEntry { sequence, ..one.clone() }
+        }));
+        let head: ChainHead = tx.fetch(&())?;
+        tx.replace(&head, &ChainHead { last: moved[6].link(), ..head.clone() })?;
+        put_in_place(tx, &entries[4..], &moved)
+    });
+    assert!(found[0].starts_with("entry 5 (") && found[0].ends_with("was changed"), "{found:?}");
+    assert_eq!(found[1], "entry 6 was appended as entry 5: the entries were reordered");
+    assert_eq!(found[6], "entry 11 was appended as entry 10: the entries were reordered");
+    assert_eq!(found[7..], ["the record of its end was replaced"]);
+}
+
+#[test]
+fn an_entry_that_is_there_twice_is_found() {
+    let found = attack(|tx, entries| {
+        let again = ChainedEntry { sequence: 5, ..entries[2].clone() };
+        tx.replace(&entries[4], &again)
+    });
+    assert_eq!(found[0], "entry 5 was appended as entry 3: the entries were reordered");
+}
+
+#[test]
 fn an_added_entry_is_found() {
     let found = attack(|tx, entries| {
         let mut added =
@@ -424,6 +457,33 @@ fn a_cut_that_the_server_appended_to_is_still_found() {
     assert_eq!(listed(&fixture, &filter, 50), [3, 2, 1]);
 }
 
+#[test]
+fn the_end_of_another_organization_in_place_of_its_own_is_found() {
+    let fixture = with_entries(4);
+    let (org, _) = fixture.other_org("other");
+    let written = fixture.store.write_blocking(org, |tx| {
+        let entry = entry(tx, 0);
+        tx.insert(&entry)
+    });
+    written.unwrap();
+    chain_all(&fixture);
+    let whole = |view: &View| {
+        Ok((view.all::<ChainedEntry>(ListSource::TABLE, &())?, view.fetch::<ChainHead>(&())?))
+    };
+    let (entries, head) = fixture.store.read_now(org, whole).unwrap();
+    // All of the other log, sealed by the server, as if it were this one.
+    let mine = all(&fixture);
+    let put = move |tx: &mut Tx| {
+        put_in_place(tx, &mine, &entries)?;
+        let old: ChainHead = tx.fetch(&())?;
+        tx.replace(&old, &head)
+    };
+    fixture.store.write_blocking(fixture.org, put).unwrap();
+    let found = found(&fixture);
+    assert!(found[0].starts_with("entry 1 (") && found[0].ends_with("was changed"), "{found:?}");
+    assert_eq!(found[1..], ["the record of its end was replaced"]);
+}
+
 // ── Checkpoints ──────────────────────────────────────────────────────────────
 
 #[test]
@@ -442,6 +502,33 @@ fn a_log_continues_every_checkpoint_of_it() {
     for broken in [&text[..text.len() - 1], &text[1..], &format!("{text}0"), "roadstead-audit:1:"] {
         assert_eq!(Checkpoint::parse(broken), None, "{broken}");
     }
+}
+
+#[test]
+fn an_end_that_is_cut_off_with_its_record_is_found_by_a_checkpoint_only() {
+    let fixture = with_entries(6);
+    let earlier: ChainHead = fixture.store.read_now(fixture.org, |view| view.fetch(&())).unwrap();
+    write(&fixture, 6..10);
+    let newest = end_of(&fixture);
+    let entries = all(&fixture);
+    let cut = move |tx: &mut Tx| {
+        let head: ChainHead = tx.fetch(&())?;
+        entries[6..].iter().try_for_each(|one| tx.remove(one))?;
+        tx.replace(&head, &earlier)
+    };
+    fixture.store.write_blocking(fixture.org, cut).unwrap();
+    assert_eq!(found(&fixture), Vec::<String>::new());
+    assert_eq!(compared(&fixture, newest), Comparison::EndsBefore(6));
+    // Nor is a log that is gone altogether.
+    let entries = all(&fixture);
+    let remove = move |tx: &mut Tx| {
+        let head: ChainHead = tx.fetch(&())?;
+        entries.iter().try_for_each(|one| tx.remove(one))?;
+        tx.remove(&head)
+    };
+    fixture.store.write_blocking(fixture.org, remove).unwrap();
+    assert_eq!(found(&fixture), Vec::<String>::new());
+    assert_eq!(compared(&fixture, newest), Comparison::EndsBefore(0));
 }
 
 #[test]
@@ -505,6 +592,23 @@ fn old_entries_are_removed_in_steps_and_the_rest_still_verifies() {
     write(&fixture, 260..262);
     assert_eq!(end_of(&fixture).link.sequence, 262);
     fixture.assert_sound();
+}
+
+#[test]
+fn a_missing_or_older_record_of_retention_is_found() {
+    let fixture = with_entries(20);
+    sweep(&fixture, 15);
+    let older: ChainStart = fixture.store.read_now(fixture.org, |view| view.fetch(&())).unwrap();
+    sweep(&fixture, 10);
+    let newer: ChainStart = fixture.store.read_now(fixture.org, |view| view.fetch(&())).unwrap();
+    let (first, last) = (older.before.sequence + 1, newer.before.sequence);
+    assert!(first < last);
+    let now = newer.clone();
+    fixture.store.write_blocking(fixture.org, move |tx| tx.replace(&now, &older)).unwrap();
+    assert_eq!(found(&fixture), [format!("entries {first} to {last} are missing")]);
+    let remove = |tx: &mut Tx| tx.fetch::<ChainStart>(&()).and_then(|start| tx.remove(&start));
+    fixture.store.write_blocking(fixture.org, remove).unwrap();
+    assert_eq!(found(&fixture), [format!("entries 1 to {last} are missing")]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Claims, their verification and its repetition, with the answers of a table in place of domains.
 
+mod limits;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +12,9 @@ use super::repeat::{ENQUEUE_DUE, REPEAT};
 use super::*;
 use crate::api::{Calls, Principal};
 use crate::base::Kind;
-use crate::outbox::{Effect, EffectResult, Job, Prepared, RetentionSettings, Settled};
+use crate::outbox::{
+    Effect, EffectResult, Job, Prepared, RetentionSettings, Settled, SweepProgress,
+};
 use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::listings::tests::{self as listing, KEY, OTHER_KEY};
 use crate::resources::testing::{Fixture, args};
@@ -388,6 +392,33 @@ fn a_verified_domain_is_verified_again_every_day() {
     }
     assert_eq!(shown(&fixture, &fixture.owner, domain)["verifiedAt"], "2026-01-18T12:00:00.000Z");
     fixture.assert_sound();
+}
+
+#[test]
+fn an_organization_with_many_due_domains_does_not_delay_the_others() {
+    let fixture = Fixture::new();
+    let (globex, eve) = fixture.other_org("globex");
+    let mut world = World::default();
+    for n in 0..5 {
+        let domain = format!("d{n}.test");
+        let handle = format!("scribe@{domain}");
+        world.0.insert(handle.clone(), KEY);
+        let who = if n == 4 { &eve } else { &fixture.owner };
+        listing::make_as(&fixture, who, json!({ "handle": handle })).unwrap();
+        let claimed = claim(&fixture, who, &domain).unwrap();
+        verify_as(&fixture, who, claimed.id, &world).unwrap();
+    }
+    fixture.pass_secs(DAY_SECS);
+    let sweep_all = || {
+        sweep(&fixture);
+        let run = |tx: &mut Tx| (ENQUEUE_DUE.run)(tx, &RetentionSettings::default());
+        assert_eq!(fixture.store.write_blocking(globex, run).unwrap(), SweepProgress::Clean);
+        let jobs = jobs(&fixture);
+        (jobs.len(), jobs.iter().filter(|job| job.org == globex).count())
+    };
+    assert_eq!(sweep_all(), (3, 1), "two of the one, and the only one of the other");
+    assert_eq!(sweep_all(), (5, 1), "the rest in the next run");
+    assert_eq!(sweep_all(), (5, 1));
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! A domain that never answers: how long a verification waits for it, and that nobody else does.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use super::*;
+use crate::api::execute::{
+    Arguments, Body, Executor, ExecutorConfig, LocalCoordination, Preconditions, Request,
+};
+use crate::api::{Action, OrgSlugMode, RawArgs};
+use crate::auth::{RawCredential, Session};
+use crate::outside::{ClientConfig, Outside, Resolver};
+use crate::resources::listings::Listing;
+
+/// `acme`, for which every name leads to one address, and what executes its requests.
+struct Server {
+    fixture: Fixture,
+    executor: Arc<Executor>,
+    /// A session of the owner.
+    token: String,
+    runtime: Runtime,
+    _running: watch::Sender<bool>,
+}
+
+impl Server {
+    fn new(address: SocketAddr) -> Self {
+        let fixture = Fixture::new();
+        let store = fixture.store.clone();
+        let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
+        let client = Outside::new(ClientConfig { allow_private, extra_roots_pem: None }).unwrap();
+        let (running, stopping) = watch::channel(false);
+        let executor = Arc::new(Executor::new(ExecutorConfig {
+            coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
+            store: store.clone(),
+            outside: client.resolving(Resolver(Arc::new(move |_: &str, _| Ok(vec![address])))),
+            stopping,
+        }));
+        let Principal::Caller(owner) = &fixture.owner else { panic!() };
+        let user = owner.identity.user;
+        let session = store.write_blocking(Id::NIL, move |tx| {
+            let (id, created_at) = (tx.new_id(), tx.now());
+            let expires_at = created_at.plus_secs(3600);
+            let session = Session { id, user, generation: 0, created_at, expires_at };
+            tx.insert(&session).map(|()| session)
+        });
+        let token = executor.authenticator.tokens.issue(&session.unwrap()).unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Server { fixture, executor, token, runtime, _running: running }
+    }
+
+    /// Sends a request as the owner; its answer comes through the channel.
+    fn send(&self, route: Arc<Route>, params: &[String], mut body: Value) -> mpsc::Receiver<Value> {
+        let (answer, answered) = mpsc::channel();
+        let (executor, token, params) =
+            (self.executor.clone(), self.token.clone(), params.to_vec());
+        body["orgSlug"] = "acme".into();
+        self.runtime.spawn(async move {
+            let _ = answer.send(execute(&executor, token, &route, params, body).await);
+        });
+        answered
+    }
+    /// Claims `acme.test` and lists `count` handles on it.
+    fn claimed(&self, count: usize) -> (Id<Domain>, Vec<Value>) {
+        let listed = |n: usize| {
+            let handle = format!("a{n:02}@acme.test");
+            listing::make(&self.fixture, json!({ "handle": handle })).unwrap()
+        };
+        let claimed = claim(&self.fixture, &self.fixture.owner, "acme.test").unwrap();
+        (claimed.id, (0..count).map(listed).collect())
+    }
+}
+
+async fn execute(
+    executor: &Arc<Executor>,
+    token: String,
+    route: &Arc<Route>,
+    params: Vec<String>,
+    body: Value,
+) -> Value {
+    let request = Request {
+        route,
+        reading: None,
+        params,
+        target: "",
+        query: "",
+        arguments: Arguments::Json(body),
+        credential: RawCredential::Token(token),
+        preconditions: Preconditions::default(),
+        idempotency_key: None,
+        is_lenient: false,
+        wants_text: false,
+        is_head: false,
+        is_stream: false,
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        link_base: "",
+        request_id: "test",
+    };
+    match executor.call(&request).await.unwrap().body {
+        Body::Json(body) => serde_json::from_slice(&body).unwrap(),
+        _ => panic!("no JSON"),
+    }
+}
+
+/// A domain that accepts connections and says nothing while the receiver holds them.
+fn silent() -> (SocketAddr, mpsc::Receiver<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (accept, accepted) = mpsc::channel();
+    std::thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            if accept.send(stream).is_err() {
+                return;
+            }
+        }
+    });
+    (address, accepted)
+}
+
+fn route(name: &str) -> Arc<Route> {
+    Arc::new(routes().into_iter().find(|route| route.name == name).unwrap())
+}
+
+/// The verification with this limit for all look-ups, in seconds.
+fn verification_within(total_secs: u64) -> Arc<Route> {
+    let path = "/organizations/domains/{domainId}/verifications";
+    let operation = op::write(op::calling(total_secs, verify));
+    Arc::new(Route::post(path, ADMIN, "domain.verify", operation))
+}
+
+#[test]
+fn all_look_ups_together_have_25_seconds_and_each_has_5() {
+    let fixture = Fixture::new();
+    let (id, body) = (fixture.org.to_string(), json!({"orgSlug": "acme"}));
+    let keys = fixture.store.keys();
+    let arguments = RawArgs::body(&[&id], &body, OrgSlugMode::Required, keys);
+    let bound = route("domain.verify").bind(arguments).unwrap();
+    let Action::Write(_, total) = bound.action else { panic!("it writes") };
+    assert_eq!(total, Some(Duration::from_secs(25)));
+    let lookup = nip05::lookup(&base::Handle::parse("a@acme.test").unwrap());
+    assert_eq!(lookup.limits.total, Duration::from_secs(5));
+}
+
+#[test]
+fn at_the_limit_of_all_look_ups_the_rest_is_unreachable_and_was_not_asked() {
+    const AT_ONCE: usize = 8;
+    let (address, asked) = silent();
+    let server = Server::new(address);
+    let (domain, listed) = server.claimed(AT_ONCE + 4);
+    let begun = Instant::now();
+    let verified = server.send(verification_within(1), &[domain.to_string()], json!({}));
+    let verified = verified.recv().unwrap();
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(verified["state"], "failed");
+    let results = verified["results"].as_array().unwrap();
+    assert_eq!(results.len(), listed.len());
+    for result in results {
+        let reason = json!("acme.test gave no complete answer within 1 s");
+        assert_eq!((&result["outcome"], &result["reason"]), (&json!("unreachable"), &reason));
+    }
+    // The connections that were made were accepted in order before this one.
+    let _last = TcpStream::connect(address).unwrap();
+    let connections: Vec<_> = (0..=AT_ONCE).map(|_| asked.recv().unwrap()).collect();
+    assert!(asked.try_recv().is_err(), "more than {} connections", connections.len());
+    server.fixture.assert_sound();
+}
+
+#[test]
+fn nobody_waits_while_a_domain_is_asked_and_what_changes_meanwhile_counts() {
+    let (address, asked) = silent();
+    let server = Server::new(address);
+    let (domain, listed) = server.claimed(2);
+    let verifying = server.send(route("domain.verify"), &[domain.to_string()], json!({}));
+    let held = [asked.recv().unwrap(), asked.recv().unwrap()];
+
+    // Writes of the same caller, to the records that are verified, and of others.
+    let another = server.send(route("domain.create"), &[], json!({"domain": "b.test"}));
+    assert_eq!(another.recv().unwrap()["state"], "unverified");
+    let gone: Id<Listing> = Id::parse(listed[0]["id"].as_str().unwrap());
+    let remove = move |tx: &mut Tx| tx.fetch::<Listing>(&gone).and_then(|gone| tx.remove(&gone));
+    server.fixture.store.write_blocking(server.fixture.org, remove).unwrap();
+    let (_, eve) = server.fixture.other_org("globex");
+    claim(&server.fixture, &eve, "acme.test").unwrap();
+    assert!(verifying.try_recv().is_err(), "it still waits for the domain");
+
+    drop(held);
+    let verified = verifying.recv().unwrap();
+    assert_eq!((&verified["state"], outcomes(&verified)), (&json!("failed"), vec!["unreachable"]));
+    assert_eq!(verified["results"][0]["listingId"], listed[1]["id"]);
+    server.fixture.assert_sound();
+}
