@@ -20,7 +20,7 @@ mod scope;
 mod webhook;
 
 pub use action::{
-    Action, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction, ContentVersion,
+    Action, Attempt, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction, ContentVersion,
     DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage,
     WaitAction,
 };

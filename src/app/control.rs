@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::data::DataDir;
 use super::placement::SOCKET;
+use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
 use crate::base::MasterKey;
@@ -48,6 +49,14 @@ pub enum Request {
     Audit {
         /// What to read of them.
         request: AuditRequest,
+    },
+    /// Make a link with which a user sets a new password.
+    #[serde(rename_all = "camelCase")]
+    ResetPassword {
+        /// The user's e-mail address.
+        email: String,
+        /// The base of the link, if not the server's own.
+        public_url: Option<String>,
     },
 }
 
@@ -82,6 +91,8 @@ pub enum ControlResponse {
     },
     /// What was read of the audit logs.
     Audit(AuditReply),
+    /// The link was made.
+    PasswordReset(PasswordResetLink),
     /// The command failed: a sentence.
     Failed(String),
 }
@@ -99,11 +110,11 @@ impl Drop for ControlSocket {
 }
 
 /// Listens at the socket of a directory that this process serves, on a thread that ends with the
-/// process.
+/// process. Links that a command makes begin with `link_base`.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
+pub fn listen(dir: DataDir, store: Store, link_base: String) -> std::io::Result<ControlSocket> {
     let path = dir.path().join(SOCKET);
     // Left by a process that was killed: this one holds the directory's lock.
     match fs::remove_file(&path) {
@@ -121,9 +132,9 @@ pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
                 clients.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (dir, store) = (dir.clone(), store.clone());
+            let (dir, store, link_base) = (dir.clone(), store.clone(), link_base.clone());
             std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, &dir, &store, one_at_a_time) {
+                if let Err(error) = serve(&stream, &dir, &store, &link_base, one_at_a_time) {
                     tracing::debug!(%error, "a client of the control socket was lost");
                 }
                 clients.fetch_sub(1, Ordering::Relaxed);
@@ -147,6 +158,7 @@ fn serve(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
+    link_base: &str,
     one_at_a_time: &Mutex<()>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
@@ -156,7 +168,7 @@ fn serve(
     let reply = match serde_json::from_str(&line) {
         Ok(request) => {
             let _one = one_at_a_time.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            carry_out(&request, stream, dir, store)
+            carry_out(&request, stream, dir, store, link_base)
         }
         // The error of the parser would repeat the line, which may hold a key.
         Err(_) => {
@@ -171,6 +183,7 @@ fn carry_out(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
+    link_base: &str,
 ) -> ControlResponse {
     match request {
         Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
@@ -178,6 +191,13 @@ fn carry_out(
             Ok(reply) => ControlResponse::Audit(reply),
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
+        Request::ResetPassword { email, public_url } => {
+            let link_base = public_url.as_deref().unwrap_or(link_base);
+            match reset_password(store, email, link_base) {
+                Ok(link) => ControlResponse::PasswordReset(link),
+                Err(error) => ControlResponse::Failed(error.message().into()),
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod open_files;
 mod openapi;
 mod output;
 mod password;
+mod reset_password;
 mod routes;
 mod secrets;
 mod serve;
@@ -59,6 +60,7 @@ enum Command {
     Demo(demo::Demo),
     Audit(audit::Audit),
     Check(check::Check),
+    ResetPassword(reset_password::ResetPassword),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
@@ -77,6 +79,7 @@ pub fn run() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::ResetPassword(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),

@@ -127,7 +127,8 @@ impl Serve {
             let used = dir.clone();
             let on_setup = Arc::new(move || remove_setup_link(&used));
             let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
-            let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
+            let control = control::listen(dir.clone(), store.clone(), link_base.clone());
+            let _control = control.inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
             control::resume_rotation(dir.clone(), store.clone())?;

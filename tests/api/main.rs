@@ -42,6 +42,7 @@ mod metrics;
 mod nostr_sdk;
 mod notifications;
 mod order;
+mod password_resets;
 mod people;
 mod providers;
 mod records;

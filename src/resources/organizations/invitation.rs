@@ -26,6 +26,8 @@ pub struct Invitation {
     pub inviter: Id<User>,
     pub token: TokenHash,
     pub expires_at: Time,
+    /// The base of the link that is mailed; none where the server cannot send mail.
+    pub mail_base: Option<String>,
 }
 
 /// The invitation with this token.

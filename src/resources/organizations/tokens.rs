@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 
+use super::invitation::Invitation;
+use crate::base::{Id, Keys};
 use crate::store::Tx;
 
 /// The BLAKE3 hash of a token.
@@ -12,6 +14,12 @@ pub(super) type TokenHash = [u8; 32];
 /// a URL.
 pub(super) fn new_token(tx: &Tx) -> String {
     BASE64.encode(tx.random::<32>())
+}
+
+/// Returns the token of an invitation. It is derived from the installation's key, so that it can be
+/// mailed later and again without being stored.
+pub(super) fn invitation_token(keys: &Keys, id: Id<Invitation>) -> String {
+    BASE64.encode(keys.hash("roadstead 2026 invitation token", id.bytes()))
 }
 
 /// Returns the hash of a token.
