@@ -19,15 +19,19 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::data::DataDir;
+use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
 use super::placement::SOCKET;
 use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
-use crate::base::MasterKey;
+use crate::base::{Error, MasterKey, Result};
 use crate::store::{Store, codec};
 
-/// A request is small: a command with a key.
-const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+/// A request is small, except a step of an import, which has at least one record.
+const MAX_REQUEST_BYTES: u64 = 20 * 1024 * 1024;
+
+/// The lines of an export are sent in parts of about 64 KiB.
+const PART_BYTES: usize = 64 * 1024;
 
 /// A client that connects sends its request at once, and reads what it is sent.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,6 +61,16 @@ pub enum Request {
         email: String,
         /// The base of the link, if not the server's own.
         public_url: Option<String>,
+    },
+    /// Write an organization as lines.
+    Export {
+        /// Its slug.
+        slug: String,
+    },
+    /// Carry out a step of the import of an organization.
+    Import {
+        /// The step.
+        step: ImportStep,
     },
 }
 
@@ -93,6 +107,12 @@ pub enum ControlResponse {
     Audit(AuditReply),
     /// The link was made.
     PasswordReset(PasswordResetLink),
+    /// The next lines of an export.
+    Lines(String),
+    /// The export is complete.
+    Exported(ExportReport),
+    /// The step of the import is done.
+    Imported(ImportReply),
     /// The command failed: a sentence.
     Failed(String),
 }
@@ -198,7 +218,31 @@ fn carry_out(
                 Err(error) => ControlResponse::Failed(error.message().into()),
             }
         }
+        Request::Export { slug } => match export(slug, stream, store) {
+            Ok(report) => ControlResponse::Exported(report),
+            Err(error) => ControlResponse::Failed(error.message().into()),
+        },
+        Request::Import { step } => match import_step(store, step) {
+            Ok(reply) => ControlResponse::Imported(reply),
+            Err(error) => ControlResponse::Failed(error.message().into()),
+        },
     }
+}
+
+/// Sends the lines of an export in parts. A client that does not read them ends it, and with it the
+/// snapshot.
+fn export(slug: &str, stream: &UnixStream, store: &Store) -> Result<ExportReport> {
+    let lost = |_| Error::internal("the client does not read what it asked for");
+    let mut part = String::new();
+    let report = export_organization(store, slug, &mut |line| {
+        part.push_str(&line);
+        if part.len() >= PART_BYTES {
+            send(stream, &ControlResponse::Lines(std::mem::take(&mut part))).map_err(lost)?;
+        }
+        Ok(())
+    })?;
+    send(stream, &ControlResponse::Lines(part)).map_err(lost)?;
+    Ok(report)
 }
 
 fn rotate_key(
@@ -260,6 +304,11 @@ pub fn resume_rotation(
 
 // ── The client's side ────────────────────────────────────────────────────────
 
+/// Returns whether a server of this directory answers.
+pub fn is_served(dir: &DataDir) -> bool {
+    in_directory(dir.path(), UnixStream::connect).is_ok()
+}
+
 /// Sends a request to the server of a directory, and passes every reply but the last to `progress`.
 /// Returns the last one; `None` if no server runs.
 ///
@@ -283,7 +332,7 @@ pub fn ask(
     stream.write_all(format!("{line}\n").as_bytes())?;
     for line in BufReader::new(stream).lines() {
         match serde_json::from_str(&line?).map_err(std::io::Error::other)? {
-            progressing @ ControlResponse::Progress { .. } => progress(progressing),
+            part @ (ControlResponse::Progress { .. } | ControlResponse::Lines(_)) => progress(part),
             last => return Ok(Some(last)),
         }
     }

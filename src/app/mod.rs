@@ -6,6 +6,7 @@ mod data;
 mod data_dir_error;
 mod format_file;
 mod host;
+pub mod moving;
 mod placement;
 mod recovery;
 mod rotation;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Email, Id, Name, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference};
+use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference};
 
 /// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
@@ -35,6 +35,8 @@ pub static BY_EMAIL: Index<User, Email> = Index::unique(
 
 impl Record for User {
     const TABLE: &'static str = "users";
+    const EXPORT: Export<Self> =
+        Export::left_out("members are exported with their addresses and roles; no password leaves");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
@@ -55,6 +57,7 @@ pub struct Organization {
     pub created_at: Time,
     pub updated_at: Time,
 }
+crate::base::portable!(Organization { id, slug, name, created_at, updated_at });
 
 /// Organizations by slug.
 pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
@@ -66,6 +69,8 @@ pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
 
 impl Record for Organization {
     const TABLE: &'static str = "organizations";
+    const EXPORT: Export<Self> =
+        Export::left_out("in the first line of the file");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
@@ -125,6 +130,8 @@ static MEMBER_ORG: Reference<Membership, Organization> = Reference::cascade(
 impl Record for Membership {
     const TABLE: &'static str = "memberships";
     const NOUN: &'static str = "member";
+    const EXPORT: Export<Self> =
+        Export::left_out("members are exported with their addresses and roles");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -183,6 +190,8 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const NOUN: &'static str = "API key";
+    const EXPORT: Export<Self> =
+        Export::left_out("credentials are made anew where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -213,6 +222,8 @@ static USED_KEY: Reference<KeyUse, ApiKey> = Reference::cascade(
 
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
+    const EXPORT: Export<Self> =
+        Export::left_out("of a key, which is left out");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_KEY];
     const ORG_SCOPED: bool = false;
     type Key = Id<ApiKey>;
@@ -258,6 +269,8 @@ static SESSION_USER: Reference<Session, User> = Reference::cascade(
 
 impl Record for Session {
     const TABLE: &'static str = "sessions";
+    const EXPORT: Export<Self> =
+        Export::left_out("people sign in anew");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -306,6 +319,7 @@ pub struct Grant {
     /// When it was granted.
     pub created_at: Time,
 }
+crate::base::portable!(Grant { id, user_id, resource_type, resource_id, created_by, created_at });
 
 /// The grant of a user for a resource.
 pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
@@ -333,6 +347,7 @@ static GRANT_MEMBER: Reference<Grant, Membership> = Reference::cascade(
 impl Record for Grant {
     const TABLE: &'static str = "grants";
     const NOUN: &'static str = "access grant";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the user who granted it may have left")];
@@ -366,6 +381,8 @@ pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
 
 impl Record for KnownSignInAddress {
     const TABLE: &'static str = "known_addresses";
+    const EXPORT: Export<Self> =
+        Export::left_out("where people signed in to this installation");
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
     type Key = (Email, String);

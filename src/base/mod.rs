@@ -14,6 +14,7 @@ pub mod metrics;
 mod names;
 mod nullable;
 mod number;
+pub mod portable;
 mod selector;
 mod text;
 mod time;
@@ -31,6 +32,8 @@ pub use keys::{KeyId, Keys, MasterKey, Sealed};
 pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
+pub(crate) use portable::portable;
+pub use portable::{Exporting, Importing, Portable};
 pub use number::{Int, Usd, whole_number};
 pub use selector::{Range, Selector};
 pub use text::{

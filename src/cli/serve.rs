@@ -272,6 +272,8 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         if store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false) {
+            // By the link, which is gone then, or by an import.
+            remove_setup_link(&dir);
             return;
         }
         if created.elapsed() < RENEW_AFTER {

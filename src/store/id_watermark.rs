@@ -2,6 +2,7 @@
 
 use bincode::{Decode, Encode};
 
+use super::export::Export;
 use super::record::Record;
 
 /// The time of the newest id when this was stored. It is written with another commit once the
@@ -14,6 +15,8 @@ pub(super) struct IdWatermark {
 
 impl Record for IdWatermark {
     const TABLE: &'static str = "id_watermark";
+    const EXPORT: Export<Self> =
+        Export::left_out("of this installation's clock");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
+use super::export::Export;
 use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
@@ -64,6 +65,8 @@ pub(super) struct IndexState {
 
 impl Record for IndexState {
     const TABLE: &'static str = "indexes";
+    const EXPORT: Export<Self> =
+        Export::left_out("of this installation's indexes");
     const ORG_SCOPED: bool = false;
     type Key = String;
     fn key(&self) -> String {

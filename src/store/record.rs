@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::codec;
+use super::export::Export;
 use super::key::Key;
 use super::reference::AnyReference;
 use super::sealed_field::SealedField;
@@ -39,6 +40,9 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[];
     /// Its fields with secrets. Nothing can be sealed for a field that is not declared here.
     const SEALED: &'static [&'static SealedField<Self>] = &[];
+    /// Whether it is exported with its organization. `app/moving` has a test that each record of the
+    /// product says so.
+    const EXPORT: Export<Self> = Export::UNDECLARED;
     /// The type of its key, unique in its organization if it is owned.
     type Key: Key;
 

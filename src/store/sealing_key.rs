@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::codec::hex;
+use super::export::Export;
 use super::record::Record;
 use super::sealed_field::SealedField;
 use super::tx::Tx;
@@ -24,6 +25,8 @@ static HASH_KEY: SealedField<SealingKey> =
 
 impl Record for SealingKey {
     const TABLE: &'static str = "sealing_key";
+    const EXPORT: Export<Self> =
+        Export::left_out("the key of this installation");
     const ORG_SCOPED: bool = false;
     const SEALED: &'static [&'static SealedField<Self>] = &[&HASH_KEY];
     type Key = ();

@@ -40,6 +40,7 @@ mod manifests;
 mod llm_providers;
 mod metrics;
 mod nostr_sdk;
+mod moving;
 mod notifications;
 mod order;
 mod password_resets;

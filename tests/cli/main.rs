@@ -22,6 +22,7 @@ mod disk_full;
 mod doomed;
 mod keys;
 mod log;
+mod moving;
 mod reset_password;
 mod rotation;
 mod secrets;

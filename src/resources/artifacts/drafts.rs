@@ -20,7 +20,7 @@ use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Versio
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
@@ -53,6 +53,9 @@ pub struct Draft {
     /// How it was closed; none while it is outstanding.
     pub end: Option<DraftEnd>,
 }
+crate::base::portable!(Draft {
+    id, of, draft_version, body, metadata, created_by, created_at, updated_at, end,
+});
 
 /// How a draft was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,7 @@ static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
 
 impl Record for Draft {
     const TABLE: &'static str = "drafts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &CLOSED, &BY_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

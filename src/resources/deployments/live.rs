@@ -11,7 +11,7 @@ use crate::resources::agents::{self, Agent, AgentStatus, Model, Provider};
 use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Topic, Tx, View,
 };
 
@@ -60,6 +60,10 @@ pub struct Deployment {
     /// When it was applied.
     pub deployed_at: Time,
 }
+crate::base::portable!(Deployment {
+    id, job, agent, stable_key, environment, registry, registry_ref, prompt_name, version,
+    provider, model, text, config, tools, hash, bytes, previous, deployed_by, deployed_at,
+});
 
 /// Deployments by time.
 pub static BY_TIME: Index<Deployment, Time> =
@@ -85,6 +89,7 @@ pub static BY_AGENT_AND_ENVIRONMENT: Index<Deployment, (Id<Agent>, Id<Environmen
 
 impl Record for Deployment {
     const TABLE: &'static str = "deployments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_AGENT, &BY_ENVIRONMENT, &BY_AGENT_AND_ENVIRONMENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
@@ -127,6 +132,9 @@ pub struct LiveDeployment {
     /// The error that it reported last.
     pub error: Option<String>,
 }
+crate::base::portable!(LiveDeployment {
+    agent, environment, deployment, job, hash, used, reported_at, drifted, stale, error,
+});
 
 /// The version of a prompt that is live.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -136,6 +144,7 @@ pub struct UsedVersion {
     /// The version.
     pub version: Version,
 }
+crate::base::portable!(UsedVersion { of, version });
 
 impl LiveDeployment {
     /// The agent's status in this environment.
@@ -201,6 +210,7 @@ static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
 
 impl Record for LiveDeployment {
     const TABLE: &'static str = "live_deployments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES, &BY_REPORT];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];

@@ -7,7 +7,7 @@ use crate::auth::{
     Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
 
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -28,6 +28,10 @@ pub struct Environment {
     /// When anything in its representation was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Environment {
+    id, slug, name, description, access, approvals, approval_timeout_hours, created_at,
+    updated_at,
+});
 
 static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
     "environments.by_slug",
@@ -40,6 +44,7 @@ static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
 
 impl Record for Restricted<Environment> {
     const TABLE: &'static str = "environments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&APPROVERS];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];

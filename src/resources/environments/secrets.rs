@@ -13,7 +13,7 @@ use super::environment::{Environment, fetch, mark_updated};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, SealedField,
     TableInfo, Tx, View,
 };
@@ -46,6 +46,7 @@ pub struct Secret {
     /// When it was last set.
     pub updated_at: Time,
 }
+crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at });
 
 impl Output for Secret {
     fn resource(&self) -> Option<ResourceRef> {
@@ -71,6 +72,7 @@ static ENVIRONMENT: Reference<Secret, Restricted<Environment>> = Reference::casc
 
 impl Record for Secret {
     const TABLE: &'static str = "environment_secrets";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&VALUE];

@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 use super::tokens::TokenHash;
 use crate::auth::{Membership, Organization, Role, User};
 use crate::base::{Email, Error, Id, Result, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
 
 /// A member has at most 1,000 open invitations: enough for a large organization, and few enough to
 /// be lowered or deleted in one transaction with the inviter's role.
@@ -72,6 +72,8 @@ static INVITER: Reference<Invitation, Membership> = Reference::cascade(
 
 impl Record for Invitation {
     const TABLE: &'static str = "invitations";
+    const EXPORT: Export<Self> =
+        Export::left_out("the tokens of this installation are not valid in another");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &INVITER];
     // The accepting caller is in no organization.
     const ORG_SCOPED: bool = false;

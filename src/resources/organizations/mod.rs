@@ -9,6 +9,7 @@ mod invitation_mails;
 mod invitations;
 mod keys;
 mod members;
+pub mod moving;
 mod organization;
 mod password_resets;
 mod reset_mails;
@@ -46,6 +47,7 @@ pub const RESOURCE: Resource = Resource {
         &reset_mails::RESOURCE,
         &organization::RESOURCE,
         &members::RESOURCE,
+        &moving::RESOURCE,
         &invitations::RESOURCE,
         &invitation_mails::RESOURCE,
         &keys::RESOURCE,

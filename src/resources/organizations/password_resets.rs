@@ -19,7 +19,7 @@ use crate::api::{
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User};
 use crate::base::{Error, Id, Keys, Result, Time};
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, ListSource, Org, Record, Reference, TableInfo, Tx, View,
 };
 
@@ -61,6 +61,7 @@ pub(super) struct Admin {
     org: Id<Org>,
     user: Id<User>,
 }
+crate::base::portable!(Admin { org, user });
 
 impl PasswordReset {
     fn admin(&self) -> Option<Admin> {
@@ -116,6 +117,8 @@ static MEMBER: Reference<PasswordReset, Membership> = Reference::cascade(
 
 impl Record for PasswordReset {
     const TABLE: &'static str = "password_resets";
+    const EXPORT: Export<Self> =
+        Export::left_out("the tokens of this installation are not valid in another");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USER, &ADMIN, &MEMBER];
     // Who sets a new password is in no organization.
     const ORG_SCOPED: bool = false;

@@ -15,7 +15,7 @@ use crate::auth::{ANYONE, BY_EMAIL, User};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
 use crate::outside::mail::Mail;
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, Record, Reference, TableInfo, Tx, View,
 };
 
@@ -59,6 +59,8 @@ struct ResetRequest {
 
 impl Record for ResetRequests {
     const TABLE: &'static str = "password_reset_requests";
+    const EXPORT: Export<Self> =
+        Export::left_out("for milliseconds, of requests that were sent to this installation");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}
@@ -86,6 +88,8 @@ static USER: Reference<ResetMails, User> = Reference::cascade(
 
 impl Record for ResetMails {
     const TABLE: &'static str = "password_reset_mails";
+    const EXPORT: Export<Self> =
+        Export::left_out("for an hour, of mails of this installation");
     const ORG_SCOPED: bool = false;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USER];
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_LAST];

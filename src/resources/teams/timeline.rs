@@ -12,7 +12,7 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{
+use crate::store::{Export, 
     AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
     View,
 };
@@ -86,6 +86,9 @@ pub struct TimelineEntry {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
+crate::base::portable!(TimelineEntry {
+    id, team_id, kind, title, body, agent_id, created_by, created_at,
+});
 
 impl Output for TimelineEntry {
     fn resource(&self) -> Option<ResourceRef> {
@@ -106,6 +109,7 @@ static TEAM: Reference<TimelineEntry, Team> = Reference::cascade(
 
 impl Record for TimelineEntry {
     const TABLE: &'static str = "timeline";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
