@@ -104,7 +104,7 @@ pub struct AuditEntry {
 impl Record for AuditEntry {
     const TABLE: &'static str = "audit_log.pending";
     const EXPORT: Export<Self> =
-        Export::left_out("of this installation: `roadstead audit export` prints it");
+        Export::LeftOut("of this installation: `roadstead audit export` prints it");
     const ORG_SCOPED: bool = false;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),

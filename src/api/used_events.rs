@@ -26,7 +26,7 @@ pub struct UsedEvent {
 impl Record for UsedEvent {
     const TABLE: &'static str = "used_events";
     const EXPORT: Export<Self> =
-        Export::left_out("for two minutes, of requests that were signed for this installation");
+        Export::LeftOut("for two minutes, of requests that were signed for this installation");
     type Key = (Time, EventId);
     fn key(&self) -> Self::Key {
         (self.ends_at, self.id)

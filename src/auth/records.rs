@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Email, Id, Name, Slug, Time};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
 
 /// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
@@ -36,7 +36,7 @@ pub static BY_EMAIL: Index<User, Email> = Index::unique(
 impl Record for User {
     const TABLE: &'static str = "users";
     const EXPORT: Export<Self> =
-        Export::left_out("members are exported with their addresses and roles; no password leaves");
+        Export::LeftOut("members are exported with their addresses and roles; no password leaves");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
@@ -69,8 +69,7 @@ pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
 
 impl Record for Organization {
     const TABLE: &'static str = "organizations";
-    const EXPORT: Export<Self> =
-        Export::left_out("in the first line of the file");
+    const EXPORT: Export<Self> = Export::LeftOut("in the first line of the file");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
@@ -131,7 +130,7 @@ impl Record for Membership {
     const TABLE: &'static str = "memberships";
     const NOUN: &'static str = "member";
     const EXPORT: Export<Self> =
-        Export::left_out("members are exported with their addresses and roles");
+        Export::LeftOut("members are exported with their addresses and roles");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -190,8 +189,7 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const NOUN: &'static str = "API key";
-    const EXPORT: Export<Self> =
-        Export::left_out("credentials are made anew where they are used");
+    const EXPORT: Export<Self> = Export::LeftOut("credentials are made anew where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -222,8 +220,7 @@ static USED_KEY: Reference<KeyUse, ApiKey> = Reference::cascade(
 
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
-    const EXPORT: Export<Self> =
-        Export::left_out("of a key, which is left out");
+    const EXPORT: Export<Self> = Export::LeftOut("of a key, which is left out");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_KEY];
     const ORG_SCOPED: bool = false;
     type Key = Id<ApiKey>;
@@ -269,8 +266,7 @@ static SESSION_USER: Reference<Session, User> = Reference::cascade(
 
 impl Record for Session {
     const TABLE: &'static str = "sessions";
-    const EXPORT: Export<Self> =
-        Export::left_out("people sign in anew");
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in anew");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -381,8 +377,7 @@ pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
 
 impl Record for KnownSignInAddress {
     const TABLE: &'static str = "known_addresses";
-    const EXPORT: Export<Self> =
-        Export::left_out("where people signed in to this installation");
+    const EXPORT: Export<Self> = Export::LeftOut("where people signed in to this installation");
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
     type Key = (Email, String);

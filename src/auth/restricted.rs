@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::access::{Access, Caller};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Exporting, Id, Importing, Portable, Result, Time};
-use crate::store::{Export, 
-    AnyIndex, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
+use crate::store::{
+    AnyIndex, Export, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
 };
 
 /// A resource that can be restricted, by its own access or by that of the resource that it belongs to.

@@ -32,9 +32,9 @@ pub use keys::{KeyId, Keys, MasterKey, Sealed};
 pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
+pub use number::{Int, Usd, whole_number};
 pub(crate) use portable::portable;
 pub use portable::{Exporting, Importing, Portable};
-pub use number::{Int, Usd, whole_number};
 pub use selector::{Range, Selector};
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, Skill, Text, TextRule, Title,

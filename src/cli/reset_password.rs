@@ -12,10 +12,12 @@ use crate::base::HttpUrl;
 
 /// Print a link with which a user sets a new password, while the server runs or not
 #[derive(Args)]
-#[command(after_help = "The link works once, for 30 minutes, and replaces an older one of the user. \
+#[command(
+    after_help = "The link works once, for 30 minutes, and replaces an older one of the user. \
                         Who opens it sets the password and ends all sessions of the user; API keys \
                         stay valid.\n\n\
-                        Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
+                        Exit codes: 0 done, 1 failed, 2 cannot be opened."
+)]
 pub struct ResetPassword {
     /// E-mail address of the user
     #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_EMAIL")]

@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::events::{EventType, time_of};
 use crate::base::{Id, Json, Result, Sealed, Time};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Org, Record, Reference, SealedField, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, SealedField,
+    Tx, View,
 };
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
@@ -38,7 +39,15 @@ pub struct Channel {
     pub updated_at: Time,
 }
 crate::base::portable!(Channel {
-    id, name, workflow, config, secret, previous_secret, previous_until, enabled, created_at,
+    id,
+    name,
+    workflow,
+    config,
+    secret,
+    previous_secret,
+    previous_until,
+    enabled,
+    created_at,
     updated_at,
 });
 

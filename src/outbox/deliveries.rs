@@ -14,8 +14,8 @@ use super::guards::Guards;
 use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, View,
 };
 
 /// The status of a delivery (reference: notifications, "The log").
@@ -63,8 +63,18 @@ pub struct Delivery {
     pub job: Option<Id<Job>>,
 }
 crate::base::portable!(Delivery {
-    id, channel, event, event_type, guarded_by, created_at, status, attempts, error, sent_at,
-    next_attempt_at, job,
+    id,
+    channel,
+    event,
+    event_type,
+    guarded_by,
+    created_at,
+    status,
+    attempts,
+    error,
+    sent_at,
+    next_attempt_at,
+    job,
 });
 
 /// The order of the log, time and id, followed by what guards the event. Every index of the log ends

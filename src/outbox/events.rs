@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guards::Guards;
 use crate::base::{Id, Json, Result, Time};
-use crate::store::{Export, AnyIndex, Index, Order, Record, View};
+use crate::store::{AnyIndex, Export, Index, Order, Record, View};
 
 /// The type of an event (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

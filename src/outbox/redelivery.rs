@@ -16,7 +16,7 @@ use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
 use super::jobs::Job;
 use super::log::combinations;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{Export, AnyReference, Key, Order, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx};
 
 /// A step schedules at most 100 deliveries, with about 20 keys each.
 const STEP: usize = 100;

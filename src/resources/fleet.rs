@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use crate::api::Resource;
 use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{Export, AnyReference, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Record, Reference, TableInfo, Tx, View};
 
 /// The record of fleets.
 pub const RESOURCE: Resource =

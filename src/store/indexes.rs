@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
-use super::export::Export;
 use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
@@ -22,7 +21,7 @@ use super::engine::{
     StoreMeters, Terms, WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
-use super::record::{IndexInfo, Record, decode, encode};
+use super::record::{Export, IndexInfo, Record, decode, encode};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
@@ -65,8 +64,7 @@ pub(super) struct IndexState {
 
 impl Record for IndexState {
     const TABLE: &'static str = "indexes";
-    const EXPORT: Export<Self> =
-        Export::left_out("of this installation's indexes");
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation's indexes");
     const ORG_SCOPED: bool = false;
     type Key = String;
     fn key(&self) -> String {

@@ -8,10 +8,9 @@
 use bincode::{Decode, Encode};
 use std::ops::ControlFlow;
 
-use super::export::Export;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, decode, encode, org_prefix};
+use super::record::{Export, Org, Record, decode, encode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::ListSource;

@@ -188,7 +188,8 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
     let (running, fixture, lines) = acme();
     let other = Running::start(config());
     let globex = other.fixture();
-    let (ada, grace) = (format!("ada@{}.test", fixture.slug), format!("grace@{}.test", fixture.slug));
+    let (ada, grace) =
+        (format!("ada@{}.test", fixture.slug), format!("grace@{}.test", fixture.slug));
     let known = other.store.write_blocking(Id::NIL, {
         let email = Email::parse(&*ada).unwrap();
         move |tx| {
@@ -230,7 +231,10 @@ fn an_imported_organization_works_and_says_in_its_log_where_it_came_from() {
     let place = Place::new();
     place.import_as(&lines, Some("moved")).unwrap();
     let served = Running::serve(place.store.clone(), "127.0.0.1:0", config());
-    let ada = served.anonymous().about("moved").with_bearer(&served.session(Id::parse(&fixture.owner_id)));
+    let ada = served
+        .anonymous()
+        .about("moved")
+        .with_bearer(&served.session(Id::parse(&fixture.owner_id)));
     let registry = &ada.get("/registries").items()[0];
     let reference = registry["ref"].as_str().unwrap();
     assert!(reference.starts_with("moved/"), "{registry}");
@@ -302,7 +306,10 @@ fn a_file_with_records_that_are_none_is_refused() {
     refused(&record(|task| task["title"] = json!("")), "tasks title: ");
     refused(&record(|task| task["status"] = json!("Lost")), "\"Lost\" is not known");
     refused(&record(|task| task["more"] = json!(1)), "\"more\" is not known");
-    refused(&record(|task| drop(task.as_object_mut().unwrap().remove("title"))), "title is missing");
+    refused(
+        &record(|task| drop(task.as_object_mut().unwrap().remove("title"))),
+        "title is missing",
+    );
     refused(&record(|task| *task = json!([])), "must be an object");
 
     let mut twice = lines.clone();
@@ -339,7 +346,8 @@ fn a_file_that_exhausts_a_reader_is_refused() {
         lines[at] = line;
         made_up(lines)
     };
-    let deep = format!("{{\"table\":\"tasks\",\"record\":{}{}}}\n", "[".repeat(9999), "]".repeat(9999));
+    let deep =
+        format!("{{\"table\":\"tasks\",\"record\":{}{}}}\n", "[".repeat(9999), "]".repeat(9999));
     refused(&put(deep), "recursion limit");
     let long = format!("{{\"table\":\"tasks\",\"record\":\"{}\"}}\n", "x".repeat(17 * 1024 * 1024));
     refused(&put(long), "longer than 16 MiB");
@@ -384,9 +392,8 @@ fn what_is_there_already_is_not_imported_again() {
     let place = Place { dir: tempfile::tempdir().unwrap(), store: other.store.clone() };
     let refused = place.import_as(&stolen, Some("moved")).unwrap_err();
     assert!(refused.0.contains("with another address"), "{refused}");
-    let organizations = |view: &roadstead::store::View| {
-        view.count::<Organization>(ListSource::TABLE, &(), 99)
-    };
+    let organizations =
+        |view: &roadstead::store::View| view.count::<Organization>(ListSource::TABLE, &(), 99);
     assert_eq!(other.store.read_now(Id::NIL, organizations).unwrap(), 1);
     assert_ne!(fixture.slug, "moved");
     other.stop();
@@ -440,9 +447,8 @@ fn an_interrupted_import_is_seen_by_nobody_and_can_be_removed() {
     let place = Place::new();
     let before = place.records();
     assert!(interrupted(&place, &lines, 2));
-    let organizations = |view: &roadstead::store::View| {
-        view.count::<Organization>(ListSource::TABLE, &(), 99)
-    };
+    let organizations =
+        |view: &roadstead::store::View| view.count::<Organization>(ListSource::TABLE, &(), 99);
     assert_eq!(place.store.read_now(Id::NIL, organizations).unwrap(), 0);
     assert_ne!(place.records(), before);
     // Another file has to wait.

@@ -318,7 +318,8 @@ impl Tried {
         let their_new_password = "a horse of no colour at all";
         let body = json!({"token": reset, "newPassword": their_new_password});
         anonymous.post("/auth/password/reset", body).ok();
-        let open_reset = ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
+        let open_reset =
+            ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
         let open_reset = shown(&open_reset.ok(), "token");
         let by_command = place.run(&["reset-password", "--email", "ada@acme.test", "--json"]);
         let by_command = shown(&by_command.succeeds(), "resetUrl");

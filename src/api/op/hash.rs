@@ -18,7 +18,12 @@ pub type Complete<P, I, O, U> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(
 
 /// Prepares the hashing in a snapshot, hashes outside of any transaction, then writes. For routes
 /// without an organization.
-pub fn hash<P: PathParams, I: Input + JsonSchema, O: Output, U: Into<Option<Id<User>>> + 'static>(
+pub fn hash<
+    P: PathParams,
+    I: Input + JsonSchema,
+    O: Output,
+    U: Into<Option<Id<User>>> + 'static,
+>(
     prepare: fn(&View, &Req<P, I>) -> Result<HashPlan>,
     complete: Complete<P, I, O, U>,
 ) -> Operation {

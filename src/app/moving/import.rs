@@ -295,9 +295,8 @@ pub fn check_imported(store: &Store, slug: &str) -> Result<(), Problem> {
     let mut findings = store.check(&super::tables()).map_err(failed)?;
     let org = store.read_now(Id::NIL, |view| organization_named(view, slug)).map_err(failed)?;
     if let Some(org) = org {
-        let check = |findings: &mut Findings| {
-            store.read_now(org, |view| resources::check(view, findings))
-        };
+        let check =
+            |findings: &mut Findings| store.read_now(org, |view| resources::check(view, findings));
         check(&mut findings).map_err(failed)?;
     }
     match findings.messages.first() {

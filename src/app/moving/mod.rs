@@ -22,7 +22,7 @@ pub use import::{
 };
 
 use crate::resources;
-use crate::store::{self, TableExport, TableInfo, TableRows, export_order};
+use crate::store::{self, AnyReference, TableExport, TableInfo, TableRows};
 
 /// The format of the file. A newer Roadstead may write another.
 const FORMAT: u32 = 1;
@@ -81,9 +81,31 @@ fn tables() -> Vec<TableInfo> {
     [resources::tables(), store::TABLES.to_vec()].concat()
 }
 
-/// The tables that are exported, in the order of the file.
+/// Returns the tables that are exported, in the order of the file: each after those that it refers to,
+/// where that is possible, and those of the installation last.
 fn exported() -> Vec<(TableInfo, TableRows)> {
-    export_order(&tables())
+    let rows = |table: &TableInfo| match (table.export)() {
+        TableExport::Exported(rows) => Some((*table, rows)),
+        _ => None,
+    };
+    let mut left: Vec<_> = tables().iter().filter_map(rows).collect();
+    let mut ordered: Vec<(TableInfo, TableRows)> = Vec::new();
+    while !left.is_empty() {
+        let is_ready = |(table, _): &(TableInfo, TableRows)| {
+            !left.iter().any(|(other, _)| refers(table, other))
+        };
+        // Tables that refer to each other stay in the order of the catalog.
+        let next = left.iter().position(is_ready).unwrap_or_default();
+        ordered.push(left.remove(next));
+    }
+    ordered.sort_by_key(|(_, rows)| rows.of_installation);
+    ordered
+}
+
+fn refers(table: &TableInfo, other: &TableInfo) -> bool {
+    let references = (table.references)();
+    let is_one = |one: &&dyn AnyReference| one.from() == table.name && one.to() == other.name;
+    table.name != other.name && references.iter().any(is_one)
 }
 
 /// The tables that are left out, with the reasons, in the order of the catalog.

@@ -9,7 +9,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -37,8 +37,17 @@ pub struct Agent {
     pub updated_at: Time,
 }
 crate::base::portable!(Agent {
-    id, stable_key, name, description, fleet_id, draft, draft_revision, latest_version, status,
-    created_at, updated_at,
+    id,
+    stable_key,
+    name,
+    description,
+    fleet_id,
+    draft,
+    draft_revision,
+    latest_version,
+    status,
+    created_at,
+    updated_at,
 });
 
 static BY_STABLE_KEY: Index<Restricted<Agent>, StableKey> = Index::unique(

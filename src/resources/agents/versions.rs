@@ -14,8 +14,8 @@ use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
-use crate::store::{Export, 
-    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -47,7 +47,14 @@ pub struct AgentVersion {
     pub created_at: Time,
 }
 crate::base::portable!(AgentVersion {
-    id, agent, stable_key, version, config, hash, created_by, created_at,
+    id,
+    agent,
+    stable_key,
+    version,
+    config,
+    hash,
+    created_by,
+    created_at,
 });
 
 impl Output for AgentVersion {

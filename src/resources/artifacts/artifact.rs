@@ -12,8 +12,8 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =

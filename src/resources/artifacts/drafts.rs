@@ -20,8 +20,8 @@ use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Versio
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -54,7 +54,15 @@ pub struct Draft {
     pub end: Option<DraftEnd>,
 }
 crate::base::portable!(Draft {
-    id, of, draft_version, body, metadata, created_by, created_at, updated_at, end,
+    id,
+    of,
+    draft_version,
+    body,
+    metadata,
+    created_by,
+    created_at,
+    updated_at,
+    end,
 });
 
 /// How a draft was closed.

@@ -10,9 +10,9 @@ use crate::auth::{Credential, MEMBER, Restricted, User};
 use crate::base::{Id, Label, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::registries::{self, ArtifactType, Registry};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {

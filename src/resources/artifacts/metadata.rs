@@ -9,7 +9,7 @@ use super::id::{ArtifactId, Model};
 use super::version::{VersionRecord, numbers};
 use crate::api::Resource;
 use crate::base::{Error, Id, JsonMap, Result, Version};
-use crate::store::{Export, AnyReference, Key, ListSource, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Key, ListSource, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<VersionMetadata>()], ..Resource::EMPTY };

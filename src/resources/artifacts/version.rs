@@ -14,8 +14,9 @@ use crate::api::Resource;
 use crate::auth::{Restricted, User};
 use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version};
 use crate::resources::registries::{ArtifactType, Registry};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, TableInfo,
+    Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -54,8 +55,18 @@ pub struct VersionRecord {
     pub published_at: Time,
 }
 crate::base::portable!(VersionRecord {
-    of, version, model, id, has_metadata, hash, imports, variables, depth, transitive_imports,
-    published_by, published_at,
+    of,
+    version,
+    model,
+    id,
+    has_metadata,
+    hash,
+    imports,
+    variables,
+    depth,
+    transitive_imports,
+    published_by,
+    published_at,
 });
 
 /// An import with the version that it resolved to.

@@ -8,7 +8,9 @@ use super::job::DeploymentJob;
 use crate::auth::User;
 use crate::base::{Description, Id, Result, Time};
 use crate::resources::environments::ApprovalPolicy;
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+};
 
 /// The decision of an approver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -44,7 +46,14 @@ pub struct DeploymentApproval {
     pub via: Option<String>,
 }
 crate::base::portable!(DeploymentApproval {
-    id, job, user, decision, open, decided_at, comment, via,
+    id,
+    job,
+    user,
+    decision,
+    open,
+    decided_at,
+    comment,
+    via,
 });
 
 /// Approvals that wait for a user, by job.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::job::DeploymentJob;
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::{Export, AnyReference, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// The contents of a job have at most 6 MiB: they are written in one transaction, which has room for
 /// 8 MiB, and a posted manifest consists of them.

@@ -11,7 +11,7 @@ use crate::resources::agents::{Agent, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
 
 /// A deployment of agents or tools to an environment, with its frozen plan. The filled texts and
 /// the configurations are [contents](super::contents::DeploymentContent) of the job, and each target
@@ -62,9 +62,27 @@ pub struct DeploymentJob {
     pub expires_at: Option<Time>,
 }
 crate::base::portable!(DeploymentJob {
-    id, kind, state, environment, registries, agents, prompt, provider, tools, approvals,
-    plan_hash, plan_bytes, at_once, next, push, task, created_by, created_at, updated_at,
-    finished_at, expires_at,
+    id,
+    kind,
+    state,
+    environment,
+    registries,
+    agents,
+    prompt,
+    provider,
+    tools,
+    approvals,
+    plan_hash,
+    plan_bytes,
+    at_once,
+    next,
+    push,
+    task,
+    created_by,
+    created_at,
+    updated_at,
+    finished_at,
+    expires_at,
 });
 
 /// The prompt that a job deploys, as far as it is the same for all targets.

@@ -11,8 +11,8 @@ use crate::resources::agents::{self, Agent, AgentStatus, Model, Provider};
 use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Topic, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Topic, Tx, View,
 };
 
 // ── Deployments ──────────────────────────────────────────────────────────────
@@ -61,8 +61,25 @@ pub struct Deployment {
     pub deployed_at: Time,
 }
 crate::base::portable!(Deployment {
-    id, job, agent, stable_key, environment, registry, registry_ref, prompt_name, version,
-    provider, model, text, config, tools, hash, bytes, previous, deployed_by, deployed_at,
+    id,
+    job,
+    agent,
+    stable_key,
+    environment,
+    registry,
+    registry_ref,
+    prompt_name,
+    version,
+    provider,
+    model,
+    text,
+    config,
+    tools,
+    hash,
+    bytes,
+    previous,
+    deployed_by,
+    deployed_at,
 });
 
 /// Deployments by time.
@@ -133,7 +150,16 @@ pub struct LiveDeployment {
     pub error: Option<String>,
 }
 crate::base::portable!(LiveDeployment {
-    agent, environment, deployment, job, hash, used, reported_at, drifted, stale, error,
+    agent,
+    environment,
+    deployment,
+    job,
+    hash,
+    used,
+    reported_at,
+    drifted,
+    stale,
+    error,
 });
 
 /// The version of a prompt that is live.

@@ -16,8 +16,8 @@ use crate::resources::agents::{Agent, Model};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, Tx, View,
 };
 
 /// A target of a deployment job, with its part of the plan.
@@ -43,7 +43,15 @@ pub struct DeploymentTarget {
     pub error: Option<String>,
 }
 crate::base::portable!(DeploymentTarget {
-    job, position, environment, planned, state, ticket, deployment, replaced, error,
+    job,
+    position,
+    environment,
+    planned,
+    state,
+    ticket,
+    deployment,
+    replaced,
+    error,
 });
 
 /// A target as planned.
@@ -69,7 +77,15 @@ pub struct PlannedTarget {
     pub tool_bytes: u64,
 }
 crate::base::portable!(PlannedTarget {
-    agent, tool, version, text, config, tools, hash, bytes, tool_bytes,
+    agent,
+    tool,
+    version,
+    text,
+    config,
+    tools,
+    hash,
+    bytes,
+    tool_bytes,
 });
 
 /// The agent of a target, and the prompt that it gets.

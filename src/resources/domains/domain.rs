@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Domain as DomainName, Id, Result, Time};
 use crate::resources::listings;
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx};
 
 /// A domain that an organization claims.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -98,7 +98,7 @@ static CLAIM: Reference<VerifiedDomain, Domain> = Reference::derived(
 impl Record for VerifiedDomain {
     const TABLE: &'static str = "verified_domains";
     const EXPORT: Export<Self> =
-        Export::left_out("a domain confirms handles to each installation itself: verify it again");
+        Export::LeftOut("a domain confirms handles to each installation itself: verify it again");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CLAIM];
     const ORG_SCOPED: bool = false;
     type Key = DomainName;

@@ -21,9 +21,9 @@ use crate::base::{
 };
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, SealedField,
-    TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    SealedField, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -67,7 +67,15 @@ pub struct ProviderCredential {
     pub updated_at: Time,
 }
 crate::base::portable!(ProviderCredential {
-    environment, id, name, key, endpoint, config, inaccessible_since, created_at, updated_at,
+    environment,
+    id,
+    name,
+    key,
+    endpoint,
+    config,
+    inaccessible_since,
+    created_at,
+    updated_at,
 });
 
 impl Output for ProviderCredential {

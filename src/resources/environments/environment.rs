@@ -7,7 +7,7 @@ use crate::auth::{
     Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View};
 
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -29,7 +29,14 @@ pub struct Environment {
     pub updated_at: Time,
 }
 crate::base::portable!(Environment {
-    id, slug, name, description, access, approvals, approval_timeout_hours, created_at,
+    id,
+    slug,
+    name,
+    description,
+    access,
+    approvals,
+    approval_timeout_hours,
+    created_at,
     updated_at,
 });
 

@@ -8,7 +8,9 @@ use bincode::{Decode, Encode};
 use super::environment::{Environment, mark_updated};
 use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+};
 
 /// An environment refers to at most 1,000 tools: its representation contains all references.
 const MAX_REFERENCES: usize = 1000;

@@ -13,9 +13,9 @@ use super::environment::{Environment, fetch, mark_updated};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =

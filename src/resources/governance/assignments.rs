@@ -9,9 +9,9 @@ use super::policy::Policy;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =

@@ -12,8 +12,8 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -56,8 +56,18 @@ pub struct PolicyFlag {
     pub cleared_by: Option<Id<User>>,
 }
 crate::base::portable!(PolicyFlag {
-    id, policy_id, registry, registry_ref, artifact_type, name, version, rule, message,
-    created_at, cleared_at, cleared_by,
+    id,
+    policy_id,
+    registry,
+    registry_ref,
+    artifact_type,
+    name,
+    version,
+    rule,
+    message,
+    created_at,
+    cleared_at,
+    cleared_by,
 });
 
 impl Output for PolicyFlag {

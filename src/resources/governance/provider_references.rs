@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use super::super::llm_providers::LlmProvider;
 use super::policy::Policy;
 use crate::base::{Id, Result};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
 
 /// A reference from a policy to a provider that one of its judges uses.
 #[derive(Clone, Debug, Encode, Decode)]

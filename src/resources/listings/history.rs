@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::listing::Listing;
 use crate::base::{Id, Result, Time};
-use crate::store::{Export, AnyReference, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// The history of a listing has the last 50 verifications: a week of attempts, or seven weeks of daily
 /// ones.

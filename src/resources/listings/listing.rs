@@ -9,7 +9,7 @@ use crate::base::{
     Description, Domain, Handle, Id, Name, PublicKey, Result, Skill, StableKey, Time,
 };
 use crate::resources::agents::Agent;
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View};
 
 /// An agent as it is found in the agent index.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -41,7 +41,14 @@ pub struct ListingProfile {
     pub updated_at: Time,
 }
 crate::base::portable!(ListingProfile {
-    stable_key, handle, pubkey, display_name, description, skills, created_at, updated_at,
+    stable_key,
+    handle,
+    pubkey,
+    display_name,
+    description,
+    skills,
+    created_at,
+    updated_at,
 });
 
 /// Who sees a listing.

@@ -10,8 +10,8 @@ use bincode::{Decode, Encode};
 use super::listing::{BY_DOMAIN, Listing, ListingProfile};
 use super::terms::{self, TermRow};
 use crate::base::{Domain as DomainName, Handle, Id, PublicKey, Result};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
 };
 
 /// A public listing, as members of other organizations see it.
@@ -36,8 +36,8 @@ static LISTING: Reference<PublicListing, Listing> = Reference::derived(
 impl Record for PublicListing {
     const TABLE: &'static str = "public_listings";
     const NOUN: &'static str = "listing";
-    const EXPORT: Export<Self> = Export::of(|listing| listing.org)
-        .inserted_by(|tx, listing| {
+    const EXPORT: Export<Self> =
+        Export::of(|listing: &Self| listing.org).inserted_by(|tx, listing| {
             tx.insert(listing)?;
             terms::update::<PublicListingTerm>(tx, listing.id, None, &listing.profile)
         });
@@ -70,8 +70,7 @@ static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::
 
 impl Record for PublicListingTerm {
     const TABLE: &'static str = "public_listing_terms";
-    const EXPORT: Export<Self> =
-        Export::left_out("made anew with the public listing");
+    const EXPORT: Export<Self> = Export::LeftOut("made anew with the public listing");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PUBLIC_LISTING];
     const ORG_SCOPED: bool = false;
     type Key = (String, Id<Listing>);
@@ -111,7 +110,7 @@ static VERIFIED_LISTING: Reference<VerifiedHandle, Listing> = Reference::derived
 impl Record for VerifiedHandle {
     const TABLE: &'static str = "verified_handles";
     const EXPORT: Export<Self> =
-        Export::left_out("a domain confirms handles to each installation itself: verify it again");
+        Export::LeftOut("a domain confirms handles to each installation itself: verify it again");
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&CARDS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERIFIED_LISTING];
     const ORG_SCOPED: bool = false;

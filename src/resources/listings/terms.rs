@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 
 use super::listing::{Listing, ListingProfile};
 use crate::base::{Handle, Id, Result};
-use crate::store::{Export, AnyReference, Key, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx};
 
 /// A listing is found by at most 256 terms: all of its name, handle and skills, and the first of its
 /// description. Each is a row or two in the transaction that writes the listing.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Time};
-use crate::store::{Export, AnyIndex, Index, Record, SealedField, View};
+use crate::store::{AnyIndex, Export, Index, Record, SealedField, View};
 
 /// A connection to a provider of large language models.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -32,7 +32,15 @@ pub struct LlmProvider {
     pub updated_at: Time,
 }
 crate::base::portable!(LlmProvider {
-    id, name, provider, base_url, config, is_default, key, created_at, updated_at,
+    id,
+    name,
+    provider,
+    base_url,
+    config,
+    is_default,
+    key,
+    created_at,
+    updated_at,
 });
 
 impl Output for LlmProvider {

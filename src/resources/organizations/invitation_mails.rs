@@ -1,8 +1,7 @@
 //! Invitations by mail, where the server can send mail
 //! (reference: identity-and-rights, "Invitations").
 
-use super::invitation::Invitation;
-use super::tokens::invitation_token;
+use super::invitation::{Invitation, invitation_token};
 use crate::api::Resource;
 use crate::auth::{Organization, User};
 use crate::base::Result;

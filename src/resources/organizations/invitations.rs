@@ -10,11 +10,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, invitation_token, require_room};
 use super::invitation_mails;
-use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, require_room};
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
-use super::tokens::{hash_of, invitation_token};
+use super::tokens::hash_of;
 use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::invitation::lower_to_role;
-use super::password_resets::void_of_member;
+use super::password_reset::void_of_member;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};

@@ -11,6 +11,7 @@ mod keys;
 mod members;
 pub mod moving;
 mod organization;
+mod password_reset;
 mod password_resets;
 mod reset_mails;
 mod sessions;
@@ -21,7 +22,8 @@ mod users;
 pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;
-pub use password_resets::{NewPasswordReset, issue_password_reset};
+pub use password_reset::{NewPasswordReset, issue_password_reset};
+pub use reset_mails::request_reset_mail;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
 
 use crate::api::Resource;
@@ -33,7 +35,7 @@ use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
 use invitation::Invitation;
-use password_resets::PasswordReset;
+use password_reset::PasswordReset;
 use reset_mails::ResetMails;
 
 /// Organizations and their users.
@@ -72,7 +74,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
         delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
-        delete_due(tx, &password_resets::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
+        delete_due(tx, &password_reset::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
         delete_due(tx, &reset_mails::BY_LAST, |mails: &ResetMails| mails.is_past(now))?,
         delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];

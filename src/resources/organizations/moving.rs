@@ -71,7 +71,7 @@ impl ArrivingMember {
 
 impl Record for OrganizationImport {
     const TABLE: &'static str = "imports";
-    const EXPORT: Export<Self> = Export::left_out("of this installation, until it is finished");
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation, until it is finished");
     const ORG_SCOPED: bool = false;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("organization.id", "it is created at the end of the import"),
@@ -93,7 +93,7 @@ pub struct ImportProgress {
 
 impl Record for ImportProgress {
     const TABLE: &'static str = "imports.progress";
-    const EXPORT: Export<Self> = Export::left_out("of this installation, until it is finished");
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation, until it is finished");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}

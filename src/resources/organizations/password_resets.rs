@@ -7,190 +7,19 @@
 //! admin's role or the user's changes, one of them leaves, or the user joins another organization.
 //! A used, void or unknown token is 404 in all cases.
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::members::require_manager;
-use super::tokens::{TokenHash, new_token};
-use crate::api::{
-    Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op,
-};
+use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
+use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User};
-use crate::base::{Error, Id, Keys, Result, Time};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Org, Record, Reference, TableInfo, Tx, View,
-};
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{ListSource, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<PasswordReset>()], ..Resource::EMPTY };
-
-/// A link is valid for half an hour, as a setup link is: it opens an account.
-pub(super) const VALID_SECS: i64 = 30 * 60;
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// The valid reset link of a user.
-#[derive(Clone, Debug, Encode, Decode)]
-pub(super) struct PasswordReset {
-    user: Id<User>,
-    hash: TokenHash,
-    /// The user's [`session_generation`](User::session_generation) for which it is valid, so that
-    /// every change of the password voids it.
-    generation: u32,
-    origin: Origin,
-    expires_at: Time,
-}
-
-/// Who made a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// The operator, by the command line.
-    Operator,
-    /// Anyone who knows the address, to which it was mailed.
-    Mail,
-    /// An admin of the user's organization.
-    Admin(Admin),
-}
-crate::store::stored_enum!(Origin { Operator = 0, Mail = 1, Admin(by: Admin) = 2 });
-
-/// An admin who made a link, and in which organization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Admin {
-    org: Id<Org>,
-    user: Id<User>,
-}
-crate::base::portable!(Admin { org, user });
-
-impl PasswordReset {
-    fn admin(&self) -> Option<Admin> {
-        match self.origin {
-            Origin::Admin(admin) => Some(admin),
-            Origin::Operator | Origin::Mail => None,
-        }
-    }
-}
-
-/// The link with this token.
-static BY_TOKEN: Index<PasswordReset, TokenHash> = Index::unique(
-    "password_resets.by_token",
-    "password_reset_exists",
-    "this reset link already exists",
-    |reset| Some(reset.hash),
-);
-
-/// Links by expiry.
-pub(super) static BY_END: Index<PasswordReset, Time> =
-    Index::non_unique("password_resets.by_end", |reset| Some(reset.expires_at));
-
-/// Links by the admin who made them.
-static BY_ADMIN: Index<PasswordReset, (Id<Org>, Id<User>)> =
-    Index::non_unique("password_resets.by_admin", |reset| {
-        reset.admin().map(|admin| (admin.org, admin.user))
-    });
-
-static USER: Reference<PasswordReset, User> = Reference::cascade(
-    &["user"],
-    |user: &User| user.id.to_bytes(),
-    |reset: &PasswordReset, _| vec![reset.user.to_bytes()],
-);
-
-/// Who has left an organization has made no links in it.
-static ADMIN: Reference<PasswordReset, Membership> = Reference::cascade(
-    &["origin.user"],
-    |member: &Membership| (member.org, member.user).to_bytes(),
-    |reset: &PasswordReset, _| {
-        reset.admin().map(|admin| (admin.user, admin.org).to_bytes()).into_iter().collect()
-    },
-)
-.by(&BY_ADMIN);
-
-/// An admin lets no one back in who has left.
-static MEMBER: Reference<PasswordReset, Membership> = Reference::cascade(
-    &["user", "origin.org"],
-    |member: &Membership| member.user.to_bytes(),
-    |reset: &PasswordReset, _| {
-        reset.admin().map(|admin| (reset.user, admin.org).to_bytes()).into_iter().collect()
-    },
-);
-
-impl Record for PasswordReset {
-    const TABLE: &'static str = "password_resets";
-    const EXPORT: Export<Self> =
-        Export::left_out("the tokens of this installation are not valid in another");
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&USER, &ADMIN, &MEMBER];
-    // Who sets a new password is in no organization.
-    const ORG_SCOPED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOKEN, &BY_END, &BY_ADMIN];
-    type Key = Id<User>;
-    fn key(&self) -> Self::Key {
-        self.user
-    }
-}
-
-/// Returns the hash of a token under the installation's key.
-fn hash_of(keys: &Keys, token: &str) -> TokenHash {
-    keys.hash("roadstead 2026 password reset", token.as_bytes())
-}
-
-// ── Making and voiding ───────────────────────────────────────────────────────
-
-/// A new reset link of a user.
-pub struct NewPasswordReset {
-    /// The token, which is not stored and cannot be retrieved again.
-    pub token: String,
-    pub expires_at: Time,
-}
-
-impl NewPasswordReset {
-    /// Returns the link, with the token in its fragment, which no server logs.
-    pub fn url(&self, link_base: &str) -> String {
-        format!("{}/reset-password#{}", link_base.trim_end_matches('/'), self.token)
-    }
-}
-
-/// Makes a link for the operator, who has the data directory; it replaces the user's older one.
-///
-/// # Errors
-/// If the store fails.
-pub fn issue_password_reset(tx: &mut Tx, user: &User) -> Result<NewPasswordReset> {
-    issue(tx, user, Origin::Operator)
-}
-
-/// Makes a link, which replaces the user's older one.
-pub(super) fn issue(tx: &mut Tx, user: &User, origin: Origin) -> Result<NewPasswordReset> {
-    let token = new_token(tx);
-    let expires_at = tx.now().plus_secs(VALID_SECS);
-    tx.put(&PasswordReset {
-        user: user.id,
-        hash: hash_of(tx.keys(), &token),
-        generation: user.session_generation,
-        origin,
-        expires_at,
-    })?;
-    Ok(NewPasswordReset { token, expires_at })
-}
-
-/// Whether a person who could make sure whom they give it to has made a link that is still valid:
-/// one that anyone can have mailed does not replace it.
-pub(super) fn has_personal(view: &View, user: &User) -> Result<bool> {
-    let reset = view.get::<PasswordReset>(&user.id)?;
-    Ok(reset.is_some_and(|reset| {
-        reset.origin != Origin::Mail
-            && reset.generation == user.session_generation
-            && reset.expires_at > view.now()
-    }))
-}
-
-/// Voids what depends on the role of a member in the transaction's organization: the links that the
-/// member made as an admin, and one that an admin made for the member.
-pub(super) fn void_of_member(tx: &mut Tx, member: Id<User>) -> Result<()> {
-    let made: Vec<PasswordReset> = tx.view().all(&BY_ADMIN, &(tx.org(), member))?;
-    let own = tx.get::<PasswordReset>(&member)?;
-    let own = own.filter(|reset| reset.admin().is_some_and(|admin| admin.org == tx.org()));
-    made.iter().chain(&own).try_for_each(|reset| tx.remove(reset))
-}
 
 /// Refuses to let a user in who is also a member of another organization, whose admins have not
 /// agreed.
@@ -207,7 +36,7 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
 
 /// Whether the admin who made a link could still make it.
 fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
-    let Some(Admin { org, user }) = reset.admin() else { return Ok(true) };
+    let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);

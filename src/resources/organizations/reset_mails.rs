@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::password_resets::{Origin, VALID_SECS, has_personal, issue};
+use super::password_reset::{Origin, VALID_SECS, has_personal, issue};
 use super::sessions::attempt;
 use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
@@ -15,8 +15,8 @@ use crate::auth::{ANYONE, BY_EMAIL, User};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
 use crate::outside::mail::Mail;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -60,7 +60,7 @@ struct ResetRequest {
 impl Record for ResetRequests {
     const TABLE: &'static str = "password_reset_requests";
     const EXPORT: Export<Self> =
-        Export::left_out("for milliseconds, of requests that were sent to this installation");
+        Export::LeftOut("for milliseconds, of requests that were sent to this installation");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}
@@ -88,8 +88,7 @@ static USER: Reference<ResetMails, User> = Reference::cascade(
 
 impl Record for ResetMails {
     const TABLE: &'static str = "password_reset_mails";
-    const EXPORT: Export<Self> =
-        Export::left_out("for an hour, of mails of this installation");
+    const EXPORT: Export<Self> = Export::LeftOut("for an hour, of mails of this installation");
     const ORG_SCOPED: bool = false;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USER];
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_LAST];
@@ -134,10 +133,18 @@ fn ask(
     req: &Req<(), ForgotPassword>,
     _: &HashResult,
 ) -> Result<(Empty, Option<Id<User>>)> {
-    let ForgotPassword { email } = &req.input;
+    request_reset_mail(tx, &req.input.email, &req.link_base)?;
+    Ok((Empty {}, None))
+}
+
+/// Notes that a link was asked for, for an address that may have no account.
+///
+/// # Errors
+/// 503 if too many wait.
+pub fn request_reset_mail(tx: &mut Tx, email: &Email, link_base: &str) -> Result<()> {
     let mut requests = tx.get::<ResetRequests>(&())?.unwrap_or_default();
     if requests.waiting.iter().any(|waiting| waiting.email == *email) {
-        return Ok((Empty {}, None));
+        return Ok(());
     }
     if requests.waiting.len() == MAX_WAITING {
         return Err(Error::busy("overloaded", "too many links were asked for; try again", 5));
@@ -145,10 +152,8 @@ fn ask(
     if requests.waiting.is_empty() {
         enqueue(tx, &FIND_USERS, Id::NIL, Some(Id::NIL), tx.now())?;
     }
-    let link_base = req.link_base.clone();
-    requests.waiting.push(ResetRequest { email: email.clone(), link_base });
-    tx.put(&requests)?;
-    Ok((Empty {}, None))
+    requests.waiting.push(ResetRequest { email: email.clone(), link_base: link_base.into() });
+    tx.put(&requests)
 }
 
 // ── Jobs ─────────────────────────────────────────────────────────────────────

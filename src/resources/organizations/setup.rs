@@ -35,8 +35,7 @@ pub(super) struct SetupToken {
 
 impl Record for SetupToken {
     const TABLE: &'static str = "setup";
-    const EXPORT: Export<Self> =
-        Export::left_out("of an installation without organizations");
+    const EXPORT: Export<Self> = Export::LeftOut("of an installation without organizations");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}

@@ -65,7 +65,13 @@ pub struct PromptProvider {
     pub updated_at: Time,
 }
 crate::base::portable!(PromptProvider {
-    id, name, kind, base_url, authorization, created_at, updated_at,
+    id,
+    name,
+    kind,
+    base_url,
+    authorization,
+    created_at,
+    updated_at,
 });
 
 impl Output for PromptProvider {

@@ -6,7 +6,7 @@ use super::registry::{Registry, find};
 use crate::api::{OrgHint, OrgResolver, ResolvedOrg};
 use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
-use crate::store::{Export, AnyReference, Key, Org, Record, Reference, View};
+use crate::store::{AnyReference, Export, Key, Org, Record, Reference, View};
 
 /// The organization of a registry, for requests that name the registry by its id alone.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -26,7 +26,7 @@ static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::
 
 impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";
-    const EXPORT: Export<Self> = Export::of(|location| location.org);
+    const EXPORT: Export<Self> = Export::of(|location: &Self| location.org);
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const ORG_SCOPED: bool = false;
     type Key = Id<Registry>;

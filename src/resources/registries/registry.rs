@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{Export, ACCESS_CHANGED, AnyIndex, AnyReference, Index, Record, Reference, Tx, View};
+use crate::store::{
+    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Record, Reference, Tx, View,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 

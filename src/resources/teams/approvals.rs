@@ -13,9 +13,9 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -66,7 +66,16 @@ pub struct TeamApproval {
     pub created_at: Time,
 }
 crate::base::portable!(TeamApproval {
-    id, team_id, agent_id, title, body, task_id, decision, comment, decided_by, decided_at,
+    id,
+    team_id,
+    agent_id,
+    title,
+    body,
+    task_id,
+    decision,
+    comment,
+    decided_by,
+    decided_at,
     created_at,
 });
 

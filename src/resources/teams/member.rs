@@ -9,8 +9,8 @@ use crate::auth::Restricted;
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Order, Record, Reference, SealedField, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
 };
 
 /// The role of an agent in a team.
@@ -49,7 +49,16 @@ pub struct Member {
     pub hired_at: Time,
 }
 crate::base::portable!(Member {
-    id, team, agent, stable_key, role, skills, wake_url, wake_url_at, wake_secret, hired_at,
+    id,
+    team,
+    agent,
+    stable_key,
+    role,
+    skills,
+    wake_url,
+    wake_url_at,
+    wake_secret,
+    hired_at,
 });
 
 static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(

@@ -14,8 +14,8 @@ use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, 
 use crate::auth::MEMBER;
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -53,7 +53,14 @@ pub struct Memory {
     pub retired_at: Option<Time>,
 }
 crate::base::portable!(Memory {
-    id, team_id, agent_id, content, tags, supersedes, created_at, retired_at,
+    id,
+    team_id,
+    agent_id,
+    content,
+    tags,
+    supersedes,
+    created_at,
+    retired_at,
 });
 
 impl Output for Memory {

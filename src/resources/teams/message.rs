@@ -11,7 +11,7 @@ use super::task::Task;
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Order, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, View};
 
 /// The kind of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -81,7 +81,16 @@ pub struct Message {
     pub created_at: Time,
 }
 crate::base::portable!(Message {
-    id, team_id, from, to_agent_id, to_peer_id, task_id, subject, body, audience, read_at,
+    id,
+    team_id,
+    from,
+    to_agent_id,
+    to_peer_id,
+    task_id,
+    subject,
+    body,
+    audience,
+    read_at,
     created_at,
 });
 

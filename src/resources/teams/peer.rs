@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::team::Team;
 use crate::auth::User;
 use crate::base::{Body, Domain, Handle, HttpUrl, Id, PublicKey, Result, Text, Time};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View};
 
 /// Why a peer was refused.
 pub type RefusalReason = Text<1, 2000>;
@@ -50,7 +50,16 @@ pub struct Peer {
     pub created_at: Time,
 }
 crate::base::portable!(Peer {
-    id, team, pubkey, handle, state, first_message, reply_url, reason, decided_by, decided_at,
+    id,
+    team,
+    pubkey,
+    handle,
+    state,
+    first_message,
+    reply_url,
+    reason,
+    decided_by,
+    decided_at,
     created_at,
 });
 

@@ -13,8 +13,8 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{Export, 
-    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+use crate::store::{
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {

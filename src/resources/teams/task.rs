@@ -9,7 +9,7 @@ use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Id, Result, Text, Time, Title};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
 
 /// The long text of a task.
 pub type TaskDescription = Text<0, 100_000>;
@@ -78,8 +78,18 @@ pub struct Task {
     pub updated_at: Time,
 }
 crate::base::portable!(Task {
-    id, team_id, number, title, description, project_id, assignee_agent_id, priority, status,
-    created_by, created_at, updated_at,
+    id,
+    team_id,
+    number,
+    title,
+    description,
+    project_id,
+    assignee_agent_id,
+    priority,
+    status,
+    created_by,
+    created_at,
+    updated_at,
 });
 
 impl Output for Task {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {

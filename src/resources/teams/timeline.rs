@@ -12,9 +12,9 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -87,7 +87,14 @@ pub struct TimelineEntry {
     pub created_at: Time,
 }
 crate::base::portable!(TimelineEntry {
-    id, team_id, kind, title, body, agent_id, created_by, created_at,
+    id,
+    team_id,
+    kind,
+    title,
+    body,
+    agent_id,
+    created_by,
+    created_at,
 });
 
 impl Output for TimelineEntry {

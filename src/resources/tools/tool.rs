@@ -8,7 +8,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Id, JsonMap, Name, Prompt, Text, Time, Version};
 use crate::resources::environments::{self, ToolReference};
-use crate::store::{Export, AnyIndex, AnyReference, Index, Key, Record, Reference};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference};
 
 /// A tool that agents may call.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -33,7 +33,15 @@ pub struct Tool {
     pub updated_at: Time,
 }
 crate::base::portable!(Tool {
-    id, name, description, prompt, kind, provider_config, version, created_by, created_at,
+    id,
+    name,
+    description,
+    prompt,
+    kind,
+    provider_config,
+    version,
+    created_by,
+    created_at,
     updated_at,
 });
 

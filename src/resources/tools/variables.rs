@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::tool::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{Export, AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.

@@ -9,7 +9,9 @@ use super::tool::{Tool, ToolKind};
 use crate::api::{Output, Req, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
-use crate::store::{Export, AnyReference, Key, ListSource, Order, Page, Record, Reference, Tx, View};
+use crate::store::{
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View,
+};
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: usize = 10_000;
@@ -39,7 +41,15 @@ pub struct ToolVersion {
     pub created_at: Time,
 }
 crate::base::portable!(ToolVersion {
-    tool, version, name, description, prompt, kind, provider_config, created_by, created_at,
+    tool,
+    version,
+    name,
+    description,
+    prompt,
+    kind,
+    provider_config,
+    created_by,
+    created_at,
 });
 
 impl Output for ToolVersion {

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::delete_expired;
+use super::super::password_reset::{VALID_SECS, issue_password_reset};
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;

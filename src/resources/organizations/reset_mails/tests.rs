@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::super::password_resets::issue_password_reset;
+use super::super::password_reset::issue_password_reset;
 use super::super::tests::hashing;
 use super::*;
 use crate::api::Principal;

@@ -12,7 +12,7 @@ use crate::outside::webhook;
 use crate::resources::teams::message::Message;
 use crate::resources::teams::peer::Peer;
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{Export, AnyReference, Key, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     tables: &[TableInfo::of::<PeerPost>()],

@@ -9,9 +9,9 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, User};
 use crate::base::{Domain as DomainName, Error, Id, Result, Time};
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =

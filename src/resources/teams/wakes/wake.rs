@@ -12,8 +12,8 @@ use crate::resources::teams::message::Message;
 use crate::resources::teams::peer::Peer;
 use crate::resources::teams::task::Task;
 use crate::resources::teams::team::Team;
-use crate::store::{Export, 
-    AnyIndex, AnyReference, Index, Key, Record, Reference, View, codec, no_upgrade,
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, codec, no_upgrade,
 };
 
 /// Why an agent is woken.
@@ -82,8 +82,21 @@ pub struct Wake {
     pub post_again_at: Option<Time>,
 }
 crate::base::portable!(Wake {
-    id, position, reason, task_id, message_id, peer_id, log_id, created_at, attempts, team,
-    agent, leased_until, while_closed, posting_since, post_again_at,
+    id,
+    position,
+    reason,
+    task_id,
+    message_id,
+    peer_id,
+    log_id,
+    created_at,
+    attempts,
+    team,
+    agent,
+    leased_until,
+    while_closed,
+    posting_since,
+    post_again_at,
 });
 
 impl Output for Wake {
