@@ -266,7 +266,7 @@ static SESSION_USER: Reference<Session, User> = Reference::cascade(
 
 impl Record for Session {
     const TABLE: &'static str = "sessions";
-    const EXPORT: Export<Self> = Export::LeftOut("people sign in anew");
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;

@@ -39,6 +39,11 @@ pub struct TableRows {
     /// # Errors
     /// 400 if it is no such record, or of another organization; 409 if it is there already.
     pub insert: fn(&mut Tx, Value, &Importing) -> Result<()>,
+    /// Checks that one could be inserted.
+    ///
+    /// # Errors
+    /// As `insert`.
+    pub probe: fn(&View, Value, &Importing) -> Result<()>,
     /// Deletes some of those that the transaction's organization owns; returns whether more may be
     /// left.
     pub erase: fn(&mut Tx) -> Result<bool>,
@@ -56,6 +61,7 @@ pub(super) fn of_table<R: Record>() -> TableExport {
             of_installation: form.org.is_some(),
             read: read::<R>,
             insert: insert::<R>,
+            probe: |view, value, input| arriving::<R>(view, value, input).map(drop),
             erase: erase::<R>,
         }),
     }
@@ -78,18 +84,24 @@ fn read<R: Record>(view: &View, out: &mut Exporting, each: &mut EachRow<'_>) -> 
     })
 }
 
-fn insert<R: Record>(tx: &mut Tx, value: Value, input: &Importing) -> Result<()> {
+/// Reads a record that arrives.
+fn arriving<R: Record>(view: &View, value: Value, input: &Importing) -> Result<R> {
     let form = form::<R>();
     let record =
         (form.from_json)(value, input).map_err(|what| Error::invalid_at(R::TABLE, what))?;
     let record = (form.normalize)(record);
-    if form.org.is_some_and(|org| org(&record) != tx.org()) {
+    if form.org.is_some_and(|org| org(&record) != view.org()) {
         return Err(Error::invalid_at(R::TABLE, "a record belongs to another organization"));
     }
-    if tx.get::<R>(&record.key())?.is_some() {
+    if view.get::<R>(&record.key())?.is_some() {
         return Err(Error::invalid_at(R::TABLE, "a record is there already, or twice in the file"));
     }
-    (form.insert)(tx, &record)
+    Ok(record)
+}
+
+fn insert<R: Record>(tx: &mut Tx, value: Value, input: &Importing) -> Result<()> {
+    let record = arriving::<R>(&tx.view(), value, input)?;
+    (form::<R>().insert)(tx, &record)
 }
 
 fn erase<R: Record>(tx: &mut Tx) -> Result<bool> {

@@ -78,9 +78,7 @@ impl Place {
     fn records(&self) -> BTreeMap<&'static str, u64> {
         let tables = [resources::tables(), roadstead::store::TABLES.to_vec()].concat();
         let count = |table: &roadstead::store::TableInfo| {
-            let found = self.store.check(std::slice::from_ref(table)).unwrap();
-            assert_eq!(found.messages, Vec::<String>::new());
-            (table.name, found.records)
+            (table.name, self.store.check(std::slice::from_ref(table)).unwrap().records)
         };
         let all = tables.iter().map(count).filter(|(_, records)| *records > 0);
         all.filter(|(name, _)| !matches!(*name, "id_watermark" | "indexes")).collect()
@@ -217,8 +215,16 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
         })
         .unwrap();
     // What names Ada names her as she is known here, in every record.
-    let file = exported(&other.store, "moved").concat();
-    assert!(!file.contains(&fixture.owner_id), "the old id is left");
+    let lines = exported(&other.store, "moved");
+    for line in lines.iter().filter(|line| line.contains(&fixture.owner_id)) {
+        // What was published and deployed is history, kept as the text that it was.
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(
+            ["events", "deployment_contents"].contains(&line["table"].as_str().unwrap()),
+            "{line}"
+        );
+    }
+    let file = lines.concat();
     assert!(file.contains(&format!("\"approver_ids\":[\"{}\"]", known.id)));
     check_imported(&other.store, "moved").unwrap();
     other.stop();
@@ -330,7 +336,7 @@ fn a_file_with_records_that_are_none_is_refused() {
     refused(&foreign, "belongs to another organization");
     let mut early = lines.clone();
     early.swap(place, at);
-    refused(&made_up(early), "");
+    refused(&made_up(early), "out of order");
     let nobody = with(&lines, 1, |line| line["member"]["role"] = json!("Member"));
     refused(&nobody, "there is no owner");
     assert_eq!(lines[1].contains(&fixture.owner_id), true);

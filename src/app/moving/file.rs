@@ -105,14 +105,14 @@ impl ExportFile {
         })
     }
 
-    /// Goes back to the first record.
+    /// Goes back, or on, to after the first `records` records.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn rewind(&mut self) -> Result<(), Problem> {
+    pub fn rewind(&mut self, records: u64) -> Result<(), Problem> {
         self.lines.file.rewind()?;
         self.lines.number = 0;
-        for _ in 0..=self.arriving.members.len() {
+        for _ in 0..=self.arriving.members.len() as u64 + records {
             self.lines.next()?;
         }
         Ok(())

@@ -32,6 +32,8 @@ pub enum ImportStep {
     Begin(Box<Arriving>),
     /// Writes records; `first` is the number of the first in the file.
     Rows { first: u64, rows: Vec<Row> },
+    /// Checks that records could be written that follow the organization.
+    Probe { rows: Vec<Row> },
     /// Writes the organization and its members.
     Publish,
     /// Ends it.
@@ -116,6 +118,7 @@ pub fn import_step(store: &Store, step: &ImportStep) -> Result<ImportReply> {
             Ok(progress(store.write_blocking(Id::NIL, begin)?))
         }
         ImportStep::Rows { first, rows } => write_rows(store, *first, rows.clone()),
+        ImportStep::Probe { rows } => probe_rows(store, rows),
         ImportStep::Publish => {
             store.write_blocking(organization(store)?, moving::publish_import)?;
             Ok(progress(store.read_now(Id::NIL, moving::current_import)?.1))
@@ -133,21 +136,31 @@ fn organization(store: &Store) -> Result<Id<Org>> {
     Ok(store.read_now(Id::NIL, moving::current_import)?.0.organization.id)
 }
 
+/// The tables of an export, by name.
+struct Tables(HashMap<&'static str, TableRows>);
+
+impl Tables {
+    fn all() -> Self {
+        Tables(exported().into_iter().map(|(table, rows)| (table.name, rows)).collect())
+    }
+
+    /// Returns the table of a row, which is one of the installation or not.
+    fn of(&self, row: &Row, of_installation: bool) -> Result<TableRows> {
+        let table = &row.table;
+        let wrong = |what: &str| Error::invalid_at("table", format!("{table:.64?} is {what}"));
+        let rows = *self.0.get(table.as_str()).ok_or_else(|| wrong("not one of an export"))?;
+        if rows.of_installation == of_installation { Ok(rows) } else { Err(wrong("out of order")) }
+    }
+}
+
 fn write_rows(store: &Store, first: u64, rows: Vec<Row>) -> Result<ImportReply> {
-    let tables: HashMap<&str, TableRows> =
-        exported().into_iter().map(|(table, rows)| (table.name, rows)).collect();
-    let org = organization(store)?;
+    let (tables, org) = (Tables::all(), organization(store)?);
     let progress = store.write_blocking(org, move |tx| {
         let (import, progress) = moving::current_import(&tx.view())?;
         let input = import.importing();
-        for (n, Row { table, record }) in rows.iter().enumerate() {
-            let of = tables.get(table.as_str()).ok_or_else(|| {
-                Error::invalid_at("table", format!("{table:.64?} is not one of an export"))
-            })?;
-            if of.of_installation != progress.published {
-                return Err(Error::invalid_at("table", format!("{table} is out of order")));
-            }
-            (of.insert)(tx, record.clone(), &input).map_err(|error| {
+        for (n, row) in rows.iter().enumerate() {
+            let table = tables.of(row, progress.published)?;
+            (table.insert)(tx, row.record.clone(), &input).map_err(|error| {
                 let place = format!("record {}", first + n as u64 + 1);
                 Error::conflict("import_refused", format!("{place}: {}", error.message()))
             })?;
@@ -156,6 +169,18 @@ fn write_rows(store: &Store, first: u64, rows: Vec<Row>) -> Result<ImportReply> 
         Ok(moving::current_import(&tx.view())?.1)
     });
     Ok(self::progress(progress?))
+}
+
+fn probe_rows(store: &Store, rows: &[Row]) -> Result<ImportReply> {
+    let tables = Tables::all();
+    store.read_now(organization(store)?, |view| {
+        let (import, progress) = moving::current_import(view)?;
+        let input = import.importing();
+        for row in rows {
+            (tables.of(row, true)?.probe)(view, row.record.clone(), &input)?;
+        }
+        Ok(self::progress(progress))
+    })
 }
 
 fn finish(store: &Store) -> Result<ImportReply> {
@@ -246,42 +271,78 @@ fn write_all(
     apply: &mut dyn FnMut(ImportStep) -> Result<ImportReply, Problem>,
     show: &mut dyn FnMut(u64),
 ) -> Result<ImportReport, Problem> {
-    let last: HashMap<&str, bool> =
-        exported().into_iter().map(|(table, rows)| (table.name, rows.of_installation)).collect();
-    let of_installation = |row: &Row| last.get(row.table.as_str()).copied().unwrap_or_default();
-    file.rewind()?;
-    for _ in 0..at.done {
-        file.next_row()?;
-    }
-    let mut next = file.next_row()?;
-    while let Some((row, _)) = &next {
-        if of_installation(row) && !at.published {
+    let mut rows = Rows::after(file, at.done)?;
+    loop {
+        let part = rows.part(at.published)?;
+        if !part.is_empty() {
+            let first = at.done;
+            at.done += part.len() as u64;
+            apply(ImportStep::Rows { first, rows: part })?;
+            show(at.done);
+        } else if at.published {
+            break;
+        } else {
+            // Once the organization is there, nothing may be refused any more.
+            loop {
+                let part = rows.part(true)?;
+                if part.is_empty() {
+                    break;
+                }
+                apply(ImportStep::Probe { rows: part })?;
+            }
+            rows.end()?;
             apply(ImportStep::Publish)?;
             at.published = true;
+            rows = Rows::after(file, at.done)?;
         }
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        while let Some((row, size)) = next.take_if(|(row, size)| {
-            let fits = rows.len() < ROWS_AT_ONCE && bytes + *size <= BYTES_AT_ONCE;
-            (rows.is_empty() || fits) && of_installation(row) == at.published
-        }) {
-            rows.push(row);
-            bytes += size;
-            next = file.next_row()?;
-        }
-        if rows.is_empty() {
-            return Err(Problem(format!("record {}: its table is out of order", at.done + 1)));
-        }
-        let first = at.done;
-        at.done += rows.len() as u64;
-        apply(ImportStep::Rows { first, rows })?;
-        show(at.done);
     }
-    if !at.published {
-        apply(ImportStep::Publish)?;
-    }
+    rows.end()?;
     match apply(ImportStep::Finish)? {
         ImportReply::Finished(report) => Ok(report),
         _ => Err(unexpected()),
+    }
+}
+
+/// The records of a file, in parts for one transaction.
+struct Rows<'a> {
+    file: &'a mut ExportFile,
+    next: Option<(Row, usize)>,
+    /// Whether the records of each table are the installation's.
+    of_installation: HashMap<&'static str, bool>,
+}
+
+impl<'a> Rows<'a> {
+    /// Those after the first `done`.
+    fn after(file: &'a mut ExportFile, done: u64) -> Result<Self, Problem> {
+        file.rewind(done)?;
+        let next = file.next_row()?;
+        let tables = exported().into_iter();
+        let of_installation = tables.map(|(table, rows)| (table.name, rows.of_installation));
+        Ok(Rows { file, next, of_installation: of_installation.collect() })
+    }
+
+    /// Returns the next records that are the installation's or not; none if others follow.
+    fn part(&mut self, of_installation: bool) -> Result<Vec<Row>, Problem> {
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        while let Some((row, size)) = self.next.take_if(|(row, size)| {
+            let fits = part.len() < ROWS_AT_ONCE && bytes + *size <= BYTES_AT_ONCE;
+            // A table that is not known is refused with the organization's own.
+            let is = self.of_installation.get(row.table.as_str()).copied().unwrap_or_default();
+            (part.is_empty() || fits) && is == of_installation
+        }) {
+            part.push(row);
+            bytes += size;
+            self.next = self.file.next_row()?;
+        }
+        Ok(part)
+    }
+
+    /// Requires that none is left.
+    fn end(&self) -> Result<(), Problem> {
+        match &self.next {
+            None => Ok(()),
+            Some((row, _)) => Err(Problem(format!("the table {:.64?} is out of order", row.table))),
+        }
     }
 }
 

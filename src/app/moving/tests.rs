@@ -1,3 +1,5 @@
+//! Which records move, and in which order.
+
 use super::*;
 
 #[test]

@@ -74,7 +74,7 @@ pub(super) fn require_manager(caller: &Caller, roles: &[Role]) -> Result<()> {
     if roles.contains(&Role::Owner) && caller.role != Role::Owner {
         return Err(Error::forbidden(
             "owner_required",
-            "only an owner may invite, appoint, demote or remove an owner",
+            "only an owner may invite, appoint, demote or remove an owner, or let one back in",
         ));
     }
     Ok(())

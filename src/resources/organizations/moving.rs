@@ -75,7 +75,7 @@ impl Record for OrganizationImport {
     const ORG_SCOPED: bool = false;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("organization.id", "it is created at the end of the import"),
-        ("members.member.user", "an id in the file"),
+        ("members.member.user", "an id in the file, which need not exist here"),
         ("members.known", "looked up again when the members are written"),
     ];
     type Key = ();

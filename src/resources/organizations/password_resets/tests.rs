@@ -1,3 +1,5 @@
+//! Tests of what no client can see: times, records, and what happens during hashing.
+
 use serde_json::json;
 
 use super::super::delete_expired;

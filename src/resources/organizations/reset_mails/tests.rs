@@ -1,3 +1,5 @@
+//! Tests of what is written for whom, and of the jobs that send it.
+
 use serde_json::json;
 
 use super::super::password_reset::issue_password_reset;
