@@ -53,22 +53,30 @@ pub struct BoundRequest {
 pub struct HashPlan {
     /// The passwords to verify and hash.
     pub hashing: HashRequest,
-    /// The e-mail address for which this counts as a sign-in attempt, and whether it has signed
-    /// in from this IP address before.
-    pub attempt: Option<(Email, bool)>,
+    /// What this counts as, if it counts as a sign-in attempt.
+    pub attempt: Option<Attempt>,
+}
+
+/// What is counted of a sign-in attempt, besides its IP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// The e-mail address, and whether it has signed in from this IP address before.
+    Email(Email, bool),
+    /// Nothing: it names nobody.
+    Address,
 }
 
 /// An operation with a password.
 pub trait HashAction: Send + Sync {
     /// Returns what is to be hashed.
     fn prepare(&self, view: &View, who: &Principal) -> Result<HashPlan>;
-    /// Writes, given the result of the hashing; returns the user who acted.
+    /// Writes, given the result of the hashing; returns the user who acted, if that is known.
     fn complete(
         &mut self,
         tx: &mut Tx,
         who: &Principal,
         hashed: &HashResult,
-    ) -> Result<(EncodedOutput, Id<User>)>;
+    ) -> Result<(EncodedOutput, Option<Id<User>>)>;
 }
 
 /// Whether an operation that waits has anything to take.

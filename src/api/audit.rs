@@ -26,7 +26,7 @@ use super::output::{PeerRef, ResourceRef};
 use crate::auth::{Credential, Identity};
 use crate::base::{Id, PublicKey, Result, Time};
 use crate::outbox::Sweep;
-use crate::store::{Org, Record, TableInfo, Tx};
+use crate::store::{Export, Org, Record, TableInfo, Tx};
 
 /// The tables of the entries and of their chains.
 pub const TABLES: &[TableInfo] = &[
@@ -103,6 +103,8 @@ pub struct AuditEntry {
 /// searched for.
 impl Record for AuditEntry {
     const TABLE: &'static str = "audit_log.pending";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("of this installation: `roadstead audit export` prints it");
     const ORG_SCOPED: bool = false;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),

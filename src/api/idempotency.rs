@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use super::OldestRow;
 use crate::base::Time;
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
-use crate::store::{AnyIndex, Index, Order, Record, TableInfo, Tx};
+use crate::store::{AnyIndex, Export, Index, Order, Record, TableInfo, Tx};
 
 /// The table of the records.
 pub const TABLES: &[TableInfo] =
@@ -42,6 +42,8 @@ static BY_TIME: Index<IdempotencyRecord, Time> =
 
 impl Record for IdempotencyRecord {
     const TABLE: &'static str = "idempotency";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("for a day, of requests that were sent to this installation");
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TIME];
     type Key = [u8; 32];
@@ -76,6 +78,7 @@ static BY_HOUR: Index<StoredAnswers, Time> =
 
 impl Record for StoredAnswers {
     const TABLE: &'static str = "idempotency.sums";
+    const EXPORT: Export<Self> = Export::LeftOut("a sum of what is left out");
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_HOUR];
     type Key = ([u8; 32], Time);

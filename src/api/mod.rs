@@ -20,9 +20,9 @@ mod scope;
 mod webhook;
 
 pub use action::{
-    Action, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction, ContentVersion,
-    DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage,
-    WaitAction,
+    Action, Attempt, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction,
+    ContentVersion, DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem,
+    TakenPage, WaitAction,
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
 pub use common_params::OrgRequired;

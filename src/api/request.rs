@@ -39,6 +39,8 @@ pub struct RawArgs<'a> {
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.
     pub link_base: &'a str,
+    /// Whether the server can send mail.
+    pub sends_mail: bool,
     /// The installation's keys, which sign cursors.
     pub keys: &'a Keys,
 }
@@ -58,6 +60,7 @@ impl<'a> RawArgs<'a> {
             content: Bytes::new(),
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
+            sends_mail: false,
             keys,
         }
     }
@@ -90,6 +93,8 @@ pub struct Args<P, I> {
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.
     pub link_base: String,
+    /// Whether the server can send mail.
+    pub sends_mail: bool,
 }
 
 /// A request as an operation sees it: [`Args`] and a [`Principal`].

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use crate::auth::nostr::EventId;
 use crate::base::Time;
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
-use crate::store::{ListSource, Record, TableInfo, Tx};
+use crate::store::{Export, ListSource, Record, TableInfo, Tx};
 
 /// The table of the events.
 pub const TABLES: &[TableInfo] = &[TableInfo::of::<UsedEvent>()];
@@ -27,6 +27,8 @@ pub struct UsedEvent {
 impl Record for UsedEvent {
     const TABLE: &'static str = "used_events";
     const ORG_SCOPED: bool = false;
+    const EXPORT: Export<Self> =
+        Export::LeftOut("for two minutes, of requests that were signed for this installation");
     type Key = (Time, EventId);
     fn key(&self) -> Self::Key {
         (self.ends_at, self.id)

@@ -19,14 +19,19 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::data::DataDir;
+use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
 use super::placement::SOCKET;
+use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
-use crate::base::MasterKey;
+use crate::base::{Error, MasterKey, Result};
 use crate::store::{Store, codec};
 
-/// A request is small: a command with a key.
-const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+/// A request is small, except a step of an import, which has at least one record.
+const MAX_REQUEST_BYTES: u64 = 20 * 1024 * 1024;
+
+/// The lines of an export are sent in parts of about 64 KiB.
+const PART_BYTES: usize = 64 * 1024;
 
 /// A client that connects sends its request at once, and reads what it is sent.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +53,24 @@ pub enum Request {
     Audit {
         /// What to read of them.
         request: AuditRequest,
+    },
+    /// Make a link with which a user sets a new password.
+    #[serde(rename_all = "camelCase")]
+    ResetPassword {
+        /// The user's e-mail address.
+        email: String,
+        /// The base of the link, if not the server's own.
+        public_url: Option<String>,
+    },
+    /// Write an organization as lines.
+    Export {
+        /// Its slug.
+        slug: String,
+    },
+    /// Carry out a step of the import of an organization.
+    Import {
+        /// The step.
+        step: ImportStep,
     },
 }
 
@@ -82,6 +105,14 @@ pub enum ControlResponse {
     },
     /// What was read of the audit logs.
     Audit(AuditReply),
+    /// The link was made.
+    PasswordReset(PasswordResetLink),
+    /// The next lines of an export.
+    Lines(String),
+    /// The export is complete.
+    Exported(ExportReport),
+    /// The step of the import is done.
+    Imported(ImportReply),
     /// The command failed: a sentence.
     Failed(String),
 }
@@ -99,11 +130,11 @@ impl Drop for ControlSocket {
 }
 
 /// Listens at the socket of a directory that this process serves, on a thread that ends with the
-/// process.
+/// process. Links that a command makes begin with `link_base`.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
+pub fn listen(dir: DataDir, store: Store, link_base: String) -> std::io::Result<ControlSocket> {
     let path = dir.path().join(SOCKET);
     // Left by a process that was killed: this one holds the directory's lock.
     match fs::remove_file(&path) {
@@ -121,9 +152,9 @@ pub fn listen(dir: DataDir, store: Store) -> std::io::Result<ControlSocket> {
                 clients.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (dir, store) = (dir.clone(), store.clone());
+            let (dir, store, link_base) = (dir.clone(), store.clone(), link_base.clone());
             std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, &dir, &store, one_at_a_time) {
+                if let Err(error) = serve(&stream, &dir, &store, &link_base, one_at_a_time) {
                     tracing::debug!(%error, "a client of the control socket was lost");
                 }
                 clients.fetch_sub(1, Ordering::Relaxed);
@@ -147,6 +178,7 @@ fn serve(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
+    link_base: &str,
     one_at_a_time: &Mutex<()>,
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
@@ -156,7 +188,7 @@ fn serve(
     let reply = match serde_json::from_str(&line) {
         Ok(request) => {
             let _one = one_at_a_time.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            carry_out(&request, stream, dir, store)
+            carry_out(&request, stream, dir, store, link_base)
         }
         // The error of the parser would repeat the line, which may hold a key.
         Err(_) => {
@@ -171,6 +203,7 @@ fn carry_out(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
+    link_base: &str,
 ) -> ControlResponse {
     match request {
         Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
@@ -178,7 +211,38 @@ fn carry_out(
             Ok(reply) => ControlResponse::Audit(reply),
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
+        Request::ResetPassword { email, public_url } => {
+            let link_base = public_url.as_deref().unwrap_or(link_base);
+            match reset_password(store, email, link_base) {
+                Ok(link) => ControlResponse::PasswordReset(link),
+                Err(error) => ControlResponse::Failed(error.message().into()),
+            }
+        }
+        Request::Export { slug } => match export(slug, stream, store) {
+            Ok(report) => ControlResponse::Exported(report),
+            Err(error) => ControlResponse::Failed(error.message().into()),
+        },
+        Request::Import { step } => match import_step(store, step) {
+            Ok(reply) => ControlResponse::Imported(reply),
+            Err(error) => ControlResponse::Failed(error.message().into()),
+        },
     }
+}
+
+/// Sends the lines of an export in parts. A client that does not read them ends it, and with it the
+/// snapshot.
+fn export(slug: &str, stream: &UnixStream, store: &Store) -> Result<ExportReport> {
+    let lost = |_| Error::internal("the client does not read what it asked for");
+    let mut part = String::new();
+    let report = export_organization(store, slug, &mut |line| {
+        part.push_str(&line);
+        if part.len() >= PART_BYTES {
+            send(stream, &ControlResponse::Lines(std::mem::take(&mut part))).map_err(lost)?;
+        }
+        Ok(())
+    })?;
+    send(stream, &ControlResponse::Lines(part)).map_err(lost)?;
+    Ok(report)
 }
 
 fn rotate_key(
@@ -240,6 +304,11 @@ pub fn resume_rotation(
 
 // ── The client's side ────────────────────────────────────────────────────────
 
+/// Returns whether a server of this directory answers.
+pub fn is_served(dir: &DataDir) -> bool {
+    in_directory(dir.path(), UnixStream::connect).is_ok()
+}
+
 /// Sends a request to the server of a directory, and passes every reply but the last to `progress`.
 /// Returns the last one; `None` if no server runs.
 ///
@@ -263,7 +332,7 @@ pub fn ask(
     stream.write_all(format!("{line}\n").as_bytes())?;
     for line in BufReader::new(stream).lines() {
         match serde_json::from_str(&line?).map_err(std::io::Error::other)? {
-            progressing @ ControlResponse::Progress { .. } => progress(progressing),
+            part @ (ControlResponse::Progress { .. } | ControlResponse::Lines(_)) => progress(part),
             last => return Ok(Some(last)),
         }
     }

@@ -6,7 +6,9 @@ mod data;
 mod data_dir_error;
 mod format_file;
 mod host;
+pub mod moving;
 mod placement;
+mod recovery;
 mod rotation;
 mod secret_key;
 
@@ -21,6 +23,7 @@ use tokio::sync::watch;
 pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
+pub use recovery::{PasswordResetLink, reset_password};
 pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
 
@@ -222,6 +225,7 @@ const PAGES: &[HtmlPage] = &[
     HtmlPage { path: "/", html: HOME, open_before_setup: false },
     HtmlPage { path: "/setup", html: HOME, open_before_setup: true },
     HtmlPage { path: "/invitations", html: HOME, open_before_setup: false },
+    HtmlPage { path: "/reset-password", html: HOME, open_before_setup: false },
 ];
 const HOME: &str = include_str!("home.html");
 

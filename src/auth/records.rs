@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Email, Id, Name, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
 
 /// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
@@ -35,6 +35,8 @@ pub static BY_EMAIL: Index<User, Email> = Index::unique(
 
 impl Record for User {
     const TABLE: &'static str = "users";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("members are exported with their addresses and roles; no password leaves");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
@@ -55,6 +57,7 @@ pub struct Organization {
     pub created_at: Time,
     pub updated_at: Time,
 }
+crate::base::portable!(Organization { id, slug, name, created_at, updated_at });
 
 /// Organizations by slug.
 pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
@@ -66,6 +69,7 @@ pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
 
 impl Record for Organization {
     const TABLE: &'static str = "organizations";
+    const EXPORT: Export<Self> = Export::LeftOut("in the first line of the file");
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
@@ -125,6 +129,8 @@ static MEMBER_ORG: Reference<Membership, Organization> = Reference::cascade(
 impl Record for Membership {
     const TABLE: &'static str = "memberships";
     const NOUN: &'static str = "member";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("members are exported with their addresses and roles");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MEMBER_USER, &MEMBER_ORG];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -183,6 +189,7 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const NOUN: &'static str = "API key";
+    const EXPORT: Export<Self> = Export::LeftOut("credentials are made anew where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -213,6 +220,7 @@ static USED_KEY: Reference<KeyUse, ApiKey> = Reference::cascade(
 
 impl Record for KeyUse {
     const TABLE: &'static str = "api_keys.used";
+    const EXPORT: Export<Self> = Export::LeftOut("of a key, which is left out");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_KEY];
     const ORG_SCOPED: bool = false;
     type Key = Id<ApiKey>;
@@ -258,6 +266,7 @@ static SESSION_USER: Reference<Session, User> = Reference::cascade(
 
 impl Record for Session {
     const TABLE: &'static str = "sessions";
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
@@ -306,6 +315,7 @@ pub struct Grant {
     /// When it was granted.
     pub created_at: Time,
 }
+crate::base::portable!(Grant { id, user_id, resource_type, resource_id, created_by, created_at });
 
 /// The grant of a user for a resource.
 pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =
@@ -333,6 +343,7 @@ static GRANT_MEMBER: Reference<Grant, Membership> = Reference::cascade(
 impl Record for Grant {
     const TABLE: &'static str = "grants";
     const NOUN: &'static str = "access grant";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the user who granted it may have left")];
@@ -366,6 +377,7 @@ pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
 
 impl Record for KnownSignInAddress {
     const TABLE: &'static str = "known_addresses";
+    const EXPORT: Export<Self> = Export::LeftOut("where people signed in to this installation");
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
     type Key = (Email, String);

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
+use serde_json::Value;
 
 use super::access::{Access, Caller};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
-use crate::base::{Error, Id, Result, Time};
+use crate::base::{Error, Exporting, Id, Importing, Portable, Result, Time};
 use crate::store::{
-    AnyIndex, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
+    AnyIndex, Export, Index, Key, ListSource, Order, Page, PageRequest, Record, Reference, Tx, View,
 };
 
 /// A resource that can be restricted, by its own access or by that of the resource that it belongs to.
@@ -42,6 +43,15 @@ pub trait Restrictable: Clone + Send + Sync + 'static {
 /// A resource that must be opened for a caller.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Restricted<T>(T);
+
+impl<T: Portable> Portable for Restricted<T> {
+    fn to_json(&self, out: &mut Exporting) -> Value {
+        self.0.to_json(out)
+    }
+    fn from_json(value: Value, input: &Importing) -> std::result::Result<Self, String> {
+        T::from_json(value, input).map(Restricted)
+    }
+}
 
 impl<T: Restrictable> Restricted<T> {
     /// Wraps a resource to store it.
@@ -123,6 +133,7 @@ pub struct DeletedRestricted {
     /// Whether the log may still have entries about it.
     pub in_log: bool,
 }
+crate::base::portable!(DeletedRestricted { id, deleted_at, in_log });
 
 /// Deleted resources by time, as long as the log may have entries about them.
 pub static DELETED_IN_LOG: Index<DeletedRestricted, Time> =
@@ -134,6 +145,7 @@ static DELETED_BY_TIME: Index<DeletedRestricted, Time> =
 
 impl Record for DeletedRestricted {
     const TABLE: &'static str = "restricted_deleted";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DELETED_IN_LOG, &DELETED_BY_TIME];
     type Key = Id<Granted>;
     fn key(&self) -> Self::Key {

@@ -14,6 +14,7 @@ pub mod metrics;
 mod names;
 mod nullable;
 mod number;
+pub mod portable;
 mod selector;
 mod text;
 mod time;
@@ -32,6 +33,8 @@ pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nullable::Nullable;
 pub use number::{Int, Usd, whole_number};
+pub(crate) use portable::portable;
+pub use portable::{Exporting, Importing, Portable};
 pub use selector::{Range, Selector};
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, ProviderKey, Skill, Text, TextRule,

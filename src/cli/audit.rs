@@ -105,9 +105,7 @@ fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Fa
         None => Ok(None),
         Some(ControlResponse::Audit(reply)) => Ok(Some(reply)),
         Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(ControlResponse::Progress { .. } | ControlResponse::Rotated { .. }) => {
-            Err(unexpected())
-        }
+        Some(_) => Err(unexpected()),
     }
 }
 

@@ -8,8 +8,10 @@ mod audit;
 mod check;
 mod common;
 mod demo;
+mod export;
 mod failure;
 mod hints;
+mod import;
 mod init;
 mod log_writer;
 mod memory;
@@ -17,6 +19,7 @@ mod open_files;
 mod openapi;
 mod output;
 mod password;
+mod reset_password;
 mod routes;
 mod secrets;
 mod serve;
@@ -59,6 +62,9 @@ enum Command {
     Demo(demo::Demo),
     Audit(audit::Audit),
     Check(check::Check),
+    Export(export::Export),
+    Import(import::Import),
+    ResetPassword(reset_password::ResetPassword),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
@@ -77,6 +83,9 @@ pub fn run() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Export(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::ResetPassword(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),

@@ -127,7 +127,8 @@ impl Serve {
             let used = dir.clone();
             let on_setup = Arc::new(move || remove_setup_link(&used));
             let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
-            let _control = control::listen(dir.clone(), store.clone()).inspect_err(|error| {
+            let control = control::listen(dir.clone(), store.clone(), link_base.clone());
+            let _control = control.inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
             control::resume_rotation(dir.clone(), store.clone())?;
@@ -271,6 +272,8 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
         if store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false) {
+            // By the link, which is gone then, or by an import.
+            remove_setup_link(&dir);
             return;
         }
         if created.elapsed() < RENEW_AFTER {

@@ -9,7 +9,8 @@ use uuid::Uuid;
 use super::events::{EventType, time_of};
 use crate::base::{Id, Json, Result, Sealed, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Org, Record, Reference, SealedField, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, SealedField,
+    Tx, View,
 };
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
@@ -37,9 +38,27 @@ pub struct Channel {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Channel {
+    id,
+    name,
+    workflow,
+    config,
+    secret,
+    previous_secret,
+    previous_until,
+    enabled,
+    created_at,
+    updated_at,
+});
 
 impl Record for Channel {
     const TABLE: &'static str = "channels";
+    const EXPORT: Export<Self> = Export::WHOLE.normalized(|channel| Channel {
+        // Without its secret it could deliver nothing.
+        enabled: channel.enabled && channel.secret.is_none(),
+        previous_until: None,
+        ..channel
+    });
     const SEALED: &'static [&'static SealedField<Self>] = &[&CHANNEL_SECRET, &PREVIOUS_SECRET];
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {
@@ -154,6 +173,7 @@ pub struct Subscription {
     pub enabled: bool,
     pub created_at: Time,
 }
+crate::base::portable!(Subscription { id, channel, event_type, enabled, created_at });
 
 /// Subscriptions by channel, at most one of each type.
 pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, EventType)> = Index::unique(
@@ -179,6 +199,7 @@ static CHANNEL: Reference<Subscription, Channel> = Reference::cascade(
 
 impl Record for Subscription {
     const TABLE: &'static str = "subscriptions";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL];
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&SUBSCRIPTIONS, &SUBSCRIBED];
     type Key = Id<Subscription>;

@@ -15,7 +15,7 @@ use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, View,
 };
 
 /// The status of a delivery (reference: notifications, "The log").
@@ -62,6 +62,20 @@ pub struct Delivery {
     /// The job that tries it.
     pub job: Option<Id<Job>>,
 }
+crate::base::portable!(Delivery {
+    id,
+    channel,
+    event,
+    event_type,
+    guarded_by,
+    created_at,
+    status,
+    attempts,
+    error,
+    sent_at,
+    next_attempt_at,
+    job,
+});
 
 /// The order of the log, time and id, followed by what guards the event. Every index of the log ends
 /// with them, so that entries are left out for members and counted without reading records.
@@ -122,6 +136,7 @@ static EVENT: Reference<Delivery, Event> = Reference::cascade(
 
 impl Record for Delivery {
     const TABLE: &'static str = "deliveries";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_STATUS, &BY_CHANNEL, &WAITING];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL, &EVENT];

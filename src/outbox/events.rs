@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guards::Guards;
 use crate::base::{Id, Json, Result, Time};
-use crate::store::{AnyIndex, Index, Order, Record, View};
+use crate::store::{AnyIndex, Export, Index, Order, Record, View};
 
 /// The type of an event (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -180,6 +180,7 @@ pub struct ResourceId {
     /// The record's id.
     pub id: Id<()>,
 }
+crate::base::portable!(ResourceId { kind, id });
 
 impl ResourceId {
     fn new<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
@@ -196,6 +197,7 @@ pub struct About {
     /// see the event. Empty where every member may see it.
     pub guarded_by: Vec<ResourceId>,
 }
+crate::base::portable!(About { resource, guarded_by });
 
 impl About {
     /// An event about a resource that every member may see.
@@ -235,6 +237,7 @@ pub struct Event {
     /// The time of the last of them.
     pub sent_at: Time,
 }
+crate::base::portable!(Event { id, event_type, about, payload, created_at, attempts, sent_at });
 
 /// Events by type and time. Every entry ends with the record's key, so that a page is found and
 /// counted without reading a record.
@@ -260,6 +263,7 @@ static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event
 
 impl Record for Event {
     const TABLE: &'static str = "events";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &BY_ID];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

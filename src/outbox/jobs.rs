@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::base::{Id, Time};
-use crate::store::{AnyIndex, Index, Org, Record};
+use crate::store::{AnyIndex, Export, Index, Org, Record};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -39,6 +39,19 @@ pub struct Job {
     /// Whether it was given up.
     pub dead: bool,
 }
+crate::base::portable!(Job {
+    id,
+    org,
+    kind,
+    target,
+    concurrency_key,
+    due_at,
+    attempts,
+    created_at,
+    failing_since,
+    failures,
+    dead,
+});
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
 /// crash.
@@ -65,6 +78,7 @@ pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
 
 impl Record for Job {
     const TABLE: &'static str = "jobs";
+    const EXPORT: Export<Self> = Export::of(|job: &Self| job.org);
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

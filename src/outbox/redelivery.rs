@@ -16,7 +16,7 @@ use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
 use super::jobs::Job;
 use super::log::combinations;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{AnyReference, Key, Order, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx};
 
 /// A step schedules at most 100 deliveries, with about 20 keys each.
 const STEP: usize = 100;
@@ -38,6 +38,7 @@ pub struct Redelivery {
     /// The last delivery that was looked at in the next range.
     after: Option<(Time, Id<LogEntry>)>,
 }
+crate::base::portable!(Redelivery { channel, from, to, status, created_at, done, after });
 
 static CHANNEL: Reference<Redelivery, Channel> = Reference::cascade(
     &["channel"],
@@ -47,6 +48,7 @@ static CHANNEL: Reference<Redelivery, Channel> = Reference::cascade(
 
 impl Record for Redelivery {
     const TABLE: &'static str = "redeliveries";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("after", "a position: the entry may be removed meanwhile")];

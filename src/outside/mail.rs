@@ -31,6 +31,11 @@ pub trait MailSender: Send + Sync {
     /// If no server accepted it. Whether it is sent nevertheless is unknown if the connection
     /// broke.
     fn send<'a>(&'a self, mail: &'a Mail) -> Sending<'a>;
+
+    /// Whether there is a server to hand mails to.
+    fn is_configured(&self) -> bool {
+        true
+    }
 }
 
 /// The future of [`MailSender::send`].
@@ -56,5 +61,9 @@ impl MailSender for NotConfigured {
         let why = "mail cannot be sent: this server has no mail server configured; the operator \
                    can name one with --smtp-url";
         Box::pin(std::future::ready(Err(MailFailure(why.into()))))
+    }
+
+    fn is_configured(&self) -> bool {
+        false
     }
 }

@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use crate::api::Resource;
 use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{AnyReference, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Record, Reference, TableInfo, Tx, View};
 
 /// The record of fleets.
 pub const RESOURCE: Resource =
@@ -24,11 +24,13 @@ pub struct Fleet {
     pub created_at: Time,
     pub updated_at: Time,
 }
+crate::base::portable!(Fleet { id, name, description, access, created_at, updated_at });
 
 static GRANTS: Reference<Grant, Restricted<Fleet>> = grants_for();
 
 impl Record for Restricted<Fleet> {
     const TABLE: &'static str = "fleets";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Fleet>;
     fn key(&self) -> Self::Key {

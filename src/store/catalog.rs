@@ -2,6 +2,7 @@
 
 use super::check::{self, Findings};
 use super::engine::Reader;
+use super::export::{self, TableExport};
 use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
 use super::reseal::{self, ResealStep, SealedInfo};
@@ -27,6 +28,8 @@ pub struct TableInfo {
     pub unbound: &'static [(&'static str, &'static str)],
     /// Reads every record, index entry and reference and reports what is wrong.
     pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
+    /// Whether and how its rows are exported.
+    pub export: fn() -> TableExport,
     /// Its sealed fields.
     pub sealed: fn() -> Vec<SealedInfo>,
     /// Seals the next of its rows after a key with the present master key.
@@ -61,6 +64,7 @@ impl TableInfo {
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             check: check::table::<R>,
+            export: export::of_table::<R>,
             sealed: reseal::sealed_fields::<R>,
             reseal: reseal::reseal::<R>,
             check_sealed: reseal::check_sealed::<R>,

@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::record::Record;
+use super::record::{Export, Record};
 
 /// The time of the newest id when this was stored. It is written with another commit once the
 /// stored one is 10 s old ([`Clock::watermark_due`](super::clock::Clock::watermark_due)), so no
@@ -14,6 +14,7 @@ pub(super) struct IdWatermark {
 
 impl Record for IdWatermark {
     const TABLE: &'static str = "id_watermark";
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation's clock");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}

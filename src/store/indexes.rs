@@ -21,7 +21,7 @@ use super::engine::{
     StoreMeters, Terms, WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
-use super::record::{IndexInfo, Record, decode, encode};
+use super::record::{Export, IndexInfo, Record, decode, encode};
 use super::stored_enum;
 use crate::base::{Error, Kind, Result};
 
@@ -64,6 +64,7 @@ pub(super) struct IndexState {
 
 impl Record for IndexState {
     const TABLE: &'static str = "indexes";
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation's indexes");
     const ORG_SCOPED: bool = false;
     type Key = String;
     fn key(&self) -> String {

@@ -9,6 +9,7 @@ pub mod check;
 mod clock;
 pub mod codec;
 pub mod engine;
+mod export;
 mod fair_semaphore;
 mod heavy_threads;
 mod hints;
@@ -39,12 +40,15 @@ use std::sync::Arc;
 pub use catalog::TableInfo;
 pub use clock::Clock;
 pub use engine::{Lane, Order};
+pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use page::{Page, PageRequest};
-pub use record::{AnyIndex, Index, IndexInfo, Org, Record, decode, encode, no_upgrade};
+pub use record::{
+    AnyIndex, Export, ExportForm, Index, IndexInfo, Org, Record, decode, encode, no_upgrade,
+};
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use reseal::SealedInfo;

@@ -1,13 +1,14 @@
 //! Records and their indexes.
 
 use bincode::{Decode, Encode};
+use serde_json::Value;
 
 use super::codec;
 use super::key::Key;
 use super::reference::AnyReference;
 use super::sealed_field::SealedField;
 use super::tx::Tx;
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Exporting, Id, Importing, Portable, Result};
 
 /// The organization that owns a record: the store's name for `auth::Organization`, used in [`Id`]s.
 pub enum Org {}
@@ -39,6 +40,9 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[];
     /// Its fields with secrets. Nothing can be sealed for a field that is not declared here.
     const SEALED: &'static [&'static SealedField<Self>] = &[];
+    /// Whether it is exported with its organization. `app/moving` has a test that each record of the
+    /// product says so.
+    const EXPORT: Export<Self> = Export::Undeclared;
     /// The type of its key, unique in its organization if it is owned.
     type Key: Key;
 
@@ -209,6 +213,69 @@ pub(super) fn entry<R>(
     match index.conflict() {
         Some(_) => ([owner, own].concat(), record_key.to_vec()),
         None => ([owner, own, record_key].concat(), Vec::new()),
+    }
+}
+
+/// Whether a record is exported with its organization ([`Record::EXPORT`]).
+pub enum Export<R: 'static> {
+    /// Nothing is declared: a test refuses such a record among those of the product.
+    Undeclared,
+    /// It is not, for this reason.
+    LeftOut(&'static str),
+    Exported(ExportForm<R>),
+}
+
+/// How a record is exported and imported.
+pub struct ExportForm<R: 'static> {
+    pub(super) to_json: fn(&R, &mut Exporting) -> Value,
+    pub(super) from_json: fn(Value, &Importing) -> Result<R, String>,
+    /// The organization of a record that none owns.
+    pub(super) org: Option<fn(&R) -> Id<Org>>,
+    pub(super) normalize: fn(R) -> R,
+    pub(super) insert: fn(&mut Tx, &R) -> Result<()>,
+}
+
+impl<R> Clone for ExportForm<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<R> Copy for ExportForm<R> {}
+
+impl<R: Record + Portable> Export<R> {
+    /// Every record that the organization owns.
+    pub const WHOLE: Self = Self::form(None);
+
+    /// The records of the installation that belong to the organization. They are imported last: they
+    /// show it to others, or make the server work for it.
+    pub const fn of(org: fn(&R) -> Id<Org>) -> Self {
+        Self::form(Some(org))
+    }
+
+    const fn form(org: Option<fn(&R) -> Id<Org>>) -> Self {
+        Export::Exported(ExportForm {
+            to_json: R::to_json,
+            from_json: R::from_json,
+            org,
+            normalize: |record| record,
+            insert: |tx, record| tx.insert(record),
+        })
+    }
+
+    /// Replaces each record by what `normalize` returns for it, when it leaves and when it arrives.
+    pub const fn normalized(self, normalize: fn(R) -> R) -> Self {
+        match self {
+            Export::Exported(form) => Export::Exported(ExportForm { normalize, ..form }),
+            other => other,
+        }
+    }
+
+    /// Inserts each record that arrives with this function.
+    pub const fn inserted_by(self, insert: fn(&mut Tx, &R) -> Result<()>) -> Self {
+        match self {
+            Export::Exported(form) => Export::Exported(ExportForm { insert, ..form }),
+            other => other,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Org, Record, decode, encode, org_prefix};
+use super::record::{Export, Org, Record, decode, encode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::ListSource;
@@ -40,9 +40,11 @@ pub struct PendingRemoval {
     /// The target's key.
     target: Vec<u8>,
 }
+crate::base::portable!(PendingRemoval { id, reference, prefix, target });
 
 impl Record for PendingRemoval {
     const TABLE: &'static str = "removals";
+    const EXPORT: Export<Self> = Export::WHOLE;
     type Key = Id<PendingRemoval>;
     fn key(&self) -> Self::Key {
         self.id

@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::codec::hex;
-use super::record::Record;
+use super::record::{Export, Record};
 use super::sealed_field::SealedField;
 use super::tx::Tx;
 use super::view::View;
@@ -24,6 +24,7 @@ static HASH_KEY: SealedField<SealingKey> =
 
 impl Record for SealingKey {
     const TABLE: &'static str = "sealing_key";
+    const EXPORT: Export<Self> = Export::LeftOut("the key of this installation");
     const ORG_SCOPED: bool = false;
     const SEALED: &'static [&'static SealedField<Self>] = &[&HASH_KEY];
     type Key = ();

@@ -12,7 +12,8 @@
 /// stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
 /// ```
 ///
-/// Implements bincode's `Encode` and `Decode`, and [`Key`](super::Key) where no variant has a
+/// Implements bincode's `Encode` and `Decode`, [`Portable`](crate::base::Portable) by the names of the
+/// variants, and [`Key`](super::Key) where no variant has a
 /// field: keys then sort by number. A variant that is left out does not compile, nor do two with
 /// the same number. Reading a number that is not listed is an error: only a newer Roadstead can have
 /// written it.
@@ -66,6 +67,38 @@ macro_rules! stored_enum {
             }
         }
         bincode::impl_borrow_decode!($name);
+        impl $crate::base::Portable for $name {
+            fn to_json(&self, out: &mut $crate::base::Exporting) -> serde_json::Value {
+                let _ = &out; // Unused where no variant has a field.
+                match self {
+                    $(Self::$variant $(($field))? => $crate::base::portable::variant(
+                        stringify!($variant),
+                        [$($crate::base::Portable::to_json($field, out))?],
+                    ),)+
+                }
+            }
+            fn from_json(
+                value: serde_json::Value,
+                input: &$crate::base::Importing,
+            ) -> std::result::Result<Self, String> {
+                let _ = input;
+                #[allow(unused_mut)] // Where no variant has a field.
+                let (name, mut value) = $crate::base::portable::variant_parts(value)?;
+                let read = match name.as_str() {
+                    $(stringify!($variant) => Self::$variant $((
+                        <$of as $crate::base::Portable>::from_json(
+                            value.take().ok_or("has no value")?,
+                            input,
+                        )?
+                    ))?,)+
+                    _ => return Err(format!("{name:?} is not known here")),
+                };
+                if value.is_some() {
+                    return Err(format!("{name:?} takes no value"));
+                }
+                Ok(read)
+            }
+        }
     };
 }
 pub(crate) use stored_enum;

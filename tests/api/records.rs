@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::api::audit::{ChainStart, Link, SystemAction, audit_system};
-use roadstead::app::DataDir;
+use roadstead::app::{DataDir, ServerConfig};
 use roadstead::auth::Organization;
-use roadstead::base::{Id, Result};
+use roadstead::base::{Email, Id, Importing, Portable as _, Result};
 use roadstead::outbox::{
     About, Channel, Delivery, DeliveryStatus, Event, EventType, Subscription, publish,
     redeliver_range,
+};
+use roadstead::outside::smtp::{SmtpConfig, SmtpUrl};
+use roadstead::resources::organizations::moving::{
+    ArrivingOrganization, MovedMember, begin_import,
 };
 use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
@@ -91,6 +95,10 @@ fn write_missing() {
     store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
     store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), channel_with_delivery).unwrap();
     store.write_blocking(Id::new(uuid::Uuid::from_u128(1)), audit_log_to_be).unwrap();
+    store.write_blocking(Id::NIL, unfinished_import).unwrap();
+    let email = Email::parse("ada@acme.test").unwrap();
+    let ask = move |tx: &mut Tx| organizations::request_reset_mail(tx, &email, "http://acme.test");
+    store.write_blocking(Id::NIL, ask).unwrap();
     roadstead::app::rotate(&DataDir::at(&fresh), &store, None, &mut |_| {}).unwrap();
     drop(store);
     fill(&used, true);
@@ -155,13 +163,35 @@ fn audit_log_to_be(tx: &mut Tx) -> Result<()> {
     tx.insert(&ChainStart { before, removed_at: tx.now(), seal: [2; 32] })
 }
 
+/// Creates the record of an import that was interrupted.
+fn unfinished_import(tx: &mut Tx) -> Result<()> {
+    let (id, at) = (uuid::Uuid::from_u128(1), "2026-01-15T12:00:00.000Z");
+    let organization = json!({"id": id, "slug": "moved", "name": "Moved", "created_at": at,
+        "updated_at": at});
+    let member = json!({"user": id, "email": "ada@moved.test", "name": "Ada",
+        "image": "https://a.test/", "created_at": at, "role": "Owner", "email_verified": true,
+        "joined_at": at});
+    let input = Importing::default();
+    let arriving = ArrivingOrganization {
+        organization: Organization::from_json(organization, &input).unwrap(),
+        slug: None,
+        members: vec![MovedMember::from_json(member, &input).unwrap()],
+        digest: [1; 32],
+        source: "elsewhere".into(),
+    };
+    begin_import(tx, &arriving).map(drop)
+}
+
 /// Creates records of every kind. With `much`, includes a removal too large for one transaction,
 /// which leaves a row until the sweep completes it.
 pub fn fill(dir: &Path, much: bool) {
     let store = DataDir::at(dir).create().unwrap();
     let token = store.write_blocking(Id::NIL, organizations::issue_setup_token).unwrap();
     SITES.serve("acme.test", |name| names(name, KEY));
-    let running = Running::serve(store, "127.0.0.1:0", config());
+    let url = SmtpUrl::parse("smtp://127.0.0.1:1?tls=none").unwrap();
+    let smtp = SmtpConfig { url, from: "roadstead@acme.test".into(), extra_roots_pem: None };
+    let with_mail = ServerConfig { smtp: Some(smtp), ..config() };
+    let running = Running::serve(store, "127.0.0.1:0", with_mail);
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
     let organization = json!({"slug": "acme", "name": "Acme"});
@@ -169,6 +199,13 @@ pub fn fill(dir: &Path, much: bool) {
     let anonymous = running.anonymous();
     anonymous.ask("POST", "/setup").json(&setup).send().ok();
     anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let forgotten = json!({"email": sign_in["email"]});
+    anonymous.ask("POST", "/auth/password/forgot").json(&forgotten).send().ok();
+    let mails: Vec<_> =
+        tables().into_iter().filter(|table| table.name == "password_reset_mails").collect();
+    eventually("a link is mailed", || {
+        Some(()).filter(|()| running.store.check(&mails).unwrap().records > 0)
+    });
     fill_organization(&running.fixture(), much);
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;

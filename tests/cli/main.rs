@@ -28,6 +28,8 @@ mod disk_full;
 mod doomed;
 mod keys;
 mod log;
+mod moving;
+mod reset_password;
 mod outgoing;
 mod rotation;
 mod secrets;

@@ -194,7 +194,13 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
-const BEFORE: [&str; 3] = ["POST /setup", "POST /auth/sign-in", "POST /auth/invitations/accept"];
+const BEFORE: [&str; 5] = [
+    "POST /setup",
+    "POST /auth/sign-in",
+    "POST /auth/invitations/accept",
+    "POST /organizations/members/{userId}/password-reset",
+    "POST /auth/password/reset",
+];
 
 /// Parts of the names of fields that hold secrets.
 const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "token"];
@@ -305,7 +311,19 @@ impl Tried {
         let their_password = "a horse of another colour";
         let body = json!({"token": invitation, "name": "Cy", "password": their_password});
         let their_session = anonymous.post("/auth/invitations/accept", body).ok();
+        let cy = their_session["user"]["id"].as_str().unwrap().to_string();
         let their_session = shown(&their_session, "token");
+        let reset = ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
+        let reset = shown(&reset.ok(), "token");
+        let their_new_password = "a horse of no colour at all";
+        let body = json!({"token": reset, "newPassword": their_new_password});
+        anonymous.post("/auth/password/reset", body).ok();
+        let open_reset =
+            ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
+        let open_reset = shown(&open_reset.ok(), "token");
+        let by_command = place.run(&["reset-password", "--email", "ada@acme.test", "--json"]);
+        let by_command = shown(&by_command.succeeds(), "resetUrl");
+        let by_command = by_command.split_once('#').unwrap().1.to_string();
 
         let key = fs::read_to_string(place.file("secret.key")).unwrap();
         let key: Vec<u8> =
@@ -320,6 +338,10 @@ impl Tried {
             Secret::text("an invitation", &invitation),
             Secret::text("the password of who accepted", their_password),
             Secret::text("the session of who accepted", &their_session),
+            Secret::text("a used reset link", &reset),
+            Secret::text("a reset link", &open_reset),
+            Secret::text("a reset link of the command line", &by_command),
+            Secret::text("the new password of who accepted", their_new_password),
         ];
         let (ids, answers) = (BTreeMap::new(), Vec::new());
         let (echo, received) = (Echo::start(), Vec::new());

@@ -122,6 +122,54 @@ fn an_event_arrives_as_a_mail_with_both_parts() {
     assert!(html.contains("Größe &lt;b&gt;1.0&lt;/b&gt;"), "{html}");
 }
 
+/// The token in the link of a mail with plain text only.
+fn link_token(mail: &Value, path: &str) -> String {
+    let text = mail["plain"].as_str().unwrap();
+    let (_, rest) = text.split_once(&format!("{path}#")).unwrap_or_else(|| panic!("{mail}"));
+    rest.split_whitespace().next().unwrap().into()
+}
+
+#[test]
+fn a_reset_link_is_mailed_to_who_has_an_account() {
+    let Some(mut server) = MailServer::start() else { return };
+    let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
+    let (acme, _) = serve(&url, &["ops@acme.test"], true);
+    let anonymous = acme.owner.with_fields(&[]);
+    let forget = |email: &str| {
+        let body = json!({ "email": email });
+        anonymous.ask("POST", "/auth/password/forgot").json(&body).send()
+    };
+    let answers = ["nobody-known@acme.test", "ada@acme.test"].map(|email| forget(email).ok());
+    assert_eq!(answers, [json!({}), json!({})]);
+
+    let mail = server.next();
+    assert_eq!(mail["to"], json!(["ada@acme.test"]), "the only one");
+    assert_eq!(mail["headers"]["subject"], "Set a new password");
+    let token = link_token(&mail, "/reset-password");
+    let reset = |password: &str| {
+        let body = json!({"token": token, "newPassword": password});
+        anonymous.ask("POST", "/auth/password/reset").json(&body).send()
+    };
+    reset("another horse battery").ok();
+    reset("yet another horse").refused(404, "not_found");
+    acme.owner.get("/tools").refused(401, "unauthenticated");
+    let sign_in = json!({"email": "ada@acme.test", "password": "another horse battery"});
+    anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+}
+
+#[test]
+fn an_invitation_is_mailed_with_the_link_that_is_shown() {
+    let Some(mut server) = MailServer::start() else { return };
+    let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
+    let (acme, _) = serve(&url, &["ops@acme.test"], true);
+    let body = json!({"email": "grace@acme.test", "role": "member"});
+    let made = acme.owner.post("/organizations/members", body).ok();
+    let mail = server.next();
+    assert_eq!(mail["to"], json!(["grace@acme.test"]));
+    assert_eq!(mail["headers"]["subject"], "Invitation to Acme");
+    assert_eq!(link_token(&mail, "/invitations"), made["token"].as_str().unwrap());
+}
+
 #[test]
 fn tls_from_the_start_is_spoken_too() {
     let Some(mut server) = MailServer::start() else { return };

@@ -23,7 +23,8 @@ class Inbox:
 
     async def handle_DATA(self, server, session, envelope):
         mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
-        parts = {part.get_content_type(): part.get_content() for part in mail.iter_parts()}
+        leaves = mail.iter_parts() if mail.is_multipart() else [mail]
+        parts = {part.get_content_type(): part.get_content() for part in leaves}
         print(json.dumps({
             "tls": server.transport.get_extra_info("ssl_object") is not None,
             "from": envelope.mail_from,

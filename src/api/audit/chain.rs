@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::AuditEntry;
 use crate::base::{Id, Keys, Result, Time};
 use crate::outbox::SweepProgress;
-use crate::store::{AnyIndex, Index, Key as _, ListSource, Order, Org, Record, Tx, View};
+use crate::store::{AnyIndex, Export, Index, Key as _, ListSource, Order, Org, Record, Tx, View};
 
 /// A step appends at most 100 entries: some 75 KiB of rows, so that it is light work.
 const APPENDED_ROWS: usize = 100;
@@ -80,6 +80,9 @@ pub type ResourceKey = [u8; 16];
 impl Record for ChainedEntry {
     const TABLE: &'static str = "audit_log";
     const NOUN: &'static str = "audit entry";
+    const EXPORT: Export<Self> = Export::LeftOut(
+        "its chain proves it in this installation only: `roadstead audit export` prints it",
+    );
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_ID, &BY_ACTOR, &BY_ACTION, &BY_RESOURCE_TYPE, &BY_RESOURCE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
@@ -157,6 +160,7 @@ pub struct ChainHead {
 
 impl Record for ChainHead {
     const TABLE: &'static str = "audit_log.heads";
+    const EXPORT: Export<Self> = Export::LeftOut("the chain of another installation begins anew");
     type Key = ();
     fn key(&self) {}
 }

@@ -9,7 +9,7 @@ use super::chain::{ChainedEntry, Content, Link};
 use crate::api::OldestRow;
 use crate::base::{Id, Keys, Result, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress};
-use crate::store::{ListSource, Order, Org, Record, Tx};
+use crate::store::{Export, ListSource, Order, Org, Record, Tx};
 
 /// A step removes at most 100 entries: with their indexes as many rows as other sweeps do.
 const REMOVED_ROWS: usize = 100;
@@ -27,6 +27,7 @@ pub struct ChainStart {
 
 impl Record for ChainStart {
     const TABLE: &'static str = "audit_log.starts";
+    const EXPORT: Export<Self> = Export::LeftOut("the chain of another installation begins anew");
     type Key = ();
     fn key(&self) {}
 }

@@ -98,6 +98,7 @@ impl RequestContext<'_> {
             content: bytes::Bytes::new(),
             address: self.request.address,
             link_base: self.request.link_base,
+            sends_mail: self.executor.outside.mail.is_configured(),
             keys: self.executor.store.keys(),
         }
     }

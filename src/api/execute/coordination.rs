@@ -32,6 +32,12 @@ pub trait Coordination: Subscribe {
     /// 429.
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()>;
 
+    /// Counts a sign-in attempt that names nobody for its address.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_attempt_of(&self, address: IpAddr) -> Result<()>;
+
     /// Counts a request signed by an outside agent for its address.
     ///
     /// # Errors
@@ -134,6 +140,10 @@ impl Coordination for LocalCoordination {
 
     fn take_sign_in(&self, email: &str, is_known: bool, address: IpAddr) -> Result<()> {
         self.rate_limits.sign_in(email, is_known, address)
+    }
+
+    fn take_attempt_of(&self, address: IpAddr) -> Result<()> {
+        self.rate_limits.attempt_of(address)
     }
 
     fn take_signed(&self, address: IpAddr) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use super::audit::audit;
 use super::context::RequestContext;
-use crate::api::action::HashAction;
+use crate::api::action::{Attempt, HashAction};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
@@ -23,10 +23,14 @@ pub async fn hash(
         None => Principal::Anonymous,
     };
     let plan = executor.store.read(Id::NIL, |view| operation.prepare(view, &who)).await?;
-    if let Some((email, known)) = &plan.attempt {
-        executor.coordination.take_sign_in(email, *known, request.address)?;
+    match &plan.attempt {
+        None => {}
+        Some(Attempt::Email(email, known)) => {
+            executor.coordination.take_sign_in(email, *known, request.address)?;
+        }
+        Some(Attempt::Address) => executor.coordination.take_attempt_of(request.address)?,
     }
-    let is_known = plan.attempt.as_ref().is_some_and(|(_, known)| *known);
+    let is_known = matches!(plan.attempt, Some(Attempt::Email(_, true)));
     let verifies = plan.attempt.is_some();
     let lane = if is_known || context.identity.is_some() { Lane::Known } else { Lane::Unknown };
     let hashed = executor.passwords.run(lane, plan.hashing).await?;
@@ -38,7 +42,10 @@ pub async fn hash(
         let identity = auth.auth_request().identify(&tx.view())?;
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
-        let who = Principal::Identity(in_session(tx, user)?);
+        let who = match user {
+            Some(user) => Principal::Identity(in_session(tx, user)?),
+            None => who,
+        };
         let outcome = AuditOutcome::Success;
         let (resource, detail, request_id) = (None, None, &*request_id);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;

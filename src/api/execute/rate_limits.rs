@@ -107,17 +107,17 @@ impl RateLimits {
         let of_any = of_address().and_then(|()| of_email());
         // Attempts before the first success count for the pair too.
         let taken = if known { of_both() } else { of_any.and_then(|()| of_both()) };
-        taken.map_err(|secs| {
-            let limit =
-                ReachedLimit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
-            Error::new(
-                Kind::Limited,
-                "rate_limited",
-                "too many sign-in attempts; wait as Retry-After says",
-            )
-            .retry_after(secs)
-            .limit(limit)
-        })
+        taken.map_err(too_many_sign_ins)
+    }
+
+    /// Counts a sign-in attempt that names nobody, such as one with an unknown token, for its
+    /// address.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn attempt_of(&self, address: IpAddr) -> Result<()> {
+        let addresses = Some(&self.sign_ins.addresses);
+        take(addresses, &address_block(address)).map_err(too_many_sign_ins)
     }
 
     /// Counts a request signed by an outside agent, also one whose signature is wrong, for its
@@ -185,6 +185,12 @@ impl RateLimits {
         self.signed.organizations.retain_recent();
         self.signed.hosts.retain_recent();
     }
+}
+
+fn too_many_sign_ins(secs: u32) -> Error {
+    let limit = ReachedLimit { name: "sign-in", quota: SIGN_INS_A_MINUTE.get(), window_secs: 60 };
+    let message = "too many sign-in attempts; wait as Retry-After says";
+    Error::new(Kind::Limited, "rate_limited", message).retry_after(secs).limit(limit)
 }
 
 /// Takes a token from a bucket; the error is the time until there is one, in seconds.

@@ -13,14 +13,19 @@ use crate::base::{Id, Result};
 use crate::store::{Tx, View};
 
 type PrepareFn<P, I> = fn(&View, &Req<P, I>) -> Result<HashPlan>;
-/// Writes, given the result of the hashing; returns the user who acted.
-pub type Complete<P, I, O> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(O, Id<User>)>;
+/// Writes, given the result of the hashing; returns the user who acted, `U`: always one, or perhaps.
+pub type Complete<P, I, O, U> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(O, U)>;
 
 /// Prepares the hashing in a snapshot, hashes outside of any transaction, then writes. For routes
 /// without an organization.
-pub fn hash<P: PathParams, I: Input + JsonSchema, O: Output>(
+pub fn hash<
+    P: PathParams,
+    I: Input + JsonSchema,
+    O: Output,
+    U: Into<Option<Id<User>>> + 'static,
+>(
     prepare: fn(&View, &Req<P, I>) -> Result<HashPlan>,
-    complete: Complete<P, I, O>,
+    complete: Complete<P, I, O, U>,
 ) -> Operation {
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
         Action::Hash(Box::new(Hash { args, prepare, complete }))
@@ -28,13 +33,16 @@ pub fn hash<P: PathParams, I: Input + JsonSchema, O: Output>(
     Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>()
 }
 
-struct Hash<P, I, O> {
+struct Hash<P, I, O, U> {
     args: Args<P, I>,
     prepare: PrepareFn<P, I>,
-    complete: Complete<P, I, O>,
+    complete: Complete<P, I, O, U>,
 }
 
-impl<P: PathParams, I: Input, O: Output> HashAction for Hash<P, I, O> {
+impl<P: PathParams, I: Input, O: Output, U> HashAction for Hash<P, I, O, U>
+where
+    U: Into<Option<Id<User>>> + 'static,
+{
     fn prepare(&self, view: &View, who: &Principal) -> Result<HashPlan> {
         (self.prepare)(view, &Req::new(&self.args, who))
     }
@@ -44,8 +52,8 @@ impl<P: PathParams, I: Input, O: Output> HashAction for Hash<P, I, O> {
         tx: &mut Tx,
         who: &Principal,
         hashed: &HashResult,
-    ) -> Result<(EncodedOutput, Id<User>)> {
+    ) -> Result<(EncodedOutput, Option<Id<User>>)> {
         let (out, user) = (self.complete)(tx, &Req::new(&self.args, who), hashed)?;
-        Ok((EncodedOutput::written(&out)?, user))
+        Ok((EncodedOutput::written(&out)?, user.into()))
     }
 }

@@ -9,7 +9,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -36,6 +36,19 @@ pub struct Agent {
     /// When any field last changed, its status aside.
     pub updated_at: Time,
 }
+crate::base::portable!(Agent {
+    id,
+    stable_key,
+    name,
+    description,
+    fleet_id,
+    draft,
+    draft_revision,
+    latest_version,
+    status,
+    created_at,
+    updated_at,
+});
 
 static BY_STABLE_KEY: Index<Restricted<Agent>, StableKey> = Index::unique(
     "agents.by_stable_key",
@@ -76,6 +89,7 @@ static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear
 
 impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &NAMES_BY_FLEET];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];

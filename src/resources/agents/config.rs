@@ -23,6 +23,7 @@ pub struct ToolRef {
     /// The exact version; null for the environment's, or else the newest.
     pub version: Option<Version>,
 }
+crate::base::portable!(ToolRef { tool_id, version });
 
 /// A reference to a registry, as written.
 pub type RegistryRef = Text<1, 200>;
@@ -58,6 +59,9 @@ pub struct AgentConfig {
     /// Settings for the provider, stored as sent.
     pub provider_config: JsonMap,
 }
+crate::base::portable!(AgentConfig {
+    prompt_name, prompt_version, model, provider, tool_refs, variables, provider_config,
+} refs { registry_ref });
 
 /// Changes to a configuration; absent fields keep their value.
 #[derive(Clone, Deserialize, JsonSchema)]

@@ -15,7 +15,7 @@ use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op
 use crate::auth::{MEMBER, Restricted, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{
-    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -46,6 +46,16 @@ pub struct AgentVersion {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
+crate::base::portable!(AgentVersion {
+    id,
+    agent,
+    stable_key,
+    version,
+    config,
+    hash,
+    created_by,
+    created_at,
+});
 
 impl Output for AgentVersion {
     fn resource(&self) -> Option<ResourceRef> {
@@ -63,6 +73,10 @@ static AGENT: Reference<AgentVersion, Restricted<Agent>> = Reference::cascade(
 impl Record for AgentVersion {
     const TABLE: &'static str = "agent_versions";
     const NOUN: &'static str = "version";
+    const EXPORT: Export<Self> = Export::WHOLE.inserted_by(|tx, version| {
+        // The reference of its registry may have followed the organization's slug.
+        tx.insert(&AgentVersion { hash: hash(&version.config)?, ..version.clone() })
+    });
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted"),

@@ -13,7 +13,7 @@ use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -35,6 +35,7 @@ pub struct Artifact {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Artifact { id, latest_version, labels, change_id, updated_at });
 
 /// Marks the ids of changes to artifacts.
 pub enum ArtifactChange {}
@@ -58,6 +59,7 @@ static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
 
 impl Record for Artifact {
     const TABLE: &'static str = "artifacts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

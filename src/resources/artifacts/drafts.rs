@@ -21,7 +21,7 @@ use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -53,6 +53,17 @@ pub struct Draft {
     /// How it was closed; none while it is outstanding.
     pub end: Option<DraftEnd>,
 }
+crate::base::portable!(Draft {
+    id,
+    of,
+    draft_version,
+    body,
+    metadata,
+    created_by,
+    created_at,
+    updated_at,
+    end,
+});
 
 /// How a draft was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +105,7 @@ static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
 
 impl Record for Draft {
     const TABLE: &'static str = "drafts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &CLOSED, &BY_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

@@ -30,6 +30,7 @@ pub struct ArtifactId {
     /// Its name, unique among those of its type.
     pub name: ArtifactName,
 }
+crate::base::portable!(ArtifactId { registry, kind, name });
 
 impl Key for ArtifactId {
     fn write(&self, out: &mut Vec<u8>) {

@@ -11,8 +11,8 @@ use crate::base::{Id, Label, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -41,6 +41,7 @@ pub struct LabelMove {
     pub via: Option<String>,
     pub moved_at: Time,
 }
+crate::base::portable!(LabelMove { id, of, label, from, to, moved_by, via, moved_at });
 
 static BY_LABEL: Index<LabelMove, (ArtifactId, Label)> =
     Index::non_unique("label_moves.by_label", |of| Some((of.of.clone(), of.label.clone())));
@@ -57,6 +58,7 @@ static REGISTRY: Reference<LabelMove, Restricted<Registry>> = Reference::cascade
 
 impl Record for LabelMove {
     const TABLE: &'static str = "label_moves";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_LABEL, &BY_TIME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

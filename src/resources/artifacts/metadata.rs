@@ -9,7 +9,7 @@ use super::id::{ArtifactId, Model};
 use super::version::{VersionRecord, numbers};
 use crate::api::Resource;
 use crate::base::{Error, Id, JsonMap, Result, Version};
-use crate::store::{AnyReference, Key, ListSource, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Key, ListSource, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<VersionMetadata>()], ..Resource::EMPTY };
@@ -24,6 +24,7 @@ pub struct VersionMetadata {
     model: Model,
     metadata: JsonMap,
 }
+crate::base::portable!(VersionMetadata { version_id, of, version, model, metadata });
 
 static VERSION: Reference<VersionMetadata, VersionRecord> = Reference::cascade(
     &["of.registry", "version_id"],
@@ -37,6 +38,7 @@ static VERSION: Reference<VersionMetadata, VersionRecord> = Reference::cascade(
 
 impl Record for VersionMetadata {
     const TABLE: &'static str = "artifact_metadata";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERSION];
     type Key = Id<VersionRecord>;
     fn key(&self) -> Self::Key {

@@ -15,7 +15,8 @@ use crate::auth::{Restricted, User};
 use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, TableInfo,
+    Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -53,6 +54,20 @@ pub struct VersionRecord {
     pub published_by: Id<User>,
     pub published_at: Time,
 }
+crate::base::portable!(VersionRecord {
+    of,
+    version,
+    model,
+    id,
+    has_metadata,
+    hash,
+    imports,
+    variables,
+    depth,
+    transitive_imports,
+    published_by,
+    published_at,
+});
 
 /// An import with the version that it resolved to.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -64,6 +79,7 @@ pub struct ResolvedImport {
     /// The version that the range resolved to.
     pub version: Version,
 }
+crate::base::portable!(ResolvedImport { name, range, version });
 
 /// A version's three numbers, which sort as versions do: the form of a version in keys.
 pub type Numbers = (u64, u64, u64);
@@ -94,6 +110,7 @@ static REGISTRY: Reference<VersionRecord, Restricted<Registry>> = Reference::cas
 impl Record for VersionRecord {
     const TABLE: &'static str = "artifact_versions";
     const NOUN: &'static str = "version";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =
@@ -118,6 +135,7 @@ pub struct VersionText {
     /// With its imports inserted; none if that equals the source.
     compiled: Option<String>,
 }
+crate::base::portable!(VersionText { version_id, of, version, model, source, compiled });
 
 impl VersionText {
     /// The record of the texts of `row`.
@@ -149,6 +167,7 @@ static VERSION: Reference<VersionText, VersionRecord> = Reference::cascade(
 
 impl Record for VersionText {
     const TABLE: &'static str = "artifact_texts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERSION];
     type Key = Id<VersionRecord>;
     fn key(&self) -> Self::Key {
@@ -192,6 +211,7 @@ pub struct ImportReference {
     /// The id of the importing version, which orders references by the time of publication.
     by: Id<VersionRecord>,
 }
+crate::base::portable!(ImportReference { promptlet, resolved, range, kind, name, version, by });
 
 /// Import references by the imported version.
 pub static BY_RESOLVED: Index<ImportReference, (ArtifactId, Numbers)> =
@@ -230,6 +250,7 @@ static IMPORTED_BY: Reference<ImportReference, VersionRecord> = Reference::deriv
 
 impl Record for ImportReference {
     const TABLE: &'static str = "artifact_imports";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_RESOLVED];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&IMPORTED, &REGISTRY_OF_IMPORT, &IMPORTED_BY];
@@ -300,6 +321,7 @@ pub struct VariableReference {
     pub of: ArtifactId,
     pub version: Version,
 }
+crate::base::portable!(VariableReference { variable, of, version });
 
 static USED_BY: Reference<VariableReference, VersionRecord> = Reference::derived(
     &["of.registry"],
@@ -311,6 +333,7 @@ static USED_BY: Reference<VariableReference, VersionRecord> = Reference::derived
 
 impl Record for VariableReference {
     const TABLE: &'static str = "artifact_variables";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&USED_BY];
     type Key = (VariableName, ArtifactId, Numbers);
     fn key(&self) -> Self::Key {

@@ -8,7 +8,9 @@ use super::job::DeploymentJob;
 use crate::auth::User;
 use crate::base::{Description, Id, Result, Time};
 use crate::resources::environments::ApprovalPolicy;
-use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+};
 
 /// The decision of an approver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,6 +45,16 @@ pub struct DeploymentApproval {
     /// The name of the key that decided on the approver's behalf.
     pub via: Option<String>,
 }
+crate::base::portable!(DeploymentApproval {
+    id,
+    job,
+    user,
+    decision,
+    open,
+    decided_at,
+    comment,
+    via,
+});
 
 /// Approvals that wait for a user, by job.
 pub static WAITING_FOR: Index<DeploymentApproval, (Id<User>, Id<DeploymentJob>)> = Index::unique(
@@ -60,6 +72,7 @@ static JOB: Reference<DeploymentApproval, DeploymentJob> = Reference::cascade(
 
 impl Record for DeploymentApproval {
     const TABLE: &'static str = "deployment_approvals";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING_FOR];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB];
     const UNBOUND: &'static [(&'static str, &'static str)] =

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::job::DeploymentJob;
 use crate::base::{Error, Id, Kind, Result};
-use crate::store::{AnyReference, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// The contents of a job have at most 6 MiB: they are written in one transaction, which has room for
 /// 8 MiB, and a posted manifest consists of them.
@@ -25,6 +25,7 @@ pub struct DeploymentContent {
     hash: ContentHash,
     text: String,
 }
+crate::base::portable!(DeploymentContent { job, hash, text });
 
 static JOB: Reference<DeploymentContent, DeploymentJob> = Reference::cascade(
     &["job"],
@@ -34,6 +35,7 @@ static JOB: Reference<DeploymentContent, DeploymentJob> = Reference::cascade(
 
 impl Record for DeploymentContent {
     const TABLE: &'static str = "deployment_contents";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB];
     type Key = (Id<DeploymentJob>, ContentHash);
     fn key(&self) -> Self::Key {

@@ -17,7 +17,7 @@ use crate::base::{Id, Result, Time};
 use crate::resources::agents::Agent;
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
-use crate::store::{Key, Record, Tx};
+use crate::store::{Export, Key, Record, Tx};
 
 /// A day in days since 1970, UTC.
 pub type Day = u32;
@@ -40,9 +40,11 @@ pub struct DeploymentScope {
     /// The scope.
     pub scope: Id<Scope>,
 }
+crate::base::portable!(DeploymentScope { subject, environment, scope });
 
 impl Record for DeploymentScope {
     const TABLE: &'static str = "deployment_scopes";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("subject", "history: a registry or agent may be deleted, its jobs stay counted"),
         ("environment", "history: an environment may be deleted, its jobs stay counted"),
@@ -109,9 +111,11 @@ pub struct DeploymentDay {
     /// The jobs by state, without zeros.
     pub counts: BTreeMap<JobState, u64>,
 }
+crate::base::portable!(DeploymentDay { environment, scope, day, counts });
 
 impl Record for DeploymentDay {
     const TABLE: &'static str = "deployment_days";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("environment", "history: an environment may be deleted, its jobs stay counted"),
         ("scope", "a hash of the environment, registries and agents of a job"),

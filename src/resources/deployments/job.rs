@@ -11,7 +11,7 @@ use crate::resources::agents::{Agent, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
 
 /// A deployment of agents or tools to an environment, with its frozen plan. The filled texts and
 /// the configurations are [contents](super::contents::DeploymentContent) of the job, and each target
@@ -61,6 +61,29 @@ pub struct DeploymentJob {
     /// Until when it waits for approvals.
     pub expires_at: Option<Time>,
 }
+crate::base::portable!(DeploymentJob {
+    id,
+    kind,
+    state,
+    environment,
+    registries,
+    agents,
+    prompt,
+    provider,
+    tools,
+    approvals,
+    plan_hash,
+    plan_bytes,
+    at_once,
+    next,
+    push,
+    task,
+    created_by,
+    created_at,
+    updated_at,
+    finished_at,
+    expires_at,
+});
 
 /// The prompt that a job deploys, as far as it is the same for all targets.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
@@ -74,6 +97,7 @@ pub struct JobPrompt {
     /// The model.
     pub model: Option<String>,
 }
+crate::base::portable!(JobPrompt { registry_ref, name, version, model });
 
 /// A tool in a plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -85,6 +109,7 @@ pub struct PlannedTool {
     /// Its version.
     pub version: Version,
 }
+crate::base::portable!(PlannedTool { tool, name, version });
 
 /// The posting of a target to a provider's endpoint. It is the same at every try.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -96,6 +121,7 @@ pub struct Push {
     /// The number of tries so far.
     pub tries: u32,
 }
+crate::base::portable!(Push { id, at, tries });
 
 /// Jobs by state.
 pub static BY_STATE: Index<DeploymentJob, JobState> =
@@ -153,6 +179,7 @@ static ENVIRONMENT: Reference<DeploymentJob, Restricted<Environment>> = Referenc
 
 impl Record for DeploymentJob {
     const TABLE: &'static str = "deployment_jobs";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_STATE, &BY_ENVIRONMENT, &BY_ENVIRONMENT_AND_STATE, &UNFINISHED, &BY_EXPIRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];

@@ -11,7 +11,9 @@ use crate::resources::agents::{Agent, Model, Provider};
 use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Topic, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Topic, Tx, View,
+};
 
 // ── Deployments ──────────────────────────────────────────────────────────────
 
@@ -58,6 +60,27 @@ pub struct Deployment {
     /// When it was applied.
     pub deployed_at: Time,
 }
+crate::base::portable!(Deployment {
+    id,
+    job,
+    agent,
+    stable_key,
+    environment,
+    registry,
+    registry_ref,
+    prompt_name,
+    version,
+    provider,
+    model,
+    text,
+    config,
+    tools,
+    hash,
+    bytes,
+    previous,
+    deployed_by,
+    deployed_at,
+});
 
 /// Deployments by time.
 pub static BY_TIME: Index<Deployment, Time> =
@@ -83,6 +106,7 @@ pub static BY_AGENT_AND_ENVIRONMENT: Index<Deployment, (Id<Agent>, Id<Environmen
 
 impl Record for Deployment {
     const TABLE: &'static str = "deployments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_TIME, &BY_AGENT, &BY_ENVIRONMENT, &BY_AGENT_AND_ENVIRONMENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
@@ -117,6 +141,18 @@ pub struct LiveDeployment {
     /// The version of the prompt; none if it had been deleted before it was applied.
     pub used: Option<UsedVersion>,
 }
+crate::base::portable!(LiveDeployment {
+    agent,
+    environment,
+    deployment,
+    job,
+    hash,
+    used,
+    reported_at,
+    drifted,
+    stale,
+    error,
+});
 
 /// The version of a prompt that is live.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -126,6 +162,7 @@ pub struct UsedVersion {
     /// The version.
     pub version: Version,
 }
+crate::base::portable!(UsedVersion { of, version });
 
 static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
     Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));
@@ -173,6 +210,7 @@ static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
 
 impl Record for LiveDeployment {
     const TABLE: &'static str = "live_deployments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];

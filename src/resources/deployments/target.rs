@@ -17,7 +17,7 @@ use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Record, Reference, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, Tx, View,
 };
 
 /// A target of a deployment job, with its part of the plan.
@@ -42,6 +42,17 @@ pub struct DeploymentTarget {
     /// Why it failed or was skipped.
     pub error: Option<String>,
 }
+crate::base::portable!(DeploymentTarget {
+    job,
+    position,
+    environment,
+    planned,
+    state,
+    ticket,
+    deployment,
+    replaced,
+    error,
+});
 
 /// A target as planned.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -65,6 +76,17 @@ pub struct PlannedTarget {
     /// The size of the definitions of the tools, in bytes.
     pub tool_bytes: u64,
 }
+crate::base::portable!(PlannedTarget {
+    agent,
+    tool,
+    version,
+    text,
+    config,
+    tools,
+    hash,
+    bytes,
+    tool_bytes,
+});
 
 /// The agent of a target, and the prompt that it gets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -82,6 +104,7 @@ pub struct TargetAgent {
     /// The model.
     pub model: Model,
 }
+crate::base::portable!(TargetAgent { id, stable_key, registry, registry_ref, prompt_name, model });
 
 /// An agent or a tool.
 pub enum Subject {}
@@ -128,6 +151,7 @@ static AGENT: Reference<DeploymentTarget, Restricted<Agent>> = Reference::restri
 
 impl Record for DeploymentTarget {
     const TABLE: &'static str = "deployment_targets";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING, &QUEUE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB, &AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
@@ -171,6 +195,7 @@ pub struct DeploymentTicket {
     environment: Id<Environment>,
     next: u64,
 }
+crate::base::portable!(DeploymentTicket { environment, next });
 
 static ENVIRONMENT: Reference<DeploymentTicket, Restricted<Environment>> = Reference::cascade(
     &["environment"],
@@ -180,6 +205,7 @@ static ENVIRONMENT: Reference<DeploymentTicket, Restricted<Environment>> = Refer
 
 impl Record for DeploymentTicket {
     const TABLE: &'static str = "deployment_tickets";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Domain as DomainName, Id, Result, Time};
 use crate::resources::listings;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx};
 
 /// A domain that an organization claims.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -27,6 +27,7 @@ pub struct Domain {
     #[serde(skip)]
     pub repeat_at: Option<Time>,
 }
+crate::base::portable!(Domain { id, domain, state, verified_at, created_at, repeat_at });
 
 impl Output for Domain {
     fn resource(&self) -> Option<ResourceRef> {
@@ -60,6 +61,13 @@ pub static BY_REPEAT: Index<Domain, Time> =
 
 impl Record for Domain {
     const TABLE: &'static str = "domains";
+    const EXPORT: Export<Self> = Export::WHOLE.normalized(|domain| Domain {
+        // A domain confirms handles to each installation itself.
+        state: DomainState::Unverified,
+        verified_at: None,
+        repeat_at: None,
+        ..domain
+    });
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN, &BY_REPEAT];
     type Key = Id<Domain>;
     fn key(&self) -> Self::Key {
@@ -89,6 +97,8 @@ static CLAIM: Reference<VerifiedDomain, Domain> = Reference::derived(
 
 impl Record for VerifiedDomain {
     const TABLE: &'static str = "verified_domains";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("a domain confirms handles to each installation itself: verify it again");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CLAIM];
     const ORG_SCOPED: bool = false;
     type Key = DomainName;

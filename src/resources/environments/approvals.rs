@@ -29,6 +29,7 @@ pub struct ApprovalPolicy {
     /// Whether the creator of a deployment may not approve it.
     pub prevent_self_approval: bool,
 }
+crate::base::portable!(ApprovalPolicy { approver_ids, min_approvals, prevent_self_approval });
 
 /// An approval policy to set.
 #[derive(Clone, Deserialize, JsonSchema)]

@@ -21,8 +21,8 @@ use crate::base::{
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, SealedField,
-    TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    SealedField, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -65,6 +65,17 @@ pub struct ProviderCredential {
     /// When it was last set.
     pub updated_at: Time,
 }
+crate::base::portable!(ProviderCredential {
+    environment,
+    id,
+    name,
+    key,
+    endpoint,
+    config,
+    inaccessible_since,
+    created_at,
+    updated_at,
+});
 
 impl Output for ProviderCredential {
     fn resource(&self) -> Option<ResourceRef> {
@@ -92,6 +103,11 @@ static ENVIRONMENT: Reference<ProviderCredential, Restricted<Environment>> = Ref
 
 impl Record for ProviderCredential {
     const TABLE: &'static str = "environment_credentials";
+    const EXPORT: Export<Self> = Export::WHOLE.normalized(|credential| ProviderCredential {
+        // Without its key, manifests would be posted there unsigned.
+        endpoint: credential.endpoint.filter(|_| credential.key.is_none()),
+        ..credential
+    });
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];

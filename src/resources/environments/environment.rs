@@ -9,7 +9,9 @@ use crate::auth::{
     Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time, Validated};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Org, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View,
+};
 
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -30,6 +32,17 @@ pub struct Environment {
     /// When anything in its representation was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Environment {
+    id,
+    slug,
+    name,
+    description,
+    access,
+    approvals,
+    approval_timeout_hours,
+    created_at,
+    updated_at,
+});
 
 static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
     "environments.by_slug",
@@ -42,6 +55,7 @@ static GRANTS: Reference<Grant, Restricted<Environment>> = grants_for();
 
 impl Record for Restricted<Environment> {
     const TABLE: &'static str = "environments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&APPROVERS];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];

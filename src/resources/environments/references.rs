@@ -8,7 +8,9 @@ use bincode::{Decode, Encode};
 use super::environment::{Environment, mark_updated};
 use crate::auth::Restricted;
 use crate::base::{Error, Id, Result, StringMap, Version};
-use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+};
 
 /// An environment refers to at most 1,000 tools: its representation contains all references.
 const MAX_REFERENCES: usize = 1000;
@@ -23,6 +25,7 @@ pub struct ToolReference {
     pub tool: Id<ToolId>,
     version: Version,
 }
+crate::base::portable!(ToolReference { environment, tool, version });
 
 /// References by tool.
 pub static BY_TOOL: Index<ToolReference, Id<ToolId>> =
@@ -36,6 +39,7 @@ static ENVIRONMENT: Reference<ToolReference, Restricted<Environment>> = Referenc
 
 impl Record for ToolReference {
     const TABLE: &'static str = "environment_tools";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = (Id<Environment>, Id<ToolId>);

@@ -13,8 +13,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, SealedField,
-    TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    SealedField, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -45,6 +45,7 @@ pub struct Secret {
     /// When it was last set.
     pub updated_at: Time,
 }
+crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at });
 
 impl Output for Secret {
     fn resource(&self) -> Option<ResourceRef> {
@@ -70,6 +71,7 @@ static ENVIRONMENT: Reference<Secret, Restricted<Environment>> = Reference::casc
 
 impl Record for Secret {
     const TABLE: &'static str = "environment_secrets";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&VALUE];

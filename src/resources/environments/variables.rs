@@ -14,8 +14,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -44,6 +44,7 @@ pub struct Variable {
     /// Time of the last write.
     pub updated_at: Time,
 }
+crate::base::portable!(Variable { environment, id, name, value, updated_at });
 
 impl Output for Variable {
     fn resource(&self) -> Option<ResourceRef> {
@@ -69,6 +70,7 @@ static ENVIRONMENT: Reference<Variable, Restricted<Environment>> = Reference::ca
 
 impl Record for Variable {
     const TABLE: &'static str = "environment_variables";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     type Key = (Id<Environment>, Id<Variable>);

@@ -10,8 +10,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -39,6 +39,9 @@ pub struct PolicyAssignment {
     /// When it was assigned.
     pub created_at: Time,
 }
+crate::base::portable!(PolicyAssignment {
+    id, policy_id, registry_id, created_by, created_at,
+} refs { registry_ref });
 
 impl Output for PolicyAssignment {
     fn resource(&self) -> Option<ResourceRef> {
@@ -69,6 +72,7 @@ static REGISTRY: Reference<PolicyAssignment, Restricted<Registry>> = Reference::
 
 impl Record for PolicyAssignment {
     const TABLE: &'static str = "policy_assignments";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&POLICY, &REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] =

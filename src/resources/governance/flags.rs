@@ -13,7 +13,7 @@ use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -55,6 +55,20 @@ pub struct PolicyFlag {
     /// The user who cleared it.
     pub cleared_by: Option<Id<User>>,
 }
+crate::base::portable!(PolicyFlag {
+    id,
+    policy_id,
+    registry,
+    registry_ref,
+    artifact_type,
+    name,
+    version,
+    rule,
+    message,
+    created_at,
+    cleared_at,
+    cleared_by,
+});
 
 impl Output for PolicyFlag {
     fn resource(&self) -> Option<ResourceRef> {
@@ -84,6 +98,7 @@ static REGISTRY: Reference<PolicyFlag, Restricted<Registry>> = Reference::cascad
 
 impl Record for PolicyFlag {
     const TABLE: &'static str = "flags";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATE, &BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::rules::PolicyRule;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Description, Id, Name, Time};
-use crate::store::Record;
+use crate::store::{Export, Record};
 
 /// A named set of rules that versions published in a registry must satisfy, if the policy is assigned
 /// to it.
@@ -29,6 +29,7 @@ pub struct Policy {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Policy { id, name, description, severity, rules, created_at, updated_at });
 
 impl Output for Policy {
     fn resource(&self) -> Option<ResourceRef> {
@@ -38,6 +39,7 @@ impl Output for Policy {
 
 impl Record for Policy {
     const TABLE: &'static str = "policies";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[(
         "rules.llm_provider_id",
         "kept by the rows of ProviderReference, which are derived from it",

@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 use super::super::llm_providers::LlmProvider;
 use super::policy::Policy;
 use crate::base::{Id, Result};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
 
 /// A reference from a policy to a provider that one of its judges uses.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -16,6 +16,7 @@ pub struct ProviderReference {
     provider: Option<Id<LlmProvider>>,
     policy: Id<Policy>,
 }
+crate::base::portable!(ProviderReference { provider, policy });
 
 static BY_POLICY: Index<ProviderReference, Id<Policy>> =
     Index::non_unique("llm_provider_uses.by_policy", |reference| Some(reference.policy));
@@ -50,6 +51,7 @@ static POLICY: Reference<ProviderReference, Policy> = Reference::cascade(
 
 impl Record for ProviderReference {
     const TABLE: &'static str = "llm_provider_uses";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_POLICY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PROVIDER, &DEFAULT, &POLICY];
     type Key = (Option<Id<LlmProvider>>, Id<Policy>);

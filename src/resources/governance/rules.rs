@@ -87,6 +87,7 @@ pub struct PolicyRule {
     /// The LLM provider of a judge; null for the default one.
     pub llm_provider_id: Option<Id<LlmProvider>>,
 }
+crate::base::portable!(PolicyRule { kind, value, llm_provider_id });
 
 /// The value of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]

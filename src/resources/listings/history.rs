@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::listing::Listing;
 use crate::base::{Id, Result, Time};
-use crate::store::{AnyReference, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// The history of a listing has the last 50 verifications: a week of attempts, or seven weeks of daily
 /// ones.
@@ -63,6 +63,7 @@ pub struct VerificationRecord {
     /// What the domain said of the handle.
     pub outcome: Outcome,
 }
+crate::base::portable!(VerificationRecord { verification_id, checked_at, outcome });
 
 /// The verifications of a listing, newest first. Apart from the listing, so that a verification writes
 /// few bytes for each.
@@ -71,6 +72,7 @@ pub struct ListingHistory {
     listing: Id<Listing>,
     entries: Vec<VerificationRecord>,
 }
+crate::base::portable!(ListingHistory { listing, entries });
 
 static LISTING: Reference<ListingHistory, Listing> = Reference::derived(
     &["listing"],
@@ -80,6 +82,7 @@ static LISTING: Reference<ListingHistory, Listing> = Reference::derived(
 
 impl Record for ListingHistory {
     const TABLE: &'static str = "listing_histories";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&LISTING];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("entries.verification_id", "history: a verification is nothing but these entries")];

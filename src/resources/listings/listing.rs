@@ -9,7 +9,7 @@ use crate::base::{
     Description, Domain, Handle, Id, Name, PublicKey, Result, Skill, StableKey, Time,
 };
 use crate::resources::agents::Agent;
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View};
 
 /// An agent as it is found in the agent index.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -22,6 +22,7 @@ pub struct Listing {
     pub contact_policy: ContactPolicy,
     pub card_state: CardState,
 }
+crate::base::portable!(Listing { id, agent, profile, visibility, contact_policy, card_state });
 
 /// What everyone sees of an agent who sees its listing.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -39,6 +40,16 @@ pub struct ListingProfile {
     /// When any field of the listing last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(ListingProfile {
+    stable_key,
+    handle,
+    pubkey,
+    display_name,
+    description,
+    skills,
+    created_at,
+    updated_at,
+});
 
 /// Who sees a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +120,7 @@ static AGENT: Reference<Listing, Restricted<Agent>> = Reference::cascade(
 
 impl Record for Listing {
     const TABLE: &'static str = "listings";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_HANDLE, &BY_DOMAIN, &BY_AGENT];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     type Key = Id<Listing>;

@@ -11,7 +11,7 @@ use super::listing::{BY_DOMAIN, Listing, ListingProfile};
 use super::terms::{self, TermRow};
 use crate::base::{Domain as DomainName, Handle, Id, PublicKey, Result};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
 };
 
 /// A public listing, as members of other organizations see it.
@@ -24,6 +24,7 @@ pub struct PublicListing {
     /// Whether its agent card is served.
     pub has_card: bool,
 }
+crate::base::portable!(PublicListing { id, org, profile, has_card });
 
 static LISTING: Reference<PublicListing, Listing> = Reference::derived(
     &["id", "org"],
@@ -35,6 +36,11 @@ static LISTING: Reference<PublicListing, Listing> = Reference::derived(
 impl Record for PublicListing {
     const TABLE: &'static str = "public_listings";
     const NOUN: &'static str = "listing";
+    const EXPORT: Export<Self> =
+        Export::of(|listing: &Self| listing.org).inserted_by(|tx, listing| {
+            tx.insert(listing)?;
+            terms::update::<PublicListingTerm>(tx, listing.id, None, &listing.profile)
+        });
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&LISTING];
     const ORG_SCOPED: bool = false;
     type Key = Id<Listing>;
@@ -64,6 +70,7 @@ static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::
 
 impl Record for PublicListingTerm {
     const TABLE: &'static str = "public_listing_terms";
+    const EXPORT: Export<Self> = Export::LeftOut("made anew with the public listing");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PUBLIC_LISTING];
     const ORG_SCOPED: bool = false;
     type Key = (String, Id<Listing>);
@@ -102,6 +109,8 @@ static VERIFIED_LISTING: Reference<VerifiedHandle, Listing> = Reference::derived
 
 impl Record for VerifiedHandle {
     const TABLE: &'static str = "verified_handles";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("a domain confirms handles to each installation itself: verify it again");
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&CARDS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&VERIFIED_LISTING];
     const ORG_SCOPED: bool = false;

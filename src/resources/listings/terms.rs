@@ -9,7 +9,7 @@ use bincode::{Decode, Encode};
 
 use super::listing::{Listing, ListingProfile};
 use crate::base::{Handle, Id, Result};
-use crate::store::{AnyReference, Key, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx};
 
 /// A listing is found by at most 256 terms: all of its name, handle and skills, and the first of its
 /// description. Each is a row or two in the transaction that writes the listing.
@@ -24,6 +24,7 @@ pub struct ListingTerm {
     term: String,
     listing: Id<Listing>,
 }
+crate::base::portable!(ListingTerm { term, listing });
 
 /// A row of the inverted index.
 pub trait TermRow: Record<Key = (String, Id<Listing>)> {
@@ -50,6 +51,7 @@ static LISTING: Reference<ListingTerm, Listing> = Reference::derived(
 
 impl Record for ListingTerm {
     const TABLE: &'static str = "listing_terms";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&LISTING];
     type Key = (String, Id<Listing>);
     fn key(&self) -> Self::Key {

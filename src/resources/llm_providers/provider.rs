@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Time};
-use crate::store::{AnyIndex, Index, Record, SealedField, View};
+use crate::store::{AnyIndex, Export, Index, Record, SealedField, View};
 
 /// A connection to a provider of large language models.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -31,6 +31,17 @@ pub struct LlmProvider {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(LlmProvider {
+    id,
+    name,
+    provider,
+    base_url,
+    config,
+    is_default,
+    key,
+    created_at,
+    updated_at,
+});
 
 impl Output for LlmProvider {
     fn resource(&self) -> Option<ResourceRef> {
@@ -49,6 +60,7 @@ static DEFAULT: Index<LlmProvider, ()> = Index::unique(
 impl Record for LlmProvider {
     const TABLE: &'static str = "llm_providers";
     const NOUN: &'static str = "LLM provider";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
     type Key = Id<LlmProvider>;

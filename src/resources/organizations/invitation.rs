@@ -6,10 +6,10 @@
 
 use bincode::{Decode, Encode};
 
-use super::tokens::TokenHash;
+use super::tokens::{TokenHash, token_of};
 use crate::auth::{Membership, Organization, Role, User};
-use crate::base::{Email, Error, Id, Result, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Org, Record, Reference, Tx, View};
+use crate::base::{Email, Error, Id, Keys, Result, Time};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View};
 
 /// A member has at most 1,000 open invitations: enough for a large organization, and few enough to
 /// be lowered or deleted in one transaction with the inviter's role.
@@ -26,6 +26,8 @@ pub struct Invitation {
     pub inviter: Id<User>,
     pub token: TokenHash,
     pub expires_at: Time,
+    /// The base of the link that is mailed; none where the server cannot send mail.
+    pub mail_base: Option<String>,
 }
 
 /// The invitation with this token.
@@ -70,6 +72,8 @@ static INVITER: Reference<Invitation, Membership> = Reference::cascade(
 
 impl Record for Invitation {
     const TABLE: &'static str = "invitations";
+    const EXPORT: Export<Self> =
+        Export::LeftOut("the tokens of this installation are not valid in another");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &INVITER];
     // The accepting caller is in no organization.
     const ORG_SCOPED: bool = false;
@@ -79,6 +83,12 @@ impl Record for Invitation {
     fn key(&self) -> Self::Key {
         (self.org, self.id)
     }
+}
+
+/// Returns the token of an invitation. It is derived from the installation's key, so that it can be
+/// mailed later, and again, without being stored.
+pub fn invitation_token(keys: &Keys, id: Id<Invitation>) -> String {
+    token_of(keys.hash("roadstead 2026 invitation token", id.bytes()))
 }
 
 /// Requires that a member can have one more open invitation.

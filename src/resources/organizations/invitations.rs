@@ -1,6 +1,7 @@
 //! Invitations of users into an organization (reference: identity-and-rights, "Invitations").
 //!
-//! An invitation's token is returned once, to the inviting caller, who passes it on. It is valid
+//! An invitation's token is returned once, to the inviting caller, who passes it on, and is mailed to
+//! the invited address where the server can send mail. It is valid
 //! for seven days and once, and only the newest of an e-mail address is valid. It never gives more
 //! than its inviter may give at the time: a change of the inviter's role changes it too
 //! ([`invitation`](super::invitation)). A used, expired, deleted or unknown token is 404 in all
@@ -9,10 +10,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, require_room};
+use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, invitation_token, require_room};
+use super::invitation_mails;
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
-use super::tokens::{hash_of, new_token};
+use super::tokens::hash_of;
 use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
@@ -111,17 +113,22 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
         tx.remove(&older)?;
     }
     require_room(&tx.view(), req.caller().user())?;
-    let token = new_token(tx);
+    let id = tx.new_id();
+    let token = invitation_token(tx.keys(), id);
+    // A link that is only a path is of no use in a mail.
+    let mail_base = (req.sends_mail && !req.link_base.is_empty()).then(|| req.link_base.clone());
     let invitation = Invitation {
-        id: tx.new_id(),
+        id,
         org: tx.org(),
         email: email.clone(),
         role: *role,
         inviter: req.caller().user(),
         token: hash_of(&token),
         expires_at: tx.now().plus_secs(VALID_SECS),
+        mail_base,
     };
     tx.insert(&invitation)?;
+    invitation_mails::send(tx, &invitation)?;
     let Invitation { id, email, role, expires_at, .. } = invitation;
     let invitation_url = format!("{}/invitations#{token}", req.link_base);
     Ok(InvitationCreated { id, email, role, token, invitation_url, expires_at })
@@ -404,8 +411,9 @@ mod tests {
                     email: Email::parse(format!("{n}@acme.test")).unwrap(),
                     role: Role::Member,
                     inviter,
-                    token: hash_of(&new_token(tx)),
+                    token: hash_of(&invitation_token(tx.keys(), tx.new_id())),
                     expires_at: tx.now().plus_secs(VALID_SECS),
+                    mail_base: None,
                 })
             })
         };

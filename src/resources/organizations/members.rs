@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::invitation::lower_to_role;
+use super::password_reset::void_of_member;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::{Email, Error, Id, Name, Result, Time};
@@ -73,7 +74,7 @@ pub(super) fn require_manager(caller: &Caller, roles: &[Role]) -> Result<()> {
     if roles.contains(&Role::Owner) && caller.role != Role::Owner {
         return Err(Error::forbidden(
             "owner_required",
-            "only an owner may invite, appoint, demote or remove an owner",
+            "only an owner may invite, appoint, demote or remove an owner, or let one back in",
         ));
     }
     Ok(())
@@ -115,6 +116,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationM
         require_remaining_owner(&tx.view(), &old)?;
         new.role = role;
         lower_to_role(tx, old.user, role)?;
+        void_of_member(tx, old.user)?;
     }
     if let Some(verified) = req.input.email_verified {
         new.email_verified = verified;

@@ -5,10 +5,15 @@
 
 mod grants;
 mod invitation;
+mod invitation_mails;
 mod invitations;
 mod keys;
 mod members;
+pub mod moving;
 mod organization;
+mod password_reset;
+mod password_resets;
+mod reset_mails;
 mod sessions;
 mod setup;
 mod tokens;
@@ -17,6 +22,8 @@ mod users;
 pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;
+pub use password_reset::{NewPasswordReset, issue_password_reset};
+pub use reset_mails::request_reset_mail;
 pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
 
 use crate::api::Resource;
@@ -28,6 +35,8 @@ use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
 use invitation::Invitation;
+use password_reset::PasswordReset;
+use reset_mails::ResetMails;
 
 /// Organizations and their users.
 pub const RESOURCE: Resource = Resource {
@@ -36,9 +45,13 @@ pub const RESOURCE: Resource = Resource {
         &setup::RESOURCE,
         &sessions::RESOURCE,
         &users::RESOURCE,
+        &password_resets::RESOURCE,
+        &reset_mails::RESOURCE,
         &organization::RESOURCE,
         &members::RESOURCE,
+        &moving::RESOURCE,
         &invitations::RESOURCE,
+        &invitation_mails::RESOURCE,
         &keys::RESOURCE,
         &grants::RESOURCE,
     ],
@@ -47,9 +60,9 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Deletes expired sessions and invitations, and sign-in addresses not used recently.
+/// Deletes expired sessions, invitations and reset links, and sign-in addresses not used recently.
 const DELETE_EXPIRED: Sweep = Sweep {
-    name: "delete expired sessions, invitations and sign-in addresses",
+    name: "delete expired sessions, invitations, reset links and sign-in addresses",
     every_secs: 600,
     run: delete_expired,
     installation: true,
@@ -61,6 +74,8 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
         delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
+        delete_due(tx, &password_reset::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
+        delete_due(tx, &reset_mails::BY_LAST, |mails: &ResetMails| mails.is_past(now))?,
         delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];
     Ok(if swept.contains(&SweepProgress::More) {
@@ -102,14 +117,14 @@ mod tests {
         fixture.store.write_blocking(Id::NIL, give).unwrap()
     }
 
-    type Settle<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, Id<User>)>;
+    type Settle<I, O, U> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<(O, U)>;
 
     /// Runs an operation with a password as the pipeline does.
-    pub fn hashing<I: Send + 'static, O: Send + 'static>(
+    pub fn hashing<I: Send + 'static, O: Send + 'static, U: Send + 'static>(
         store: &Store,
         who: &Principal,
         prepare: fn(&View, &Req<(), I>) -> Result<HashPlan>,
-        settle: Settle<I, O>,
+        settle: Settle<I, O, U>,
         input: I,
     ) -> Result<O> {
         let (parts, who) = (args((), input), who.clone());

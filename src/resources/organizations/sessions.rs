@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
@@ -182,11 +182,11 @@ pub(super) fn require_session(identity: &Identity) -> Id<Session> {
 
 /// Returns the password attempt for `email` from `address`, as the rate limit counts it: the
 /// address and whether it is known (reference: conventions, "Rate limits").
-fn attempt(view: &View, email: Email, address: IpAddr) -> Result<(Email, bool)> {
+pub(super) fn attempt(view: &View, email: Email, address: IpAddr) -> Result<Attempt> {
     let known = view
         .get::<KnownSignInAddress>(&(email.clone(), address_block(address).to_string()))?
         .is_some_and(|known| known.at > view.now().minus_secs(KNOWN_ADDRESS_SECS));
-    Ok((email, known))
+    Ok(Attempt::Email(email, known))
 }
 
 /// Whether the verified password is still the user's.
@@ -294,11 +294,11 @@ mod tests {
             let prepare = |view: &View| prepare(view, &Req::new(&parts, &Principal::Anonymous));
             fixture.store.read_now(Id::NIL, prepare).unwrap().attempt.unwrap()
         };
-        assert_eq!(known(&fixture), (ada.email.clone(), false));
+        assert_eq!(known(&fixture), Attempt::Email(ada.email.clone(), false));
         try_password(&fixture, &ada.email, PASSWORD).unwrap();
-        assert!(known(&fixture).1);
+        assert_eq!(known(&fixture), Attempt::Email(ada.email.clone(), true));
         fixture.pass_secs(KNOWN_ADDRESS_SECS);
-        assert!(!known(&fixture).1);
+        assert_eq!(known(&fixture), Attempt::Email(ada.email.clone(), false));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
-use crate::store::{ListSource, Record, TableInfo, Tx, View};
+use crate::store::{Export, ListSource, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, tables: &[TableInfo::of::<SetupToken>()], ..Resource::EMPTY };
@@ -35,6 +35,7 @@ pub(super) struct SetupToken {
 
 impl Record for SetupToken {
     const TABLE: &'static str = "setup";
+    const EXPORT: Export<Self> = Export::LeftOut("of an installation without organizations");
     const ORG_SCOPED: bool = false;
     type Key = ();
     fn key(&self) {}

@@ -11,7 +11,12 @@ pub(super) type TokenHash = [u8; 32];
 /// Creates an unguessable token of 256 bits, in characters that need no encoding in the fragment of
 /// a URL.
 pub(super) fn new_token(tx: &Tx) -> String {
-    BASE64.encode(tx.random::<32>())
+    token_of(tx.random())
+}
+
+/// Returns the token of these bits.
+pub(super) fn token_of(bits: [u8; 32]) -> String {
+    BASE64.encode(bits)
 }
 
 /// Returns the hash of a token.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::sessions::{UserInfo, end_other_sessions, is_unchanged, require_session};
-use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
+use crate::api::{Attempt, Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{SESSION, User};
 use crate::base::{Error, HttpUrl, Id, Issue, Name, Nullable, Result};
@@ -75,7 +75,7 @@ fn prepare(view: &View, req: &Req<(), NewPassword>) -> Result<HashPlan> {
     let make = Some(req.input.new_password.to_string());
     // The session proves who it is, so only attempts from the same address count: otherwise others
     // could prevent the change by signing in with a wrong password.
-    let attempt = Some((user.email, true));
+    let attempt = Some(Attempt::Email(user.email, true));
     Ok(HashPlan { hashing: HashRequest { verify, make }, attempt })
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{HttpUrl, Id, Name, Sealed, Time};
-use crate::store::{Record, SealedField};
+use crate::store::{Export, Record, SealedField};
 
 /// The kind of a provider: the API that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +64,15 @@ pub struct PromptProvider {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(PromptProvider {
+    id,
+    name,
+    kind,
+    base_url,
+    authorization,
+    created_at,
+    updated_at,
+});
 
 impl Output for PromptProvider {
     fn resource(&self) -> Option<ResourceRef> {
@@ -79,6 +88,7 @@ pub(super) static AUTHORIZATION: SealedField<PromptProvider> =
 
 impl Record for PromptProvider {
     const TABLE: &'static str = "prompt_providers";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const SEALED: &'static [&'static SealedField<Self>] = &[&AUTHORIZATION];
     type Key = Id<PromptProvider>;
     fn key(&self) -> Self::Key {

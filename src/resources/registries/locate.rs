@@ -6,7 +6,7 @@ use super::registry::{Registry, find};
 use crate::api::{OrgHint, OrgResolver, ResolvedOrg};
 use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
-use crate::store::{AnyReference, Key, Org, Record, Reference, View};
+use crate::store::{AnyReference, Export, Key, Org, Record, Reference, View};
 
 /// The organization of a registry, for requests that name the registry by its id alone.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -15,6 +15,7 @@ pub struct RegistryLocation {
     /// Its organization.
     pub org: Id<Org>,
 }
+crate::base::portable!(RegistryLocation { id, org });
 
 static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::cascade(
     &["id", "org"],
@@ -25,6 +26,7 @@ static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::
 
 impl Record for RegistryLocation {
     const TABLE: &'static str = "registries.places";
+    const EXPORT: Export<Self> = Export::of(|location: &Self| location.org);
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const ORG_SCOPED: bool = false;
     type Key = Id<Registry>;

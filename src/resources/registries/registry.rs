@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
-use crate::store::{ACCESS_CHANGED, AnyIndex, AnyReference, Index, Record, Reference, Tx, View};
+use crate::store::{
+    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Record, Reference, Tx, View,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -30,6 +32,9 @@ pub struct Registry {
     /// When it was last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Registry {
+    id, slug, name, description, visibility, access, created_at, updated_at,
+} refs { reference });
 
 /// Who may read a registry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +59,7 @@ static GRANTS: Reference<Grant, Restricted<Registry>> = grants_for();
 
 impl Record for Restricted<Registry> {
     const TABLE: &'static str = "registries";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     type Key = Id<Registry>;

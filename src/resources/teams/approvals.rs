@@ -14,8 +14,8 @@ use crate::auth::{MEMBER, SESSION_MEMBER, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -65,6 +65,19 @@ pub struct TeamApproval {
     pub decided_at: Option<Time>,
     pub created_at: Time,
 }
+crate::base::portable!(TeamApproval {
+    id,
+    team_id,
+    agent_id,
+    title,
+    body,
+    task_id,
+    decision,
+    comment,
+    decided_by,
+    decided_at,
+    created_at,
+});
 
 impl Output for TeamApproval {
     fn resource(&self) -> Option<ResourceRef> {
@@ -86,6 +99,7 @@ static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
 impl Record for TeamApproval {
     const TABLE: &'static str = "team_approvals";
     const NOUN: &'static str = "approval";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

@@ -10,7 +10,7 @@ use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableK
 use crate::outside::webhook;
 use crate::resources::agents::Agent;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Record, Reference, SealedField, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
 };
 
 /// The role of an agent in a team.
@@ -48,6 +48,18 @@ pub struct Member {
     pub wake_secret: Option<Sealed>,
     pub hired_at: Time,
 }
+crate::base::portable!(Member {
+    id,
+    team,
+    agent,
+    stable_key,
+    role,
+    skills,
+    wake_url,
+    wake_url_at,
+    wake_secret,
+    hired_at,
+});
 
 static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
@@ -82,6 +94,11 @@ static AGENT: Reference<Member, Restricted<Agent>> = Reference::restrict(
 impl Record for Member {
     const TABLE: &'static str = "team_agents";
     const NOUN: &'static str = "agent";
+    const EXPORT: Export<Self> = Export::WHOLE.normalized(|member| Member {
+        // Without its secret nothing could be posted; setting a URL creates another.
+        wake_url: member.wake_url.filter(|_| member.wake_secret.is_none()),
+        ..member
+    });
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&WAKE_SECRET];

@@ -15,7 +15,7 @@ use crate::auth::MEMBER;
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -52,6 +52,16 @@ pub struct Memory {
     #[serde(skip)]
     pub retired_at: Option<Time>,
 }
+crate::base::portable!(Memory {
+    id,
+    team_id,
+    agent_id,
+    content,
+    tags,
+    supersedes,
+    created_at,
+    retired_at,
+});
 
 impl Output for Memory {
     fn resource(&self) -> Option<ResourceRef> {
@@ -80,6 +90,7 @@ static AGENT: Reference<Memory, Member> = Reference::cascade(
 
 impl Record for Memory {
     const TABLE: &'static str = "memories";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] =

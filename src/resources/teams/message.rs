@@ -11,7 +11,7 @@ use super::task::Task;
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Order, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, View};
 
 /// The kind of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -43,6 +43,7 @@ pub struct Sender {
     /// The sender's name when the message was sent.
     pub name: String,
 }
+crate::base::portable!(Sender { kind, id, name });
 
 /// The kind of recipient of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +80,19 @@ pub struct Message {
     pub read_at: Option<Time>,
     pub created_at: Time,
 }
+crate::base::portable!(Message {
+    id,
+    team_id,
+    from,
+    to_agent_id,
+    to_peer_id,
+    task_id,
+    subject,
+    body,
+    audience,
+    read_at,
+    created_at,
+});
 
 impl Output for Message {
     fn resource(&self) -> Option<ResourceRef> {
@@ -115,6 +129,7 @@ static TEAM: Reference<Message, Team> = Reference::cascade(
 
 impl Record for Message {
     const TABLE: &'static str = "messages";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_INBOX, &BY_TASK, &BY_PEER];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::team::Team;
 use crate::auth::User;
 use crate::base::{Body, Domain, Handle, HttpUrl, Id, PublicKey, Result, Text, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View};
 
 /// Why a peer was refused.
 pub type RefusalReason = Text<1, 2000>;
@@ -49,6 +49,19 @@ pub struct Peer {
     pub decided_at: Option<Time>,
     pub created_at: Time,
 }
+crate::base::portable!(Peer {
+    id,
+    team,
+    pubkey,
+    handle,
+    state,
+    first_message,
+    reply_url,
+    reason,
+    decided_by,
+    decided_at,
+    created_at,
+});
 
 static BY_PUBKEY: Index<Peer, (Id<Team>, PublicKey)> = Index::unique(
     "peers.by_pubkey",
@@ -89,6 +102,7 @@ static TEAM: Reference<Peer, Team> = Reference::cascade(
 
 impl Record for Peer {
     const TABLE: &'static str = "peers";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_PUBKEY, &BY_STATE, &REFUSED_BY_TIME, &BY_DOMAIN, &PENDING_BY_PUBKEY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];

@@ -14,7 +14,7 @@ use crate::auth::MEMBER;
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyReference, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -61,6 +61,7 @@ pub struct Run {
     /// When it was reported.
     pub created_at: Time,
 }
+crate::base::portable!(Run { id, team_id, agent_id, status, cost_usd, error, task_id, created_at });
 
 impl Output for Run {
     fn resource(&self) -> Option<ResourceRef> {
@@ -77,6 +78,7 @@ static TEAM: Reference<Run, Team> = Reference::cascade(
 
 impl Record for Run {
     const TABLE: &'static str = "runs";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("agent_id", "history: the agent may have left; its runs stay"),

@@ -9,7 +9,7 @@ use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Id, Result, Text, Time, Title};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Tx, View};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
 
 /// The long text of a task.
 pub type TaskDescription = Text<0, 100_000>;
@@ -77,6 +77,20 @@ pub struct Task {
     /// When any field last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Task {
+    id,
+    team_id,
+    number,
+    title,
+    description,
+    project_id,
+    assignee_agent_id,
+    priority,
+    status,
+    created_by,
+    created_at,
+    updated_at,
+});
 
 impl Output for Task {
     fn resource(&self) -> Option<ResourceRef> {
@@ -132,6 +146,7 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
     const UNBOUND: &'static [(&'static str, &'static str)] =
@@ -149,6 +164,7 @@ pub struct TaskCounter {
     team: Id<Team>,
     last: u32,
 }
+crate::base::portable!(TaskCounter { team, last });
 
 static COUNTED: Reference<TaskCounter, Team> = Reference::cascade(
     &["team"],
@@ -158,6 +174,7 @@ static COUNTED: Reference<TaskCounter, Team> = Reference::cascade(
 
 impl Record for TaskCounter {
     const TABLE: &'static str = "tasks.counters";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&COUNTED];
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {

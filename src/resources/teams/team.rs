@@ -8,8 +8,8 @@ use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -33,6 +33,7 @@ pub struct Team {
     pub created_at: Time,
     pub updated_at: Time,
 }
+crate::base::portable!(Team { id, slug, name, description, monthly_usd, created_at, updated_at });
 
 /// Teams by slug.
 pub static BY_SLUG: Index<Team, Slug> = Index::unique(
@@ -44,6 +45,7 @@ pub static BY_SLUG: Index<Team, Slug> = Index::unique(
 
 impl Record for Team {
     const TABLE: &'static str = "teams";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {
@@ -63,6 +65,7 @@ pub struct MonthlySpending {
     /// Whether the event that the budget was exceeded was published: it is, once a month.
     pub exhaustion_published: bool,
 }
+crate::base::portable!(MonthlySpending { team, month_start, spent_usd, exhaustion_published });
 
 static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
     &["team"],
@@ -73,6 +76,7 @@ static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
 
 impl Record for MonthlySpending {
     const TABLE: &'static str = "teams.spending";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     type Key = (Id<Team>, Time);
     fn key(&self) -> Self::Key {

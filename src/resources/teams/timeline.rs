@@ -13,8 +13,8 @@ use crate::auth::{MEMBER, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -86,6 +86,16 @@ pub struct TimelineEntry {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
+crate::base::portable!(TimelineEntry {
+    id,
+    team_id,
+    kind,
+    title,
+    body,
+    agent_id,
+    created_by,
+    created_at,
+});
 
 impl Output for TimelineEntry {
     fn resource(&self) -> Option<ResourceRef> {
@@ -106,6 +116,7 @@ static TEAM: Reference<TimelineEntry, Team> = Reference::cascade(
 
 impl Record for TimelineEntry {
     const TABLE: &'static str = "timeline";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

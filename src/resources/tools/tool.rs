@@ -8,7 +8,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Id, JsonMap, Name, Prompt, Text, Time, Version};
 use crate::resources::environments::{self, ToolReference};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference};
 
 /// A tool that agents may call.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -32,6 +32,18 @@ pub struct Tool {
     /// When any field last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(Tool {
+    id,
+    name,
+    description,
+    prompt,
+    kind,
+    provider_config,
+    version,
+    created_by,
+    created_at,
+    updated_at,
+});
 
 impl Output for Tool {
     fn resource(&self) -> Option<ResourceRef> {
@@ -53,6 +65,7 @@ static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
 
 impl Record for Tool {
     const TABLE: &'static str = "tools";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
     const UNBOUND: &'static [(&'static str, &'static str)] =

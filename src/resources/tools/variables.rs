@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::tool::Tool;
 use crate::base::{Id, JsonMap, Result, VariableName};
-use crate::store::{AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 use crate::templates::placeholders;
 
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
@@ -22,6 +22,7 @@ pub struct ToolVariable {
     variable: VariableName,
     tool: Id<Tool>,
 }
+crate::base::portable!(ToolVariable { variable, tool });
 
 static TOOL: Reference<ToolVariable, Tool> = Reference::derived(
     &["tool"],
@@ -34,6 +35,7 @@ static TOOL: Reference<ToolVariable, Tool> = Reference::derived(
 
 impl Record for ToolVariable {
     const TABLE: &'static str = "tool_variables";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     type Key = (VariableName, Id<Tool>);
     fn key(&self) -> Self::Key {

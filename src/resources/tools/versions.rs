@@ -9,7 +9,9 @@ use super::tool::{Tool, ToolKind};
 use crate::api::{Output, Req, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
-use crate::store::{AnyReference, Key, ListSource, Order, Page, Record, Reference, Tx, View};
+use crate::store::{
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View,
+};
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: usize = 10_000;
@@ -38,6 +40,17 @@ pub struct ToolVersion {
     /// When the version was set.
     pub created_at: Time,
 }
+crate::base::portable!(ToolVersion {
+    tool,
+    version,
+    name,
+    description,
+    prompt,
+    kind,
+    provider_config,
+    created_by,
+    created_at,
+});
 
 impl Output for ToolVersion {
     fn resource(&self) -> Option<ResourceRef> {
@@ -54,6 +67,7 @@ static TOOL: Reference<ToolVersion, Tool> = Reference::cascade(
 
 impl Record for ToolVersion {
     const TABLE: &'static str = "tool_versions";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: who made it may have left")];

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::api::op::Upload;
-use crate::api::{Calls, HashPlan, Offset, Outcome, Piece};
+use crate::api::{Attempt, Calls, HashPlan, Offset, Outcome, Piece};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, BY_EMAIL};
 use crate::outside::{BodyLimit, Call, Limits, Method};
@@ -61,7 +61,7 @@ fn prepare(view: &View, req: &Req<(), Passwords>) -> Result<HashPlan> {
         verify: hash.map(|hash| (req.input.old.clone(), Some(hash))),
         make: Some(req.input.new.clone()),
     };
-    Ok(HashPlan { hashing, attempt: Some((ada(), false)) })
+    Ok(HashPlan { hashing, attempt: Some(Attempt::Email(ada(), false)) })
 }
 
 fn set_password(

@@ -12,7 +12,7 @@ use crate::outside::webhook;
 use crate::resources::teams::message::Message;
 use crate::resources::teams::peer::Peer;
 use crate::resources::teams::team::{Team, require_team};
-use crate::store::{AnyReference, Key, Record, Reference, TableInfo, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     tables: &[TableInfo::of::<PeerPost>()],
@@ -66,6 +66,7 @@ pub struct PeerPost {
     pub message: Option<Id<Message>>,
     pub created_at: Time,
 }
+crate::base::portable!(PeerPost { id, team, peer, message, created_at });
 
 static PEER: Reference<PeerPost, Peer> = Reference::cascade(
     &["team", "peer"],
@@ -76,6 +77,7 @@ static PEER: Reference<PeerPost, Peer> = Reference::cascade(
 
 impl Record for PeerPost {
     const TABLE: &'static str = "peers.posts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PEER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("message", "a message is removed with its team alone, and this with it")];

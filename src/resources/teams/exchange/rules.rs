@@ -10,8 +10,8 @@ use crate::auth::{Caller, MEMBER, User};
 use crate::base::{Domain as DomainName, Error, Id, Result, Time};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx,
-    View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -46,6 +46,7 @@ pub struct DomainRule {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
+crate::base::portable!(DomainRule { id, team, domain, rule, created_by, created_at });
 
 static BY_DOMAIN: Index<DomainRule, (Option<Id<Team>>, DomainName)> = Index::unique(
     "domain_rules.by_domain",
@@ -64,6 +65,7 @@ static TEAM: Reference<DomainRule, Team> = Reference::cascade(
 
 impl Record for DomainRule {
     const TABLE: &'static str = "domain_rules";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] =

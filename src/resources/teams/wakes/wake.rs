@@ -13,7 +13,7 @@ use crate::resources::teams::peer::Peer;
 use crate::resources::teams::task::Task;
 use crate::resources::teams::team::Team;
 use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Record, Reference, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, codec, no_upgrade,
 };
 
 /// Why an agent is woken.
@@ -81,6 +81,23 @@ pub struct Wake {
     #[serde(skip)]
     pub post_again_at: Option<Time>,
 }
+crate::base::portable!(Wake {
+    id,
+    position,
+    reason,
+    task_id,
+    message_id,
+    peer_id,
+    log_id,
+    created_at,
+    attempts,
+    team,
+    agent,
+    leased_until,
+    while_closed,
+    posting_since,
+    post_again_at,
+});
 
 impl Output for Wake {
     fn resource(&self) -> Option<ResourceRef> {
@@ -110,6 +127,7 @@ static AGENT: Reference<Wake, Member> = Reference::cascade(
 
 impl Record for Wake {
     const TABLE: &'static str = "wakes";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SUBJECT, &BY_ID];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
@@ -196,9 +214,11 @@ pub struct DroppedWakes {
     /// Since the organization was created.
     pub count: u64,
 }
+crate::base::portable!(DroppedWakes { count });
 
 impl Record for DroppedWakes {
     const TABLE: &'static str = "wakes.dropped";
+    const EXPORT: Export<Self> = Export::WHOLE;
     type Key = ();
     fn key(&self) -> Self::Key {}
 }

@@ -1,0 +1,125 @@
+//! `roadstead export`
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use clap::Args;
+use serde_json::json;
+
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
+use crate::app::DataDir;
+use crate::app::control::{self, ControlResponse, Request};
+use crate::app::moving::{ExportReport, export_organization, left_out};
+use crate::base::Error;
+
+/// Progress is shown after so many lines.
+const SHOWN_LINES: u64 = 1000;
+
+/// Write an organization into a file for another installation, while the server runs or not
+#[derive(Args)]
+#[command(after_help = "The file has JSON lines with everything the organization owns, as of one \
+                        moment; only its owner may read it. Secrets, keys, sessions, passwords, \
+                        invitations and the audit log are left out: the result says how many \
+                        secrets.\n\n\
+                        Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
+pub struct Export {
+    /// Slug of the organization
+    #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG")]
+    org: String,
+
+    /// File to create, or - for stdout
+    file: String,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Export {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
+        if self.file == "-" {
+            if self.common.json {
+                let why = "--json prints the result, where - prints the organization: name a file";
+                return Err(Failure::Usage(why.into()));
+            }
+            let report = written(&dir, &self.org, &mut io::stdout().lock());
+            output::progress("");
+            output::status(&text(&report?, "stdout"));
+            return Ok(());
+        }
+        let file = create(&self.file)?;
+        let report = written(&dir, &self.org, &mut BufWriter::new(&file))
+            .and_then(|report| file.sync_all().map_err(Failure::from).map(|()| report));
+        output::progress("");
+        if report.is_err() {
+            // A part of an organization is of no use.
+            let _ = fs::remove_file(&self.file);
+        }
+        let report = report?;
+        let tables: Vec<_> = left_out()
+            .into_iter()
+            .map(|(table, reason)| json!({"table": table, "reason": reason}))
+            .collect();
+        let value = json!({
+            "file": self.file,
+            "orgSlug": report.org_slug,
+            "members": report.members,
+            "records": report.records,
+            "secretsLeftOut": report.secrets_left_out,
+            "tablesLeftOut": tables,
+        });
+        output::print(self.common.json, &value, &text(&report, &self.file))
+    }
+}
+
+/// Creates a file that only its owner may read. One that exists is not replaced.
+fn create(path: &str) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    let created = options.write(true).create_new(true).mode(0o600).open(path);
+    created.map_err(|error| Failure::Failed(format!("{path} cannot be created: {error}")))
+}
+
+fn text(report: &ExportReport, file: &str) -> String {
+    let ExportReport { org_slug, members, records, secrets_left_out } = report;
+    format!(
+        "The organization {org_slug} is in {file}: {members} members, {records} records.\nLeft out: \
+         {secrets_left_out} secrets; API keys, sessions, passwords, invitations, the audit log."
+    )
+}
+
+/// Has the running server write the organization, or does it in its place.
+fn written(dir: &DataDir, slug: &str, out: &mut dyn Write) -> Result<ExportReport, Failure> {
+    let mut lines = 0;
+    let mut failed = None;
+    let mut write = |text: &str| {
+        lines += text.lines().count() as u64;
+        output::progress(&format!("{} lines", lines / SHOWN_LINES * SHOWN_LINES));
+        if failed.is_none() {
+            failed = out.write_all(text.as_bytes()).err();
+        }
+        failed.is_none()
+    };
+    let request = Request::Export { slug: slug.into() };
+    let reply = control::ask(dir, &request, &mut |part| {
+        if let ControlResponse::Lines(text) = part {
+            write(&text);
+        }
+    })?;
+    let report = match reply {
+        Some(ControlResponse::Exported(report)) => report,
+        Some(ControlResponse::Failed(why)) => return Err(Failure::Failed(why)),
+        Some(_) => return Err(Failure::Failed("an unexpected reply of the server".into())),
+        None => export_organization(&dir.open()?, slug, &mut |line| {
+            if write(&line) { Ok(()) } else { Err(Error::internal("the file cannot be written")) }
+        })?,
+    };
+    match failed {
+        None => Ok(out.flush().map(|()| report)?),
+        Some(error) => Err(Failure::Failed(format!("the file cannot be written: {error}"))),
+    }
+}

@@ -1,0 +1,164 @@
+//! `roadstead import`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
+use crate::app::DataDir;
+use crate::app::control::{self, ControlResponse, Request};
+use crate::app::moving::{
+    ExportFile, ImportReply, ImportReport, ImportStep, Problem, check_imported, import_file,
+    import_step, undo_import,
+};
+use crate::base::{Error, Slug};
+use crate::store::Store;
+
+/// The name of the directory, in the data directory, in which a file is tried.
+const TRIAL: &str = "import-trial";
+
+/// Import an organization that was exported elsewhere, while the server runs or not
+#[derive(Args)]
+#[command(after_help = "The file is read and tried in a directory of its own first, so that one \
+                        that is damaged or not sound changes nothing. Members are matched with \
+                        accounts here by their addresses; others get an account without a password: \
+                        print each a link with `roadstead reset-password`.\n\nIf it is interrupted, \
+                        nobody sees anything of it: repeat it, or remove it with --undo.\n\n\
+                        Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
+pub struct Import {
+    /// File that `roadstead export` wrote
+    #[arg(required_unless_present = "undo")]
+    file: Option<PathBuf>,
+
+    /// Another slug for the organization
+    #[arg(long = "as", value_name = "SLUG", env = "ROADSTEAD_AS", value_parser = |text: &str| Slug::parse(text))]
+    slug: Option<Slug>,
+
+    /// Remove what an interrupted import has written
+    #[arg(long, conflicts_with_all = ["file", "slug"])]
+    undo: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Failure::Failed(problem.0)
+    }
+}
+
+impl Import {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
+        let Some(path) = &self.file else {
+            let target = Target::of(&dir)?;
+            undo_import(&mut |step| target.apply(step))?;
+            let text = "The unfinished import was removed.";
+            return output::print(self.common.json, &json!({"undone": true}), text);
+        };
+        output::progress("reading the file");
+        let mut file = ExportFile::open(path)
+            .map_err(|problem| Failure::Failed(format!("{}: {problem}", path.display())))?;
+        file.arriving.slug = self.slug.clone();
+        let tried = try_file(&dir, &mut file);
+        output::progress("");
+        tried?;
+        let target = Target::of(&dir)?;
+        let all = file.records;
+        let imported = import_file(&mut file, &mut |step| target.apply(step), &mut |done| {
+            output::progress(&format!("{done} of {all} records"));
+        });
+        output::progress("");
+        let report = imported?;
+        output::print(self.common.json, &report, &text(&report))
+    }
+}
+
+fn text(report: &ImportReport) -> String {
+    let ImportReport { org_slug, records, known_members, created_members, .. } = report;
+    let mut text = format!("The organization {org_slug} was imported: {records} records.\n");
+    if !known_members.is_empty() {
+        text.push_str(&format!("Members with an account here: {}\n", known_members.join(", ")));
+    }
+    for email in created_members {
+        text.push_str(&format!(
+            "A member without a password: {email}; print a link for them:\n  roadstead \
+             reset-password --email {email}\n"
+        ));
+    }
+    text.push_str("Set its secrets again, switch its webhooks on, and verify its domains.");
+    text
+}
+
+/// Imports the file into an empty installation and checks that.
+fn try_file(dir: &DataDir, file: &mut ExportFile) -> Result<(), Failure> {
+    let place = Trial(dir.path().join(TRIAL));
+    place.clear();
+    let all = file.records;
+    let store = DataDir::at(&place.0).create()?;
+    let report = import_file(file, &mut |step| stepped(&store, &step), &mut |done| {
+        output::progress(&format!("trying {done} of {all} records"));
+    })?;
+    output::progress("checking");
+    Ok(check_imported(&store, &report.org_slug)?)
+}
+
+/// The directory of a trial; removed when it is dropped.
+struct Trial(PathBuf);
+
+impl Trial {
+    fn clear(&self) {
+        let _ = remove(&self.0);
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    std::fs::remove_dir_all(path)
+}
+
+fn stepped(store: &Store, step: &ImportStep) -> Result<ImportReply, Problem> {
+    import_step(store, step).map_err(|error: Error| Problem(error.message().into()))
+}
+
+/// Where an organization is imported.
+enum Target<'a> {
+    /// A server has it open.
+    Served(&'a DataDir),
+    Opened(Box<Store>),
+}
+
+impl<'a> Target<'a> {
+    fn of(dir: &'a DataDir) -> Result<Self, Failure> {
+        if control::is_served(dir) {
+            return Ok(Target::Served(dir));
+        }
+        Ok(Target::Opened(Box::new(dir.open()?)))
+    }
+
+    fn apply(&self, step: ImportStep) -> Result<ImportReply, Problem> {
+        let dir = match self {
+            Target::Opened(store) => return stepped(store, &step),
+            Target::Served(dir) => dir,
+        };
+        let failed = |why: String| Problem(why);
+        let reply = control::ask(dir, &Request::Import { step }, &mut |_| {});
+        match reply.map_err(|error| failed(error.to_string()))? {
+            Some(ControlResponse::Imported(reply)) => Ok(reply),
+            Some(ControlResponse::Failed(why)) => Err(failed(why)),
+            Some(_) => Err(failed("an unexpected reply of the server".into())),
+            None => Err(failed("the server has stopped meanwhile".into())),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! An organization that is exported into a file, or arrives from one: its members, and how far its
+//! import is (reference: moving).
+//!
+//! An import writes the organization's records in steps, of which nobody sees anything until it is
+//! published: the organization and its members are written last, in one transaction. The record of an
+//! unfinished import says where to go on after a crash.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bincode::{Decode, Encode};
+
+use crate::api::Resource;
+use crate::api::audit::{SystemAction, audit_system};
+use crate::auth::{BY_EMAIL, BY_ORG, BY_SLUG, Membership, Organization, Role, User};
+use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
+use crate::store::{Export, Record, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource {
+    tables: &[TableInfo::of::<OrganizationImport>(), TableInfo::of::<ImportProgress>()],
+    ..Resource::EMPTY
+};
+
+/// An organization that arrives has at most 500 members: they are written in one transaction, and kept
+/// in one record until then.
+pub const MAX_MEMBERS: usize = 500;
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// A member of an organization, as it is exported: without a password.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct MovedMember {
+    /// The user's id in the file.
+    pub user: Id<User>,
+    pub email: Email,
+    name: Name,
+    image: Option<HttpUrl>,
+    created_at: Time,
+    role: Role,
+    email_verified: bool,
+    joined_at: Time,
+}
+portable!(MovedMember { user, email, name, image, created_at, role, email_verified, joined_at });
+
+/// The import that is not finished; there is at most one.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct OrganizationImport {
+    /// The organization as it will be here.
+    pub organization: Organization,
+    /// Its slug in the file.
+    slug_in_file: Slug,
+    /// The hash of the file.
+    digest: [u8; 32],
+    /// The installation that exported it.
+    source: String,
+    members: Vec<ArrivingMember>,
+}
+
+/// A member who arrives.
+#[derive(Clone, Debug, Encode, Decode)]
+struct ArrivingMember {
+    member: MovedMember,
+    /// The user here who has the same address; none if the user is to be created.
+    known: Option<Id<User>>,
+}
+
+impl ArrivingMember {
+    fn user(&self) -> Id<User> {
+        self.known.unwrap_or(self.member.user)
+    }
+}
+
+impl Record for OrganizationImport {
+    const TABLE: &'static str = "imports";
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation, until it is finished");
+    const ORG_SCOPED: bool = false;
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("organization.id", "it is created at the end of the import"),
+        ("members.member.user", "an id in the file, which need not exist here"),
+        ("members.known", "looked up again when the members are written"),
+    ];
+    type Key = ();
+    fn key(&self) {}
+}
+
+/// How far the import is.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub struct ImportProgress {
+    /// Records of the file that are written.
+    pub done: u64,
+    /// Whether the organization is there.
+    pub published: bool,
+}
+
+impl Record for ImportProgress {
+    const TABLE: &'static str = "imports.progress";
+    const EXPORT: Export<Self> = Export::LeftOut("of this installation, until it is finished");
+    const ORG_SCOPED: bool = false;
+    type Key = ();
+    fn key(&self) {}
+}
+
+// ── Exporting ────────────────────────────────────────────────────────────────
+
+/// Returns the members of the view's organization, in the order in which they joined.
+///
+/// # Errors
+/// If the store fails.
+pub fn moved_members(view: &View) -> Result<Vec<MovedMember>> {
+    let memberships: Vec<Membership> = view.all(&BY_ORG, &view.org())?;
+    let moved = memberships.into_iter().map(|membership| {
+        let user: User = view.fetch(&membership.user)?;
+        Ok(MovedMember {
+            user: user.id,
+            email: user.email,
+            name: user.name,
+            image: user.image.and_then(|url| HttpUrl::parse(url).ok()),
+            created_at: user.created_at,
+            role: membership.role,
+            email_verified: membership.email_verified,
+            joined_at: membership.joined_at,
+        })
+    });
+    moved.collect()
+}
+
+// ── Importing ────────────────────────────────────────────────────────────────
+
+/// An organization to import.
+#[derive(Clone)]
+pub struct ArrivingOrganization {
+    /// As it is in the file.
+    pub organization: Organization,
+    /// Another slug for it.
+    pub slug: Option<Slug>,
+    pub members: Vec<MovedMember>,
+    /// The hash of the file.
+    pub digest: [u8; 32],
+    /// The installation that exported it.
+    pub source: String,
+}
+
+fn unfinished(view: &View) -> Result<Option<(OrganizationImport, ImportProgress)>> {
+    let Some(import) = view.get::<OrganizationImport>(&())? else { return Ok(None) };
+    Ok(Some((import, view.fetch(&())?)))
+}
+
+/// Returns the import that is not finished, and how far it is.
+///
+/// # Errors
+/// 409 if there is none; if the store fails.
+pub fn current_import(view: &View) -> Result<(OrganizationImport, ImportProgress)> {
+    unfinished(view)?.ok_or_else(|| Error::conflict("no_import", "no import is unfinished"))
+}
+
+impl OrganizationImport {
+    /// Returns what differs here from the file.
+    pub fn importing(&self) -> Importing {
+        let known = self.members.iter().filter_map(|arriving| {
+            arriving.known.map(|known| (arriving.member.user.uuid(), known.uuid()))
+        });
+        let slug = (self.slug_in_file != self.organization.slug)
+            .then(|| (self.slug_in_file.to_string(), self.organization.slug.to_string()));
+        Importing { ids: known.collect::<HashMap<_, _>>(), slug }
+    }
+}
+
+/// Begins an import, or returns how far the one of the same file is.
+///
+/// # Errors
+/// 409 if another import is unfinished, or the organization, its slug or the id of a user is there
+/// already; 400 if the members contradict each other.
+pub fn begin_import(tx: &mut Tx, arriving: &ArrivingOrganization) -> Result<ImportProgress> {
+    let ArrivingOrganization { organization, slug, members, digest, source } = arriving;
+    let slug = slug.clone().unwrap_or_else(|| organization.slug.clone());
+    if let Some((old, progress)) = unfinished(&tx.view())? {
+        if old.digest == *digest && old.organization.slug == slug {
+            return Ok(progress);
+        }
+        return Err(Error::conflict(
+            "import_unfinished",
+            format!(
+                "an import of the organization {} is unfinished; repeat it with its file, or remove \
+                 what it has written with `roadstead import --undo`",
+                old.organization.slug
+            ),
+        ));
+    }
+    if tx.find(&BY_SLUG, &slug)?.is_some() {
+        return Err(Error::conflict(
+            "organization_slug_taken",
+            format!("there is an organization {slug} already; choose another slug with --as"),
+        ));
+    }
+    if tx.get::<Organization>(&organization.id)?.is_some() {
+        let message = "this organization is there already, perhaps with another slug";
+        return Err(Error::conflict("organization_exists", message));
+    }
+    check_members(members)?;
+    let members = members.iter().map(|member| arriving_member(tx, member));
+    let import = OrganizationImport {
+        organization: Organization { slug, ..organization.clone() },
+        slug_in_file: organization.slug.clone(),
+        digest: *digest,
+        source: source.clone(),
+        members: members.collect::<Result<_>>()?,
+    };
+    let progress = ImportProgress::default();
+    tx.insert(&import)?;
+    tx.insert(&progress)?;
+    Ok(progress)
+}
+
+fn check_members(members: &[MovedMember]) -> Result<()> {
+    let wrong = |what: &str| Err(Error::invalid_at("member", what));
+    if members.len() > MAX_MEMBERS {
+        return wrong("there are more than 500");
+    }
+    let ids: BTreeSet<_> = members.iter().map(|member| member.user).collect();
+    let emails: BTreeSet<_> = members.iter().map(|member| member.email.as_str()).collect();
+    if ids.len() < members.len() || emails.len() < members.len() {
+        return wrong("a user is there twice");
+    }
+    if !members.iter().any(|member| member.role == Role::Owner) {
+        return wrong("there is no owner");
+    }
+    let is_plain = |url: &HttpUrl| !url.to_ascii_lowercase().starts_with("https:");
+    if members.iter().filter_map(|member| member.image.as_ref()).any(is_plain) {
+        return wrong("image: must be an https URL");
+    }
+    Ok(())
+}
+
+fn arriving_member(tx: &Tx, member: &MovedMember) -> Result<ArrivingMember> {
+    let known = tx.find(&BY_EMAIL, &member.email)?.map(|user| user.id);
+    if known.is_none() && tx.get::<User>(&member.user)?.is_some() {
+        return Err(Error::conflict(
+            "user_exists",
+            format!("the user {} is there already with another address", member.user),
+        ));
+    }
+    Ok(ArrivingMember { member: member.clone(), known })
+}
+
+/// Notes that so many more records of the file are written; `first` is the number of the first.
+///
+/// # Errors
+/// 409 if these are not the next.
+pub fn advance_import(tx: &mut Tx, first: u64, records: u64) -> Result<()> {
+    let (_, old) = current_import(&tx.view())?;
+    if old.done != first {
+        let message = format!("the next record of the import is {}", old.done);
+        return Err(Error::conflict("import_order", message));
+    }
+    tx.replace(&old, &ImportProgress { done: first + records, ..old.clone() })
+}
+
+/// Writes the organization with its members: from then on they see it.
+///
+/// # Errors
+/// 409 if its slug or the address of a new user was taken meanwhile.
+pub fn publish_import(tx: &mut Tx) -> Result<()> {
+    let (import, progress) = current_import(&tx.view())?;
+    let OrganizationImport { organization, slug_in_file, source, members, .. } = &import;
+    tx.insert(organization)?;
+    for arriving in members {
+        let member = &arriving.member;
+        if arriving.known.is_none() {
+            tx.insert(&User {
+                id: member.user,
+                email: member.email.clone(),
+                name: member.name.clone(),
+                image: member.image.as_ref().map(ToString::to_string),
+                password: None,
+                session_generation: 0,
+                created_at: member.created_at,
+            })?;
+        }
+        tx.insert(&Membership {
+            user: arriving.user(),
+            org: organization.id,
+            role: member.role,
+            email_verified: member.email_verified,
+            joined_at: member.joined_at,
+        })?;
+    }
+    let resource_id = &organization.id.to_string();
+    let detail = &format!("{slug_in_file} of the installation {source}");
+    let action = "organization.import";
+    audit_system(tx, SystemAction { action, resource_id, detail, cause: "command line" })?;
+    tx.replace(&progress, &ImportProgress { published: true, ..progress.clone() })
+}
+
+/// What an import has done with the members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedMembers {
+    /// Those who had an account here.
+    pub known: Vec<Email>,
+    /// Those whose account was created, without a password.
+    pub created: Vec<Email>,
+}
+
+/// Ends an import whose records are all written.
+///
+/// # Errors
+/// 409 if the organization is not published.
+pub fn finish_import(tx: &mut Tx) -> Result<ImportedMembers> {
+    let (import, progress) = current_import(&tx.view())?;
+    if !progress.published {
+        return Err(Error::conflict("import_order", "the organization is not published"));
+    }
+    forget(tx, &import, &progress)?;
+    let (known, created): (Vec<_>, Vec<_>) =
+        import.members.into_iter().partition(|arriving| arriving.known.is_some());
+    let emails =
+        |members: Vec<ArrivingMember>| members.into_iter().map(|one| one.member.email).collect();
+    Ok(ImportedMembers { known: emails(known), created: emails(created) })
+}
+
+/// Forgets an import whose records are deleted.
+///
+/// # Errors
+/// 409 if the organization is published.
+pub fn cancel_import(tx: &mut Tx) -> Result<()> {
+    let (import, progress) = current_import(&tx.view())?;
+    forget(tx, &import, &progress)
+}
+
+fn forget(tx: &mut Tx, import: &OrganizationImport, progress: &ImportProgress) -> Result<()> {
+    tx.remove(import)?;
+    tx.remove(progress)
+}

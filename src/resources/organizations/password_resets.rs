@@ -1,0 +1,162 @@
+//! Links with which a user who cannot sign in sets a new password
+//! (reference: identity-and-rights, "Getting back in").
+//!
+//! A user has at most one valid link; a new one replaces the older. Its token is returned once, to
+//! who made it, and only a keyed hash is stored. It is void after half an hour, once the password
+//! has changed, and, if an admin made it, as soon as that admin could not make it any more: the
+//! admin's role or the user's changes, one of them leaves, or the user joins another organization.
+//! A used, void or unknown token is 404 in all cases.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::members::require_manager;
+use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
+use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::passwords::{HashRequest, HashResult, Password};
+use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User};
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{ListSource, TableInfo, Tx, View};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<PasswordReset>()], ..Resource::EMPTY };
+
+/// Refuses to let a user in who is also a member of another organization, whose admins have not
+/// agreed.
+fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
+    if view.count::<Membership>(ListSource::TABLE, &user, 2)? < 2 {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "member_elsewhere",
+        "this user is also a member of another organization, so that no admin may let them in; the \
+         operator of the server can, with `roadstead reset-password`",
+    ))
+}
+
+/// Whether the admin who made a link could still make it.
+fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
+    let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
+    let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
+    let [member] = memberships.as_slice() else { return Ok(false) };
+    let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
+    let may = role >= Some(Role::Admin) && (member.role < Role::Owner || role == Some(Role::Owner));
+    Ok(may && member.org == org)
+}
+
+/// Returns the valid link with this token, and its user.
+fn find(view: &View, token: &str) -> Result<Option<(PasswordReset, User)>> {
+    let reset = view.find(&BY_TOKEN, &hash_of(view.keys(), token))?;
+    let Some(reset) = reset.filter(|reset| reset.expires_at > view.now()) else { return Ok(None) };
+    let user: User = view.fetch(&reset.user)?;
+    let is_valid = reset.generation == user.session_generation && is_still_allowed(view, &reset)?;
+    Ok(is_valid.then_some((reset, user)))
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// A link with which a member sets a new password. It cannot be retrieved again.
+#[derive(Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct PasswordResetCreated {
+    /// The member that it is for.
+    user_id: Id<User>,
+    /// The token with which the new password is set. It is shown only here.
+    token: String,
+    /// URL of the page to set it. The token is in the fragment, which no server logs.
+    reset_url: String,
+    expires_at: Time,
+}
+
+impl Output for PasswordResetCreated {
+    const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::of("member", self.user_id)
+    }
+}
+
+/// A new password for the user of a reset link.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"token": "the-token-of-the-reset-link",
+        "newPassword": "another horse battery"}],
+))]
+struct ResetPassword {
+    /// The fragment of the reset link, after the `#`.
+    token: String,
+    /// The password from now on, of at least 12 characters.
+    new_password: Password,
+}
+impl Input for ResetPassword {}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
+    let (caller, user) = (req.caller(), req.params);
+    let membership = tx.fetch::<Membership>(&(user, tx.org()))?;
+    if user == caller.user() {
+        return Err(Error::forbidden(
+            "own_password",
+            "a session alone does not change one's own password; use POST /auth/password, or ask \
+             another admin for a link",
+        ));
+    }
+    require_manager(caller, &[membership.role])?;
+    require_only_here(&tx.view(), user)?;
+    let by = Admin { org: tx.org(), user: caller.user() };
+    let made = issue(tx, &tx.fetch(&user)?, Origin::Admin(by))?;
+    Ok(PasswordResetCreated {
+        user_id: user,
+        reset_url: made.url(&req.link_base),
+        expires_at: made.expires_at,
+        token: made.token,
+    })
+}
+
+fn prepare(view: &View, req: &Req<(), ResetPassword>) -> Result<HashPlan> {
+    Ok(match find(view, &req.input.token)? {
+        // The link proves who it is, so only attempts from the same address count: otherwise others
+        // could prevent the change by signing in with a wrong password.
+        Some((_, user)) => HashPlan {
+            hashing: HashRequest { verify: None, make: Some(req.input.new_password.to_string()) },
+            attempt: Some(Attempt::Email(user.email, true)),
+        },
+        None => HashPlan { hashing: HashRequest::default(), attempt: Some(Attempt::Address) },
+    })
+}
+
+/// Sets the password and ends all sessions of the user. Their API keys stay valid, as with a change
+/// of the password.
+fn reset(
+    tx: &mut Tx,
+    req: &Req<(), ResetPassword>,
+    hashed: &HashResult,
+) -> Result<(Empty, Id<User>)> {
+    let missing = || Error::no_such("reset link").at("token");
+    let (link, user) = find(&tx.view(), &req.input.token)?.ok_or_else(missing)?;
+    let password = Some(hashed.made.clone().ok_or_else(missing)?);
+    let session_generation = user.session_generation + 1;
+    tx.replace(&user, &User { password, session_generation, ..user.clone() })?;
+    tx.remove(&link)?;
+    Ok((Empty {}, user.id))
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::post(
+            "/organizations/members/{userId}/password-reset",
+            SESSION_ADMIN,
+            "password_reset.create",
+            op::write(create),
+        )
+        .about("Make a reset link for a member"),
+        Route::post("/auth/password/reset", ANYONE, "password_reset.use", op::hash(prepare, reset))
+            .no_replay()
+            .about("Set a new password with a reset link"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Tests of what no client can see: times, records, and what happens during hashing.
+
+use serde_json::json;
+
+use super::super::delete_expired;
+use super::super::password_reset::{VALID_SECS, issue_password_reset};
+use super::super::tests::{hashing, with_password};
+use super::*;
+use crate::api::Principal;
+use crate::auth::passwords;
+use crate::base::Kind;
+use crate::outbox::RetentionSettings;
+use crate::resources::testing::Fixture;
+
+const NEW: &str = "another horse battery";
+
+fn user_of(who: &Principal) -> Id<User> {
+    let Principal::Caller(caller) = who else { panic!("no caller of an organization") };
+    caller.user()
+}
+
+fn make(fixture: &Fixture) -> String {
+    fixture.write_as(&fixture.owner, create, user_of(&fixture.member), ()).unwrap().token
+}
+
+fn operator(fixture: &Fixture) -> String {
+    let user = user_of(&fixture.member);
+    let made = fixture.store.write_blocking(Id::NIL, move |tx| {
+        let user = tx.fetch(&user)?;
+        issue_password_reset(tx, &user)
+    });
+    made.unwrap().token
+}
+
+fn use_link(fixture: &Fixture, token: &str) -> Result<Empty> {
+    let body = json!({"token": token, "newPassword": NEW});
+    let input = Fixture::input(body).unwrap();
+    hashing(&fixture.store, &Principal::Anonymous, prepare, reset, input)
+}
+
+fn count(fixture: &Fixture) -> usize {
+    let count = |view: &View| view.count::<PasswordReset>(ListSource::TABLE, &(), 9);
+    fixture.store.read_now(Id::NIL, count).unwrap()
+}
+
+#[test]
+fn a_link_expires_after_half_an_hour_and_is_deleted() {
+    let fixture = Fixture::new();
+    let token = make(&fixture);
+    fixture.pass_secs(VALID_SECS - 1);
+    let late = operator(&fixture);
+    assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound, "it is replaced");
+    fixture.pass_secs(VALID_SECS);
+    assert_eq!(use_link(&fixture, &late).err().unwrap().kind(), Kind::NotFound);
+    assert_eq!(count(&fixture), 1);
+    let settings = RetentionSettings::default();
+    let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
+    fixture.store.write_blocking(Id::NIL, sweep).unwrap();
+    assert_eq!(count(&fixture), 0);
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_link_opens_the_account_of_who_never_had_a_password() {
+    let fixture = Fixture::new();
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    let user: User =
+        fixture.store.read_now(Id::NIL, |view| view.fetch(&user_of(&fixture.member))).unwrap();
+    let verify = Some((NEW.to_string(), user.password.clone()));
+    let hashed = passwords::run(&HashRequest { verify, make: None }).unwrap();
+    assert_eq!((hashed.fits, user.session_generation), (user.password, 1));
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_link_voided_during_hashing_changes_nothing() {
+    let fixture = Fixture::new();
+    let before = with_password(&fixture, &fixture.member);
+    let token = make(&fixture);
+    let body = json!({"token": token, "newPassword": NEW});
+    let args = crate::resources::testing::args((), Fixture::input(body).unwrap());
+    let anonymous = Principal::Anonymous;
+    let plan = fixture.store.read_now(Id::NIL, |view| prepare(view, &Req::new(&args, &anonymous)));
+    let hashed = passwords::run(&plan.unwrap().hashing).unwrap();
+    make(&fixture);
+    let late = fixture.store.write_blocking(Id::NIL, move |tx| {
+        reset(tx, &Req::new(&args, &Principal::Anonymous), &hashed).map(drop)
+    });
+    assert_eq!(late.err().unwrap().kind(), Kind::NotFound);
+    let now: User = fixture.store.read_now(Id::NIL, |view| view.fetch(&before.id)).unwrap();
+    assert_eq!(now.password, before.password);
+}
+
+#[test]
+fn the_record_holds_neither_the_token_nor_its_plain_hash() {
+    let fixture = Fixture::new();
+    let token = make(&fixture);
+    let stored: PasswordReset =
+        fixture.store.read_now(Id::NIL, |view| view.fetch(&user_of(&fixture.member))).unwrap();
+    assert_ne!(stored.hash, *blake3::hash(token.as_bytes()).as_bytes());
+    assert_eq!(stored.hash, hash_of(fixture.store.keys(), &token));
+}
