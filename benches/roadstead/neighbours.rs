@@ -117,6 +117,21 @@ impl Neighbours {
         self.bytes(method, path, &format!("x-api-key: {}\r\n", self.key), body)
     }
 
+    /// The bytes of a request of its owner's session.
+    pub fn session_request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.bytes(method, path, &self.session, body)
+    }
+
+    /// The bytes of a small write of the quiet organization.
+    pub fn quiet_write(&self) -> Vec<u8> {
+        let team = json!({"orgSlug": "quiet", "slug": "crew", "name": "Crew"});
+        let credential = format!("x-api-key: {}\r\n", self.quiet_key);
+        let team = self.ask("POST", "/teams", &credential, team)["id"].clone();
+        let path = format!("/teams/{}/tasks", team.as_str().expect("it has an id"));
+        let task = json!({"orgSlug": "quiet", "title": "Find out why the import takes so long"});
+        self.bytes("POST", &path, &credential, &task.to_string())
+    }
+
     /// Sends a request of the abusive organization that must succeed.
     pub fn prepare(&self, method: &str, path: &str, mut body: Value) -> Value {
         body["orgSlug"] = "acme".into();
@@ -128,12 +143,7 @@ impl Neighbours {
 /// but for `at_least` so long. Returns the time within which 99 of 100 are done, and the rows.
 fn measure(name: &str, abuse: Option<&'static Abuse>, at_least: Duration) -> (Duration, Vec<Row>) {
     let neighbours = Neighbours::start();
-    let team = json!({"orgSlug": "quiet", "slug": "crew", "name": "Crew"});
-    let credential = format!("x-api-key: {}\r\n", neighbours.quiet_key);
-    let team = neighbours.ask("POST", "/teams", &credential, team)["id"].clone();
-    let path = format!("/teams/{}/tasks", team.as_str().expect("it has an id"));
-    let task = json!({"orgSlug": "quiet", "title": "Find out why the import takes so long"});
-    let write = neighbours.bytes("POST", &path, &credential, &task.to_string());
+    let write = neighbours.quiet_write();
 
     let load = abuse.map(|abuse| (abuse.prepare)(&neighbours));
     neighbours.server.reset_peak_memory();
@@ -178,7 +188,7 @@ fn memory_row(name: String, memory: f64, limit: f64) -> Row {
 }
 
 /// One small write after another; returns how long each took.
-async fn small_writes(
+pub async fn small_writes(
     address: std::net::SocketAddr,
     request: &[u8],
     at_least: Duration,

@@ -11,6 +11,7 @@ mod rotation;
 mod secret_key;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::http::{
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
-use crate::outside::{self, Outside, Resolver};
+use crate::outside::{self, Children, Outside, Resolver};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -60,6 +61,8 @@ pub struct ServerConfig {
     pub smtp: Option<SmtpConfig>,
     /// How outgoing calls resolve names.
     pub resolver: Resolver,
+    /// This program, for child processes; files in some formats cannot be read without.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -75,6 +78,7 @@ impl Default for ServerConfig {
             extra_roots_pem: None,
             smtp: None,
             resolver: Resolver::default(),
+            program: None,
         }
     }
 }
@@ -125,7 +129,8 @@ impl Server {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?
-        .resolving(config.resolver);
+        .resolving(config.resolver)
+        .with_children(Children::new(config.program));
         let outside = match &config.smtp {
             Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
             None => outside,

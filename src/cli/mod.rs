@@ -8,6 +8,7 @@ mod audit;
 mod check;
 mod common;
 mod demo;
+mod extract_text;
 mod failure;
 mod hints;
 mod init;
@@ -59,6 +60,7 @@ enum Command {
     Demo(demo::Demo),
     Audit(audit::Audit),
     Check(check::Check),
+    ExtractText(extract_text::ExtractText),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
@@ -77,6 +79,7 @@ pub fn run() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Audit(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::ExtractText(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),
