@@ -6,9 +6,10 @@
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
 //! `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
-//! costly requests do to the others, `signatures` for those of agents outside, and `agent-index` for
-//! searches and `nostr.json`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings
-//! and deployments instead of a million, and 20,000 versions instead of 100,000.
+//! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
+//! searches and `nostr.json`, and `search` for documents of knowledge bases. `--quick` (or
+//! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
+//! 20,000 versions and documents instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
@@ -31,6 +32,7 @@ mod publishing;
 mod reads;
 mod registry;
 mod rounds;
+mod search;
 mod signatures;
 #[allow(clippy::unwrap_used, dead_code)] // It is of the tests, which use all of it.
 #[path = "../../tests/api/sites.rs"]
@@ -52,7 +54,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 20] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 21] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -70,6 +72,7 @@ fn main() {
         ("neighbours", &|| neighbours::rows(quick)),
         ("signatures", &signatures::rows),
         ("agent-index", &|| agent_index::rows(quick)),
+        ("search", &|| search::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

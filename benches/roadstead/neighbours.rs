@@ -136,6 +136,29 @@ impl Neighbours {
         self.bytes(method, path, &format!("x-api-key: {}\r\n", self.key), body)
     }
 
+    /// The bytes of a request of its owner's session.
+    pub fn session_request(&self, method: &str, path: &str, body: &str) -> Vec<u8> {
+        self.bytes(method, path, &self.session, body)
+    }
+
+    /// The bytes of a small write of the quiet organization.
+    pub fn quiet_write(&self) -> Vec<u8> {
+        self.small_write(Neighbour::Organization)
+    }
+
+    fn small_write(&self, neighbour: Neighbour) -> Vec<u8> {
+        let (org, key) = match neighbour {
+            Neighbour::Organization => ("quiet", &self.quiet_key),
+            Neighbour::Team => ("acme", &self.key),
+        };
+        let team = json!({"orgSlug": org, "slug": "quiet-crew", "name": "Crew"});
+        let credential = format!("x-api-key: {key}\r\n");
+        let team = self.ask("POST", "/teams", &credential, team)["id"].clone();
+        let path = format!("/teams/{}/tasks", team.as_str().expect("it has an id"));
+        let task = json!({"orgSlug": org, "title": "Find out why the import takes so long"});
+        self.bytes("POST", &path, &credential, &task.to_string())
+    }
+
     /// Sends a request of the abusive organization that must succeed.
     pub fn prepare(&self, method: &str, path: &str, mut body: Value) -> Value {
         body["orgSlug"] = "acme".into();
@@ -190,16 +213,7 @@ fn measure(
 /// Measures until the abuse is over, but for `at_least` so long.
 fn round(abuse: Option<&'static Abuse>, at_least: Duration, neighbour: Neighbour) -> Round {
     let neighbours = Neighbours::start();
-    let (org, key) = match neighbour {
-        Neighbour::Organization => ("quiet", &neighbours.quiet_key),
-        Neighbour::Team => ("acme", &neighbours.key),
-    };
-    let team = json!({"orgSlug": org, "slug": "quiet-crew", "name": "Crew"});
-    let credential = format!("x-api-key: {key}\r\n");
-    let team = neighbours.ask("POST", "/teams", &credential, team)["id"].clone();
-    let path = format!("/teams/{}/tasks", team.as_str().expect("it has an id"));
-    let task = json!({"orgSlug": org, "title": "Find out why the import takes so long"});
-    let write = neighbours.bytes("POST", &path, &credential, &task.to_string());
+    let write = neighbours.small_write(neighbour);
 
     let load = abuse.map(|abuse| (abuse.prepare)(&neighbours));
     neighbours.server.reset_peak_memory();
@@ -236,7 +250,7 @@ fn memory_row(name: String, memory: f64, limit: f64) -> Row {
 }
 
 /// One small write after another; returns how long each took.
-async fn small_writes(
+pub async fn small_writes(
     address: std::net::SocketAddr,
     request: &[u8],
     at_least: Duration,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::output::ResourceRef;
 use crate::base::{Error, Result};
 use crate::outside::mail::{Mail, MailFailure};
-use crate::outside::{Call, CallResult, Failure};
+use crate::outside::{Call, CallResult, Children, Failure};
 
 /// Limit of the bodies of all calls of one operation together: they are held at once and built
 /// again in each run. A hundred judges with a long text each stay below it; five hundred texts with
@@ -26,6 +26,13 @@ pub type Tag = [u8; 32];
 
 /// A slow search: whether there is a match. Its result depends on its tag alone.
 pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
+
+/// Costly work without side effects, which may use child processes. Its result depends on its tag
+/// alone.
+pub type Work = Box<dyn FnOnce(&Children) -> Result<WorkResult> + Send>;
+
+/// The result of costly work, of a type that its operation knows.
+pub type WorkResult = Arc<dyn Any + Send + Sync>;
 
 /// What operations made of the results of calls, by call and type.
 type ParsedResults = HashMap<(Tag, TypeId), Arc<dyn Any + Send + Sync>>;
@@ -39,6 +46,8 @@ pub struct KnownResults {
     pub found: HashMap<Tag, bool>,
     /// Whether the mails were accepted.
     pub mailed: HashMap<Tag, Result<(), MailFailure>>,
+    /// The results of costly work.
+    pub worked: HashMap<Tag, Result<WorkResult>>,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
@@ -60,12 +69,17 @@ pub struct PendingCalls {
     pub searches: Vec<(Tag, Search)>,
     /// The mails to send.
     pub mails: Vec<(Tag, Mail)>,
+    /// The work to do.
+    pub works: Vec<(Tag, Work)>,
 }
 
 impl PendingCalls {
     /// Whether the run knew all results.
     pub fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.searches.is_empty() && self.mails.is_empty()
+        self.calls.is_empty()
+            && self.searches.is_empty()
+            && self.mails.is_empty()
+            && self.works.is_empty()
     }
 }
 
@@ -157,6 +171,24 @@ impl Calls {
         found
     }
 
+    /// Returns the result of this work; `None` if it has not been done yet, as with
+    /// [`Calls::send`].
+    pub fn work_result<T: Send + Sync + 'static>(
+        &mut self,
+        tag: Tag,
+        work: impl FnOnce(&Children) -> Result<T> + Send + 'static,
+    ) -> Option<Result<Arc<T>>> {
+        let known = self.known.as_ref().and_then(|known| known.worked.get(&tag).cloned());
+        if known.is_none() && self.asked.works.iter().all(|(asked, _)| *asked != tag) {
+            let work: Work = Box::new(|children| Ok(Arc::new(work(children)?)));
+            self.asked.works.push((tag, work));
+        }
+        let of_type = |result: WorkResult| {
+            result.downcast().map_err(|_| Error::internal("two kinds of work have one tag"))
+        };
+        known.map(|result| result.and_then(of_type))
+    }
+
     /// Returns whether the mail of this tag was accepted; `None` as with [`Calls::send`].
     pub fn mail_as(&mut self, tag: Tag, mail: Mail) -> Option<Result<(), MailFailure>> {
         let mailed = self.known.as_ref().and_then(|known| known.mailed.get(&tag).cloned());
@@ -190,6 +222,16 @@ impl Calls {
         let were_any = !searches.is_empty();
         let found = searches.into_iter().map(|(tag, search)| (tag, search().unwrap()));
         self.results_mut().found.extend(found);
+        were_any
+    }
+
+    /// Does the requested work; returns whether there was any.
+    #[cfg(test)]
+    pub fn work(&mut self) -> bool {
+        let works = std::mem::take(&mut self.asked.works);
+        let were_any = !works.is_empty();
+        let done = works.into_iter().map(|(tag, work)| (tag, work(&Children::default())));
+        self.results_mut().worked.extend(done);
         were_any
     }
 
@@ -339,5 +381,19 @@ mod tests {
         assert!(calls.search());
         assert_eq!(calls.search_result([1; 32], || panic!("it is known")), Some(true));
         assert!(calls.into_pending().is_empty());
+    }
+
+    #[test]
+    fn work_is_done_once_and_its_result_or_error_returned() {
+        let mut calls = Calls::default();
+        assert!(calls.work_result([1; 32], |_| Ok(7_u8)).is_none());
+        assert!(calls.work_result::<u8>([1; 32], |_| panic!("it is pending already")).is_none());
+        assert!(calls.work_result::<u8>([2; 32], |_| Err(Error::internal("a"))).is_none());
+        assert!(calls.work());
+        let never = |_: &Children| panic!("it is done");
+        assert_eq!(*calls.work_result::<u8>([1; 32], never).unwrap().unwrap(), 7);
+        assert!(calls.work_result::<u8>([2; 32], never).unwrap().is_err());
+        assert!(calls.work_result::<u16>([1; 32], |_| Ok(7)).unwrap().is_err());
+        assert!(!calls.work() && calls.into_pending().is_empty());
     }
 }

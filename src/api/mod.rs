@@ -24,7 +24,7 @@ pub use action::{
     ContentVersion, DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem,
     TakenPage, WaitAction,
 };
-pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search};
+pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};

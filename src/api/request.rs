@@ -35,6 +35,8 @@ pub struct RawArgs<'a> {
     pub reference: Option<&'static str>,
     /// The bytes that were uploaded, for a route that takes some.
     pub content: Bytes,
+    /// Their media type, one of those that the route takes.
+    pub media_type: &'static str,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.
@@ -58,6 +60,7 @@ impl<'a> RawArgs<'a> {
             org,
             reference: None,
             content: Bytes::new(),
+            media_type: "",
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             sends_mail: false,
@@ -89,6 +92,8 @@ pub struct Args<P, I> {
     pub page: PageRequest,
     /// The uploaded bytes; empty on a route that takes none.
     pub content: Bytes,
+    /// Their media type, one of those that the route takes; empty on a route that takes none.
+    pub media_type: &'static str,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.

@@ -13,6 +13,7 @@ mod rotation;
 mod secret_key;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ use crate::http::{
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
-use crate::outside::{self, Outside, Resolver};
+use crate::outside::{self, Children, Outside, Resolver};
 use crate::resources::{self, organizations};
 use crate::store::{Org, Store};
 
@@ -63,6 +64,8 @@ pub struct ServerConfig {
     pub smtp: Option<SmtpConfig>,
     /// How outgoing calls resolve names.
     pub resolver: Resolver,
+    /// This program, for child processes; files in some formats cannot be read without.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -78,6 +81,7 @@ impl Default for ServerConfig {
             extra_roots_pem: None,
             smtp: None,
             resolver: Resolver::default(),
+            program: None,
         }
     }
 }
@@ -128,7 +132,8 @@ impl Server {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
         })?
-        .resolving(config.resolver);
+        .resolving(config.resolver)
+        .with_children(Children::new(config.program));
         let outside = match &config.smtp {
             Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
             None => outside,

@@ -81,6 +81,14 @@ pub enum LogFormat {
     Json,
 }
 
+/// Returns the path under which this program can be started again, also after its file was replaced
+/// by that of another version.
+pub(super) fn program() -> Option<PathBuf> {
+    const RUNNING: &str = "/proc/self/exe";
+    let is_linux = cfg!(target_os = "linux") && std::fs::exists(RUNNING).unwrap_or(false);
+    if is_linux { Some(RUNNING.into()) } else { env::current_exe().ok() }
+}
+
 /// Initializes logging to stderr.
 pub(super) fn init_logging(common: &Common) {
     let has_colors = common.log_format == LogFormat::Human && std::io::stderr().is_terminal();

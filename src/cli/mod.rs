@@ -9,6 +9,7 @@ mod check;
 mod common;
 mod demo;
 mod export;
+mod extract_text;
 mod failure;
 mod hints;
 mod import;
@@ -65,6 +66,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     ResetPassword(reset_password::ResetPassword),
+    ExtractText(extract_text::ExtractText),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
@@ -86,6 +88,7 @@ pub fn run() -> ExitCode {
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::ResetPassword(command) => command.run(),
+        Command::ExtractText(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),

@@ -163,6 +163,7 @@ impl Serve {
             },
             allow_private: self.allow_private_network.clone(),
             extra_roots_pem,
+            program: super::common::program(),
             ..ServerConfig::default()
         })
     }

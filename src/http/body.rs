@@ -58,10 +58,15 @@ fn require_json(headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// Refuses a body whose media type is absent or none of these.
-fn require_media_type(headers: &HeaderMap, media_types: &[&str]) -> Result<()> {
-    if media_type(headers).is_some_and(|sent| media_types.contains(&sent.as_str())) {
-        return Ok(());
+/// Returns which of these is the media type of a body; refuses one without, or of another.
+fn require_media_type(
+    headers: &HeaderMap,
+    media_types: &'static [&'static str],
+) -> Result<&'static str> {
+    let sent = media_type(headers);
+    let accepted = media_types.iter().find(|accepted| sent.as_deref() == Some(accepted));
+    if let Some(accepted) = accepted {
+        return Ok(accepted);
     }
     let message = format!("send one of these, by its Content-Type: {}", media_types.join(", "));
     Err(Error::new(Kind::Media, "unsupported_media_type", message))
@@ -181,14 +186,14 @@ pub async fn read(
         return Ok(Sent { arguments: Arguments::Query, _memory: Vec::new() });
     }
     require_unencoded(headers)?;
-    let max_bytes = match &route.operation.upload {
+    let (max_bytes, media_type) = match &route.operation.upload {
         None => {
             require_json(headers)?;
-            if route.policy.needs_account() { MAX_BODY_BYTES } else { MAX_OPEN_BODY_BYTES }
+            let is_open = !route.policy.needs_account();
+            (if is_open { MAX_OPEN_BODY_BYTES } else { MAX_BODY_BYTES }, "")
         }
         Some(Upload { media_types, max_bytes }) => {
-            require_media_type(headers, media_types)?;
-            *max_bytes
+            (*max_bytes, require_media_type(headers, media_types)?)
         }
     };
     let (bytes, read) = read_whole(body, max_bytes, Pace::of(client), budgets, client).await?;
@@ -196,7 +201,7 @@ pub async fn read(
         let parsed = budgets.reserve_parsed(client, &bytes).await?;
         return Ok(Sent { arguments: Arguments::Body(bytes), _memory: vec![read, parsed] });
     };
-    Ok(Sent { arguments: Arguments::Upload(bytes), _memory: vec![read] })
+    Ok(Sent { arguments: Arguments::Upload(bytes, media_type), _memory: vec![read] })
 }
 
 /// The time that a body may take.

@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Method, Response};
+use super::child::Children;
 use super::connect::{self, Lookup, Resolver, Target};
 use super::mail::{MailSender, NotConfigured};
 use crate::base;
@@ -57,6 +58,8 @@ pub struct Outside {
     pub(super) slots: Arc<Semaphore>,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
+    /// Starts child processes.
+    pub children: Children,
 }
 
 impl Outside {
@@ -71,12 +74,18 @@ impl Outside {
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             mail: Arc::new(NotConfigured),
+            children: Children::default(),
         })
     }
 
     /// Sends mail through this sender; without one every mail fails.
     pub fn with_mail(self, mail: Arc<dyn MailSender>) -> Self {
         Outside { mail, ..self }
+    }
+
+    /// Starts child processes in this way; without one none can be started.
+    pub fn with_children(self, children: Children) -> Self {
+        Outside { children, ..self }
     }
 
     /// Returns the client with another way to resolve names. The addresses are checked as ever.

@@ -1,4 +1,4 @@
-//! Outgoing HTTP and mail: the only layer that opens outgoing sockets.
+//! Outgoing HTTP and mail, and child processes: the only layer that opens outgoing sockets.
 //!
 //! The client resolves names as the system does, refuses addresses that are not public, follows no
 //! redirect, uses no proxy, and bounds every call in time and size
@@ -7,6 +7,7 @@
 
 mod addresses;
 mod call;
+mod child;
 mod client;
 mod connect;
 pub mod mail;
@@ -19,6 +20,7 @@ pub mod webhook;
 mod tests;
 
 pub use call::{BodyLimit, Call, Failure, Limits, Method, Response};
+pub use child::{ChildEnd, ChildLimits, Children};
 pub use client::{ClientConfig, Outside};
 pub use connect::Resolver;
 pub use many::CallResult;

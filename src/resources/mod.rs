@@ -20,6 +20,7 @@ mod teams;
 mod agent_cards;
 mod notifications;
 pub mod audit_logs;
+pub mod knowledge_bases;
 
 #[cfg(test)]
 mod testing;
@@ -54,6 +55,7 @@ pub const ALL: &[Resource] = &[
     agent_cards::RESOURCE,
     notifications::RESOURCE,
     audit_logs::RESOURCE,
+    knowledge_bases::RESOURCE,
 ];
 
 /// Returns all entries: those of [`ALL`] and their descendants.
@@ -94,6 +96,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("teams", "Teams of agents with their tasks, messages, wakes, memories and runs."),
     ("notifications", "Channels that report events, and the log of what was delivered."),
     ("audit-logs", "What was done and refused, by whom: a chain that shows changes."),
+    ("knowledge-bases", "Documents, and searching in them."),
 ];
 
 /// Generates the OpenAPI document of all routes, for a server of this version.

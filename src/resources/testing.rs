@@ -142,6 +142,7 @@ pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
         input,
         page,
         content: Bytes::new(),
+        media_type: "",
         address,
         link_base: "http://127.0.0.1:7420".into(),
         sends_mail: true,

@@ -27,8 +27,12 @@ pub struct Running {
 /// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
 pub fn config() -> ServerConfig {
     let here = "127.0.0.0/8".parse().unwrap();
-    let config =
-        ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..ServerConfig::default() };
+    let config = ServerConfig {
+        rate_limit: 0,
+        trusted_proxies: vec![here],
+        program: Some(env!("CARGO_BIN_EXE_roadstead").into()),
+        ..ServerConfig::default()
+    };
     https::SITES.configure(config)
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::eventually;
 use crate::exchange;
 use crate::fixture::{Fixture, unknown_id};
-use crate::routes::{all_routes, ask, ask_sample, path_with, sample};
+use crate::routes::{all_routes, ask, ask_sample, id_name, path_with, sample};
 use crate::schema;
 
 /// An organization with one record of every kind, and their ids by the names used in paths and
@@ -86,6 +86,9 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         "environment": slug, "registryRef": slug,
     });
     let job = owner.post("/agents/deployments", deployment).id();
+    let base = owner.post("/knowledge-bases", json!({"name": "K"})).id();
+    let document = json!({"name": "D", "content": "words"});
+    let document = owner.post(&format!("/knowledge-bases/{base}/documents"), document).id();
     let done = eventually("the deployment is complete", || {
         let job = owner.get(&format!("/agents/deployments/{job}")).ok();
         (job["state"] == "complete").then_some(job)
@@ -101,6 +104,8 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     ids.extend([
         ("jobId", job),
         ("deploymentId", deployment),
+        ("knowledgeBaseId", base),
+        ("documentId", document),
         ("stableKey", stable_key),
         ("registrySlug", slug),
         ("teamId", team),
@@ -138,7 +143,9 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
 }
 
 fn names_of(route: &Route) -> Vec<&'static str> {
-    route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+    let parts = route.path.split('/');
+    let names = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    names.map(|name| id_name(route, name)).collect()
 }
 
 #[test]
@@ -162,7 +169,8 @@ fn ids_of_another_organization_are_not_found() {
         assert_eq!(foreign.likeness(), never.likeness(), "{}", route.name);
         assert_eq!(foreign.status, 404, "{}: {}", route.name, foreign.text());
         let path = foreign.problem()["path"].as_str().unwrap_or_default().to_string();
-        assert!(names.contains(&&*path) || path == "registryRef", "{}: {path}", route.name);
+        let is_named = names.contains(&id_name(&route, &path)) || path == "registryRef";
+        assert!(is_named, "{}: {path}", route.name);
         walked += 1;
     }
     assert!(walked > 40, "{walked}");

@@ -35,6 +35,7 @@ mod https;
 mod ids;
 mod imports;
 mod invitations;
+mod knowledge_bases;
 mod lists;
 mod manifests;
 mod llm_providers;

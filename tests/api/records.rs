@@ -302,6 +302,25 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
+    know(fixture);
+}
+
+/// Creates records of every kind about knowledge bases: of a document in the index, and of one that
+/// gets into it a second later.
+fn know(fixture: &Fixture) {
+    let base = json!({"name": "K", "description": "d"});
+    let base = fixture.owner.post("/knowledge-bases", base).id();
+    let documents = format!("/knowledge-bases/{base}/documents");
+    let add = || fixture.owner.post(&documents, json!({"name": "D", "content": "words"})).ok();
+    add();
+    let metrics = resources::metrics();
+    let pending = metrics.iter().find(|metric| metric.name == "roadstead_document_changes");
+    let pending = pending.expect("it is a metric").read;
+    eventually("the document is in the index", || {
+        let pending = fixture.store.read_now(fixture.org, pending).unwrap();
+        (pending == 0).then_some(())
+    });
+    add();
 }
 
 /// Creates records of every kind about deployments: a job that is done and one that waits.

@@ -38,11 +38,17 @@ fn more(route: &Route) -> Value {
     }
 }
 
+/// What a parameter of a path is called among `ids`: `id` of two kinds of resources.
+pub fn id_name<'a>(route: &Route, name: &'a str) -> &'a str {
+    let is_base = name == "id" && route.path.starts_with("/knowledge-bases");
+    if is_base { "knowledgeBaseId" } else { name }
+}
+
 /// The path of a route with the parameters of `ids`, or ids that do not exist.
 pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
     let part = |part: &str| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
         None => part.to_string(),
-        Some(name) => ids.get(name).cloned().unwrap_or_else(|| match name {
+        Some(name) => ids.get(id_name(route, name)).cloned().unwrap_or_else(|| match name {
             "version" => "1".into(),
             "name" => "NAME".into(),
             "stableKey" => "never-was".into(),
@@ -72,7 +78,7 @@ pub fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply 
         let body = route.method.has_body().then_some(fields);
         return Outside::new(caller).send(method, path, body);
     }
-    if route.method.has_body() {
+    if schema::has_json_body(route) {
         let mut body = fields.clone();
         body["orgSlug"] = json!(caller.org);
         return caller.ask(method, path).json(&body).send();
@@ -85,7 +91,11 @@ pub fn ask(caller: &Caller, route: &Route, path: &str, fields: &Value) -> Reply 
             query.append_pair(name, &text);
         }
     }
-    caller.ask(method, &format!("{path}?{}", query.finish())).send()
+    let request = caller.ask(method, &format!("{path}?{}", query.finish()));
+    if route.operation.upload.is_some() {
+        return request.with("Content-Type", "text/plain").bytes("a text").send();
+    }
+    request.send()
 }
 
 pub fn sample(route: &Route) -> Value {
@@ -383,7 +393,8 @@ fn no_route_fails_internally_on_random_input() {
         let caller = fitting(&acme.admin, &route);
         // Only the form of the id is invalid.
         for part in parts {
-            let ids = ["teamId", "agentId", "stableKey", "version", "name", "id"];
+            let ids =
+                ["teamId", "agentId", "stableKey", "version", "name", "id", "knowledgeBaseId"];
             let ids = ids.iter().map(|id| (*id, part.to_string())).collect();
             let reply = ask(&caller, &route, &path_with(&route, &ids), &sample(&route));
             assert!(reply.status < 500, "{} {part}: {}", route.name, reply.text());

@@ -30,10 +30,15 @@ fn resolve(value: &'static Value) -> &'static Value {
 
 // ── What may be sent ─────────────────────────────────────────────────────────
 
+/// Whether the inputs of a route are in a body of JSON; those of an upload are in the query.
+pub fn has_json_body(route: &Route) -> bool {
+    route.method.has_body() && route.operation.upload.is_none()
+}
+
 /// The schemas of a route's inputs by name: the properties of its body, or its query parameters.
 pub fn inputs(route: &Route) -> Vec<(String, &'static Value)> {
     let operation = operation(route);
-    if route.method.has_body() {
+    if has_json_body(route) {
         let mut properties = Vec::new();
         collect(body_schema(operation), &mut |name, schema| {
             properties.push((name.to_string(), schema));
@@ -49,7 +54,7 @@ pub fn inputs(route: &Route) -> Vec<(String, &'static Value)> {
 /// The smallest valid body, or query fields of a route without a body.
 pub fn sample(route: &Route) -> Value {
     let operation = operation(route);
-    if route.method.has_body() {
+    if has_json_body(route) {
         return match body_schema(operation) {
             Value::Null => json!({}),
             schema => sample_of(schema),

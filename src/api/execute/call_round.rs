@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::executor::Executor;
+use super::works::WorkSlot;
 use crate::api::action::CallTime;
-use crate::api::calls::{Calls, KnownResults, PendingCalls};
+use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
 use crate::base::{Error, Result, address_block};
 use crate::outside::Call;
 use crate::outside::mail::MailFailure;
@@ -39,13 +40,22 @@ pub struct CallRound<'a> {
     from_outside: Option<IpAddr>,
     /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
+    /// Held as long as the results of costly work are.
+    slot: Option<Arc<WorkSlot>>,
 }
 
 impl<'a> CallRound<'a> {
     /// Creates the rounds of an operation with this time limit for all its calls.
     pub fn new(executor: &'a Executor, time: CallTime, from_outside: Option<IpAddr>) -> Self {
         let total = time.unwrap_or_default();
-        CallRound { executor, known: Arc::default(), total, from_outside, deadline: None }
+        CallRound {
+            executor,
+            known: Arc::default(),
+            total,
+            from_outside,
+            deadline: None,
+            slot: None,
+        }
     }
 
     /// The results for the next run.
@@ -64,13 +74,14 @@ impl<'a> CallRound<'a> {
         Calls::new(self.known())
     }
 
-    /// Makes the searches and calls that a run requested.
+    /// Does the work and makes the searches and calls that a run of this lane requested.
     ///
     /// # Errors
-    /// 503 if no search slot becomes free, the searches take too long, too many calls of outside
-    /// agents are in progress, or the server stops; 429 if outside agents caused too many calls to
-    /// one host.
-    pub async fn run(&mut self, asked: PendingCalls) -> Result<()> {
+    /// 503 if no slot for work or searches becomes free, the searches take too long, too many calls
+    /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
+    /// calls to one host.
+    pub async fn run(&mut self, asked: PendingCalls, lane: Lane) -> Result<()> {
+        self.do_work(asked.works, lane).await?;
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches).await?;
@@ -102,6 +113,22 @@ impl<'a> CallRound<'a> {
             let mailed = sent.unwrap_or_else(|_| Err(late()));
             Arc::make_mut(&mut self.known).mailed.insert(tag, mailed);
         }
+        Ok(())
+    }
+
+    async fn do_work(&mut self, works: Vec<(Tag, Work)>, lane: Lane) -> Result<()> {
+        if works.is_empty() {
+            return Ok(());
+        }
+        let slot = match self.slot.take() {
+            Some(slot) => slot,
+            None => Arc::new(self.executor.works.slot(lane).await?),
+        };
+        let (tags, works): (Vec<_>, Vec<_>) = works.into_iter().unzip();
+        let children = self.executor.outside.children.clone();
+        let results = self.executor.works.run(slot.clone(), children, works).await?;
+        self.slot = Some(slot);
+        Arc::make_mut(&mut self.known).worked.extend(tags.into_iter().zip(results));
         Ok(())
     }
 

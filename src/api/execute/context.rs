@@ -72,13 +72,15 @@ impl RequestContext<'_> {
     /// The arguments for the called route.
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let scope = self.request.route.scope;
+        let (content, media_type) = self.request.arguments.content();
         RawArgs {
             unread_query: if mode == SourceFormat::Body { self.request.query } else { "" },
             is_lenient: self.request.is_lenient,
             wants_text: self.request.wants_text,
             org: scope.org_slug(),
             reference: scope.argument(),
-            content: self.request.arguments.content(),
+            content,
+            media_type,
             ..self.raw_of_reading(arguments, mode)
         }
     }
@@ -96,6 +98,7 @@ impl RequestContext<'_> {
             org: OrgSlugMode::Ignored,
             reference: None,
             content: bytes::Bytes::new(),
+            media_type: "",
             address: self.request.address,
             link_base: self.request.link_base,
             sends_mail: self.executor.outside.mail.is_configured(),

@@ -9,6 +9,7 @@ use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
 use super::meters::Meters;
 use super::searches::Searches;
+use super::works::Works;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
 use crate::base::{Error, Result};
@@ -43,6 +44,8 @@ pub struct Executor {
     pub(super) outside_calls: Arc<FairSemaphore>,
     /// Slow searches.
     pub(super) searches: Searches,
+    /// Costly work of operations.
+    pub(super) works: Works,
     /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
     /// Set when the process begins to stop.
@@ -77,6 +80,7 @@ impl Executor {
                 WAITING_OUTSIDE_CALLS,
             )),
             searches: Searches::default(),
+            works: Works::default(),
             contents: ContentCache::default(),
             stopping,
         }

@@ -32,6 +32,7 @@ mod signed;
 mod tests;
 mod wait;
 mod watch;
+mod works;
 mod write;
 
 pub use content_cache::ContentCache;

@@ -129,8 +129,8 @@ pub enum Arguments {
     Body(Bytes),
     /// Parsed JSON.
     Json(Value),
-    /// In [`Request::query`], with these bytes as the upload.
-    Upload(Bytes),
+    /// In [`Request::query`], with these bytes of this media type as the upload.
+    Upload(Bytes, &'static str),
 }
 
 impl Arguments {
@@ -140,7 +140,7 @@ impl Arguments {
     /// 400 for a body that is not a JSON object.
     pub(super) fn parse<'a>(&'a self, query: &str) -> Result<(ArgumentsValue<'a>, SourceFormat)> {
         Ok(match self {
-            Arguments::Query | Arguments::Upload(_) => {
+            Arguments::Query | Arguments::Upload(..) => {
                 (ArgumentsValue::Parsed(parse_query(query)), SourceFormat::Query)
             }
             Arguments::Body(bytes) => {
@@ -154,7 +154,7 @@ impl Arguments {
     pub(super) fn len(&self) -> usize {
         match self {
             Arguments::Query => 0,
-            Arguments::Body(bytes) | Arguments::Upload(bytes) => bytes.len(),
+            Arguments::Body(bytes) | Arguments::Upload(bytes, _) => bytes.len(),
             Arguments::Json(value) => value.to_string().len(),
         }
     }
@@ -163,16 +163,16 @@ impl Arguments {
     pub(super) fn bytes(&self) -> Bytes {
         match self {
             Arguments::Query => Bytes::new(),
-            Arguments::Body(bytes) | Arguments::Upload(bytes) => bytes.clone(),
+            Arguments::Body(bytes) | Arguments::Upload(bytes, _) => bytes.clone(),
             Arguments::Json(value) => value.to_string().into(),
         }
     }
 
-    /// The uploaded bytes.
-    pub(super) fn content(&self) -> Bytes {
+    /// The uploaded bytes and their media type.
+    pub(super) fn content(&self) -> (Bytes, &'static str) {
         match self {
-            Arguments::Upload(bytes) => bytes.clone(),
-            _ => Bytes::new(),
+            Arguments::Upload(bytes, media_type) => (bytes.clone(), media_type),
+            _ => (Bytes::new(), ""),
         }
     }
 }

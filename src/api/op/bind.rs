@@ -77,6 +77,7 @@ pub fn bind<P: PathParams, I: Input>(
         input,
         page: common.page.clone(),
         content: raw.content,
+        media_type: raw.media_type,
         address: raw.address,
         link_base: raw.link_base.into(),
         sends_mail: raw.sends_mail,

@@ -16,7 +16,8 @@ pub struct Calling<F> {
 }
 
 /// Lets an operation make outgoing calls, which may take `total_secs` together. The function takes
-/// [`Calls`] as its last argument; that of a write returns an [`Outcome`].
+/// [`Calls`] as its last argument; that of a write returns an [`Outcome`]. With 0 it makes none, but
+/// may have costly work done or be done in parts.
 pub const fn calling<F>(total_secs: u64, function: F) -> Calling<F> {
     Calling { total: Duration::from_secs(total_secs), function }
 }

@@ -84,7 +84,7 @@ impl Operation {
     }
 
     fn calling(self, limit: Option<Duration>) -> Self {
-        Operation { calls: limit.is_some(), ..self }
+        Operation { calls: limit.is_some_and(|limit| !limit.is_zero()), ..self }
     }
 
     fn showing<O: Output>(self) -> Self {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
+use super::common::{Common, init_logging, program};
 use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
 use super::{open_files, output, values};
@@ -68,7 +68,8 @@ impl Demo {
         let store = dir.create()?;
         let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
-        let config = ServerConfig { open_files: open_files::raise(), ..ServerConfig::default() };
+        let (open_files, program) = (open_files::raise(), program());
+        let config = ServerConfig { open_files, program, ..ServerConfig::default() };
         let server = Server::start(store, listener, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});

@@ -104,6 +104,36 @@ async fn create_environments(api: &Client, session: &Client) -> Result<(), Error
     Ok(())
 }
 
+/// Documents of the knowledge base: name, text.
+const DOCUMENTS: [(&str, &str); 3] = [
+    (
+        "On call",
+        "Whoever is on call answers within 15 minutes. If nobody does, the lead is called. Hand over \
+         on Mondays at ten, with a note on what is open.",
+    ),
+    (
+        "Releases",
+        "A release goes out on Thursdays. The scribe drafts the notes on Tuesday; they name what the \
+         user gains first. Nothing is released on the day before a holiday.",
+    ),
+    (
+        "Reporting bugs",
+        "A report needs the version, the shortest steps that show the bug, what happens and what \
+         should. Attach the file with which it happens, without names of customers.",
+    ),
+];
+
+/// Creates the knowledge base.
+async fn create_knowledge_base(session: &Client) -> Result<(), Error> {
+    let base = json!({"name": "Handbook", "description": "How we work, for people and agents"});
+    let base = id(&session.post("/knowledge-bases", base).await?);
+    for (name, content) in DOCUMENTS {
+        let document = json!({"name": name, "content": content});
+        session.post(&format!("/knowledge-bases/{base}/documents"), document).await?;
+    }
+    Ok(())
+}
+
 /// Deploys the prompts to staging, and that of `scribe` to production, which waits for its approval.
 /// Returns that deployment.
 async fn deploy(api: &Client) -> Result<String, Error> {
@@ -120,10 +150,11 @@ async fn deploy(api: &Client) -> Result<String, Error> {
     Ok(id(&api.post("/agents/deployments", deployment("scribe", "production")).await?))
 }
 
-/// Makes it all; registries are made in a session.
+/// Makes it all; registries and knowledge bases are made in a session.
 pub async fn fill(api: &Client, session: &Client) -> Result<Sample, Error> {
     create_environments(api, session).await?;
     create_registry(api, session).await?;
+    create_knowledge_base(session).await?;
     let search = json!({
         "name": "search-issues", "type": "http", "description": "Finds issues by their words",
         "providerConfig": {"url": "https://issues.acme.test/search?q={query}"},

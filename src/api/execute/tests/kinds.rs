@@ -141,7 +141,7 @@ async fn an_upload_is_downloaded_as_it_was() {
     let fixture = fixture(0).await;
     let uploaded = |request: &mut Request| {
         request.query = "orgSlug=open";
-        request.arguments = Arguments::Upload(Bytes::from_static(b"as it was"));
+        request.arguments = Arguments::Upload(Bytes::from_static(b"as it was"), "text/plain");
     };
     let note = json_of(fixture.call("note.upload", &[], json!({}), uploaded).await.unwrap());
     let id = note["id"].as_str().unwrap();

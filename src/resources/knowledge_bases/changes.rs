@@ -1,0 +1,341 @@
+//! Changes of the index: documents whose words are to be added to it or removed from it.
+//!
+//! A document has hundreds of words and sometimes tens of thousands, each in another page of the
+//! database: written with the document they would hold up all other writes. So a document is written
+//! with one row of change, and a search looks into the words of the few documents with pending ones.
+//! A job merges many changes at once, word by word in steps: a word of several of them is written
+//! once.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::{ControlFlow, Range};
+
+use bincode::{Decode, Encode};
+
+use super::content::DocumentTerms;
+use super::document::DocumentContent;
+use super::knowledge_base::{IndexMerge, KnowledgeBase, Ordinal, change_state, merge, state};
+use super::postings::{Edit, Posting, edit, length_step};
+use super::words::Term;
+use crate::base::{Error, Id, Result};
+use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::store::{AnyReference, Key, Order, Record, Reference, Tx, View};
+
+/// A merge has at most 256 changes: of so many documents a search may have to look words up one by
+/// one.
+const MERGE_CHANGES: u64 = 256;
+
+/// When so many changes are pending, whoever writes a document does a step of the merge first: a
+/// search must not get slower with every document of an import.
+const MANY_PENDING: u64 = 256;
+
+/// When so many are, documents of unusually many words come faster than they can be merged: 503.
+const MAX_PENDING: u64 = 512;
+
+/// A step merges 384 words: some 400 KiB of chunks, and as many pages of the database.
+const STEP_WORDS: usize = 384;
+
+/// The job waits so long for further changes: a merge of many costs little more than one of one.
+const DELAY_MILLIS: i64 = 1_000;
+
+/// A change of the index that is not merged into it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DocumentChange {
+    knowledge_base: Id<KnowledgeBase>,
+    number: u64,
+    pub ordinal: Ordinal,
+    pub kind: ChangeKind,
+    /// The number of words in the content.
+    pub words: u32,
+}
+
+/// Whether a content comes or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    Added,
+    Removed,
+}
+crate::store::stored_enum!(ChangeKind { Added = 0, Removed = 1 });
+
+static KNOWLEDGE_BASE: Reference<DocumentChange, KnowledgeBase> = Reference::cascade(
+    &["knowledge_base"],
+    |base: &KnowledgeBase| base.id.to_bytes(),
+    |change: &DocumentChange, _| vec![change.knowledge_base.to_bytes()],
+)
+.deferred();
+
+impl Record for DocumentChange {
+    const TABLE: &'static str = "document_changes";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
+    type Key = (Id<KnowledgeBase>, u64);
+    fn key(&self) -> Self::Key {
+        (self.knowledge_base, self.number)
+    }
+}
+
+impl DocumentChange {
+    /// Its number: smaller than those of later changes.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// Adds the change of a complete content.
+///
+/// # Errors
+/// If the store fails.
+pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<()> {
+    let DocumentContent { knowledge_base, ordinal, words, .. } = *content;
+    let (number, had_job) = change_state(tx, knowledge_base, |state| {
+        match kind {
+            ChangeKind::Added => {
+                state.documents += 1;
+                state.words += u64::from(words);
+            }
+            ChangeKind::Removed => {
+                state.documents = state.documents.saturating_sub(1);
+                state.words = state.words.saturating_sub(u64::from(words));
+            }
+        }
+        state.next_change += 1;
+        (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
+    })?;
+    tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })?;
+    if !had_job {
+        let due = tx.now().plus_millis(DELAY_MILLIS);
+        enqueue(tx, &MERGE, knowledge_base.cast(), Some(knowledge_base.cast()), due)?;
+    }
+    Ok(())
+}
+
+/// Does a step of the merge, if so much is pending that whoever adds a change has to. Returns whether
+/// that was so; the change is added in another transaction then.
+///
+/// # Errors
+/// 503 if too much is pending.
+pub fn help(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<bool> {
+    let pending = pending(&tx.view(), base)?;
+    if pending >= MAX_PENDING {
+        return Err(Error::busy(
+            "index_behind",
+            "documents are added to this knowledge base faster than it can be indexed; try again",
+            2,
+        ));
+    }
+    if pending < MANY_PENDING {
+        return Ok(false);
+    }
+    step(tx, base)
+}
+
+/// Returns the number of changes that are not merged.
+///
+/// # Errors
+/// If the store fails.
+pub fn pending(view: &View, base: Id<KnowledgeBase>) -> Result<u64> {
+    Ok(state(view, base)?.next_change - merge(view, base)?.first)
+}
+
+/// Returns the changes with these numbers, oldest first.
+///
+/// # Errors
+/// If the store fails.
+pub fn numbered(
+    view: &View,
+    base: Id<KnowledgeBase>,
+    numbers: Range<u64>,
+) -> Result<Vec<DocumentChange>> {
+    // No further than the last one: whoever adds another change has not changed what was read.
+    let (from, to) = ((base, numbers.start), (base, numbers.end));
+    let mut keys = Vec::new();
+    view.record_keys::<DocumentChange>(&from, &to, Order::Ascending, |key| {
+        keys.push(key);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    keys.iter().map(|key| view.fetch(key)).collect()
+}
+
+// ── Merging ──────────────────────────────────────────────────────────────────
+
+/// The job that merges the changes of a knowledge base.
+pub const MERGE: JobHandler =
+    JobHandler { kind: "knowledge_base.merge_changes", prepare, settle: settle_nothing };
+
+fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let base = job.target.cast();
+    if !tx.view().has::<KnowledgeBase>(&base)? {
+        return Ok(Prepared::Done);
+    }
+    if step(tx, base)? {
+        return Ok(Prepared::RetryAt(tx.now()));
+    }
+    change_state(tx, base, |state| state.has_job = false)?;
+    Ok(Prepared::Done)
+}
+
+fn settle_nothing(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
+    Err(Error::internal(format!("the job {} has no effect", job.id)))
+}
+
+/// Does a step of the merge of an existing knowledge base: begins one, merges some words, or ends it.
+/// Returns whether there was something to do.
+///
+/// # Errors
+/// If the store fails.
+pub fn step(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<bool> {
+    let old = merge(&tx.view(), base)?;
+    let mut new = old.clone();
+    if old.until == old.first {
+        let next = state(&tx.view(), base)?.next_change;
+        new.until = next.min(old.first + MERGE_CHANGES);
+        if new.until == new.first {
+            return Ok(false);
+        }
+    }
+    let changes = numbered(&tx.view(), base, new.first..new.until)?;
+    if new.is_applied {
+        end(tx, base, &changes)?;
+        new = IndexMerge { first: new.until, after: String::new(), is_applied: false, ..new };
+    } else {
+        let (words, is_last) = next_words(&tx.view(), base, &changes, &new.after)?;
+        for (word, edits) in words {
+            edit(tx, base, &word, edits)?;
+            new.after = word;
+        }
+        new.is_applied = is_last;
+    }
+    tx.replace(&old, &new)?;
+    Ok(true)
+}
+
+/// Removes the changes of a merge that is applied, and the contents that are out of the index.
+fn end(tx: &mut Tx, base: Id<KnowledgeBase>, changes: &[DocumentChange]) -> Result<()> {
+    for change in changes {
+        if change.kind == ChangeKind::Removed
+            && let Some(content) = tx.get::<DocumentContent>(&(base, change.ordinal))?
+        {
+            tx.remove(&content)?;
+        }
+        tx.remove(change)?;
+    }
+    Ok(())
+}
+
+/// A word with the changes of its postings.
+type WordEdits = (String, Vec<Edit>);
+
+/// Returns the next words of a merge after this one with their edits, in the order of the words'
+/// bytes, and whether they are the last ones.
+fn next_words(
+    view: &View,
+    base: Id<KnowledgeBase>,
+    changes: &[DocumentChange],
+    after: &str,
+) -> Result<(Vec<WordEdits>, bool)> {
+    let of_kind = |kind| changes.iter().filter(move |change| change.kind == kind);
+    let removed: BTreeSet<_> = of_kind(ChangeKind::Removed).map(|change| change.ordinal).collect();
+    // A content that comes and goes in one merge never gets into the index.
+    let fleeting: BTreeSet<_> = of_kind(ChangeKind::Added)
+        .map(|change| change.ordinal)
+        .filter(|ordinal| removed.contains(ordinal))
+        .collect();
+    let lasting = changes.iter().filter(|change| !fleeting.contains(&change.ordinal));
+    let mut heap = BinaryHeap::new();
+    for (at, change) in lasting.enumerate() {
+        let mut source = Source { content: (base, change.ordinal), change, words: Vec::new() };
+        if let Some((word, term)) = source.first_after(view, after)? {
+            heap.push(Reverse(Head { word, at, term, source }));
+        }
+    }
+    let mut found: Vec<WordEdits> = Vec::new();
+    while let Some(Reverse(Head { word, at, term, mut source })) = heap.pop() {
+        let is_new = found.last().is_none_or(|(last, _)| *last != word);
+        if is_new && found.len() == STEP_WORDS {
+            return Ok((found, false));
+        }
+        let edit = source.edit(term);
+        if let Some((word, term)) = source.next(view, &word)? {
+            heap.push(Reverse(Head { word, at, term, source }));
+        }
+        match found.last_mut().filter(|_| !is_new) {
+            Some((_, edits)) => edits.push(edit),
+            None => found.push((word, vec![edit])),
+        }
+    }
+    Ok((found, true))
+}
+
+/// The words of a changed content, read row by row.
+struct Source<'a> {
+    content: (Id<KnowledgeBase>, Ordinal),
+    change: &'a DocumentChange,
+    /// The rest of the row that was read last, the next word last.
+    words: Vec<(String, Term)>,
+}
+
+impl Source<'_> {
+    /// Returns the first word after this one.
+    fn first_after(&mut self, view: &View, after: &str) -> Result<Option<(String, Term)>> {
+        if let Some(row) = DocumentTerms::up_to(view, self.content, after)? {
+            self.fill(&row, after)?;
+        }
+        self.next(view, after)
+    }
+
+    /// Returns the next word, the last one having been `last`.
+    fn next(&mut self, view: &View, last: &str) -> Result<Option<(String, Term)>> {
+        if self.words.is_empty()
+            && let Some(row) = DocumentTerms::after(view, self.content, last)?
+        {
+            self.fill(&row, last)?;
+        }
+        Ok(self.words.pop())
+    }
+
+    fn fill(&mut self, row: &DocumentTerms, after: &str) -> Result<()> {
+        let own = |(word, term): (&str, Term)| (word.to_string(), term);
+        let is_after =
+            |entry: &Result<(&str, Term)>| !matches!(entry, Ok((word, _)) if *word <= after);
+        let words = row.entries().filter(is_after).map(|entry| entry.map(own));
+        self.words = words.collect::<Result<_>>()?;
+        self.words.reverse();
+        Ok(())
+    }
+
+    fn edit(&self, term: Term) -> Edit {
+        let ordinal = self.change.ordinal;
+        match self.change.kind {
+            ChangeKind::Removed => Edit::Remove(ordinal),
+            ChangeKind::Added => {
+                let length = length_step(self.change.words);
+                Edit::Add(Posting { ordinal, frequency: term.frequency, length })
+            }
+        }
+    }
+}
+
+/// The next word of a source.
+struct Head<'a> {
+    word: String,
+    /// The number of the source, so that no two heads are equal.
+    at: usize,
+    term: Term,
+    source: Source<'a>,
+}
+
+impl Ord for Head<'_> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (&self.word, self.at).cmp(&(&other.word, other.at))
+    }
+}
+impl PartialOrd for Head<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Head<'_> {}

@@ -1,0 +1,326 @@
+//! The rows of a content: its text in pieces, and its words.
+
+use std::ops::ControlFlow;
+
+use bincode::{Decode, Encode};
+
+use super::document::DocumentContent;
+use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::varint;
+use super::words::{DocumentWords, Term};
+use crate::base::{Error, Id, Result};
+use crate::store::{AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
+
+/// A piece of text has at most 16 KiB: a passage is cut from one or two of them.
+const PIECE_BYTES: usize = 16 * 1024;
+
+/// A row of words has some 4 KiB, about 300 words: to look one up costs as much.
+const TERMS_BYTES: usize = 4 * 1024;
+
+/// One transaction writes some 1 MiB of a content: a few milliseconds, during which other writes
+/// wait.
+const PART_BYTES: usize = 1024 * 1024;
+
+/// A piece of the text of a content.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DocumentText {
+    knowledge_base: Id<KnowledgeBase>,
+    ordinal: Ordinal,
+    /// Where it begins in the text, in bytes.
+    at: u32,
+    text: String,
+}
+
+/// Consecutive words of a content.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DocumentTerms {
+    knowledge_base: Id<KnowledgeBase>,
+    ordinal: Ordinal,
+    /// The first word.
+    first: String,
+    /// Each word with its term: see [`TermEntries`].
+    entries: Vec<u8>,
+}
+
+fn of_content(content: &DocumentContent) -> Vec<u8> {
+    content.key().to_bytes()
+}
+
+static TEXT_OF: Reference<DocumentText, DocumentContent> =
+    Reference::cascade(&["knowledge_base", "ordinal"], of_content, |text: &DocumentText, _| {
+        vec![(text.knowledge_base, text.ordinal).to_bytes()]
+    })
+    .deferred();
+
+static TERMS_OF: Reference<DocumentTerms, DocumentContent> =
+    Reference::cascade(&["knowledge_base", "ordinal"], of_content, |terms: &DocumentTerms, _| {
+        vec![(terms.knowledge_base, terms.ordinal).to_bytes()]
+    })
+    .deferred();
+
+impl Record for DocumentText {
+    const TABLE: &'static str = "document_texts";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEXT_OF];
+    type Key = (Id<KnowledgeBase>, Ordinal, u32);
+    fn key(&self) -> Self::Key {
+        (self.knowledge_base, self.ordinal, self.at)
+    }
+}
+
+impl Record for DocumentTerms {
+    const TABLE: &'static str = "document_terms";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TERMS_OF];
+    type Key = (Id<KnowledgeBase>, Ordinal, String);
+    fn key(&self) -> Self::Key {
+        (self.knowledge_base, self.ordinal, self.first.clone())
+    }
+}
+
+// ── Writing ──────────────────────────────────────────────────────────────────
+
+/// A document's text and words, before they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    pub text: String,
+    pub words: DocumentWords,
+}
+
+/// How far a content is stored: the bytes of its text, then the number of its words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    pub text_bytes: usize,
+    pub terms: usize,
+}
+
+impl Prepared {
+    /// Returns a document's text with its words.
+    pub fn new(name: &str, text: String) -> Self {
+        let words = DocumentWords::of(name, &text);
+        Prepared { text, words }
+    }
+
+    /// Whether this is all of it.
+    pub fn is_stored(&self, stored: Stored) -> bool {
+        stored.text_bytes == self.text.len() && stored.terms == self.words.terms.len()
+    }
+
+    /// Stores the next part: as much as one transaction should write. Returns how far it is stored
+    /// then.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn store(
+        &self,
+        tx: &mut Tx,
+        (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
+        mut stored: Stored,
+    ) -> Result<Stored> {
+        let mut room = PART_BYTES;
+        while stored.text_bytes < self.text.len() && room > 0 {
+            let rest = &self.text[stored.text_bytes..];
+            let text = &rest[..boundary_before(rest, PIECE_BYTES)];
+            let at = u32::try_from(stored.text_bytes).map_err(Error::internal)?;
+            tx.insert(&DocumentText { knowledge_base, ordinal, at, text: text.into() })?;
+            stored.text_bytes += text.len();
+            room = room.saturating_sub(text.len());
+        }
+        while stored.terms < self.words.terms.len() && room > 0 {
+            let rest = &self.words.terms[stored.terms..];
+            let mut entries = Vec::with_capacity(TERMS_BYTES + 256);
+            let fits = rest.iter().take_while(|(word, term)| {
+                let has_room = entries.len() < TERMS_BYTES;
+                if has_room {
+                    write_entry(word, *term, &mut entries);
+                }
+                has_room
+            });
+            let count = fits.count();
+            let first = rest[0].0.clone();
+            room = room.saturating_sub(entries.len());
+            tx.insert(&DocumentTerms { knowledge_base, ordinal, first, entries })?;
+            stored.terms += count;
+        }
+        Ok(stored)
+    }
+}
+
+/// Returns the last position in a text, up to this one, that is between two characters.
+pub fn boundary_before(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn write_entry(word: &str, term: Term, out: &mut Vec<u8>) {
+    varint::write(word.len() as u32, out);
+    out.extend_from_slice(word.as_bytes());
+    out.push(term.frequency);
+    varint::write(term.first_at.map_or(0, |at| at.saturating_add(1)), out);
+}
+
+// ── Reading ──────────────────────────────────────────────────────────────────
+
+/// The words of a row, in the order of their bytes.
+pub struct TermEntries<'a>(&'a [u8]);
+
+impl<'a> Iterator for TermEntries<'a> {
+    type Item = Result<(&'a str, Term)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (!self.0.is_empty()).then(|| {
+            read_entry(&mut self.0).ok_or_else(|| {
+                self.0 = &[];
+                Error::internal("the words of a document cannot be read")
+            })
+        })
+    }
+}
+
+fn read_entry<'a>(bytes: &mut &'a [u8]) -> Option<(&'a str, Term)> {
+    let length = varint::read(bytes)? as usize;
+    let (word, rest) = bytes.split_at_checked(length)?;
+    let (&frequency, rest) = rest.split_first()?;
+    *bytes = rest;
+    let first_at = varint::read(bytes)?.checked_sub(1);
+    Some((std::str::from_utf8(word).ok()?, Term { frequency, first_at }))
+}
+
+impl DocumentTerms {
+    /// The words of the row.
+    pub fn entries(&self) -> TermEntries<'_> {
+        TermEntries(&self.entries)
+    }
+
+    /// Returns the row of a content with the largest words up to this one; without such words, none.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn up_to(
+        view: &View,
+        (base, ordinal): (Id<KnowledgeBase>, Ordinal),
+        word: &str,
+    ) -> Result<Option<Self>> {
+        let end = (base, ordinal, successor(word));
+        let start = (base, ordinal, String::new());
+        edge(view, &start, &end, Order::Descending)
+    }
+
+    /// Returns the first row of a content whose words are all larger than this one.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn after(
+        view: &View,
+        (base, ordinal): (Id<KnowledgeBase>, Ordinal),
+        word: &str,
+    ) -> Result<Option<Self>> {
+        let start = (base, ordinal, successor(word));
+        let end = (base, ordinal + 1, String::new());
+        edge(view, &start, &end, Order::Ascending)
+    }
+
+    /// Returns what a content has of each of these words, which are in the order of their bytes.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn find_all(
+        view: &View,
+        content: (Id<KnowledgeBase>, Ordinal),
+        words: &[&str],
+    ) -> Result<Vec<Option<Term>>> {
+        let mut found = Vec::with_capacity(words.len());
+        let mut row: Option<Self> = None;
+        for word in words {
+            // Most contents have few rows, and the words of a query are in the same ones.
+            let mut place = row.as_ref().map_or(Ok(Place::After), |row| row.place(word))?;
+            if place == Place::After {
+                row = Self::up_to(view, content, word)?;
+                place = row.as_ref().map_or(Ok(Place::Nowhere), |row| row.place(word))?;
+            }
+            found.push(match place {
+                Place::At(term) => Some(term),
+                Place::Nowhere | Place::After => None,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Returns where a word is that is not before the row.
+    fn place(&self, word: &str) -> Result<Place> {
+        for entry in self.entries() {
+            let (own, term) = entry?;
+            if own >= word {
+                return Ok(if own == word { Place::At(term) } else { Place::Nowhere });
+            }
+        }
+        Ok(Place::After)
+    }
+}
+
+/// Where a word is in a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It is in the row.
+    At(Term),
+    /// It would be in the row.
+    Nowhere,
+    /// It is after the words of the row.
+    After,
+}
+
+/// The smallest text after this one.
+fn successor(word: &str) -> String {
+    format!("{word}\0")
+}
+
+/// Returns the first record in this order from the key `start`, included, to `end`, excluded.
+pub fn edge<R: Record>(
+    view: &View,
+    start: &R::Key,
+    end: &R::Key,
+    order: Order,
+) -> Result<Option<R>> {
+    let mut found = None;
+    view.record_keys::<R>(start, end, order, |key| {
+        found = Some(key);
+        Ok(ControlFlow::Break(()))
+    })?;
+    found.map_or(Ok(None), |key| view.get(&key))
+}
+
+/// Returns the text of a content.
+///
+/// # Errors
+/// If the store fails.
+pub fn text(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<String> {
+    let mut whole = String::new();
+    view.for_each(ListSource::TABLE, &content, Order::Ascending, |row: DocumentText| {
+        whole.push_str(&row.text);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(whole)
+}
+
+/// Returns a part of the text of a content of at least this many bytes, if there are as many, that
+/// begins at or before the offset `at`, and where it begins.
+///
+/// # Errors
+/// If the store fails.
+pub fn text_from(
+    view: &View,
+    (base, ordinal): (Id<KnowledgeBase>, Ordinal),
+    at: u32,
+    bytes: usize,
+) -> Result<(usize, String)> {
+    let end = (base, ordinal, at.saturating_add(1));
+    let first = edge::<DocumentText>(view, &(base, ordinal, 0), &end, Order::Descending)?;
+    let Some(DocumentText { at: begin, mut text, .. }) = first else {
+        return Ok((0, String::new()));
+    };
+    let begin = begin as usize;
+    while begin + text.len() < at as usize + bytes {
+        let next = (base, ordinal, u32::try_from(begin + text.len()).map_err(Error::internal)?);
+        let Some(row) = view.get::<DocumentText>(&next)? else { break };
+        text.push_str(&row.text);
+    }
+    Ok((begin, text))
+}

@@ -1,0 +1,143 @@
+//! The records of a knowledge base: itself, and the state of its index.
+
+use bincode::{Decode, Encode};
+
+use crate::base::{Description, Error, Id, Name, Result, Time};
+use crate::store::{AnyReference, Key, Record, Reference, Tx, View};
+
+/// A collection of documents to search in.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct KnowledgeBase {
+    pub id: Id<KnowledgeBase>,
+    pub name: Name,
+    pub description: Option<Description>,
+    pub created_at: Time,
+    /// When its name or description last changed.
+    pub updated_at: Time,
+}
+
+impl Record for KnowledgeBase {
+    const TABLE: &'static str = "knowledge_bases";
+    type Key = Id<KnowledgeBase>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// The number of a document's content in its knowledge base: each content gets the next one, so that
+/// newer contents have larger ones. The index names documents by it.
+pub type Ordinal = u32;
+
+/// What changes with every document of a knowledge base.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct IndexState {
+    pub knowledge_base: Id<KnowledgeBase>,
+    /// The number of documents.
+    pub documents: u64,
+    /// The number of words of all of them.
+    pub words: u64,
+    /// The number of the next content.
+    pub next_ordinal: Ordinal,
+    /// The number of the next change of the index.
+    pub next_change: u64,
+    /// Whether there is a job that merges changes.
+    pub has_job: bool,
+}
+
+/// How far the changes of an index are merged into it. Apart from the [`IndexState`], so that neither
+/// those who write documents nor the merge have to run again because of the other.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct IndexMerge {
+    pub knowledge_base: Id<KnowledgeBase>,
+    /// The number of the first change that is not merged.
+    pub first: u64,
+    /// The number of the first change after those that are being merged: `first` if none are.
+    pub until: u64,
+    /// Up to which word they are applied, in the order of the words' bytes.
+    pub after: String,
+    /// Whether they are applied for all words.
+    pub is_applied: bool,
+}
+
+static STATE_OF: Reference<IndexState, KnowledgeBase> = Reference::derived(
+    &["knowledge_base"],
+    |base: &KnowledgeBase| vec![base.id],
+    |state: &IndexState, _| vec![state.knowledge_base.to_bytes()],
+);
+
+static MERGE_OF: Reference<IndexMerge, KnowledgeBase> = Reference::derived(
+    &["knowledge_base"],
+    |base: &KnowledgeBase| vec![base.id],
+    |merge: &IndexMerge, _| vec![merge.knowledge_base.to_bytes()],
+);
+
+impl Record for IndexState {
+    const TABLE: &'static str = "knowledge_base_indexes";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&STATE_OF];
+    type Key = Id<KnowledgeBase>;
+    fn key(&self) -> Self::Key {
+        self.knowledge_base
+    }
+}
+
+impl Record for IndexMerge {
+    const TABLE: &'static str = "knowledge_base_merges";
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&MERGE_OF];
+    type Key = Id<KnowledgeBase>;
+    fn key(&self) -> Self::Key {
+        self.knowledge_base
+    }
+}
+
+/// Creates a knowledge base with an empty index.
+///
+/// # Errors
+/// If the store fails.
+pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
+    let knowledge_base = base.id;
+    tx.insert(base)?;
+    tx.insert(&IndexState {
+        knowledge_base,
+        documents: 0,
+        words: 0,
+        next_ordinal: 1,
+        next_change: 1,
+        has_job: false,
+    })?;
+    let (first, until) = (1, 1);
+    tx.insert(&IndexMerge { knowledge_base, first, until, after: String::new(), is_applied: false })
+}
+
+/// Returns the state of the index of an existing knowledge base.
+///
+/// # Errors
+/// If the store fails.
+pub fn state(view: &View, id: Id<KnowledgeBase>) -> Result<IndexState> {
+    view.get(&id)?.ok_or_else(|| Error::internal(format!("the knowledge base {id} has no index")))
+}
+
+/// Returns how far the index of an existing knowledge base is merged.
+///
+/// # Errors
+/// If the store fails.
+pub fn merge(view: &View, id: Id<KnowledgeBase>) -> Result<IndexMerge> {
+    view.get(&id)?.ok_or_else(|| Error::internal(format!("the knowledge base {id} has no merge")))
+}
+
+/// Changes the state of the index of an existing knowledge base.
+///
+/// # Errors
+/// If the store fails.
+pub fn change_state<T>(
+    tx: &mut Tx,
+    id: Id<KnowledgeBase>,
+    change: impl FnOnce(&mut IndexState) -> T,
+) -> Result<T> {
+    let old = state(&tx.view(), id)?;
+    let mut new = old.clone();
+    let changed = change(&mut new);
+    if new != old {
+        tx.replace(&old, &new)?;
+    }
+    Ok(changed)
+}

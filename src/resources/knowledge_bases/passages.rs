@@ -1,0 +1,189 @@
+//! Passages: the part of a document's text that a search shows.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::content::{boundary_before, text_from};
+use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::words::{Term, Word, folded, words};
+use crate::base::{Id, Result};
+use crate::store::View;
+
+/// A passage has at most 300 characters: a few lines.
+const PASSAGE_CHARS: usize = 300;
+
+/// A passage begins up to so many characters before its first word of the query.
+const LEAD_CHARS: usize = 60;
+
+/// The passage is looked for in so many bytes before and after the first occurrence of the rarest word
+/// of the query: it takes some 10 µs, and most words that belong together are close.
+const BEFORE_BYTES: u32 = 400;
+const AFTER_BYTES: u32 = 1_200;
+
+/// A word of the query in a passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Highlight {
+    /// The number of characters before it.
+    pub start: usize,
+    /// The number of characters up to its end.
+    pub end: usize,
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    pub text: String,
+    pub highlights: Vec<Highlight>,
+}
+
+/// Returns the passage of a content for the words of a query, the rarest first, each with what the
+/// content has of it.
+///
+/// # Errors
+/// If the store fails.
+pub fn passage(
+    view: &View,
+    content: (Id<KnowledgeBase>, Ordinal),
+    query: &[(&str, Option<Term>)],
+) -> Result<Passage> {
+    let first = query.iter().find_map(|(_, term)| term.as_ref()?.first_at);
+    let at = first.unwrap_or(0);
+    let from = at.saturating_sub(BEFORE_BYTES);
+    let bytes = (BEFORE_BYTES + AFTER_BYTES) as usize;
+    let (begin, text) = text_from(view, content, from, bytes)?;
+    let start = boundary_before(&text, (from as usize).saturating_sub(begin));
+    let end = boundary_before(&text, start + bytes);
+    let query: Vec<_> = query.iter().map(|(word, _)| *word).collect();
+    Ok(best_passage(&text[start..end], begin + start == 0, &query))
+}
+
+/// A word of the query, with its bytes in a text.
+struct Match {
+    bytes: Range<usize>,
+    word: usize,
+}
+
+/// Returns the passage of a text with most of these words. `is_begin` says whether this is the
+/// beginning of a text, so that the first word is complete.
+fn best_passage(text: &str, is_begin: bool, query: &[&str]) -> Passage {
+    let all: Vec<Word> = words(text).skip(usize::from(!is_begin)).collect();
+    let matched = |word: &Word| {
+        let form = folded(word.written);
+        let number = query.iter().position(|own| *own == form)?;
+        Some(Match { bytes: word.at..word.at + word.written.len(), word: number })
+    };
+    let matches: Vec<Match> = all.iter().filter_map(matched).collect();
+    let start = match most_words(text, &matches) {
+        // At the beginning of a word.
+        Some(at) => {
+            let lead = back(text, at, LEAD_CHARS);
+            let is_whole = lead == 0 && is_begin;
+            let word = all.iter().map(|word| word.at).find(|start| *start >= lead);
+            if is_whole { 0 } else { word.unwrap_or(at) }
+        }
+        None => 0,
+    };
+    let end = start + forward(&text[start..], PASSAGE_CHARS);
+    // At the end of a word, unless the text ends or the word is longer than the passage.
+    let end_of = |word: &Word| word.at + word.written.len();
+    let whole = all.iter().map(end_of).rfind(|word| (start + 1..=end).contains(word));
+    let end = if end == text.len() { end } else { whole.unwrap_or(end) };
+    let shown = text[start..end].trim_end();
+    let highlights = matches
+        .iter()
+        .filter(|found| found.bytes.start >= start && found.bytes.end <= start + shown.len())
+        .map(|found| {
+            let chars = |to: usize| text[start..to].chars().count();
+            Highlight { start: chars(found.bytes.start), end: chars(found.bytes.end) }
+        })
+        .collect();
+    Passage { text: shown.into(), highlights }
+}
+
+/// Returns where a passage with most of the words begins: the first of those.
+fn most_words(text: &str, matches: &[Match]) -> Option<usize> {
+    let room = PASSAGE_CHARS - LEAD_CHARS;
+    let different = |at: usize| {
+        let start = matches[at].bytes.start;
+        let end = start + forward(&text[start..], room);
+        let within = matches[at..].iter().take_while(|found| found.bytes.end <= end);
+        let mut words: Vec<_> = within.map(|found| found.word).collect();
+        words.sort_unstable();
+        words.dedup();
+        words.len()
+    };
+    // Of equal ones the first.
+    let best = (0..matches.len()).rev().max_by_key(|at| different(*at))?;
+    Some(matches[best].bytes.start)
+}
+
+/// The position so many characters before this one.
+fn back(text: &str, at: usize, chars: usize) -> usize {
+    text[..at].char_indices().rev().take(chars).last().map_or(at, |(at, _)| at)
+}
+
+/// The position after so many characters.
+fn forward(text: &str, chars: usize) -> usize {
+    text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The passage with its highlights in brackets.
+    fn marked(text: &str, query: &[&str]) -> String {
+        let passage = best_passage(text, true, query);
+        let mut chars: Vec<String> = passage.text.chars().map(String::from).collect();
+        for Highlight { start, end } in passage.highlights {
+            chars[start].insert(0, '[');
+            chars[end - 1].push(']');
+        }
+        chars.concat()
+    }
+
+    #[test]
+    fn words_of_the_query_are_highlighted_in_any_case() {
+        assert_eq!(marked("Ärzte und ärzte, Ä.", &["ärzte"]), "[Ärzte] und [ärzte], Ä.");
+        assert_eq!(marked("日本語", &["本"]), "日[本]語");
+        assert_eq!(marked("nothing here", &["else"]), "nothing here");
+        assert_eq!(marked("", &["a"]), "");
+    }
+
+    #[test]
+    fn the_passage_has_most_of_the_words_and_begins_and_ends_with_whole_ones() {
+        let filler = "lorem ipsum dolor ".repeat(40);
+        let text = format!("{filler}on call. {filler}who is on call answers {filler}");
+        let shown = marked(&text, &["answers", "call", "on"]);
+        assert!(shown.contains("is [on] [call] [answers] lorem"), "{shown}");
+        let plain = shown.replace(['[', ']'], "");
+        assert!(plain.chars().count() <= PASSAGE_CHARS);
+        for end in [plain.split(' ').next(), plain.rsplit(' ').next()] {
+            assert!(text.contains(&format!(" {} ", end.unwrap())), "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_word_longer_than_the_passage_is_cut() {
+        let long = "x".repeat(1000);
+        assert_eq!(best_passage(&long, true, &["y"]).text.len(), PASSAGE_CHARS);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_a_passage_within_its_limits(text: String, word in "\\PC{1,3}", is_begin: bool) {
+            let text = format!("{text} {word} {text}");
+            let query = folded(&word).into_owned();
+            let Passage { text: shown, highlights } = best_passage(&text, is_begin, &[&query]);
+            let chars = shown.chars().count();
+            prop_assert!(chars <= PASSAGE_CHARS && text.contains(&shown));
+            for Highlight { start, end } in highlights {
+                prop_assert!(start < end && end <= chars);
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Ranking by BM25: a document counts for more the rarer the words are that it has, the more often it
+//! has them, and the shorter it is.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use super::knowledge_base::Ordinal;
+use super::postings::{Posting, length_of};
+
+/// How much further occurrences of a word count, and how much the length of a document does: the usual
+/// values of BM25.
+const K1: f32 = 1.2;
+const B: f32 = 0.75;
+
+/// A ranked document. The greater ranks first: by score, then the newer content.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranked {
+    /// Positive.
+    pub score: f32,
+    pub ordinal: Ordinal,
+}
+
+impl Eq for Ranked {}
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.score.total_cmp(&other.score).then(self.ordinal.cmp(&other.ordinal))
+    }
+}
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ranked {
+    /// Its bytes, for the position in a list.
+    pub fn to_bytes(self) -> Vec<u8> {
+        [self.score.to_bits().to_be_bytes(), self.ordinal.to_be_bytes()].concat()
+    }
+
+    /// Reads those bytes.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (score, ordinal) = bytes.split_first_chunk()?;
+        let score = f32::from_bits(u32::from_be_bytes(*score));
+        Some(Ranked { score, ordinal: u32::from_be_bytes(ordinal.try_into().ok()?) })
+    }
+}
+
+/// The postings of a word of the query.
+#[derive(Clone, Debug)]
+pub struct WordPostings {
+    /// In how many documents it occurs, at least as many as there are postings.
+    pub documents: u32,
+    /// The largest ordinal first, each once.
+    pub postings: Vec<Posting>,
+}
+
+/// All documents of a knowledge base.
+#[derive(Clone, Copy, Debug)]
+pub struct Collection {
+    pub documents: u64,
+    /// The words of all of them.
+    pub words: u64,
+}
+
+/// Returns the `limit` greatest of the documents that have any of these words, the greatest first;
+/// only those below `below`, and none that are `excluded`.
+pub fn rank(
+    words: &[WordPostings],
+    of: Collection,
+    excluded: &HashSet<Ordinal>,
+    below: Option<Ranked>,
+    limit: usize,
+) -> Vec<Ranked> {
+    let lengths = length_factors(of);
+    let mut lists: Vec<_> = words
+        .iter()
+        .map(|word| (rarity(word.documents, of.documents), word.postings.as_slice()))
+        .collect();
+    let mut best = BinaryHeap::with_capacity(limit + 1);
+    loop {
+        let heads = lists.iter().filter_map(|(_, postings)| postings.first());
+        let Some(ordinal) = heads.map(|posting| posting.ordinal).max() else { break };
+        let mut score = 0.0;
+        for (rarity, postings) in &mut lists {
+            if let Some((posting, rest)) = postings.split_first()
+                && posting.ordinal == ordinal
+            {
+                let frequency = f32::from(posting.frequency);
+                let length = lengths[usize::from(posting.length)];
+                score += *rarity * frequency * (K1 + 1.0) / (frequency + length);
+                *postings = rest;
+            }
+        }
+        let ranked = Ranked { score, ordinal };
+        let is_greater =
+            best.len() < limit || best.peek().is_some_and(|Reverse(least)| ranked > *least);
+        if is_greater && below.is_none_or(|below| ranked < below) && !excluded.contains(&ordinal) {
+            best.push(Reverse(ranked));
+            if best.len() > limit {
+                best.pop();
+            }
+        }
+    }
+    // Sorted in reverse: the greatest first.
+    best.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked).collect()
+}
+
+/// How much a word counts that so many of the documents have; always more than nothing.
+fn rarity(having: u32, documents: u64) -> f32 {
+    let having = f64::from(having);
+    let documents = (documents as f64).max(having);
+    (1.0 + (documents - having + 0.5) / (having + 0.5)).ln() as f32
+}
+
+/// For each step of the number of words in a document, how much it counts against its occurrences.
+fn length_factors(Collection { documents, words }: Collection) -> [f32; 256] {
+    let average = (words as f32 / documents.max(1) as f32).max(1.0);
+    std::array::from_fn(|step| K1 * (1.0 - B + B * length_of(step as u8) / average))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::knowledge_bases::postings::length_step;
+
+    const ALL: Collection = Collection { documents: 100, words: 10_000 };
+
+    /// Postings of (ordinal, frequency, number of words).
+    fn word(postings: &[(Ordinal, u8, u32)]) -> WordPostings {
+        let posting = |(ordinal, frequency, words): &(Ordinal, u8, u32)| Posting {
+            ordinal: *ordinal,
+            frequency: *frequency,
+            length: length_step(*words),
+        };
+        WordPostings {
+            documents: postings.len() as u32,
+            postings: postings.iter().map(posting).collect(),
+        }
+    }
+
+    fn ordinals(words: &[WordPostings], below: Option<Ranked>, limit: usize) -> Vec<Ordinal> {
+        let ranked = rank(words, ALL, &HashSet::from([66]), below, limit);
+        assert!(ranked.iter().all(|ranked| ranked.score > 0.0));
+        ranked.into_iter().map(|ranked| ranked.ordinal).collect()
+    }
+
+    #[test]
+    fn rare_words_frequent_words_and_short_documents_count_for_more() {
+        let common: Vec<_> = (1..=60).rev().map(|ordinal| (ordinal, 1, 100)).collect();
+        let words = [word(&common), word(&[(70, 1, 100), (60, 1, 100)])];
+        assert_eq!(ordinals(&words, None, 3), [60, 70, 59]);
+        let words = [word(&[(3, 1, 100), (2, 5, 100), (1, 2, 100)])];
+        assert_eq!(ordinals(&words, None, 9), [2, 1, 3]);
+        let words = [word(&[(3, 2, 1000), (2, 2, 10), (1, 2, 100)])];
+        assert_eq!(ordinals(&words, None, 9), [2, 1, 3]);
+    }
+
+    #[test]
+    fn equal_documents_are_ranked_newest_first_and_excluded_ones_left_out() {
+        let words = [word(&[(67, 1, 9), (66, 9, 9), (65, 1, 9), (3, 1, 9)])];
+        assert_eq!(ordinals(&words, None, 9), [67, 65, 3]);
+        assert_eq!(ordinals(&words, None, 2), [67, 65]);
+        assert_eq!(ordinals(&[], None, 2), Vec::<Ordinal>::new());
+    }
+
+    #[test]
+    fn a_list_continues_below_any_position() {
+        let postings: Vec<_> = (1..=60).rev().map(|n| (n, (n % 7 + 1) as u8, n % 5 * 50)).collect();
+        let words = [word(&postings)];
+        let all = ordinals(&words, None, 100);
+        let (mut found, mut below) = (Vec::new(), None);
+        while let Some(last) = {
+            let page = rank(&words, ALL, &HashSet::new(), below, 7);
+            found.extend(page.iter().map(|ranked| ranked.ordinal));
+            page.last().copied()
+        } {
+            assert_eq!(Ranked::read(&last.to_bytes()), Some(last));
+            below = Some(last);
+        }
+        assert_eq!(found, all);
+        assert_eq!(Ranked::read(b"short"), None);
+        assert_eq!(Ranked::read(&[0; 9]), None);
+    }
+
+    #[test]
+    fn a_word_of_every_document_still_counts_for_something() {
+        assert!(rarity(100, 100) > 0.0 && rarity(200, 100) > 0.0);
+        assert!(rarity(1, 100) > rarity(2, 100));
+    }
+}

@@ -1,0 +1,65 @@
+//! Documents from files (reference: knowledge-bases, "Files").
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::content::Prepared;
+use super::document::MediaType;
+use super::documents::{DocumentInfo, File, NO_CALLS, write};
+use super::extraction::{MAX_FILE_BYTES, text_of};
+use super::knowledge_base::KnowledgeBase;
+use crate::api::op::Upload;
+use crate::api::{Calls, Input, Outcome, Req, Resource, Route, op};
+use crate::auth::SESSION_MEMBER;
+use crate::base::{Error, Id, Name, Result};
+use crate::store::Tx;
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+const FILE: Upload = Upload { max_bytes: MAX_FILE_BYTES, media_types: MediaType::NAMES };
+
+/// The work of a request: it has only one.
+const READ_FILE: [u8; 32] = [1; 32];
+
+/// How an uploaded file is named.
+#[derive(Deserialize, JsonSchema)]
+pub struct UploadedFile {
+    /// The name of the document.
+    name: Name,
+}
+
+impl Input for UploadedFile {}
+
+fn upload(
+    tx: &mut Tx,
+    req: &Req<Id<KnowledgeBase>, UploadedFile>,
+    calls: &mut Calls,
+) -> Result<Outcome<DocumentInfo>> {
+    let base: KnowledgeBase = tx.fetch(&req.params)?;
+    let media_type = MediaType::named(req.media_type)
+        .ok_or_else(|| Error::internal(format!("{} is no type of files", req.media_type)))?;
+    let (name, bytes) = (req.input.name.clone(), req.content.clone());
+    let read = calls.work_result(READ_FILE, move |children| {
+        Ok(Prepared::new(&name, text_of(media_type, &bytes, children)?))
+    });
+    let prepared = match read {
+        Some(prepared) => prepared?,
+        None => return Err(Error::internal("the file is not read yet")), // This run is discarded.
+    };
+    let size = req.content.len() as u64;
+    let file = File { name: &req.input.name, media_type, size, prepared: &prepared };
+    write(tx, base.id, None, &file, calls)
+}
+
+fn routes() -> Vec<Route> {
+    let upload = op::upload(FILE, op::calling(NO_CALLS, upload));
+    vec![
+        Route::post(
+            "/knowledge-bases/{id}/documents/upload",
+            SESSION_MEMBER,
+            "document.upload",
+            upload,
+        )
+        .about("Add a document from a file"),
+    ]
+}

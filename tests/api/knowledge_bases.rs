@@ -1,0 +1,507 @@
+//! Knowledge bases: documents as text and from files, searching, and files that were made to do harm.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use roadstead::auth::Role;
+use roadstead::resources;
+use roadstead::store::View;
+use roadstead::store::check::Findings;
+use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use crate::client::{Caller, Reply, eventually};
+use crate::fixture::{Fixture, key_of, unknown_id};
+
+const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
+/// A new knowledge base; returns its path.
+fn make(acme: &Fixture) -> String {
+    let made = acme.admin.post("/knowledge-bases", json!({"name": "Handbook"})).id();
+    format!("/knowledge-bases/{made}")
+}
+
+#[track_caller]
+fn add(caller: &Caller, base: &str, name: &str, content: &str) -> Value {
+    caller.post(&format!("{base}/documents"), json!({"name": name, "content": content})).ok()
+}
+
+fn upload(caller: &Caller, base: &str, media_type: &str, bytes: &[u8]) -> Reply {
+    let path = caller.in_org(&format!("{base}/documents/upload?name=A%20file"));
+    caller.ask("POST", &path).with("Content-Type", media_type).bytes(bytes).send()
+}
+
+fn search(caller: &Caller, base: &str, q: &str) -> Vec<Value> {
+    let q: String = form_urlencoded::byte_serialize(q.as_bytes()).collect();
+    caller.get(&format!("{base}/search?q={q}")).items()
+}
+
+fn names(hits: &[Value]) -> Vec<&str> {
+    hits.iter().map(|hit| hit["name"].as_str().unwrap()).collect()
+}
+
+fn file(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/api/files/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(path).unwrap()
+}
+
+// ── Knowledge bases and documents ────────────────────────────────────────────
+
+#[test]
+fn admins_make_knowledge_bases_and_members_write_documents() {
+    let acme = Fixture::new();
+    let new = json!({"name": "Handbook", "description": "How we work"});
+    assert_eq!(acme.member.post("/knowledge-bases", new.clone()).status, 403);
+    let made = acme.admin.post("/knowledge-bases", new).ok();
+    assert_eq!((&made["documents"], &made["description"]), (&json!(0), &json!("How we work")));
+    let base = format!("/knowledge-bases/{}", made["id"].as_str().unwrap());
+    let document = add(&acme.member, &base, "On call", "Answer within 15 minutes. äöü");
+    let expected = json!({
+        "id": document["id"], "name": "On call", "mediaType": "text/plain", "size": 32,
+        "createdAt": document["createdAt"], "updatedAt": document["createdAt"],
+    });
+    assert_eq!(document, expected);
+    assert_eq!(acme.member.get(&base).ok()["documents"], 1);
+    assert_eq!(acme.member.get(&format!("{base}/documents")).items(), [expected]);
+    let one = format!("{base}/documents/{}", document["id"].as_str().unwrap());
+    let shown = acme.member.get(&one).ok();
+    assert_eq!(shown["content"], "Answer within 15 minutes. äöü");
+
+    let replaced = acme.member.put(&one, json!({"name": "Calls", "content": "Be kind."})).ok();
+    assert_eq!((&replaced["id"], &replaced["size"]), (&document["id"], &json!(8)));
+    assert_eq!(acme.member.get(&one).ok()["content"], "Be kind.");
+    assert_eq!(acme.member.get(&base).ok()["documents"], 1);
+    assert_eq!(names(&search(&acme.member, &base, "kind")), ["Calls"]);
+    assert_eq!(search(&acme.member, &base, "minutes").len(), 0);
+
+    let renamed = acme.admin.patch(&base, json!({"name": "Guide", "description": null})).ok();
+    assert_eq!((&renamed["name"], &renamed["description"]), (&json!("Guide"), &json!(null)));
+    assert_eq!(acme.member.delete(&one).ok(), json!({"id": document["id"], "deleted": true}));
+    assert_eq!(acme.member.delete(&one).status, 404);
+    assert_eq!(acme.member.get(&base).ok()["documents"], 0);
+    assert_eq!(acme.member.delete(&base).status, 403);
+    acme.admin.delete(&base).ok();
+    assert_eq!(acme.member.get(&base).status, 404);
+    assert_eq!(acme.member.get(&format!("{base}/documents")).status, 404);
+}
+
+#[test]
+fn keys_are_refused_and_other_organizations_see_nothing() {
+    let (acme, other) = (Fixture::new(), Fixture::new());
+    let base = make(&acme);
+    let document = add(&acme.member, &base, "On call", "Answer.")["id"].clone();
+    let one = format!("{base}/documents/{}", document.as_str().unwrap());
+    let key = key_of(&acme.admin);
+    for path in ["/knowledge-bases", &base, &format!("{base}/search?q=a"), &one] {
+        assert_eq!(key.get(path).status, 401, "{path}");
+    }
+    assert_eq!(upload(&key, &base, "text/plain", b"a").status, 401);
+    for path in [&base, &one, &format!("{base}/documents"), &format!("{base}/search?q=answer")] {
+        let foreign = other.owner.get(path);
+        assert_eq!(foreign.status, 404, "{path}");
+        assert_eq!(foreign.problem()["path"], "id", "{path}");
+    }
+    assert_eq!(upload(&other.owner, &base, "text/plain", b"a").status, 404);
+    let elsewhere = make(&acme);
+    let id = document.as_str().unwrap();
+    let below = acme.member.get(&format!("{elsewhere}/documents/{id}"));
+    assert_eq!((below.status, &below.problem()["path"]), (404, &json!("documentId")));
+    assert_eq!(other.owner.get("/knowledge-bases").items().len(), 0);
+}
+
+#[test]
+fn documents_are_bounded_and_requests_conditional_and_repeatable() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let documents = format!("{base}/documents");
+    let large = "a b ".repeat(307_200 / 4);
+    let made = acme.member.post(&documents, json!({"name": "n", "content": large})).ok();
+    let one = format!("{documents}/{}", made["id"].as_str().unwrap());
+    assert_eq!(acme.member.get(&one).ok()["content"], large);
+    let larger = json!({"name": "n", "content": format!("{large}c")});
+    let refused = acme.member.post(&documents, larger);
+    assert_eq!((refused.status, &refused.problem()["issues"][0]["path"]), (400, &json!("content")));
+
+    let tag = acme.member.get(&one).header("etag").unwrap().to_string();
+    let path = acme.member.in_org(&one);
+    let unchanged = acme.member.ask("GET", &path).with("If-None-Match", &tag).send();
+    assert_eq!(unchanged.status, 304);
+    acme.member.put(&one, json!({"name": "n", "content": "c"})).ok();
+    let stale = acme.member.ask("DELETE", &path).with("If-Match", &tag).send();
+    assert_eq!(stale.status, 412);
+
+    let body = json!({"name": "once", "content": "repeated"});
+    let post = || {
+        let ask = acme.member.ask("POST", &documents).with("Idempotency-Key", "k");
+        ask.org_json(body.clone()).send()
+    };
+    let (first, second) = (post(), post());
+    assert_eq!(first.ok(), second.ok());
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(search(&acme.member, &base, "repeated").len(), 1);
+    let uploading = || {
+        let path = acme.member.in_org(&format!("{documents}/upload?name=f"));
+        let ask = acme.member.ask("POST", &path).with("Idempotency-Key", "u");
+        ask.with("Content-Type", "text/plain").bytes("uploaded").send()
+    };
+    assert_eq!(uploading().ok(), uploading().ok());
+    assert_eq!(search(&acme.member, &base, "uploaded").len(), 1);
+}
+
+#[test]
+fn every_write_is_audited_once() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let id = add(&acme.member, &base, "n", "c")["id"].as_str().unwrap().to_string();
+    let text = "word ".repeat(500_000);
+    let uploaded = upload(&acme.member, &base, "text/plain", text.as_bytes()).id();
+    acme.member.delete(&format!("{base}/documents/{id}")).ok();
+    let audited = acme.audited();
+    let of = |action: &str| {
+        let entries = audited.iter().filter(|entry| entry.action == action);
+        entries.map(|entry| entry.resource.id.clone().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("document.create"), [id.clone()]);
+    assert_eq!(of("document.upload"), [uploaded]);
+    assert_eq!(of("document.delete"), [id]);
+}
+
+#[test]
+fn a_search_is_a_list_of_passages() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    for n in 0..30 {
+        add(&acme.member, &base, &format!("Note {n}"), &format!("Remember number{n}, and more."));
+    }
+    let all = acme.member.walk(&format!("{base}/search?q=remember+number7"), 7);
+    assert_eq!(all.len(), 30);
+    assert_eq!(all[0]["name"], "Note 7");
+    assert_eq!(all[0]["snippet"], "Remember number7, and more.");
+    assert_eq!(all[0]["highlights"], json!([{"start": 0, "end": 8}, {"start": 9, "end": 16}]));
+    let scores: Vec<_> = all.iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted_by(|one, other| one >= other) && scores[29] > 0.0, "{scores:?}");
+    for (query, path) in
+        [("", "q"), ("q=", "q"), ("q=a&limit=0", "limit"), ("q=a&cursor=x", "cursor")]
+    {
+        let refused = acme.member.get(&format!("{base}/search?{query}"));
+        assert_eq!((refused.status, &refused.problem()["issues"][0]["path"]), (400, &json!(path)));
+    }
+    let unknown = acme.member.get(&format!("/knowledge-bases/{}/search?q=a", unknown_id()));
+    assert_eq!(unknown.status, 404);
+}
+
+// ── Files ────────────────────────────────────────────────────────────────────
+
+#[test]
+fn files_of_text_are_kept_as_they_are() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    for (media_type, text) in [
+        ("text/plain", "Grüße\r\naus Köln"),
+        ("text/markdown", "# Köln\n\n* eins"),
+        ("text/csv", "city,country\nKöln,DE\n"),
+        ("text/plain", ""),
+    ] {
+        let sent =
+            upload(&acme.member, &base, &format!("{media_type}; charset=utf-8"), text.as_bytes());
+        let sent = sent.ok();
+        assert_eq!((&sent["mediaType"], &sent["size"]), (&json!(media_type), &json!(text.len())));
+        let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+        assert_eq!(acme.member.get(&one).ok()["content"], text);
+    }
+    assert_eq!(search(&acme.member, &base, "köln").len(), 3);
+    for (media_type, bytes, status, code) in [
+        ("application/json", &b"{}"[..], 415, "unsupported_media_type"),
+        ("image/png", b"x", 415, "unsupported_media_type"),
+        ("text/plain", b"caf\xe9", 400, "unreadable_document"),
+        ("text/csv", b"a\0b", 400, "unreadable_document"),
+    ] {
+        let refused = upload(&acme.member, &base, media_type, bytes);
+        assert_eq!((refused.status, &refused.problem()["code"]), (status, &json!(code)));
+    }
+    let path = acme.member.in_org(&format!("{base}/documents/upload"));
+    let unnamed =
+        acme.member.ask("POST", &path).with("Content-Type", "text/plain").bytes("a").send();
+    assert_eq!((unnamed.status, &unnamed.problem()["issues"][0]["path"]), (400, &json!("name")));
+}
+
+#[test]
+fn a_file_may_have_10_mebibytes_and_is_shown_in_whole() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let line = "Zeile mit Umlaut ü und mehr\n";
+    let mut text = line.repeat(10 * 1024 * 1024 / line.len());
+    text.push_str(&"x".repeat(10 * 1024 * 1024 - text.len()));
+    let sent = upload(&acme.member, &base, "text/plain", text.as_bytes()).ok();
+    let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+    assert!(acme.member.get(&one).ok()["content"] == text);
+    assert_eq!(search(&acme.member, &base, "umlaut").len(), 1);
+    text.push('x');
+    let refused = upload(&acme.member, &base, "text/plain", text.as_bytes());
+    assert_eq!((refused.status, &refused.problem()["code"]), (413, &json!("body_too_large")));
+}
+
+#[test]
+fn pdf_and_docx_of_other_software_are_read() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    for (name, media_type, texts) in [
+        (
+            "reportlab.pdf",
+            "application/pdf",
+            &["On call", "answers within 15 minutes", "page two"][..],
+        ),
+        ("reportlab-owner.pdf", "application/pdf", &["answers within 15 minutes"]),
+        (
+            "fpdf2.pdf",
+            "application/pdf",
+            &["Bereitschaft: Grüße aus Köln", "Ελληνικά", "Кириллица"],
+        ),
+        (
+            "python-docx.docx",
+            DOCX,
+            &["On call", "Grüße & <Küsse>", "first cell", "second cell", "after"],
+        ),
+    ] {
+        let sent = upload(&acme.member, &base, media_type, &file(name)).ok();
+        assert_eq!(sent["size"], file(name).len(), "{name}");
+        assert_eq!(sent["mediaType"], media_type);
+        let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+        let content = acme.member.get(&one).ok()["content"].as_str().unwrap().to_string();
+        for text in texts {
+            assert!(content.contains(text), "{name}: {text}: {content}");
+        }
+    }
+    let encrypted =
+        upload(&acme.member, &base, "application/pdf", &file("reportlab-encrypted.pdf"));
+    assert_eq!(encrypted.status, 400);
+    let message = encrypted.problem()["message"].as_str().unwrap().to_string();
+    assert!(message.contains("encrypted"), "{message}");
+}
+
+// ── Files that were made to do harm ──────────────────────────────────────────
+
+/// A PDF of these objects, of which the first is the catalog, with a table of where they are.
+fn pdf(objects: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = b"%PDF-1.7\n".to_vec();
+    let mut places = Vec::new();
+    for (number, object) in objects.iter().enumerate() {
+        places.push(bytes.len());
+        bytes.extend_from_slice(format!("{} 0 obj\n", number + 1).as_bytes());
+        bytes.extend_from_slice(object);
+        bytes.extend_from_slice(b"\nendobj\n");
+    }
+    let start = bytes.len();
+    let count = objects.len() + 1;
+    bytes.extend_from_slice(format!("xref\n0 {count}\n0000000000 65535 f \n").as_bytes());
+    for place in places {
+        bytes.extend_from_slice(format!("{place:010} 00000 n \n").as_bytes());
+    }
+    let end = format!("trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n");
+    bytes.extend_from_slice(end.as_bytes());
+    bytes
+}
+
+fn stream(dictionary: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!("<< {dictionary} /Length {} >>\nstream\n", content.len());
+    [head.as_bytes(), content, b"\nendstream"].concat()
+}
+
+/// A PDF of so many pages, which share a content.
+fn pages(count: usize, content: Vec<u8>, form: &str) -> Vec<u8> {
+    let kids: String = (0..count).map(|n| format!("{} 0 R ", n + 6)).collect();
+    let page = "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R \
+                /Resources << /Font << /F1 3 0 R >> /XObject << /X 5 0 R >> >> >>";
+    let mut objects: Vec<Vec<u8>> = vec![
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        format!("<< /Type /Pages /Count {count} /Kids [{kids}] >>").into(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_vec(),
+        content,
+        stream(
+            "/Type /XObject /Subtype /Form /BBox [0 0 9 9] \
+             /Resources << /Font << /F1 3 0 R >> /XObject << /X 5 0 R >> >>",
+            form.as_bytes(),
+        ),
+    ];
+    objects.extend((0..count).map(|_| page.as_bytes().to_vec()));
+    pdf(&objects)
+}
+
+fn deflated(bytes: &[u8], times: usize) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..times {
+        encoder.write_all(bytes).unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
+/// Text that a page shows.
+const SHOWN: &str = "BT /F1 12 Tf 10 10 Td (some words to show) Tj ET\n";
+
+fn hostile_pdfs() -> Vec<(&'static str, Vec<u8>)> {
+    let ordinary = pages(1, stream("", SHOWN.as_bytes()), "");
+    let mebibyte = vec![b' '; 1024 * 1024];
+    let bomb = stream("/Filter /FlateDecode", &deflated(&mebibyte, 4096));
+    let nested =
+        stream("/Filter [/FlateDecode /FlateDecode]", &deflated(&deflated(&mebibyte, 4096), 1));
+    let many = SHOWN.repeat(20_000);
+    let mut cyclic_tree = ordinary.clone();
+    let at = cyclic_tree.windows(5).position(|five| five == b"[6 0 ").unwrap();
+    cyclic_tree[at + 1] = b'2';
+    let deep = format!("<< /A {}{} >>", "[".repeat(200_000), "]".repeat(200_000));
+    let deep = pdf(&[b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(), deep.into_bytes()]);
+    let no_box = pdf(&[
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>".to_vec(),
+        b"<< /Type /Page /Parent 2 0 R /Contents 3 0 R >>".to_vec(),
+    ]);
+    vec![
+        ("no PDF", b"PK\x03\x04 something else".to_vec()),
+        ("nothing", Vec::new()),
+        ("a header alone", b"%PDF-1.7\n".to_vec()),
+        ("cut short", ordinary[..ordinary.len() / 2].to_vec()),
+        ("without text", pages(1, stream("", b""), "")),
+        ("a bomb", pages(1, bomb, "")),
+        ("a bomb in a bomb", pages(1, nested, "")),
+        ("a tree of pages with a cycle", cyclic_tree),
+        ("a form that draws itself", pages(1, stream("", b"/X Do"), "/X Do")),
+        ("a form that draws itself often", pages(1, stream("", b"/X Do"), &"/X Do ".repeat(50))),
+        ("deeply nested", deep),
+        ("more text than there may be", pages(200, stream("", many.as_bytes()), "")),
+        ("endless", pages(20_000, stream("", many.as_bytes()), "")),
+        ("pages without a size", no_box),
+    ]
+}
+
+/// A DOCX with this document.
+fn docx(parts: &[(&str, &[&[u8]])]) -> Vec<u8> {
+    let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, pieces) in parts {
+        archive.start_file(*name, SimpleFileOptions::default()).unwrap();
+        pieces.iter().for_each(|piece| archive.write_all(piece).unwrap());
+    }
+    archive.finish().unwrap().into_inner()
+}
+
+fn hostile_docx() -> Vec<(&'static str, Vec<u8>)> {
+    const NAME: &str = "word/document.xml";
+    let mebibyte = vec![b'a'; 1024 * 1024];
+    let long: Vec<&[u8]> = [&[&b"<w:t>"[..]][..], &vec![&mebibyte[..]; 11], &[b"</w:t>"]].concat();
+    let bomb: Vec<&[u8]> = [&[&b"<w:x>"[..]][..], &vec![&mebibyte[..]; 1000]].concat();
+    let deep = [b"<w:p>".repeat(300), b"</w:p>".repeat(300)].concat();
+    let laughs = b"<!DOCTYPE a [<!ENTITY b \"ha\"><!ENTITY c \"&b;&b;&b;\">]><w:t>&c;</w:t>";
+    let ordinary = docx(&[(NAME, &[b"<w:p><w:t>words</w:t></w:p>"])]);
+    let names: Vec<String> = (0..10_001).map(|n| format!("word/media/{n}.png")).collect();
+    let mut many: Vec<(&str, &[&[u8]])> =
+        names.iter().map(|name| (name.as_str(), &[][..])).collect();
+    many.push((NAME, &[b"<w:p><w:t>words</w:t></w:p>"]));
+    let mut wrong_sum = ordinary.clone();
+    let at = wrong_sum.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    wrong_sum[at + 16] ^= 1;
+    vec![
+        ("no archive", b"%PDF-1.7".to_vec()),
+        ("a DOC", vec![0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1]),
+        ("cut short", ordinary[..ordinary.len() - 30].to_vec()),
+        ("another archive", docx(&[("a.txt", &[b"words"])])),
+        ("without text", docx(&[(NAME, &[b"<w:p/>"])])),
+        ("more text than there may be", docx(&[(NAME, &long)])),
+        ("a bomb", docx(&[(NAME, &bomb)])),
+        ("deeply nested", docx(&[(NAME, &[&deep])])),
+        ("entities", docx(&[(NAME, &[laughs])])),
+        ("not XML", docx(&[(NAME, &[b"<w:p><w:t>words</w:r>"])])),
+        ("not in UTF-8", docx(&[(NAME, &[b"<w:p><w:t>\xff\xfe</w:t></w:p>"])])),
+        ("XML that breaks off", docx(&[(NAME, &[b"<w:p><w:t>words"])])),
+        ("10,002 parts", docx(&many)),
+        ("a wrong checksum", wrong_sum),
+    ]
+}
+
+#[test]
+fn a_hostile_file_is_refused_within_bounds() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let pdfs = hostile_pdfs().into_iter().map(|(what, bytes)| ("application/pdf", what, bytes));
+    let docx = hostile_docx().into_iter().map(|(what, bytes)| (DOCX, what, bytes));
+    for (media_type, what, bytes) in pdfs.chain(docx) {
+        assert!(bytes.len() < 10 * 1024 * 1024, "{what}: {}", bytes.len());
+        let begin = Instant::now();
+        let refused = upload(&acme.member, &base, media_type, &bytes);
+        let context = format!("{media_type}: {what}: {}", refused.text());
+        let code = refused.problem()["code"].as_str().unwrap().to_string();
+        let expected = match code.as_str() {
+            "unreadable_document" => 400,
+            "document_too_long" => 413,
+            _ => panic!("{context}"),
+        };
+        assert_eq!(refused.status, expected, "{context}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{context}: {:?}", begin.elapsed());
+    }
+    assert_eq!(acme.member.get(&base).ok()["documents"], 0);
+    let sent = upload(&acme.member, &base, "application/pdf", &file("reportlab.pdf"));
+    assert_eq!(sent.status, 200, "{}", sent.text());
+}
+
+#[test]
+fn a_slow_file_of_one_member_holds_up_nobody_else() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let (eve, _) = acme.person("eve", Role::Member);
+    let many = SHOWN.repeat(20_000);
+    let endless = pages(20_000, stream("", many.as_bytes()), "");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let eve = eve.clone();
+            let (base, endless) = (&base, &endless);
+            scope.spawn(move || {
+                let refused = upload(&eve, base, "application/pdf", endless);
+                assert!([400, 413, 503].contains(&refused.status), "{}", refused.text());
+            });
+        }
+        let begin = Instant::now();
+        for _ in 0..5 {
+            upload(&acme.member, &base, "application/pdf", &file("reportlab.pdf")).ok();
+            add(&acme.member, &base, "n", "c");
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    });
+}
+
+#[test]
+fn the_index_is_sound_after_many_writes_at_once() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (member, base) = (acme.member.clone(), &base);
+            scope.spawn(move || {
+                for n in 0..90 {
+                    let text = format!("common thread{thread} number{n}");
+                    let id = add(&member, base, "d", &text)["id"].as_str().unwrap().to_string();
+                    let one = format!("{base}/documents/{id}");
+                    match n % 3 {
+                        0 => drop(member.delete(&one).ok()),
+                        1 => drop(member.put(&one, json!({"name": "e", "content": text})).ok()),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    let count = |q: &str| acme.member.walk(&format!("{base}/search?q={q}"), 200).len();
+    assert_eq!(acme.member.get(&base).ok()["documents"], 240);
+    assert_eq!((count("common"), count("thread2"), count("number4")), (240, 60, 4));
+    let metrics = resources::metrics();
+    let pending =
+        metrics.iter().find(|metric| metric.name == "roadstead_document_changes").unwrap();
+    eventually("everything is merged", || {
+        (acme.store.read_now(acme.org, pending.read).unwrap() == 0).then_some(())
+    });
+    assert_eq!((count("common"), count("thread2"), count("number4")), (240, 60, 4));
+    let mut findings = Findings::default();
+    let check = |view: &View| resources::check(view, &mut findings);
+    acme.store.read_now(acme.org, check).unwrap();
+    assert_eq!(findings.messages, Vec::<String>::new());
+}
