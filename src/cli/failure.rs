@@ -10,6 +10,15 @@ pub(crate) enum Failure {
     Usage(String),
 }
 
+impl Failure {
+    /// The running server answered something else than was asked for: it is of another version.
+    pub fn unexpected_reply() -> Self {
+        Failure::Failed(
+            "the server gave an unexpected reply; it may be of another version: restart it".into(),
+        )
+    }
+}
+
 impl From<crate::base::Error> for Failure {
     fn from(error: crate::base::Error) -> Self {
         Failure::Failed(error.to_string())
