@@ -7,7 +7,7 @@
 //! `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, and `agent-index` for
-//! searches and `nostr.json`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings
+//! searches and `nostr.json`, `backup`. `--quick` (or `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings
 //! and deployments instead of a million, and 20,000 versions instead of 100,000.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
@@ -16,6 +16,7 @@
 mod abuses;
 mod agent_index;
 mod audit;
+mod backup;
 mod client;
 mod contents;
 mod deliveries;
@@ -52,7 +53,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 20] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 21] = [
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
@@ -65,6 +66,7 @@ fn main() {
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
         ("audit", &|| audit::rows(quick)),
+        ("backup", &|| backup::rows(quick)),
         ("deployments", &|| deployments::rows(quick)),
         ("waiting", &waiting::rows),
         ("neighbours", &|| neighbours::rows(quick)),

@@ -1,16 +1,21 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
 mod audit;
+pub mod backup;
 pub mod control;
 mod data;
 mod data_dir_error;
+pub mod doctor;
+mod erasures;
 mod format_file;
 mod host;
 mod placement;
 mod rotation;
 mod secret_key;
+mod status;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -23,6 +28,7 @@ pub use data::DataDir;
 pub use data_dir_error::DataDirError;
 pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
+pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
 
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
@@ -60,6 +66,8 @@ pub struct ServerConfig {
     pub smtp: Option<SmtpConfig>,
     /// How outgoing calls resolve names.
     pub resolver: Resolver,
+    /// The data directory, whose last backup is a metric.
+    pub data_directory: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -75,6 +83,7 @@ impl Default for ServerConfig {
             extra_roots_pem: None,
             smtp: None,
             resolver: Resolver::default(),
+            data_directory: None,
         }
     }
 }
@@ -140,7 +149,7 @@ impl Server {
             stopping: stopping.clone(),
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
-        let metrics = metrics(&routes, &executor, deliveries.clone());
+        let metrics = metrics(&routes, &executor, deliveries.clone(), config.data_directory);
         let context = Arc::new(ServerContext {
             executor: executor.clone(),
             router: Router::new(routes)?,
@@ -197,7 +206,12 @@ impl Server {
 }
 
 /// The metrics of all layers.
-fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters>) -> Metrics {
+fn metrics(
+    routes: &[Route],
+    executor: &Executor,
+    deliveries: Arc<DeliveryMeters>,
+    data_directory: Option<PathBuf>,
+) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
@@ -209,6 +223,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
             Box::new(move || store.families()),
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
+            Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));

@@ -1,6 +1,7 @@
 //! How a command fails.
 
 use crate::app::DataDirError;
+use crate::app::backup::BackupError;
 
 /// Why a command failed; decides the exit code.
 pub(crate) enum Failure {
@@ -28,6 +29,15 @@ impl From<crate::base::Error> for Failure {
 impl From<DataDirError> for Failure {
     fn from(error: DataDirError) -> Self {
         Failure::Usage(error.0)
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
+        match error {
+            BackupError::Unusable(why) => Failure::Usage(why),
+            BackupError::Damaged(why) | BackupError::Failed(why) => Failure::Failed(why),
+        }
     }
 }
 

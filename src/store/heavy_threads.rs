@@ -82,8 +82,8 @@ fn start(idle: Weak<Idle>) -> Result<Sender<Message>> {
     Ok(sender)
 }
 
-/// Lowers the priority of this thread.
-fn lower_priority() {
+/// Lowers the priority of this thread, for costly work.
+pub fn lower_priority() {
     // Elsewhere it would be that of the process. Without it, work is done all the same.
     #[cfg(target_os = "linux")]
     let _ = scheduling::nice(NICENESS);

@@ -11,6 +11,7 @@ mod search;
 mod shelf;
 
 mod audit;
+mod backup;
 mod bounds;
 mod commands;
 mod crash;
@@ -19,6 +20,7 @@ mod deploying;
 mod deploying_under_load;
 mod directory;
 mod disk_full;
+mod doctor;
 mod doomed;
 mod keys;
 mod log;
