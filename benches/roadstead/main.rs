@@ -7,7 +7,7 @@
 //! `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
-//! searches and `nostr.json`, and `search` for documents of knowledge bases. `--quick` (or
+//! searches and `nostr.json`, `search` for documents of knowledge bases, and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000.
 //!
@@ -17,6 +17,7 @@
 mod abuses;
 mod agent_index;
 mod audit;
+mod backup;
 mod client;
 mod contents;
 mod deliveries;
@@ -67,6 +68,7 @@ fn main() {
         ("publishing", &publishing::rows),
         ("versions", &|| versions::rows(quick)),
         ("audit", &|| audit::rows(quick)),
+        ("backup", &|| backup::rows(quick)),
         ("deployments", &|| deployments::rows(quick)),
         ("waiting", &waiting::rows),
         ("neighbours", &|| neighbours::rows(quick)),

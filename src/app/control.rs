@@ -2,28 +2,34 @@
 //! need the open store.
 //!
 //! A client connects to `control.sock` and writes one line, a [`Request`] as JSON; the server answers
-//! with lines, each a [`ControlResponse`] as JSON, of which the last is no progress, and closes. The directory
-//! and the socket are accessible to their owner only, so there is no other authentication.
+//! with lines, each a [`ControlResponse`] as JSON, of which the last is no progress, and closes. Before
+//! the line of a backup its frames are sent ([`backup`]). The directory and the socket are accessible to
+//! their owner only, so there is no other authentication.
+//!
+//! A command is a variant of [`Request`], a line in [`carry_out`] and a variant of
+//! [`ControlResponse`], or [`ControlResponse::Done`].
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::io::{BufRead, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::audit::{AuditReply, AuditRequest, audit_reply};
+use super::backup::{self, LastBackup};
 use super::data::DataDir;
 use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
 use super::placement::SOCKET;
 use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
+use super::status::{ServerStatus, Startup, store_status};
 use crate::base::{Error, MasterKey, Result};
 use crate::store::{Store, codec};
 
@@ -72,6 +78,19 @@ pub enum Request {
         /// The step.
         step: ImportStep,
     },
+    /// Send a backup.
+    #[serde(rename_all = "camelCase")]
+    Backup {
+        /// Whether the installation's key is a part of it.
+        with_secret_key: bool,
+    },
+    /// Say what the server knows of itself.
+    Status,
+    /// Note that a backup was made.
+    RecordBackup {
+        /// The backup.
+        backup: LastBackup,
+    },
 }
 
 impl Request {
@@ -113,6 +132,10 @@ pub enum ControlResponse {
     Exported(ExportReport),
     /// The step of the import is done.
     Imported(ImportReply),
+    /// What the server knows of itself.
+    Status(ServerStatus),
+    /// It is done; there is nothing more to say.
+    Done,
     /// The command failed: a sentence.
     Failed(String),
 }
@@ -129,13 +152,38 @@ impl Drop for ControlSocket {
     }
 }
 
+/// What commands are carried out on.
+#[derive(Clone)]
+struct Server {
+    dir: DataDir,
+    store: Store,
+    /// What links that a command makes begin with.
+    link_base: String,
+    startup: Startup,
+}
+
+/// What commands exclude each other by.
+#[derive(Default)]
+struct Turns {
+    /// Commands run one at a time, except backups, which take long.
+    command: Mutex<()>,
+    /// Backups run one at a time.
+    backup: Mutex<()>,
+}
+
 /// Listens at the socket of a directory that this process serves, on a thread that ends with the
 /// process. Links that a command makes begin with `link_base`.
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub fn listen(dir: DataDir, store: Store, link_base: String) -> std::io::Result<ControlSocket> {
+pub fn listen(
+    dir: DataDir,
+    store: Store,
+    link_base: String,
+    startup: Startup,
+) -> std::io::Result<ControlSocket> {
     let path = dir.path().join(SOCKET);
+    let server = Server { dir: dir.clone(), store, link_base, startup };
     // Left by a process that was killed: this one holds the directory's lock.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -144,7 +192,7 @@ pub fn listen(dir: DataDir, store: Store, link_base: String) -> std::io::Result<
     let listener = in_directory(dir.path(), UnixListener::bind)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     let clients: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
-    let one_at_a_time: &'static Mutex<()> = Box::leak(Box::new(Mutex::new(())));
+    let turns: &'static Turns = Box::leak(Box::default());
     std::thread::Builder::new().name("control".into()).spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { continue };
@@ -152,9 +200,9 @@ pub fn listen(dir: DataDir, store: Store, link_base: String) -> std::io::Result<
                 clients.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (dir, store, link_base) = (dir.clone(), store.clone(), link_base.clone());
+            let server = server.clone();
             std::thread::spawn(move || {
-                if let Err(error) = serve(&stream, &dir, &store, &link_base, one_at_a_time) {
+                if let Err(error) = serve(&stream, &server, turns) {
                     tracing::debug!(%error, "a client of the control socket was lost");
                 }
                 clients.fetch_sub(1, Ordering::Relaxed);
@@ -174,21 +222,18 @@ fn in_directory<T>(
     open(PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(SOCKET))
 }
 
-fn serve(
-    stream: &UnixStream,
-    dir: &DataDir,
-    store: &Store,
-    link_base: &str,
-    one_at_a_time: &Mutex<()>,
-) -> std::io::Result<()> {
+fn serve(stream: &UnixStream, server: &Server, turns: &Turns) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let reply = match serde_json::from_str(&line) {
+        Ok(Request::Backup { with_secret_key }) => {
+            back_up(with_secret_key, stream, server, &turns.backup)
+        }
         Ok(request) => {
-            let _one = one_at_a_time.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            carry_out(&request, stream, dir, store, link_base)
+            let _one = turns.command.lock().unwrap_or_else(PoisonError::into_inner);
+            carry_out(&request, stream, server)
         }
         // The error of the parser would repeat the line, which may hold a key.
         Err(_) => {
@@ -198,13 +243,8 @@ fn serve(
     send(stream, &reply)
 }
 
-fn carry_out(
-    request: &Request,
-    stream: &UnixStream,
-    dir: &DataDir,
-    store: &Store,
-    link_base: &str,
-) -> ControlResponse {
+fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> ControlResponse {
+    let Server { dir, store, link_base, startup } = server;
     match request {
         Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
         Request::Audit { request } => match audit_reply(store, request) {
@@ -226,6 +266,42 @@ fn carry_out(
             Ok(reply) => ControlResponse::Imported(reply),
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
+        Request::Status => match store_status(store) {
+            Ok(store) => ControlResponse::Status(ServerStatus { startup: startup.clone(), store }),
+            Err(error) => ControlResponse::Failed(error.message().into()),
+        },
+        Request::RecordBackup { backup } => match backup.write(dir.path()) {
+            Ok(()) => ControlResponse::Done,
+            Err(error) => ControlResponse::Failed(format!("it cannot be recorded: {error}")),
+        },
+        Request::Backup { .. } => unreachable!("a backup has its own turn"),
+    }
+}
+
+/// Sends a backup, unless another is being sent: two would slow down requests more than one may.
+fn back_up(
+    with_secret_key: bool,
+    stream: &UnixStream,
+    server: &Server,
+    turn: &Mutex<()>,
+) -> ControlResponse {
+    let _turn = match turn.try_lock() {
+        Ok(turn) => turn,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            let _ = backup::send_end(stream);
+            return ControlResponse::Failed(
+                "another backup of this server is being made; repeat the command when it is done"
+                    .into(),
+            );
+        }
+    };
+    match backup::serve(stream, &server.dir, &server.store, with_secret_key) {
+        Ok(()) => ControlResponse::Done,
+        Err(error) => {
+            tracing::warn!(%error, "a backup was not completed");
+            ControlResponse::Failed(error.message().into())
+        }
     }
 }
 
@@ -290,7 +366,7 @@ fn send(mut stream: &UnixStream, reply: &ControlResponse) -> std::io::Result<()>
 pub fn resume_rotation(
     dir: DataDir,
     store: Store,
-) -> Result<(), super::data_dir_error::DataDirError> {
+) -> std::result::Result<(), super::data_dir_error::DataDirError> {
     if !dir.is_rotating()? {
         return Ok(());
     }
@@ -319,6 +395,15 @@ pub fn ask(
     request: &Request,
     progress: &mut dyn FnMut(ControlResponse),
 ) -> std::io::Result<Option<ControlResponse>> {
+    let Some(stream) = connect(dir, request)? else { return Ok(None) };
+    last_reply(BufReader::new(stream), progress).map(Some)
+}
+
+/// Sends a request to the server of a directory; `None` if no server runs.
+///
+/// # Errors
+/// If the socket fails.
+pub fn connect(dir: &DataDir, request: &Request) -> std::io::Result<Option<UnixStream>> {
     let mut stream = match in_directory(dir.path(), UnixStream::connect) {
         Ok(stream) => stream,
         Err(error)
@@ -330,10 +415,21 @@ pub fn ask(
     };
     let line = serde_json::to_string(request).map_err(std::io::Error::other)?;
     stream.write_all(format!("{line}\n").as_bytes())?;
-    for line in BufReader::new(stream).lines() {
+    Ok(Some(stream))
+}
+
+/// Reads the replies to a request, and passes every one but the last to `progress`.
+///
+/// # Errors
+/// If the server ends without one, or the socket fails.
+pub fn last_reply(
+    stream: impl BufRead,
+    progress: &mut dyn FnMut(ControlResponse),
+) -> std::io::Result<ControlResponse> {
+    for line in stream.lines() {
         match serde_json::from_str(&line?).map_err(std::io::Error::other)? {
             part @ (ControlResponse::Progress { .. } | ControlResponse::Lines(_)) => progress(part),
-            last => return Ok(Some(last)),
+            last => return Ok(last),
         }
     }
     let ended = "the server ended before the command did; start it again, or repeat the command";

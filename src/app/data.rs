@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::data_dir_error::DataDirError;
+use super::erasures::Ledger;
 use super::format_file::{Format, check_of};
 use super::placement::{self, DATABASE, FORMAT_FILE, KEY, SETUP_LINK};
 use super::secret_key::{self, KeySource, Origin, write_private};
@@ -43,6 +45,11 @@ impl DataDir {
     /// end.
     pub fn with_progress(self, progress: fn(&str)) -> Self {
         DataDir { progress, ..self }
+    }
+
+    /// What reports the progress of slow steps.
+    pub(super) fn progress(&self) -> fn(&str) {
+        self.progress
     }
 
     /// The path of the directory.
@@ -168,6 +175,14 @@ impl DataDir {
         format!("{what}. {}", lost_without_key())
     }
 
+    /// Checks that there is a key, and that it is the one of the directory.
+    ///
+    /// # Errors
+    /// If it is missing or another one.
+    pub fn require_key(&self) -> Result<(), DataDirError> {
+        self.keys().map(drop)
+    }
+
     /// Returns whether the replacement of the key was begun and is not complete.
     ///
     /// # Errors
@@ -203,7 +218,10 @@ impl DataDir {
         let tables = crate::resources::tables();
         build_indexes(&mut disk, &tables, &self.progress).map_err(data_dir_error)?;
         disk.hold_reserve();
-        Store::start(disk, Clock::system(), keys, &tables).map_err(data_dir_error)
+        let store = Store::start(disk, Clock::system(), keys, &tables).map_err(data_dir_error)?;
+        let ledger = Ledger::open(&self.path, &store)?;
+        store.set_ledger(Arc::new(ledger)).map_err(data_dir_error)?;
+        Ok(store)
     }
 
     /// Creates the directory with an empty database, and a new key unless one is given.

@@ -59,6 +59,15 @@ impl PreviousKey {
     }
 }
 
+/// Returns the text of the file of a directory.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn text_of(dir: &Path) -> Result<String, DataDirError> {
+    let path = dir.join(FORMAT_FILE);
+    fs::read_to_string(&path).map_err(|error| DataDirError(placement::unreadable(&path, &error)))
+}
+
 fn bytes_of(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.as_bytes().chunks(2);
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
@@ -70,9 +79,15 @@ impl Format {
     /// # Errors
     /// If it cannot be read, is damaged, or is of a newer Roadstead.
     pub fn read(dir: &Path) -> Result<Self, DataDirError> {
+        Format::parse(dir, &text_of(dir)?)
+    }
+
+    /// Parses the text of the file of a directory.
+    ///
+    /// # Errors
+    /// If it is damaged, or of a newer Roadstead.
+    pub fn parse(dir: &Path, text: &str) -> Result<Self, DataDirError> {
         let path = dir.join(FORMAT_FILE);
-        let text = fs::read_to_string(&path)
-            .map_err(|error| DataDirError(placement::unreadable(&path, &error)))?;
         let mut lines = text.lines();
         match lines.next().and_then(|line| line.parse::<u32>().ok()) {
             Some(FORMAT) => {}

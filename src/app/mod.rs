@@ -1,9 +1,12 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
 mod audit;
+pub mod backup;
 pub mod control;
 mod data;
 mod data_dir_error;
+pub mod doctor;
+mod erasures;
 mod format_file;
 mod host;
 pub mod moving;
@@ -11,6 +14,7 @@ mod placement;
 mod recovery;
 mod rotation;
 mod secret_key;
+mod status;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +31,7 @@ pub use data_dir_error::DataDirError;
 pub use recovery::{PasswordResetLink, reset_password};
 pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
+pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
 
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
@@ -66,6 +71,8 @@ pub struct ServerConfig {
     pub resolver: Resolver,
     /// This program, for child processes; files in some formats cannot be read without.
     pub program: Option<PathBuf>,
+    /// The data directory, whose last backup is a metric.
+    pub data_directory: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -82,6 +89,7 @@ impl Default for ServerConfig {
             smtp: None,
             resolver: Resolver::default(),
             program: None,
+            data_directory: None,
         }
     }
 }
@@ -148,7 +156,7 @@ impl Server {
             stopping: stopping.clone(),
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
-        let metrics = metrics(&routes, &executor, deliveries.clone());
+        let metrics = metrics(&routes, &executor, deliveries.clone(), config.data_directory);
         let context = Arc::new(ServerContext {
             executor: executor.clone(),
             router: Router::new(routes)?,
@@ -205,7 +213,12 @@ impl Server {
 }
 
 /// The metrics of all layers.
-fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters>) -> Metrics {
+fn metrics(
+    routes: &[Route],
+    executor: &Executor,
+    deliveries: Arc<DeliveryMeters>,
+    data_directory: Option<PathBuf>,
+) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
@@ -217,6 +230,7 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
             Box::new(move || store.families()),
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
+            Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));

@@ -21,10 +21,16 @@ pub const SETUP_LINK: &str = "setup-link";
 /// Disk space kept for deletions.
 pub const RESERVE: &str = "reserve";
 
+/// What was erased, for the case that a backup is restored.
+pub const ERASURES: &str = "erasures";
+/// When the last backup was made.
+pub const LAST_BACKUP: &str = "last-backup";
+
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 7] = [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, "lost+found"];
+const EXPECTED: [&str; 9] =
+    [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, ERASURES, LAST_BACKUP, "lost+found"];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

@@ -85,6 +85,22 @@ fn find_named(
     name: &str,
     file: fn(PathBuf) -> Origin,
 ) -> Result<Option<FoundKey>, DataDirError> {
+    match find_outside_named(source, (variable, value), name)? {
+        Some(found) => Ok(Some(found)),
+        None => read_private(&dir.join(name), file),
+    }
+}
+
+/// Returns the key that is kept outside of any data directory, and where it was found.
+pub(super) fn find_outside(source: &KeySource) -> Result<Option<FoundKey>, DataDirError> {
+    find_outside_named(source, ("ROADSTEAD_SECRET_KEY", &source.variable), KEY)
+}
+
+fn find_outside_named(
+    source: &KeySource,
+    (variable, value): (&'static str, &Option<OsString>),
+    name: &str,
+) -> Result<Option<FoundKey>, DataDirError> {
     if let Some(text) = value {
         return read(text.as_encoded_bytes(), Origin::Variable(variable)).map(Some);
     }
@@ -95,7 +111,7 @@ fn find_named(
             return read(&text, Origin::Credential(path)).map(Some);
         }
     }
-    read_private(&dir.join(name), file)
+    Ok(None)
 }
 
 /// Returns the key in a file that only its owner may read; none if there is no such file.

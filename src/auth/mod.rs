@@ -31,7 +31,7 @@ pub use restricted::{
     hidden_ids, restricted_deleted_since, visible_ids, visible_page, visible_page_map,
     visible_page_map_of, visible_page_of, was_restricted,
 };
-pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, key_hash, key_text};
+pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 
 use crate::store::TableInfo;
 

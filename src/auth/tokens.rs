@@ -104,11 +104,15 @@ impl Signer {
     }
 }
 
+/// Returns the id of the installation with these keys. It stays the same when the key is replaced.
+pub fn installation_id(keys: &Keys) -> String {
+    uuid_of(&keys.hash("roadstead 2026 installation id", b""))
+}
+
 impl Tokens {
     /// Creates the tokens of an installation.
     pub fn new(keys: &Keys) -> Self {
-        let issuer = uuid_of(&keys.hash("roadstead 2026 installation id", b""));
-
+        let issuer = installation_id(keys);
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_issuer(&[&issuer]);
         validation.set_audience(&[AUDIENCE]);

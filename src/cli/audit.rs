@@ -105,12 +105,8 @@ fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Fa
         None => Ok(None),
         Some(ControlResponse::Audit(reply)) => Ok(Some(reply)),
         Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(_) => Err(unexpected()),
+        Some(_) => Err(Failure::unexpected_reply()),
     }
-}
-
-fn unexpected() -> Failure {
-    Failure::Failed("an unexpected reply of the server".into())
 }
 
 // ── Checkpoints ──────────────────────────────────────────────────────────────
@@ -124,13 +120,13 @@ impl CheckpointCommand {
         }
         let all = AuditRequest::Checkpoint(self.org.clone());
         let (logs, reply) = Logs::open(&self.common, &all)?;
-        let AuditReply::Checkpoints(ends) = reply else { return Err(unexpected()) };
+        let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut findings = Vec::new();
         for value in earlier {
             let AuditReply::Compared { log, findings: found } =
                 logs.ask(&AuditRequest::Compare(value))?
             else {
-                return Err(unexpected());
+                return Err(Failure::unexpected_reply());
             };
             let place = |what: String| json!({"orgSlug": log.org_slug, "message": what});
             findings.extend(found.into_iter().map(place));
@@ -185,7 +181,7 @@ impl Export {
     fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
         let (logs, reply) = Logs::open(&self.common, &AuditRequest::Checkpoint(self.org.clone()))?;
-        let AuditReply::Checkpoints(ends) = reply else { return Err(unexpected()) };
+        let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut out = std::io::stdout().lock();
         for end in ends {
             // Up to the end as it is now, so that it ends while entries are added.
@@ -194,7 +190,7 @@ impl Export {
                 let organization = end.organization_id.clone();
                 let request = AuditRequest::Entries { organization, after };
                 let AuditReply::Entries { lines, last } = logs.ask(&request)? else {
-                    return Err(unexpected());
+                    return Err(Failure::unexpected_reply());
                 };
                 let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
                 match written {

@@ -1,6 +1,7 @@
 //! How a command fails.
 
 use crate::app::DataDirError;
+use crate::app::backup::BackupError;
 
 /// Why a command failed; decides the exit code.
 pub(crate) enum Failure {
@@ -8,6 +9,15 @@ pub(crate) enum Failure {
     Failed(String),
     /// Exit code 2: invalid usage, or the data directory cannot be opened.
     Usage(String),
+}
+
+impl Failure {
+    /// The running server answered something else than was asked for: it is of another version.
+    pub fn unexpected_reply() -> Self {
+        Failure::Failed(
+            "the server gave an unexpected reply; it may be of another version: restart it".into(),
+        )
+    }
 }
 
 impl From<crate::base::Error> for Failure {
@@ -19,6 +29,15 @@ impl From<crate::base::Error> for Failure {
 impl From<DataDirError> for Failure {
     fn from(error: DataDirError) -> Self {
         Failure::Usage(error.0)
+    }
+}
+
+impl From<BackupError> for Failure {
+    fn from(error: BackupError) -> Self {
+        match error {
+            BackupError::Unusable(why) => Failure::Usage(why),
+            BackupError::Damaged(why) | BackupError::Failed(why) => Failure::Failed(why),
+        }
     }
 }
 

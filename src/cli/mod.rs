@@ -5,9 +5,12 @@
 //! directory that cannot be opened.
 
 mod audit;
+mod backup;
 mod check;
 mod common;
+mod config;
 mod demo;
+mod doctor;
 mod export;
 mod extract_text;
 mod failure;
@@ -19,18 +22,21 @@ mod memory;
 mod open_files;
 mod openapi;
 mod output;
+mod passphrase;
 mod password;
 mod reset_password;
+mod restore;
 mod routes;
 mod secrets;
 mod serve;
+mod settings;
 mod setup_link;
 mod values;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::Failure;
 
@@ -62,7 +68,11 @@ enum Command {
     Init(init::Init),
     Demo(demo::Demo),
     Audit(audit::Audit),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Check(check::Check),
+    Doctor(doctor::Doctor),
+    Config(config::Config),
     Export(export::Export),
     Import(import::Import),
     ResetPassword(reset_password::ResetPassword),
@@ -78,13 +88,21 @@ enum Command {
 pub fn run() -> ExitCode {
     memory::disable_core_dumps();
     memory::use_small_pages();
-    let cli = Cli::try_parse().unwrap_or_else(|error| hints::with_hint(error).exit());
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let settings = settings::given(&matches);
+        Ok((Cli::from_arg_matches(&matches)?, settings))
+    });
+    let (cli, settings) = parsed.unwrap_or_else(|error| hints::with_hint(error).exit());
     let result = match cli.command {
-        Command::Serve(command) => command.run(),
+        Command::Serve(command) => command.run(settings),
         Command::Init(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Audit(command) => command.run(),
+        Command::Backup(command) => command.run(),
+        Command::Restore(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Doctor(command) => command.run(settings),
+        Command::Config(command) => command.run(settings),
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::ResetPassword(command) => command.run(),

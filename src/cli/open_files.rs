@@ -18,3 +18,8 @@ pub(super) fn raise() -> u64 {
     tracing::info!(files, "the limit of open files is set");
     files
 }
+
+/// Returns the limit that [`raise`] would set.
+pub(super) fn limit() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}

@@ -43,7 +43,8 @@ pub fn parse(text: &str) -> Result<Password, Failure> {
     Password::parse(text).map_err(|problem| Failure::Usage(format!("the password {problem}")))
 }
 
-fn unseen(prompt: &str) -> Result<String, Failure> {
+/// Asks a terminal, which does not show what is typed.
+pub fn unseen(prompt: &str) -> Result<String, Failure> {
     let _hidden = Hidden::new(io::stdin())?;
     let mut stderr = io::stderr();
     stderr.write_all(prompt.as_bytes())?;

@@ -87,7 +87,7 @@ fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure
     match reply {
         Some(ControlResponse::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
         Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(_) => Err(Failure::Failed("an unexpected reply".into())),
+        Some(_) => Err(Failure::unexpected_reply()),
         None => {
             let store = dir.open()?;
             let rotated = rotate(dir, &store, new_key, &mut |progress| {

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
-use crate::app::{DataDir, Server, ServerConfig, control};
+use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::base::{HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
@@ -100,14 +100,16 @@ pub struct Serve {
     mail_from: Option<String>,
 
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 impl Serve {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, settings: Vec<Setting>) -> Result<(), Failure> {
         init_logging(&self.common);
-        let config = self.config()?;
         let dir = self.common.data_dir();
+        let config = ServerConfig { data_directory: Some(dir.path().into()), ..self.config()? };
+        let version = env!("CARGO_PKG_VERSION").into();
+        let startup = Startup { version, settings, open_files: config.open_files };
         let json = self.common.json;
         run(async move {
             let shutdown = Shutdown::listen()?;
@@ -127,7 +129,7 @@ impl Serve {
             let used = dir.clone();
             let on_setup = Arc::new(move || remove_setup_link(&used));
             let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
-            let control = control::listen(dir.clone(), store.clone(), link_base.clone());
+            let control = control::listen(dir.clone(), store.clone(), link_base.clone(), startup);
             let _control = control.inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });

@@ -81,7 +81,7 @@ fn start(idle: Weak<Idle>) -> Result<Sender<Message>> {
 }
 
 /// Lowers the priority of the calling thread, for all its life.
-pub(super) fn lower_priority() {
+pub fn lower_priority() {
     // Elsewhere it would be that of the process. Without it, work is still done.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);

@@ -9,6 +9,7 @@ pub mod check;
 mod clock;
 pub mod codec;
 pub mod engine;
+mod erasure;
 mod export;
 mod fair_semaphore;
 mod heavy_threads;
@@ -19,10 +20,12 @@ mod key;
 mod page;
 mod paging;
 mod record;
+mod recording;
 mod reference;
 mod removal;
 mod reseal;
 mod rotation;
+mod rows;
 #[cfg(test)]
 mod sample;
 mod sealed_field;
@@ -40,8 +43,10 @@ use std::sync::Arc;
 pub use catalog::TableInfo;
 pub use clock::Clock;
 pub use engine::{Lane, Order};
+pub use erasure::{Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
+pub use heavy_threads::lower_priority;
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
@@ -53,6 +58,7 @@ pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
 pub use reseal::SealedInfo;
 pub use rotation::{Rotation, RotationProgress};
+pub use rows::{RowLoader, Rows, record_tables};
 pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
@@ -60,7 +66,7 @@ pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
-use crate::base::{Id, Keys, Result};
+use crate::base::{Id, Keys, Result, Time};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::max_heavy;
 use heavy_threads::HeavyThreads;
@@ -81,6 +87,7 @@ struct StoreContext {
     clock: Clock,
     keys: Keys,
     references: References,
+    ledger: erasure::Ledger,
 }
 
 impl Store {
@@ -106,7 +113,12 @@ impl Store {
         let references = catalog::references(tables);
         let store = Store {
             engine,
-            context: Arc::new(StoreContext { clock, keys, references }),
+            context: Arc::new(StoreContext {
+                clock,
+                keys,
+                references,
+                ledger: erasure::Ledger::default(),
+            }),
             signals,
             unbuilt,
             heavy: Arc::new(FairSemaphore::new(max_heavy())),
@@ -163,8 +175,17 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let StoreContext { clock, keys, references } = &*self.context;
+        let StoreContext { clock, keys, references, .. } = &*self.context;
         View { reader, writes: None, org, now: clock.now(), keys, references }
+    }
+
+    /// Returns the time of the newest id that is known to be stored: no clock should be behind it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn newest_id_at(&self) -> Result<Option<Time>> {
+        let watermark = self.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))?;
+        Ok(watermark.map(|watermark| Time::from_millis(watermark.newest_millis)))
     }
 
     /// Returns the names of the indexes that must be built before they can be read.
@@ -198,6 +219,7 @@ impl Subscribe for Store {
 
 /// The tables of the store itself.
 pub const TABLES: &[TableInfo] = &[
+    TableInfo::of::<Erasure>(),
     TableInfo::of::<IdWatermark>(),
     TableInfo::of::<indexes::IndexState>(),
     TableInfo::of::<PendingRemoval>(),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch};
+use super::erasure::Erasure;
 use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
-use super::record::Org;
+use super::record::{Org, Record as _};
 use super::{Store, StoreContext, Tx, WorkHints};
 use crate::base::{Error, Id, Result};
 
@@ -60,7 +61,11 @@ impl Store {
                 self.heavy_threads.run(move || engine.submit(attempt, terms)).await??;
             }
             match answer.await {
-                Ok(AttemptOutcome::Completed(end)) => return end,
+                Ok(AttemptOutcome::Completed(end, Erases(false))) => return end,
+                Ok(AttemptOutcome::Completed(end, Erases(true))) => {
+                    let out = end?;
+                    return self.erasures_recorded().await.map(|()| out);
+                }
                 Ok(AttemptOutcome::GivenBack(given_back, why)) => {
                     pending = given_back;
                     terms.budget = Budget::FULL;
@@ -72,7 +77,8 @@ impl Store {
         }
     }
 
-    /// Does the same as [`Store::write`] from a thread that may block.
+    /// Does the same as [`Store::write`] from a thread that may block, except that it does not wait
+    /// for erasures to be recorded.
     pub fn write_blocking<T, F>(&self, org: Id<Org>, write: F) -> Result<T>
     where
         T: Send + 'static,
@@ -84,7 +90,7 @@ impl Store {
         let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
         self.engine.submit(Box::new(attempt), terms)?;
         match answer.blocking_recv() {
-            Ok(AttemptOutcome::Completed(end)) => end,
+            Ok(AttemptOutcome::Completed(end, _)) => end,
             Ok(AttemptOutcome::GivenBack(..)) => {
                 Err(Error::internal("an attempt was given back on its last terms"))
             }
@@ -105,6 +111,7 @@ impl Store {
             write,
             out: None,
             watermark: None,
+            erases: Erases(false),
             permit: None,
         }
     }
@@ -119,6 +126,7 @@ pub(super) struct PendingWrite<T, F> {
     out: Option<T>,
     /// The id watermark that it wrote, in milliseconds.
     watermark: Option<i64>,
+    erases: Erases,
     /// The turn of an attempt that is not light, held even if its caller is gone.
     permit: Option<Permit>,
 }
@@ -129,10 +137,14 @@ pub(super) struct WriteAttempt<T, F> {
     pub(super) reply: oneshot::Sender<AttemptOutcome<T, F>>,
 }
 
+/// Whether an attempt wrote an erasure, which must be recorded before it is acknowledged.
+#[derive(Clone, Copy)]
+pub(super) struct Erases(bool);
+
 /// The reply to an attempt.
 pub(super) enum AttemptOutcome<T, F> {
     /// It is over, with this outcome.
-    Completed(Result<T>),
+    Completed(Result<T>, Erases),
     /// It must be submitted again.
     GivenBack(PendingWrite<T, F>, GivenBack),
 }
@@ -143,7 +155,7 @@ where
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
-        let PendingWrite { context, org, write, out, watermark, .. } = &mut self.pending;
+        let PendingWrite { context, org, write, out, watermark, erases, .. } = &mut self.pending;
         let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
         tx.set_org(*org);
         *out = Some(write(&mut tx)?);
@@ -151,7 +163,9 @@ where
         if let Some(newest_millis) = *watermark {
             tx.put(&IdWatermark { newest_millis })?;
         }
-        Ok(tx.into_writes())
+        let writes = tx.into_writes();
+        *erases = Erases(writes.tables.contains_key(Erasure::TABLE));
+        Ok(writes)
     }
 
     fn lane(&self) -> Lane {
@@ -164,7 +178,7 @@ where
 
     fn complete(self: Box<Self>, end: Result<()>) {
         let WriteAttempt { pending, reply } = *self;
-        let PendingWrite { context, out, watermark, permit, .. } = pending;
+        let PendingWrite { context, out, watermark, erases, permit, .. } = pending;
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
             context.clock.mark_stored(watermark);
         }
@@ -173,7 +187,7 @@ where
         });
         drop(permit);
         // The caller may be gone; what was written stays.
-        let _ = reply.send(AttemptOutcome::Completed(answer));
+        let _ = reply.send(AttemptOutcome::Completed(answer, erases));
     }
 
     fn give_back(self: Box<Self>, why: GivenBack) {

@@ -17,6 +17,7 @@ mod shelf;
 mod sites;
 
 mod audit;
+mod backup;
 mod bounds;
 mod commands;
 mod crash;
@@ -25,6 +26,7 @@ mod deploying;
 mod deploying_under_load;
 mod directory;
 mod disk_full;
+mod doctor;
 mod doomed;
 mod keys;
 mod log;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
-use super::team::{Team, fetch_team, require_team};
+use super::team::{MEMORIES, Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
@@ -198,6 +198,7 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     let member = fetch_member(&tx.view(), team.id, id)?;
     publish_event(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
+    tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
 }
 

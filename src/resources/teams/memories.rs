@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
-use super::team::{Team, require_team};
+use super::team::{MEMORIES, Team, require_team};
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::MEMBER;
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
-use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
+use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
 };
@@ -89,7 +89,7 @@ static AGENT: Reference<Memory, Member> = Reference::cascade(
 .deferred();
 
 impl Record for Memory {
-    const TABLE: &'static str = "memories";
+    const TABLE: &'static str = MEMORIES;
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
@@ -185,6 +185,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<
     require_team(&tx.view(), team)?;
     fetch_member(&tx.view(), team, agent)?;
     mark_retired(tx, req.params)?;
+    tx.record_erasure(Memory::TABLE, &req.params)?;
     Ok(Deleted::new(memory))
 }
 
@@ -208,7 +209,13 @@ const DELETE_RETIRED: Sweep = Sweep {
 
 fn delete_retired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.memory_retention_secs);
-    delete_due(tx, &RETIRED, |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end))
+    let is_due = |memory: &Memory| memory.retired_at.is_some_and(|at| at <= end);
+    let (due, progress) = due(&tx.view(), &RETIRED, is_due)?;
+    for memory in &due {
+        tx.remove(memory)?;
+        tx.record_erasure(Memory::TABLE, &memory.key())?;
+    }
+    Ok(progress)
 }
 
 /// The memory that was retired first, for the metrics.

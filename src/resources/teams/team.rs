@@ -43,6 +43,9 @@ pub static BY_SLUG: Index<Team, Slug> = Index::unique(
     |team| Some(team.slug.clone()),
 );
 
+/// The table of memories, which are erased with their agent and with the team.
+pub const MEMORIES: &str = "memories";
+
 impl Record for Team {
     const TABLE: &'static str = "teams";
     const EXPORT: Export<Self> = Export::WHOLE;
@@ -230,6 +233,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
 pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
     let team = fetch_team(&tx.view(), req.params)?;
     tx.remove(&team)?;
+    tx.record_erasure(MEMORIES, &team.id)?;
     Ok(Deleted::new(team.id))
 }
 

@@ -1,0 +1,78 @@
+//! The first and the last block of a backup: what it is of, and what it must add up to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::Time;
+use crate::store::TableInfo;
+
+/// The product in every header.
+pub const PRODUCT: &str = "roadstead";
+
+/// The version of what the blocks hold. A newer Roadstead may write another.
+pub const FORMAT: u32 = 1;
+
+/// The first block. It has no `Debug`: it may hold the installation's key.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// [`PRODUCT`].
+    pub product: String,
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The version of Roadstead that made it.
+    pub version: String,
+    /// The id of this backup.
+    pub backup_id: String,
+    /// The id of the installation.
+    pub installation: String,
+    /// When it was begun: what was acknowledged before is in it.
+    pub taken_at: Time,
+    /// The content of the file `format` of the data directory: which key it belongs to.
+    pub directory_format: String,
+    /// The installation's key in hexadecimal, only in an encrypted backup for which it was asked.
+    pub secret_key: Option<String>,
+    /// The ends of the audit logs in it.
+    pub audit_checkpoints: Vec<String>,
+    /// The tables in it, in order.
+    pub tables: Vec<TableHeader>,
+}
+
+/// How a table was defined.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TableHeader {
+    /// Its name.
+    pub name: String,
+    /// The version in which its records were written.
+    pub version: u8,
+    /// Its indexes, each with the version of its key function. They are built anew.
+    pub indexes: Vec<(String, u32)>,
+}
+
+impl TableHeader {
+    /// The definition of a table in this build.
+    pub fn of(table: &TableInfo) -> Self {
+        let indexes = (table.indexes)().into_iter();
+        TableHeader {
+            name: table.name.into(),
+            version: table.version,
+            indexes: indexes.map(|index| (index.name.to_string(), index.version)).collect(),
+        }
+    }
+}
+
+/// The last block: what the blocks before it add up to.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Totals {
+    /// Blocks before this one.
+    pub blocks: u64,
+    /// Records in all tables.
+    pub records: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Records in each table, in the order of the header.
+    pub tables: Vec<u64>,
+    /// The BLAKE3 hash of everything before this block, without the checksums, in hexadecimal.
+    pub hash: String,
+}

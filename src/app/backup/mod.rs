@@ -1,0 +1,34 @@
+//! Backups: a stream of all records of an installation at one commit, and what is restored from it
+//! (reference: backup).
+//!
+//! The stream is made from the tables of the store, not from the file of its engine, so that it can be
+//! restored into another one. [`source`] sends it from an open store, in the server over the control
+//! socket; [`stream`] writes and reads it, in the process of the command, which also compresses and
+//! encrypts it; [`target`] is the file; [`restore`] builds a data directory.
+
+mod block;
+mod encryption;
+mod error;
+mod header;
+mod last;
+mod reader;
+mod restore;
+mod rows;
+mod source;
+mod take;
+mod target;
+mod writer;
+
+pub use encryption::{Decryption, Encryption, Secret};
+pub use error::BackupError;
+pub use header::{Header, Totals};
+pub use last::{LastBackup, families};
+pub use reader::{Backup, verify};
+pub use restore::{RestoreSettings, Restored, needed_key, restore};
+pub use source::{send_end, serve};
+pub use take::{Progress, Source, record};
+pub use target::Target;
+pub use writer::BackupWriter;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! The content of a block of rows.
+
+/// Calls `each` with the position of the table, the key and the value of each row of a block.
+///
+/// # Errors
+/// If it is no block of rows; what `each` returns.
+pub(super) fn rows_in(
+    mut block: &[u8],
+    mut each: impl FnMut(usize, &[u8], &[u8]) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let table = usize::from(u16::from_be_bytes(take(&mut block)?));
+    while !block.is_empty() {
+        let key_len = u32::from_be_bytes(take(&mut block)?) as usize;
+        let value_len = u32::from_be_bytes(take(&mut block)?) as usize;
+        let (key, rest) = block.split_at_checked(key_len).ok_or_else(invalid)?;
+        let (value, rest) = rest.split_at_checked(value_len).ok_or_else(invalid)?;
+        block = rest;
+        each(table, key, value)?;
+    }
+    Ok(())
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> std::io::Result<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>().ok_or_else(invalid)?;
+    *bytes = rest;
+    Ok(*head)
+}
+
+/// The error of rows that are none.
+pub(super) fn invalid() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, "a block of rows is none")
+}

@@ -1,0 +1,348 @@
+//! What `roadstead doctor` looks at: the files of a data directory, the machine, the settings, and
+//! what the server or the store says of itself.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::backup::LastBackup;
+use super::control::{self, ControlResponse, Request};
+use super::data::DataDir;
+use super::erasures::Erasures;
+use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
+use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
+use crate::http::max_connections;
+use crate::store::Clock;
+
+/// A backup is expected every day; one may fail.
+const BACKUP_SECS: i64 = 2 * 24 * 3600;
+
+/// Ids are at most 10 s ahead of the clock after a restart; a minute is a clock that was set back.
+const CLOCK_SECS: i64 = 60;
+
+/// With less than 256 MiB the disk may be full soon, however small the database is.
+const FREE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Fewer connections than this are soon used up by agents that wait.
+const FEW_CONNECTIONS: usize = 1024;
+
+/// A setup link is valid for 30 minutes, and renewed by a running server.
+const SETUP_LINK_SECS: i64 = 30 * 60;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// It works, and should be changed.
+    Warning,
+    /// It does not work, or data may be lost.
+    Error,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// What was looked at: a name that does not change.
+    pub check: &'static str,
+    /// How bad it is.
+    pub level: Level,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub to_do: Option<String>,
+}
+
+/// Collects findings.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.0.push(Finding { check, level: Level::Ok, message: message.into(), to_do: None });
+    }
+
+    fn warn(&mut self, check: &'static str, message: impl Into<String>, to_do: &str) {
+        self.add(check, Level::Warning, message.into(), to_do);
+    }
+
+    fn error(&mut self, check: &'static str, message: impl Into<String>, to_do: &str) {
+        self.add(check, Level::Error, message.into(), to_do);
+    }
+
+    fn add(&mut self, check: &'static str, level: Level, message: String, to_do: &str) {
+        self.0.push(Finding { check, level, message, to_do: Some(to_do.into()) });
+    }
+}
+
+/// Examines a data directory, its server if one runs, and the settings: those of the running server,
+/// or else `own`.
+pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
+    let mut found = Findings::default();
+    if !dir.exists() {
+        let at = dir.absolute();
+        let to_do = "name yours with --data, or create one with: roadstead init";
+        found.error("directory", format!("{} is not a data directory", at.display()), to_do);
+        return found.0;
+    }
+    found.ok("directory", format!("{} is a data directory", dir.absolute().display()));
+    rights(dir.path(), &mut found);
+    let server = server(dir, &mut found);
+    let store = match &server {
+        Some(server) => Some(server.store.clone()),
+        None => offline(dir, &mut found),
+    };
+    key(dir, server.is_some(), &mut found);
+    space(dir, &mut found);
+    if let Some(store) = &store {
+        clock(store, &mut found);
+        setup_link(dir, store, server.is_some(), &mut found);
+    }
+    erasures(dir.path(), &mut found);
+    last_backup(dir.path(), &mut found);
+    let startup = server.map_or(own, |server| server.startup);
+    open_files(&startup, &mut found);
+    settings(&startup.settings, &mut found);
+    found.0
+}
+
+// ── Files ────────────────────────────────────────────────────────────────────
+
+/// Nobody but the owner may read anything of the directory, and all of it has one owner.
+fn rights(path: &Path, found: &mut Findings) {
+    let mut wrong = false;
+    let owner = fs::metadata(path).map(|dir| dir.uid()).ok();
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in std::iter::once(path.to_path_buf()).chain(entries) {
+        let Ok(inspected) = fs::symlink_metadata(&path) else { continue };
+        let (mode, shown) = (inspected.mode() & 0o777, path.display());
+        if mode & 0o077 != 0 {
+            wrong = true;
+            let private = if inspected.is_dir() { 700 } else { 600 };
+            let message = format!("{shown} is accessible to other users (mode {mode:03o})");
+            found.error("rights", message, &format!("chmod {private} {shown}"));
+        }
+        if owner.is_some_and(|owner| owner != inspected.uid()) {
+            wrong = true;
+            let message = format!("{shown} belongs to another user than its directory");
+            found.error("rights", message, &format!("chown it to the user of {shown}'s directory"));
+        }
+    }
+    for name in [DATABASE, FORMAT_FILE] {
+        if !path.join(name).exists() {
+            wrong = true;
+            let message = format!("{name} is missing");
+            found.error("files", message, "restore a backup into another directory");
+        }
+    }
+    if !wrong {
+        found.ok("rights", "only its owner can read it");
+    }
+}
+
+/// Whether a server runs, and answers.
+fn server(dir: &DataDir, found: &mut Findings) -> Option<ServerStatus> {
+    match control::ask(dir, &Request::Status, &mut |_| {}) {
+        Ok(Some(ControlResponse::Status(status))) => {
+            let version = &status.startup.version;
+            found.ok("server", format!("Roadstead {version} serves it"));
+            if version != env!("CARGO_PKG_VERSION") {
+                let message = format!("this command is of version {}", env!("CARGO_PKG_VERSION"));
+                found.warn("version", message, "restart the server");
+            }
+            Some(status)
+        }
+        Ok(None) if dir.path().join(SOCKET).exists() => {
+            found.warn(
+                "socket",
+                "no server answers at the control socket: it was killed",
+                "start the server",
+            );
+            None
+        }
+        Ok(None) => {
+            found.ok("server", "no server runs");
+            None
+        }
+        Ok(Some(_)) => {
+            let message = "the server gave an unexpected reply";
+            found.error("server", message, "restart it: it may be of another version");
+            None
+        }
+        Err(error) => {
+            let message = format!("the control socket cannot be used: {error}");
+            found.error("socket", message, "run this as the user of the server, or as root");
+            None
+        }
+    }
+}
+
+/// Opens a directory that no server has open.
+fn offline(dir: &DataDir, found: &mut Findings) -> Option<StoreStatus> {
+    let opened = dir.open_to_check().map_err(|error| error.0);
+    let read = opened.and_then(|store| store_status(&store).map_err(|error| error.to_string()));
+    match read {
+        Ok(status) => {
+            found.ok("database", "it can be opened; roadstead check reads all of it");
+            Some(status)
+        }
+        Err(why) => {
+            let to_do = "see the message; if the database is damaged: roadstead restore";
+            found.error("database", why, to_do);
+            None
+        }
+    }
+}
+
+fn key(dir: &DataDir, is_served: bool, found: &mut Findings) {
+    match dir.require_key() {
+        Ok(()) if dir.path().join(KEY).exists() => found.ok(
+            "key",
+            "the key is there and right; a backup does not hold it, so keep a copy elsewhere",
+        ),
+        Ok(()) => found.ok("key", "the key is kept outside of the directory, and right"),
+        Err(_) if is_served => found.ok("key", "the server has the key"),
+        Err(error) => found.error(
+            "key",
+            error.0,
+            "give this command the key as the server gets it: CREDENTIALS_DIRECTORY or \
+             ROADSTEAD_SECRET_KEY",
+        ),
+    }
+    if dir.is_rotating().unwrap_or(false) {
+        let to_do = "roadstead secrets rotate, or start the server, which completes it";
+        found.warn("key", "the key is being replaced", to_do);
+    }
+}
+
+fn space(dir: &DataDir, found: &mut Findings) {
+    let size = dir.database().metadata().map_or(0, |file| file.len());
+    let Ok(disk) = rustix::fs::statvfs(dir.path()) else { return };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let mib = |bytes: u64| format!("{} MiB", bytes / (1024 * 1024));
+    let message = format!("{} are free, the database has {}", mib(free), mib(size));
+    if free < FREE_BYTES {
+        found.error("space", message, "free some space, or move the directory to a larger disk");
+    } else if free < size {
+        let to_do = "free some space: a copy of the database would not fit";
+        found.warn("space", message, to_do);
+    } else {
+        found.ok("space", message);
+    }
+    if !dir.path().join(RESERVE).exists() {
+        let message = "the space kept for deletions is used up, or no server has run yet";
+        found.warn("reserve", message, "free some space, and start the server");
+    }
+}
+
+// ── Time and records ─────────────────────────────────────────────────────────
+
+fn clock(store: &StoreStatus, found: &mut Findings) {
+    let now = Clock::system().now();
+    match store.newest_id_at {
+        Some(newest) if newest.minus_secs(CLOCK_SECS) > now => {
+            let message = format!("the clock says {now}, but something was stored at {newest}");
+            found.error("clock", message, "set the clock: times and deadlines are wrong");
+        }
+        _ => found.ok("clock", format!("{now}, not behind what is stored")),
+    }
+}
+
+fn setup_link(dir: &DataDir, store: &StoreStatus, is_served: bool, found: &mut Findings) {
+    let path = dir.path().join(SETUP_LINK);
+    let Ok(file) = path.metadata() else { return };
+    let age = Clock::system().now().secs() - file.mtime();
+    if store.is_set_up {
+        let message = "there is a setup link although it is set up";
+        found.warn("setup-link", message, &format!("rm {}", path.display()));
+    } else if !is_served && age > SETUP_LINK_SECS {
+        let message = "the setup link has expired";
+        found.warn("setup-link", message, "start the server, which makes another");
+    }
+}
+
+fn erasures(path: &Path, found: &mut Findings) {
+    match Erasures::read(&path.join(ERASURES)) {
+        Ok(ledger) => {
+            let Erasures { len, since, .. } = ledger;
+            found.ok("erasures", format!("the ledger of erasures has {len} since {since}"));
+        }
+        Err(error) => found.error(
+            "erasures",
+            error.0,
+            "copy it from where you keep a copy, or start the server, which begins another: older \
+             backups then bring back what was deleted",
+        ),
+    }
+}
+
+fn last_backup(path: &Path, found: &mut Findings) {
+    let now = Clock::system().now();
+    let to_do = "roadstead backup FILE, every day by a timer: see packaging/README.md";
+    match LastBackup::read(path) {
+        None => found.warn("backup", "no backup was made yet", to_do),
+        Some(last) if last.taken_at < now.minus_secs(BACKUP_SECS) => {
+            found.warn("backup", format!("the last backup is of {}", last.taken_at), to_do);
+        }
+        Some(last) => found.ok("backup", format!("the last backup is of {}", last.taken_at)),
+    }
+}
+
+// ── Settings ─────────────────────────────────────────────────────────────────
+
+fn open_files(startup: &Startup, found: &mut Findings) {
+    let connections = max_connections(startup.open_files);
+    let message = format!("{} files: {connections} connections", startup.open_files);
+    if connections < FEW_CONNECTIONS {
+        found.warn("open-files", message, "raise the limit: LimitNOFILE=32768 of the unit");
+    } else {
+        found.ok("open-files", message);
+    }
+}
+
+fn settings(settings: &[Setting], found: &mut Findings) {
+    let value = |flag: &str| {
+        let setting = settings.iter().find(|setting| setting.flag == flag);
+        setting.and_then(|setting| setting.value.as_deref())
+    };
+    let listen = value("--listen").unwrap_or_default();
+    let is_local = ["127.", "localhost:", "[::1]"].iter().any(|local| listen.starts_with(local));
+    match (value("--public-url"), value("--trusted-proxy")) {
+        (Some(url), None) if url.starts_with("https:") => found.warn(
+            "trusted-proxy",
+            format!(
+                "{url} is served through a proxy, and none is trusted: all clients count as one"
+            ),
+            "--trusted-proxy with the address of the proxy",
+        ),
+        (None, Some(_)) => found.warn(
+            "public-url",
+            "there is a proxy, and no public URL: links and signed requests need it",
+            "--public-url with the URL that clients use",
+        ),
+        (None, None) if !is_local => found.warn(
+            "public-url",
+            format!("it listens on {listen}, and has no public URL"),
+            "--public-url with the URL that clients use",
+        ),
+        (Some(url), _) => found.ok("public-url", url),
+        (None, None) => found.ok("public-url", "not set: it is for this machine"),
+    }
+    if !is_local && value("--trusted-proxy").is_none() {
+        let message = format!("it listens on {listen} without a proxy that is trusted");
+        let to_do = "put a proxy with TLS in front: everything is readable on the way";
+        found.warn("tls", message, to_do);
+    }
+    match value("--smtp-url") {
+        Some(_) => found.ok("mail", "mail is configured"),
+        None => found.ok("mail", "no mail can be sent: --smtp-url and --mail-from are not set"),
+    }
+    if value("--rate-limit") == Some("0") {
+        let message = "requests are not limited: --rate-limit is 0";
+        found.warn("rate-limit", message, "set a limit, so that one caller cannot use it all");
+    }
+}

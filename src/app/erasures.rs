@@ -1,0 +1,339 @@
+//! The ledger of erasures: the file `erasures` of the data directory, beside the database and not in
+//! it, so that it survives the loss of the database (reference: backup, "Erasures").
+//!
+//! A text: a first line with the installation and the time from which on it is complete, and a line
+//! for each erasure with its time, its table and the beginning of the keys. Each line ends with a
+//! checksum. Lines are appended and synced before the deletion is acknowledged. A last line without
+//! an end was being written when the process was killed, and was not acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::data_dir_error::DataDirError;
+use super::placement::ERASURES;
+use crate::auth::installation_id;
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{Erasure, ErasureLedger, Store};
+
+/// Erasures are kept for 400 days: longer than logs are (365 days), which is as long as backups are
+/// usually kept. A backup that is older than what the ledger has is not restored with it.
+const KEPT_SECS: i64 = 400 * 24 * 3600;
+
+/// Expired lines are removed once the oldest is 30 days over time: not at each start.
+const EXPIRED_SECS: i64 = 30 * 24 * 3600;
+
+/// Erasures stay in the store until 64 of them are recorded, and are forgotten in one commit.
+const FORGET_AT_ONCE: usize = 64;
+
+/// A line is some hundred bytes. Longer ones are not read.
+const MAX_LINE_BYTES: u64 = 4096;
+
+const TITLE: &str = "roadstead-erasures:1";
+
+/// A ledger that was read.
+pub struct Erasures {
+    /// The id of the installation.
+    pub installation: String,
+    /// Since when it is complete.
+    pub since: Time,
+    /// Erased: for each table, the beginnings of keys by their length.
+    erased: BTreeMap<String, BTreeMap<usize, BTreeSet<Vec<u8>>>>,
+    /// How many erasures it has.
+    pub len: usize,
+}
+
+impl Erasures {
+    /// Reads a ledger: a file, or the one of a data directory.
+    ///
+    /// # Errors
+    /// If it does not exist, or a line is damaged.
+    pub fn read(path: &Path) -> Result<Self, DataDirError> {
+        let path = if path.is_dir() { path.join(ERASURES) } else { path.to_path_buf() };
+        let broken = |why: String| DataDirError(format!("{}: {why}", path.display()));
+        let file = File::open(&path).map_err(|error| broken(format!("cannot be read: {error}")))?;
+        let mut lines = Lines::new(BufReader::new(file));
+        let first = lines.next().map_err(broken)?;
+        let (installation, since) = first
+            .as_deref()
+            .and_then(parse_title)
+            .ok_or_else(|| broken("is no ledger of erasures of Roadstead".into()))?;
+        let mut read = Erasures { installation, since, erased: BTreeMap::new(), len: 0 };
+        while let Some(line) = lines.next().map_err(broken)? {
+            let Entry { table, prefix, .. } = parse_entry(&line).ok_or_else(|| {
+                broken(format!(
+                    "line {} is damaged; what it says was erased would come back: restore an \
+                     intact copy of the file, or remove the line",
+                    lines.number
+                ))
+            })?;
+            let of_table = read.erased.entry(table).or_default();
+            of_table.entry(prefix.len()).or_default().insert(prefix);
+            read.len += 1;
+        }
+        Ok(read)
+    }
+
+    /// Whether a record was erased.
+    pub fn has(&self, table: &str, key: &[u8]) -> bool {
+        self.erased.get(table).is_some_and(|of_table| {
+            of_table.iter().any(|(len, prefixes)| {
+                key.get(..*len).is_some_and(|prefix| prefixes.contains(prefix))
+            })
+        })
+    }
+
+    /// Copies a ledger into a new data directory, durably.
+    ///
+    /// # Errors
+    /// If it cannot be read or written.
+    pub fn copy(from: &Path, dir: &Path) -> std::io::Result<()> {
+        let from = if from.is_dir() { from.join(ERASURES) } else { from.to_path_buf() };
+        let mut lines = Lines::new(BufReader::new(File::open(from)?));
+        let mut copy = BufWriter::new(new_file(&dir.join(ERASURES))?);
+        // Line by line, so that an unfinished last one is left out.
+        while let Some(line) = lines.next().map_err(std::io::Error::other)? {
+            writeln!(copy, "{line}")?;
+        }
+        copy.into_inner().map_err(std::io::Error::other)?.sync_all()
+    }
+}
+
+/// The ledger of an open store.
+pub struct Ledger(Mutex<Open>);
+
+struct Open {
+    path: PathBuf,
+    file: File,
+    /// Whether the last append failed, so that a part of a line may be there.
+    is_suspect: bool,
+    /// Where the next line begins.
+    end: u64,
+    /// Recorded erasures that are still in the store.
+    recorded: BTreeSet<Id<Erasure>>,
+}
+
+impl Ledger {
+    /// Opens the ledger of a data directory, or begins one; removes what is older than it is kept.
+    ///
+    /// # Errors
+    /// If it cannot be read or written.
+    pub fn open(dir: &Path, store: &Store) -> Result<Self, DataDirError> {
+        let path = dir.join(ERASURES);
+        let cannot = |error: std::io::Error| {
+            DataDirError(format!("{} cannot be used: {error}", path.display()))
+        };
+        let (installation, now) = (installation_id(store.keys()), store.clock().now());
+        if !path.exists() {
+            begin(dir, &installation, now).map_err(cannot)?;
+        } else if first_lines(&path).map_err(cannot)?.is_none_or(|(id, _)| id != installation) {
+            // Of another installation, or damaged: it is kept for the operator, and a new one begun.
+            let aside = path.with_extension(format!("unusable-{}", now.millis()));
+            tracing::error!(moved_to = %aside.display(), "the ledger of erasures cannot be used");
+            fs::rename(&path, aside).map_err(cannot)?;
+            begin(dir, &installation, now).map_err(cannot)?;
+        }
+        let oldest = first_lines(&path).map_err(cannot)?.and_then(|(_, oldest)| oldest);
+        if oldest.is_some_and(|at| at < now.minus_secs(KEPT_SECS + EXPIRED_SECS)) {
+            remove_expired(dir, &installation, now.minus_secs(KEPT_SECS)).map_err(cannot)?;
+        }
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(cannot)?;
+        let mut open =
+            Open { path: path.clone(), file, is_suspect: true, end: 0, recorded: BTreeSet::new() };
+        open.find_end().map_err(cannot)?;
+        Ok(Ledger(Mutex::new(open)))
+    }
+}
+
+impl ErasureLedger for Ledger {
+    fn record(&self, erasures: &[Erasure]) -> Result<Vec<Erasure>> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new: Vec<_> =
+            erasures.iter().filter(|one| !open.recorded.contains(&one.id())).cloned().collect();
+        open.append(&new).map_err(|error| {
+            Error::internal(format!("{} cannot be written: {error}", open.path.display()))
+        })?;
+        open.recorded.extend(new.iter().map(Erasure::id));
+        let is_due = open.recorded.len() >= FORGET_AT_ONCE;
+        // One that is not forgotten after all is given again, and recorded a second time.
+        let forgotten = if is_due { erasures.to_vec() } else { Vec::new() };
+        if is_due {
+            open.recorded.clear();
+        }
+        Ok(forgotten)
+    }
+}
+
+impl Open {
+    /// Appends erasures durably.
+    fn append(&mut self, erasures: &[Erasure]) -> std::io::Result<()> {
+        if erasures.is_empty() {
+            return Ok(());
+        }
+        if self.is_suspect {
+            self.find_end()?;
+        }
+        let lines: String = erasures.iter().map(entry_line).collect();
+        self.is_suspect = true;
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.write_all(lines.as_bytes())?;
+        self.file.sync_data()?;
+        self.is_suspect = false;
+        self.end += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Finds the end of the last whole line, and cuts off what is behind it.
+    fn find_end(&mut self) -> std::io::Result<()> {
+        let len = self.file.metadata()?.len();
+        let start = len.saturating_sub(MAX_LINE_BYTES);
+        self.file.seek(SeekFrom::Start(start))?;
+        let mut tail = Vec::new();
+        (&self.file).take(MAX_LINE_BYTES).read_to_end(&mut tail)?;
+        let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.end = start + whole as u64;
+        if self.end < len {
+            self.file.set_len(self.end)?;
+            self.file.sync_all()?;
+        }
+        self.is_suspect = false;
+        Ok(())
+    }
+}
+
+/// Begins an empty ledger.
+fn begin(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
+    let unfinished = dir.join(format!("{ERASURES}.unfinished"));
+    remove_if_there(&unfinished)?;
+    let mut file = new_file(&unfinished)?;
+    file.write_all(title_line(installation, since).as_bytes())?;
+    replace(dir, &unfinished, file)
+}
+
+/// Writes the ledger again without what was erased before `since`.
+fn remove_expired(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
+    let unfinished = dir.join(format!("{ERASURES}.unfinished"));
+    remove_if_there(&unfinished)?;
+    let mut kept = BufWriter::new(new_file(&unfinished)?);
+    kept.write_all(title_line(installation, since).as_bytes())?;
+    let mut lines = Lines::new(BufReader::new(File::open(dir.join(ERASURES))?));
+    lines.next().map_err(std::io::Error::other)?;
+    while let Some(line) = lines.next().map_err(std::io::Error::other)? {
+        // A damaged line is kept, so that it is reported when it is needed.
+        if parse_entry(&line).is_none_or(|entry| entry.at >= since) {
+            writeln!(kept, "{line}")?;
+        }
+    }
+    replace(dir, &unfinished, kept.into_inner().map_err(std::io::Error::other)?)
+}
+
+fn replace(dir: &Path, unfinished: &Path, file: File) -> std::io::Result<()> {
+    file.sync_all()?;
+    fs::rename(unfinished, dir.join(ERASURES))?;
+    File::open(dir)?.sync_all()
+}
+
+fn new_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn remove_if_there(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the installation of a ledger and the time of its first erasure, if it has any.
+fn first_lines(path: &Path) -> std::io::Result<Option<(String, Option<Time>)>> {
+    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    let title = lines.next().ok().flatten();
+    let Some((installation, _)) = title.as_deref().and_then(parse_title) else { return Ok(None) };
+    let first = lines.next().ok().flatten();
+    Ok(Some((installation, first.as_deref().and_then(parse_entry).map(|entry| entry.at))))
+}
+
+// ── Lines ────────────────────────────────────────────────────────────────────
+
+/// The whole lines of a ledger.
+struct Lines<R> {
+    input: R,
+    number: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(input: R) -> Self {
+        Lines { input, number: 0 }
+    }
+
+    /// Returns the next line without its end; `None` after the last whole one.
+    fn next(&mut self) -> Result<Option<String>, String> {
+        let mut line = Vec::new();
+        let read = (&mut self.input).take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
+        read.map_err(|error| format!("cannot be read: {error}"))?;
+        self.number += 1;
+        if line.last() != Some(&b'\n') {
+            let is_last = self.input.fill_buf().map_or(true, <[u8]>::is_empty);
+            return if is_last {
+                Ok(None)
+            } else {
+                Err(format!("line {} is damaged", self.number))
+            };
+        }
+        line.pop();
+        // Other bytes make a checksum wrong.
+        Ok(Some(String::from_utf8_lossy(&line).into_owned()))
+    }
+}
+
+struct Entry {
+    at: Time,
+    table: String,
+    prefix: Vec<u8>,
+}
+
+fn with_checksum(text: &str) -> String {
+    format!("{text} {:016x}\n", xxh3_64(text.as_bytes()))
+}
+
+fn checked(line: &str) -> Option<&str> {
+    let (text, checksum) = line.rsplit_once(' ')?;
+    (format!("{:016x}", xxh3_64(text.as_bytes())) == checksum).then_some(text)
+}
+
+fn title_line(installation: &str, since: Time) -> String {
+    with_checksum(&format!("{TITLE} {installation} {}", since.millis()))
+}
+
+fn parse_title(line: &str) -> Option<(String, Time)> {
+    let mut parts = checked(line)?.split(' ');
+    if parts.next()? != TITLE {
+        return None;
+    }
+    let installation = parts.next()?.to_string();
+    Some((installation, Time::from_millis(parts.next()?.parse().ok()?)))
+}
+
+fn entry_line(erasure: &Erasure) -> String {
+    let Erasure { at, table, prefix, .. } = erasure;
+    let prefix = crate::store::codec::hex(prefix);
+    with_checksum(&format!("{} {table} {prefix}", at.millis()))
+}
+
+fn parse_entry(line: &str) -> Option<Entry> {
+    let mut parts = checked(line)?.split(' ');
+    let at = Time::from_millis(parts.next()?.parse().ok()?);
+    let table = parts.next()?.to_string();
+    let digits = parts.next()?.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let prefix = digits.map(byte).collect::<Option<Vec<u8>>>()?;
+    Some(Entry { at, table, prefix })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! `roadstead restore`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use serde_json::json;
+
+use super::backup::{described, open, show};
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
+use super::passphrase::{self, DecryptionFlags};
+use crate::app::backup::{self, RestoreSettings};
+use crate::app::key_in_file;
+
+/// Restore a backup into a new data directory
+#[derive(Args)]
+#[command(
+    after_help = "The directory (--data) must be empty or not exist; it is complete, or not \
+                        there.\n\nMemories that were deleted after the backup do not come back: give \
+                        the ledger of erasures, the file `erasures` of the lost data directory or a \
+                        copy of it. If it is lost too, say so with --without-erasures.\n\n\
+                        The installation's key is taken from ROADSTEAD_SECRET_KEY or a systemd \
+                        credential, from --secret-key-file, or from the backup, if it is in it.\n\n\
+                        Example:\n  roadstead restore roadstead.backup --data restored \
+                        --erasures /var/lib/roadstead.lost \\\n    --secret-key-file secret.key\n\n\
+                        Exit codes: 0 done, 1 failed or damaged, 2 cannot be done."
+)]
+pub struct Restore {
+    /// The backup; - for stdin
+    #[arg(value_name = "FILE")]
+    file: String,
+
+    /// The ledger of erasures: a file, or the data directory that has it
+    #[arg(long, value_name = "FILE|DIR", env = "ROADSTEAD_ERASURES")]
+    erasures: Option<PathBuf>,
+
+    /// Restore what was erased after the backup, too: the ledger is lost
+    #[arg(long, env = "ROADSTEAD_WITHOUT_ERASURES", value_parser = BoolishValueParser::new(), conflicts_with = "erasures")]
+    without_erasures: bool,
+
+    /// File with the installation's key, readable by its owner only; it is stored in the directory
+    #[arg(long, value_name = "FILE", env = "ROADSTEAD_SECRET_KEY_FILE")]
+    secret_key_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    decryption: DecryptionFlags,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Restore {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        if self.erasures.is_none() && !self.without_erasures {
+            return Err(Failure::Usage(
+                "memories that were deleted after the backup would come back: give the ledger of \
+                 erasures, the file `erasures` of the lost data directory (--erasures FILE|DIR); if \
+                 it is lost too, --without-erasures"
+                    .into(),
+            ));
+        }
+        let key = self.secret_key_file.as_deref().map(key_in_file).transpose()?;
+        let (erasures, file) = (self.erasures.clone(), self.file.clone());
+        let settings = RestoreSettings { file, key, erasures };
+        let dir = self.common.data_dir();
+        let decryption = self.decryption.read()?;
+        let (input, encrypted) = decryption
+            .unwrap(open(&self.file)?, &mut passphrase::ask)
+            .map_err(|error| error.of(&self.file))?;
+        let restored =
+            backup::restore(input, &dir, &settings, &mut |totals| show("Restored", totals));
+        output::progress("");
+        let (header, restored) = restored?;
+        let data = dir.absolute().display().to_string();
+        let mut value = described(&header, &restored.totals);
+        value["file"] = json!(self.file);
+        value["encrypted"] = json!(encrypted);
+        value["dataDirectory"] = json!(data);
+        value["erased"] = json!(restored.erased);
+        value["keyInDirectory"] = json!(restored.has_key);
+        let text = format!(
+            "Restored {} records of {} to {data}; {} were erased since and are left out.\n\n\
+             Next: roadstead check --data {data}\n",
+            restored.totals.records - restored.erased,
+            header.taken_at,
+            restored.erased,
+        );
+        output::print(self.common.json, &value, &text)
+    }
+}

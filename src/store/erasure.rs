@@ -1,0 +1,93 @@
+//! Erasures: what must not come back from a backup, because its deletion was acknowledged.
+//!
+//! A transaction that erases writes an [`Erasure`] with its other rows. It is acknowledged only once
+//! the [`ErasureLedger`], which is kept outside of the database, has recorded it: a ledger in the
+//! database would be lost with it. A row stays until it is recorded, so a crash loses none.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use bincode::{Decode, Encode};
+
+use super::key::Key;
+use super::record::Record;
+use super::tx::Tx;
+use crate::base::{Id, Result, Time};
+
+/// An erasure that the ledger may not have recorded yet.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Erasure {
+    id: Id<Erasure>,
+    /// When it was requested.
+    pub at: Time,
+    /// The table of the erased records.
+    pub table: String,
+    /// The beginning of the keys of all records that are erased, from the organization's id on.
+    pub prefix: Vec<u8>,
+}
+
+impl Erasure {
+    /// Returns its id.
+    pub fn id(&self) -> Id<Erasure> {
+        self.id
+    }
+}
+
+impl Record for Erasure {
+    const TABLE: &'static str = "erasures";
+    const ORG_SCOPED: bool = false;
+    type Key = Id<Erasure>;
+    fn key(&self) -> Self::Key {
+        self.id
+    }
+}
+
+/// Where erasures are recorded outside of the database.
+pub trait ErasureLedger: Send + Sync {
+    /// Records all erasures of the store durably, those that were recorded before only once. Returns
+    /// those that the store may forget: not always all, so that forgetting takes few commits. Blocks.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written. The erasures stay in the store, and are recorded by the next
+    /// call.
+    fn record(&self, erasures: &[Erasure]) -> Result<Vec<Erasure>>;
+}
+
+/// The ledger of a store, with the recordings so far: one recording serves all who wait.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub ledger: OnceLock<Arc<dyn ErasureLedger>>,
+    /// Recordings that were begun.
+    pub begun: AtomicU64,
+    /// The number of the last recording that succeeded; locked while one runs.
+    pub recorded: tokio::sync::Mutex<u64>,
+}
+
+impl Tx<'_> {
+    /// Has the records of this organization in `table` whose keys begin with `prefix` removed from
+    /// whatever is restored later from a backup that has them. They are deleted separately.
+    ///
+    /// `table` must be of records that organizations own, and that no other record refers to.
+    ///
+    /// # Errors
+    /// If the transaction becomes too large.
+    pub fn record_erasure(&mut self, table: &'static str, prefix: &impl Key) -> Result<()> {
+        let mut bytes = self.org().bytes().to_vec();
+        prefix.write(&mut bytes);
+        let (id, at) = (self.new_id(), self.now());
+        self.insert(&Erasure { id, at, table: table.into(), prefix: bytes })
+    }
+
+    /// Forgets erasures that the ledger has recorded.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn forget_erasures(&mut self, recorded: &[Erasure]) -> Result<()> {
+        for erasure in recorded {
+            if self.get::<Erasure>(&erasure.id)?.is_some() {
+                self.remove(erasure)?;
+            }
+        }
+        Ok(())
+    }
+}
