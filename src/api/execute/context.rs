@@ -72,6 +72,7 @@ impl RequestContext<'_> {
             wants_text: self.request.wants_text,
             org: scope.org_slug(),
             reference: scope.argument(),
+            targets: self.request.route.target_arguments(),
             content: self.request.arguments.content(),
             ..self.raw_of_reading(arguments, mode)
         }
@@ -89,6 +90,7 @@ impl RequestContext<'_> {
             wants_text: false,
             org: OrgSlugMode::Ignored,
             reference: None,
+            targets: Vec::new(),
             content: bytes::Bytes::new(),
             address: self.request.address,
             link_base: self.request.link_base,

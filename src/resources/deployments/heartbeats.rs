@@ -11,10 +11,11 @@ use super::access;
 use super::events;
 use super::live::{BY_REPORT, LiveDeployment, live, set_live};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Result, Text};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::agents;
+use crate::resources::environments;
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -135,6 +136,7 @@ fn routes() -> Vec<Route> {
     vec![
         Route::post("/agents/{stableKey}/heartbeat", MEMBER, "agent.heartbeat", op::write(report))
             .unaudited()
+            .needs_for(ScopeName::DeploymentReport, &environments::NAMED_ENVIRONMENT)
             .about("Report what an agent runs"),
     ]
 }

@@ -26,6 +26,7 @@ mod preview;
 mod push;
 mod rollback;
 mod running;
+mod scope_target;
 mod state;
 mod submit;
 mod target;

@@ -9,6 +9,7 @@ mod invitations;
 mod keys;
 mod members;
 mod organization;
+mod service_accounts;
 mod sessions;
 mod setup;
 mod tokens;
@@ -38,6 +39,7 @@ pub const RESOURCE: Resource = Resource {
         &users::RESOURCE,
         &organization::RESOURCE,
         &members::RESOURCE,
+        &service_accounts::RESOURCE,
         &invitations::RESOURCE,
         &keys::RESOURCE,
         &grants::RESOURCE,
