@@ -7,6 +7,7 @@ mod golden;
 use std::collections::BTreeSet;
 
 use roadstead::api::{RawArgs, Route, openapi};
+use roadstead::auth::ScopeName;
 use roadstead::base::Keys;
 use roadstead::resources;
 use serde_json::{Value, json};
@@ -48,6 +49,20 @@ fn the_table_of_routes_in_the_readme_is_that_of_the_server() {
     golden::assert_kept(
         "README.md",
         &format!("{before}<!-- routes -->\n{table}\n<!-- end of routes -->{after}"),
+    );
+}
+
+#[test]
+fn the_table_of_scopes_in_the_reference_is_that_of_the_server() {
+    const PAGE: &str = "docs/reference/identity-and-rights.md";
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once("<!-- scopes -->").unwrap();
+    let (_, after) = rest.split_once("<!-- end of scopes -->").unwrap();
+    let metrics = [(ScopeName::MetricsRead, "GET `/metrics`, outside of `/api`")];
+    let table = openapi::scopes_markdown(&resources::routes(), &metrics);
+    golden::assert_kept(
+        PAGE,
+        &format!("{before}<!-- scopes -->\n{table}<!-- end of scopes -->{after}"),
     );
 }
 

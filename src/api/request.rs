@@ -33,6 +33,8 @@ pub struct RawArgs<'a> {
     pub org: OrgSlugMode,
     /// The argument other than `orgSlug` that determines the organization.
     pub reference: Option<&'static str>,
+    /// The arguments that scopes of keys are narrowed by.
+    pub targets: Vec<&'static str>,
     /// The bytes that were uploaded, for a route that takes some.
     pub content: Bytes,
     /// Their media type, one of those that the route takes.
@@ -59,6 +61,7 @@ impl<'a> RawArgs<'a> {
             wants_text: false,
             org,
             reference: None,
+            targets: Vec::new(),
             content: Bytes::new(),
             media_type: "",
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -4,8 +4,9 @@
 use super::action::BoundRequest;
 use super::op::{Operation, Shape};
 use super::request::RawArgs;
+use super::required_scope::{RequiredScope, ScopeReach, TargetFinder};
 use super::scope::Scope;
-use crate::auth::AuthPolicy;
+use crate::auth::{AuthPolicy, ScopeName};
 use crate::base::Result;
 
 /// An HTTP method.
@@ -48,6 +49,8 @@ pub struct Route {
     pub path: &'static str,
     /// Who may call it.
     pub policy: AuthPolicy,
+    /// The scopes that an API key needs, all of them; none on routes that take no keys.
+    pub required_scopes: Vec<RequiredScope>,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
     /// Its summary in one line.
@@ -78,6 +81,7 @@ impl Route {
             method,
             path,
             policy,
+            required_scopes: Vec::new(),
             name,
             about: "",
             scope,
@@ -142,6 +146,36 @@ impl Route {
     pub fn about(mut self, about: &'static str) -> Self {
         self.about = about;
         self
+    }
+
+    /// Requires this scope of an API key, for everything of its kind.
+    pub fn needs(self, name: ScopeName) -> Self {
+        self.needs_reaching(name, ScopeReach::All)
+    }
+
+    /// Requires this scope of an API key, at least for the resource that the request names.
+    pub fn needs_for(self, name: ScopeName, named: &'static TargetFinder) -> Self {
+        self.needs_reaching(name, ScopeReach::One(named))
+    }
+
+    /// Requires this scope of an API key, at least for one resource; the operation lists only what
+    /// the key has it for.
+    pub fn needs_listed(self, name: ScopeName) -> Self {
+        self.needs_reaching(name, ScopeReach::Listed)
+    }
+
+    fn needs_reaching(mut self, name: ScopeName, reach: ScopeReach) -> Self {
+        self.required_scopes.push(RequiredScope { name, reach });
+        self
+    }
+
+    /// The arguments by which its requests name resources that scopes can be narrowed to.
+    pub fn target_arguments(&self) -> Vec<&'static str> {
+        let finders = self.required_scopes.iter().filter_map(|required| match required.reach {
+            ScopeReach::One(finder) => Some(finder),
+            ScopeReach::All | ScopeReach::Listed => None,
+        });
+        finders.flat_map(|finder| finder.arguments).copied().collect()
     }
 
     /// Sets how it finds its organization, if not by `orgSlug`.

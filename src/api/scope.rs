@@ -31,6 +31,9 @@ pub struct OrgHint {
     pub reference: Option<String>,
     /// The parameters of the path.
     pub params: Vec<String>,
+    /// The arguments that scopes of keys are narrowed by
+    /// ([`TargetFinder::arguments`](super::TargetFinder::arguments)), if they were sent.
+    pub targets: Vec<(&'static str, String)>,
 }
 
 /// Finds the organization by a resource that the request names.
@@ -96,6 +99,13 @@ impl OrgHint {
             org_slug: text("orgSlug"),
             reference: scope.argument().and_then(text),
             params: params.to_vec(),
+            targets: Vec::new(),
         }
+    }
+
+    /// One of the arguments that scopes of keys are narrowed by.
+    pub fn target(&self, name: &str) -> Option<&str> {
+        let found = self.targets.iter().find(|(argument, _)| *argument == name);
+        found.map(|(_, value)| value.as_str())
     }
 }

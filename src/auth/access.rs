@@ -9,6 +9,7 @@ use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
     ResourceType, Role, Session, User,
 };
+use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
 use super::tokens::{KEY_PREFIX, Tokens, key_hash};
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Key, Lane, ListSource, Order, Org, Tx, View, WorkHints};
@@ -96,6 +97,8 @@ pub enum Credential {
         org: Id<Org>,
         /// Whether it was given `deployment:approve-as`.
         approve_as: bool,
+        /// How much of its user's rights it has.
+        access: Arc<KeyAccess>,
     },
     /// A session.
     Session(Id<Session>),
@@ -122,6 +125,14 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
+    /// How much of the user's rights the credential has; `None` in a session, which has all.
+    pub fn key_access(&self) -> Option<&KeyAccess> {
+        match &self.credential {
+            Credential::Key { access, .. } => Some(access),
+            Credential::Session(_) => None,
+        }
+    }
+
     /// Refuses an expired credential with 401.
     fn require_unexpired(&self, view: &View) -> Result<()> {
         match self.expires_at {
@@ -154,6 +165,20 @@ impl Caller {
     /// Whether the credential is a session.
     pub fn is_session(&self) -> bool {
         matches!(self.identity.credential, Credential::Session(_))
+    }
+
+    /// Whether the credential's scopes cover `name` on this target; without one, on everything. Lists
+    /// are filtered by it.
+    pub fn covers(&self, name: ScopeName, target: Option<&ScopeTarget>) -> bool {
+        self.identity.key_access().is_none_or(|access| access.covers(name, target))
+    }
+
+    /// Requires a scope beside those that the route declares.
+    ///
+    /// # Errors
+    /// 403 that names the scope.
+    pub fn require_scope(&self, name: ScopeName, target: Option<&ScopeTarget>) -> Result<()> {
+        self.identity.key_access().map_or(Ok(()), |access| access.require(name, target))
     }
 
     /// Whether the caller may use a resource: every member if it is not restricted, otherwise
@@ -343,6 +368,7 @@ impl Authenticator {
                     name: key.name.into_string(),
                     org: key.org,
                     approve_as: key.approve_as,
+                    access: Arc::new(key.access),
                 };
                 (key.user, None, credential, key.expires_at)
             }

@@ -10,6 +10,7 @@ pub mod passwords;
 mod policy;
 mod records;
 mod restricted;
+mod scopes;
 mod tokens;
 
 pub use access::{
@@ -24,13 +25,15 @@ pub use records::{
     ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant,
     Granted, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_ADDRESS_SECS,
     KNOWN_ADDRESSES_BY_TIME, KeyHash, KeyUse, KnownSignInAddress, Membership, Organization,
-    ResourceType, Role, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session, User,
+    ResourceType, Role, SERVICE_ACCOUNTS_BY_ORG, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session,
+    User, UserKind,
 };
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
     hidden_ids, restricted_deleted_since, visible_ids, visible_page, visible_page_map,
     visible_page_map_of, visible_page_of, was_restricted,
 };
+pub use scopes::{KeyAccess, KeyScope, MAX_SCOPES, ScopeName, ScopeRule, ScopeTarget, TargetForm};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 
 use crate::store::TableInfo;

@@ -5,6 +5,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scopes::KeyAccess;
 use crate::base::{Email, Id, Name, Slug, Time};
 use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
 
@@ -22,24 +23,63 @@ pub struct User {
     /// Increases with every change of the password: sessions of an earlier generation have ended.
     /// A number and not a time, which could be the same before and after the change.
     pub session_generation: u32,
+    /// The organization that owns the user, if it is a service account.
+    pub service_of: Option<Id<Org>>,
     pub created_at: Time,
 }
 
-/// Users by e-mail address.
+/// What a user is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UserKind {
+    /// A person, who signs in.
+    Person,
+    /// A service account: a member of one organization without a password, which owns API keys.
+    Service,
+}
+
+impl User {
+    /// What it is.
+    pub fn kind(&self) -> UserKind {
+        if self.is_service() { UserKind::Service } else { UserKind::Person }
+    }
+
+    /// Whether it is a service account, which never signs in
+    /// (reference: identity-and-rights, "Service accounts").
+    pub fn is_service(&self) -> bool {
+        self.service_of.is_some()
+    }
+}
+
+/// People by e-mail address. Service accounts are not found by theirs, which nobody reads: so none
+/// is invited, and none signs in or resets a password.
 pub static BY_EMAIL: Index<User, Email> = Index::unique(
     "users.by_email",
     "email_taken",
     "a user with this e-mail address exists already",
-    |user| Some(user.email.clone()),
+    |user| (!user.is_service()).then(|| user.email.clone()),
 );
+
+/// Service accounts of an organization, oldest first.
+pub static SERVICE_ACCOUNTS_BY_ORG: Index<User, (Id<Org>, Id<User>)> =
+    Index::non_unique("users.by_organization", |user| user.service_of.map(|org| (org, user.id)));
+
+/// An organization's service accounts end with it.
+static SERVICE_ORG: Reference<User, Organization> = Reference::cascade(
+    &["service_of"],
+    |organization: &Organization| organization.id.to_bytes(),
+    |user: &User, _| user.service_of.map(|org| org.to_bytes()).into_iter().collect(),
+)
+.by(&SERVICE_ACCOUNTS_BY_ORG);
 
 impl Record for User {
     const TABLE: &'static str = "users";
     const EXPORT: Export<Self> =
         Export::LeftOut("members are exported with their addresses and roles; no password leaves");
     const ORG_SCOPED: bool = false;
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&SERVICE_ORG];
     const AFFECTS_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL, &SERVICE_ACCOUNTS_BY_ORG];
     type Key = Id<User>;
     fn key(&self) -> Self::Key {
         self.id
@@ -144,7 +184,7 @@ impl Record for Membership {
 /// The BLAKE3 hash of an API key; the key itself is not stored.
 pub type KeyHash = [u8; 32];
 
-/// An API key: acts as the user who created it, in one organization
+/// An API key: acts as the user who created it, or as a service account, in one organization
 /// (reference: identity-and-rights, "API keys").
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ApiKey {
@@ -153,12 +193,16 @@ pub struct ApiKey {
     pub org: Id<Org>,
     /// The user it acts as.
     pub user: Id<User>,
+    /// The user who created it: the same, or an admin for a service account.
+    pub created_by: Id<User>,
     /// Says what the key is used for.
     pub name: Name,
     /// Its first eight characters, by which users recognize it.
     pub start: String,
     /// Whether it may record decisions as a named approver (`deployment:approve-as`).
     pub approve_as: bool,
+    /// How much of its user's rights it has.
+    pub access: KeyAccess,
     pub created_at: Time,
     /// When it expires, if ever.
     pub expires_at: Option<Time>,
@@ -191,6 +235,8 @@ impl Record for ApiKey {
     const NOUN: &'static str = "API key";
     const EXPORT: Export<Self> = Export::LeftOut("credentials are made anew where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("created_by", "history: the admin who created it may have left")];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
@@ -242,10 +288,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether it is one of `user` that no change of the password has ended. Its expiry is checked
-    /// separately.
+    /// Whether it is one of `user`, a person, that no change of the password has ended. Its expiry is
+    /// checked separately.
     pub fn is_of(&self, user: &User) -> bool {
-        self.user == user.id && self.generation == user.session_generation
+        let is_current = self.generation == user.session_generation;
+        self.user == user.id && is_current && !user.is_service()
     }
 }
 

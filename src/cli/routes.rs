@@ -9,7 +9,7 @@ use super::output;
 use crate::api::openapi;
 use crate::resources;
 
-/// Print every route: method, path, who may call it, what it does
+/// Print every route: method, path, who may call it, the scope of keys, what it does
 #[derive(Args)]
 #[command(after_help = openapi::LEGEND)]
 pub struct Routes {
@@ -27,6 +27,7 @@ impl Routes {
                     "method": route.method.as_str(),
                     "path": format!("/api{}", route.path),
                     "who": openapi::who(route.policy),
+                    "scopes": openapi::scopes(route),
                     "name": route.name,
                     "about": route.about,
                 })

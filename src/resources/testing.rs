@@ -178,6 +178,7 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Princi
             image: None,
             password: None,
             session_generation: 0,
+            service_of: None,
             created_at: tx.now(),
         };
         tx.insert(&user)?;

@@ -13,7 +13,7 @@ use super::artifacts::variables::{self as in_artifacts, VariableReference};
 use super::registries::{self, ArtifactType};
 use super::tools::{self, Tool};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{ArtifactName, Id, Name, Result, VariableName, Version};
 use crate::store::View;
 
@@ -155,6 +155,7 @@ fn routes() -> Vec<Route> {
             "environment_variable.usage",
             op::read(get),
         )
+        .needs(ScopeName::VariableRead)
         .about("List prompts and tools using a variable"),
     ]
 }

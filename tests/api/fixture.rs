@@ -131,6 +131,7 @@ impl Running {
                 image: None,
                 password: None,
                 session_generation: 0,
+                service_of: None,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;

@@ -53,6 +53,8 @@ mod removals;
 mod repeats;
 mod restricted;
 mod routes;
+mod scopes;
+mod service_accounts;
 mod teams;
 mod tools;
 mod upgrades;

@@ -217,6 +217,10 @@ pub fn fill(dir: &Path, much: bool) {
 pub fn fill_organization(fixture: &Fixture, much: bool) {
     let (owner, key) = (&fixture.owner, &fixture.key);
     owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
+    let account = owner.post("/organizations/service-accounts", json!({"name": "bot"})).id();
+    let scoped = json!({"name": "s", "serviceAccountId": account,
+        "access": ["label:move@main#staging", "tool:read"]});
+    owner.post("/api-keys", scoped).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
     let domain = owner.post("/organizations/domains", json!({"domain": "acme.test"})).id();
     let setup = json!({"slug": "prod", "name": "Prod", "description": "d", "access": "restricted",

@@ -63,7 +63,7 @@ impl AuthRequest<'_> {
     /// Returns the principal and a view scoped to the organization of the request.
     ///
     /// # Errors
-    /// 401; 404 for the organization; 403 for the role.
+    /// 401; 404 for the organization; 403 for the role and for the scopes of the key.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         if let Principal::Caller(caller) = &who
@@ -75,10 +75,50 @@ impl AuthRequest<'_> {
                 "only an owner or admin of the organization may do this",
             ));
         }
-        Ok((who, view))
+        match self.check_scopes(&view, &who, hint) {
+            Ok(()) => Ok((who, view)),
+            Err(refusal) => match self.as_outsider(&view, &who, hint)? {
+                Some(outsider) => Ok((outsider, view)),
+                None => Err(refusal),
+            },
+        }
     }
 
-    /// Returns the principal and a view scoped to the organization, without checking the role.
+    /// Requires the scopes that the route declares, if the credential is an API key and the route
+    /// needs one.
+    fn check_scopes(&self, view: &View, who: &Principal, hint: &OrgHint) -> Result<()> {
+        let identity = match who {
+            Principal::Caller(caller) => &caller.identity,
+            // A user of another organization reads what is public.
+            Principal::Identity(identity) if !self.route.policy.public_read => identity,
+            _ => return Ok(()),
+        };
+        let Some(access) = identity.key_access() else { return Ok(()) };
+        if !self.route.policy.needs_credential() {
+            return Ok(());
+        }
+        let required = &self.route.required_scopes;
+        if required.is_empty() {
+            return access.require_full();
+        }
+        required.iter().try_for_each(|scope| scope.check(view, access, hint))
+    }
+
+    /// A member whose key lacks a scope reads what is public, as every client does.
+    fn as_outsider(
+        &self,
+        view: &View,
+        who: &Principal,
+        hint: &OrgHint,
+    ) -> Result<Option<Principal>> {
+        let (Principal::Caller(caller), Scope::Named(resolver)) = (who, self.route.scope) else {
+            return Ok(None);
+        };
+        let is_open = self.route.policy.public_read && (resolver.is_public)(view, hint)?;
+        Ok(is_open.then(|| Principal::Identity(Arc::new(caller.identity.clone()))))
+    }
+
+    /// Returns the principal and a view scoped to the organization, without checking role or scopes.
     ///
     /// # Errors
     /// 401; 404 for the organization.

@@ -79,6 +79,7 @@ impl RequestContext<'_> {
             wants_text: self.request.wants_text,
             org: scope.org_slug(),
             reference: scope.argument(),
+            targets: self.request.route.target_arguments(),
             content,
             media_type,
             ..self.raw_of_reading(arguments, mode)
@@ -97,6 +98,7 @@ impl RequestContext<'_> {
             wants_text: false,
             org: OrgSlugMode::Ignored,
             reference: None,
+            targets: Vec::new(),
             content: bytes::Bytes::new(),
             media_type: "",
             address: self.request.address,

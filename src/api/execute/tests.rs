@@ -15,6 +15,7 @@ use uuid::Uuid;
 mod kinds;
 mod outside_calls;
 mod parts;
+mod scopes;
 
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
@@ -235,6 +236,7 @@ fn member_of(tx: &mut Tx, slug: &str) -> Result<(Id<Org>, Session)> {
         image: None,
         password: None,
         session_generation: 0,
+        service_of: None,
         created_at: now,
     })?;
     tx.insert(&Membership { user, org, role: Role::Member, email_verified: true, joined_at: now })?;

@@ -85,7 +85,14 @@ pub fn bind<P: PathParams, I: Input>(
     // Whether it is required and valid is decided by the operation's own input.
     let text = |name| raw.arguments.get(name).and_then(Value::as_str).map(String::from);
     let reference = raw.reference.and_then(text);
-    Ok((OrgHint { org_slug, reference, params: raw.params }, args, common))
+    let named = |name| Some((name, field(raw.arguments, name)?.as_str()?.to_string()));
+    let targets = raw.targets.into_iter().filter_map(named).collect();
+    Ok((OrgHint { org_slug, reference, params: raw.params, targets }, args, common))
+}
+
+/// The value at a path of field names, joined by dots.
+fn field<'a>(arguments: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(arguments, |value, name| value.get(name))
 }
 
 /// Refuses parameters in the query of a request whose arguments are in its body: they would have no

@@ -22,6 +22,11 @@ pub fn about_access(policy: AuthPolicy) -> &'static str {
     }
 }
 
+/// The names of the scopes that an API key needs for a route.
+pub fn scopes(route: &Route) -> Vec<&'static str> {
+    route.required_scopes.iter().map(|required| required.name.text()).collect()
+}
+
 /// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `sm`,
 /// `sa`, `n`.
 pub fn who(policy: AuthPolicy) -> &'static str {

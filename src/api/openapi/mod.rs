@@ -25,8 +25,8 @@ use super::webhook::Webhook;
 use labels::group;
 use schemas::Schemas;
 
-pub use labels::who;
-pub use table::{LEGEND, routes_markdown, routes_table};
+pub use labels::{scopes, who};
+pub use table::{LEGEND, routes_markdown, routes_table, scopes_markdown};
 
 /// The introduction of the document: what holds for every route (reference: conventions).
 const INTRODUCTION: &str = "\
@@ -55,7 +55,8 @@ PATCH and DELETE evaluate `If-Match` (412).
 **Access.** The `x-rule` of a route says who may call it: `any` every client, `m` a member and `a` \
 an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \
 any session, `r` as `m`, and every client if the registry is public, `n` agents outside, which \
-sign their requests with NIP-98.";
+sign their requests with NIP-98. Its `x-required-scopes` are what an API key needs whose access is \
+a list of scopes.";
 
 /// What the document is about.
 #[derive(Clone, Copy, Default)]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::descriptions;
-use super::labels::{about_access, group, who};
+use super::labels::{about_access, group, scopes, who};
 use super::schemas::{BodySchema, Schemas};
 use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
@@ -18,10 +18,13 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
         "operationId": id(route.name),
         "tags": [group(route)],
         "summary": route.about,
-        "description": about_access(route.policy),
+        "description": description(route),
         "x-rule": who(route.policy),
         "security": security(route),
     });
+    if !route.required_scopes.is_empty() {
+        operation["x-required-scopes"] = json!(scopes(route));
+    }
     let parameters = parameters(route, schemas);
     if !parameters.is_empty() {
         operation["parameters"] = Value::Array(parameters);
@@ -31,6 +34,17 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     }
     operation["responses"] = responses(route, schemas);
     operation
+}
+
+/// Says who may call a route, and with which scopes of an API key.
+fn description(route: &Route) -> String {
+    let access = about_access(route.policy);
+    let scopes = scopes(route).join("` and `");
+    if scopes.is_empty() {
+        return access.into();
+    }
+    let unless = if route.policy.public_read { ", unless the registry is public" } else { "" };
+    format!("{access} A key needs the scope `{scopes}`{unless}.")
 }
 
 /// `task.create` as `taskCreate`.

@@ -7,7 +7,7 @@ mod card;
 
 use super::listings::{Listing, PublicListing, card_of_domain};
 use crate::api::{PublicDocument, PublicRequest, Req, Resource, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Domain, Error, Id, Result};
 use crate::store::{Org, Record, View};
 
@@ -67,6 +67,7 @@ fn routes() -> Vec<Route> {
             "agent_card.get",
             op::read(get),
         )
+        .needs(ScopeName::ListingRead)
         .about("Get the A2A agent card of a listing"),
     ]
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
-use crate::auth::{Caller, MEMBER, Restricted, visible_page_map, visible_page_map_of};
+use crate::auth::{Caller, MEMBER, Restricted, ScopeName, visible_page_map, visible_page_map_of};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{Page, TableInfo, Tx, View};
 
@@ -168,12 +168,19 @@ pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/agents", MEMBER, "agent.list", op::list(list))
+            .needs(ScopeName::AgentRead)
             .about("List agents, newest first"),
-        Route::post("/agents", MEMBER, "agent.create", op::write(create)).about("Create an agent"),
-        Route::get("/agents/{stableKey}", MEMBER, "agent.get", op::read(get)).about("Get an agent"),
+        Route::post("/agents", MEMBER, "agent.create", op::write(create))
+            .needs(ScopeName::AgentWrite)
+            .about("Create an agent"),
+        Route::get("/agents/{stableKey}", MEMBER, "agent.get", op::read(get))
+            .needs(ScopeName::AgentRead)
+            .about("Get an agent"),
         Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
+            .needs(ScopeName::AgentWrite)
             .about("Update an agent or its draft"),
         Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))
+            .needs(ScopeName::AgentWrite)
             .about("Delete an agent with its versions"),
     ]
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::agent::{Agent, AgentInfo, fetch, info, save};
 use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, Restricted, User};
+use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -249,14 +249,19 @@ const RESTORE: &str = "/agents/{stableKey}/versions/{version}/restore";
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "agent_version.list", op::list(list))
+            .needs(ScopeName::AgentRead)
             .about("List an agent's versions, newest first"),
         Route::post(ALL, MEMBER, "agent_version.create", op::write(create))
+            .needs(ScopeName::AgentWrite)
             .about("Create a version of an agent's draft"),
         Route::get(DIFF, MEMBER, "agent_version.diff", op::read(diff))
+            .needs(ScopeName::AgentRead)
             .about("Compare two versions of an agent"),
         Route::get(ONE, MEMBER, "agent_version.get", op::read(get))
+            .needs(ScopeName::AgentRead)
             .about("Get a version of an agent"),
         Route::post(RESTORE, MEMBER, "agent_version.restore", op::write(restore))
+            .needs(ScopeName::AgentWrite)
             .about("Restore a version into an agent's draft"),
     ]
 }

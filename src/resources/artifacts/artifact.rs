@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::id::ArtifactId;
 use super::version;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{MEMBER_OR_PUBLIC, Restricted};
+use crate::auth::{MEMBER_OR_PUBLIC, Restricted, ScopeName};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
@@ -203,6 +203,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::list(list))
             .scope(Scope::Named(&registries::BY_REFERENCE))
+            .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("List artifacts, last changed first"),
     ]
 }

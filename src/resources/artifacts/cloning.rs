@@ -12,8 +12,10 @@ use super::id::{ArtifactId, GENERIC, Model, generic};
 use super::publishing::{ArtifactVersion, Publication, examine_all, publish_all};
 use super::version::VersionRecord;
 use super::{metadata, versions};
-use crate::api::{Calls, Input, Outcome, Position, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::MEMBER;
+use crate::api::{
+    Calls, Input, Outcome, Position, Req, Resource, ResourceRef, Route, Scope, TargetFinder, op,
+};
+use crate::auth::{MEMBER, ScopeName, ScopeTarget};
 use crate::base::{ArtifactName, Error, Result, Version};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType};
@@ -73,6 +75,11 @@ pub(super) fn clone(
         Some(reference) => registries::require_usable(&tx.view(), req.caller(), reference)?,
         None => from.clone(),
     };
+    if from.id != target.id {
+        // It reads one registry for the other.
+        let from = ScopeTarget::named(&from.slug);
+        req.caller().require_scope(ScopeName::ArtifactRead, Some(&from))?;
+    }
     let id = ArtifactId::parse(&from, *artifact_type, prompt_name)?;
     let rows = versions::find(&tx.view(), &id, version)?;
     let progress = match calls.position() {
@@ -190,6 +197,15 @@ impl Progress {
     }
 }
 
+/// The registry that a version is cloned into.
+static CLONE_TARGET: TargetFinder = TargetFinder {
+    arguments: &["to.registryRef", "registryRef"],
+    find: |view, hint| {
+        let to = hint.target("to.registryRef").or_else(|| hint.target("registryRef"));
+        registries::registry_target(view, to)
+    },
+};
+
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post(
@@ -199,6 +215,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(op::calling(JUDGE_SECS, clone)),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactPublish, &CLONE_TARGET)
         .about("Clone a version"),
     ]
 }

@@ -10,7 +10,7 @@ use super::id::{ArtifactId, Model};
 use super::version::VersionRecord;
 use super::{metadata, versions};
 use crate::api::{ContentVersion, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::MEMBER_OR_PUBLIC;
+use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::View;
@@ -109,6 +109,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::watch(get, look),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("Get a version's content, optionally awaiting a change"),
     ]
 }

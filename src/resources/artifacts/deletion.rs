@@ -9,7 +9,7 @@ use super::artifact::{self, Artifact};
 use super::id::ArtifactId;
 use super::{label_history, versions};
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, About, EventType};
 use crate::resources::registries::{self, ArtifactType};
@@ -76,6 +76,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(delete),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactDelete, &registries::NAMED_REGISTRY)
         .about("Delete a version, for all models"),
     ]
 }

@@ -8,7 +8,7 @@ use super::id::ArtifactId;
 use super::version::{BY_RESOLVED, ImportReference, numbers};
 use super::versions;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::MEMBER_OR_PUBLIC;
+use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{ArtifactName, Range, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{ListSource, Order, Page, View};
@@ -130,6 +130,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::list(list),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List dependents of a promptlet, newest first"),
     ]
 }

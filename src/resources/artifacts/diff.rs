@@ -11,7 +11,7 @@ use super::id::ArtifactId;
 use super::version::VersionRecord;
 use super::versions;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::MEMBER_OR_PUBLIC;
+use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
@@ -209,6 +209,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::read_or_text(get, |diff| diff.diff),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("Compare two versions"),
     ]
 }

@@ -15,7 +15,7 @@ use super::version::{Numbers, numbers, versions_at};
 use crate::api::{
     Calls, Deleted, Input, OldestRow, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
-use crate::auth::{MEMBER, Restricted, User};
+use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
@@ -367,13 +367,19 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "draft.list", op::list(list))
             .scope(scope)
+            .needs_for(ScopeName::DraftRead, &registries::NAMED_REGISTRY)
             .about("List outstanding drafts of an artifact"),
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .scope(scope)
+            .needs_for(ScopeName::DraftWrite, &registries::NAMED_REGISTRY)
             .about("Save a draft, replacing its version's previous one"),
-        Route::get(ONE, MEMBER, "draft.get", op::read(get)).scope(scope).about("Get a draft"),
+        Route::get(ONE, MEMBER, "draft.get", op::read(get))
+            .scope(scope)
+            .needs_for(ScopeName::DraftRead, &registries::NAMED_REGISTRY)
+            .about("Get a draft"),
         Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
             .scope(scope)
+            .needs_for(ScopeName::DraftWrite, &registries::NAMED_REGISTRY)
             .about("Delete a draft"),
         Route::post(
             PUBLISH,
@@ -382,6 +388,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(op::calling(JUDGE_SECS, publish_draft)),
         )
         .scope(scope)
+        .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
         .about("Publish a draft as its draftVersion"),
     ]
 }

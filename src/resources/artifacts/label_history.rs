@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::ArtifactId;
 use crate::api::{Input, OldestRow, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{Credential, MEMBER, Restricted, User};
+use crate::auth::{Credential, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Id, Label, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -223,6 +223,7 @@ fn routes() -> Vec<Route> {
             op::list(list),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List label moves, newest first"),
     ]
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::id::ArtifactId;
 use super::{label_history, versions};
-use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
-use crate::auth::MEMBER;
+use crate::api::{Deleted, Input, Req, Resource, Route, Scope, TargetFinder, op};
+use crate::auth::{MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Error, Label, Result};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::Tx;
@@ -101,6 +101,16 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     Ok(Deleted::new(label).about(about))
 }
 
+/// The label that a request moves, in its registry.
+static LABEL: TargetFinder = TargetFinder {
+    arguments: &["registryRef", "label"],
+    find: |view, hint| {
+        let registry = registries::registry_target(view, hint.target("registryRef"))?;
+        let label = hint.target("label").map(String::from);
+        Ok(registry.map(|registry| ScopeTarget { label, ..registry }))
+    },
+};
+
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 pub(super) fn routes() -> Vec<Route> {
@@ -109,9 +119,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(set))
             .scope(scope)
+            .needs_for(ScopeName::LabelMove, &LABEL)
             .about("Set or move a label"),
         Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(delete))
             .scope(scope)
+            .needs_for(ScopeName::LabelMove, &LABEL)
             .about("Remove a label"),
     ]
 }

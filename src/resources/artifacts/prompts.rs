@@ -8,7 +8,7 @@ use super::publishing::compile;
 use super::version::ResolvedImport;
 use super::versions::{self, imports};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{Caller, MEMBER};
+use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::environments;
 use crate::resources::registries::{self, ArtifactType};
@@ -155,6 +155,8 @@ fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringM
     let environment = environments::find(view, reference)?
         .ok_or_else(|| Error::no_such("environment").at("environment"))?;
     let environment = environment.open(view, caller)?;
+    let target = environments::scope_target(&environment);
+    caller.require_scope(ScopeName::VariableRead, Some(&target))?;
     environments::variables(view, environment.id)
 }
 
@@ -165,9 +167,11 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::post("/prompts/{promptName}/compile", MEMBER, "prompt.compile", op::read(preview))
             .scope(scope)
+            .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("Compile a source without publishing it"),
         Route::post("/prompts/{promptName}/render", MEMBER, "prompt.render", op::read(render))
             .scope(scope)
+            .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("Render a version with values for its variables"),
     ]
 }

@@ -15,7 +15,7 @@ use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, Issue, JsonMap, Prompt, Range, Result, Version, canonical,
 };
@@ -470,6 +470,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(op::calling(governance::JUDGE_SECS, create)),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
         .about("Publish a version"),
     ]
 }

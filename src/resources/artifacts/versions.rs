@@ -12,7 +12,7 @@ use super::version::{
     versions_at,
 };
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
-use crate::auth::{MEMBER_OR_PUBLIC, User};
+use crate::auth::{MEMBER_OR_PUBLIC, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Range, Result, Selector, StringMap, Time, Version,
 };
@@ -266,6 +266,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::list(list),
         )
         .scope(Scope::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List versions, highest first"),
     ]
 }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::job::DeploymentJob;
 use super::live::Deployment;
 use crate::auth::{
-    Caller, Granted, Restrictable, Restricted, hidden_ids, restricted_deleted_since, visible_ids,
-    was_restricted,
+    Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, restricted_deleted_since,
+    visible_ids, was_restricted,
 };
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::agents::{Agent, Fleet, NAMES_BY_FLEET};
@@ -18,8 +18,13 @@ use crate::resources::environments::{self, Environment};
 use crate::resources::registries::{self, Registry};
 use crate::store::{ListSource, Order, Record, View};
 
-/// What a caller may see; an admin sees all.
-pub struct Visible<'a>(Option<Lists<'a>>);
+/// What a caller may see.
+pub struct Visible<'a> {
+    /// What grants permit; everything to an admin.
+    granted: Option<Lists<'a>>,
+    /// The environments that the scopes of the caller's key permit; all without such scopes.
+    in_scope: Option<BTreeSet<Id<Environment>>>,
+}
 
 struct Lists<'a> {
     view: View<'a>,
@@ -74,20 +79,24 @@ impl<'a> Visible<'a> {
     /// # Errors
     /// If the store fails.
     pub fn to(view: &View<'a>, caller: &'a Caller) -> Result<Self> {
+        let in_scope = environments::in_scope(view, caller, ScopeName::DeploymentRead)?;
         if caller.is_admin() {
-            return Ok(Visible(None));
+            return Ok(Visible { granted: None, in_scope });
         }
         let (environments, registries) = (visible_ids(view, caller)?, visible_ids(view, caller)?);
         let others = RefCell::default();
-        Ok(Visible(Some(Lists { view: *view, caller, environments, registries, others })))
+        let granted = Some(Lists { view: *view, caller, environments, registries, others });
+        Ok(Visible { granted, in_scope })
     }
 
     fn has(&self, environment: Id<Environment>, of: &[Id<Registry>], to: &[Id<Agent>]) -> bool {
-        self.0.as_ref().is_none_or(|lists| {
-            lists.has_environment(environment)
-                && of.iter().all(|registry| lists.has_registry(*registry))
-                && to.iter().all(|agent| lists.has_agent(*agent))
-        })
+        let is_in_scope = self.in_scope.as_ref().is_none_or(|all| all.contains(&environment));
+        is_in_scope
+            && self.granted.as_ref().is_none_or(|lists| {
+                lists.has_environment(environment)
+                    && of.iter().all(|registry| lists.has_registry(*registry))
+                    && to.iter().all(|agent| lists.has_agent(*agent))
+            })
     }
 
     /// Whether the caller may see a job.

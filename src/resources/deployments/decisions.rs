@@ -12,9 +12,10 @@ use super::info::{JobInfo, job_info};
 use super::job::{BY_EXPIRY, DeploymentJob, save};
 use super::jobs::end_early;
 use super::running;
+use super::scope_target::JOB_IN_PATH;
 use super::state::JobState;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, User};
+use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, ScopeName, User};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -280,6 +281,7 @@ fn routes() -> Vec<Route> {
             "deployment_approval.list",
             op::list(list),
         )
+        .needs_for(ScopeName::DeploymentRead, &JOB_IN_PATH)
         .about("List approvals of a deployment job"),
         Route::post(
             "/agents/deployments/{jobId}/approve",
@@ -287,8 +289,10 @@ fn routes() -> Vec<Route> {
             "deployment.approve",
             op::write(approve),
         )
+        .needs_for(ScopeName::DeploymentDecide, &JOB_IN_PATH)
         .about("Approve a deployment job"),
         Route::post("/agents/deployments/{jobId}/deny", MEMBER, "deployment.deny", op::write(deny))
+            .needs_for(ScopeName::DeploymentDecide, &JOB_IN_PATH)
             .about("Deny a deployment job"),
     ]
 }

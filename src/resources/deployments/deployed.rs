@@ -7,9 +7,10 @@ use super::access;
 use super::info::{DeploymentInfo, deployment_info};
 use super::live::{Deployment, live, topic};
 use crate::api::{ContentVersion, Input, Req, Resource, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Result};
 use crate::resources::agents;
+use crate::resources::environments;
 use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -51,6 +52,7 @@ pub(super) fn look(view: &View, req: &Req<String, DeployedQuery>) -> Result<Cont
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/agents/{stableKey}/deployed", MEMBER, "agent.deployed", op::watch(get, look))
+            .needs_for(ScopeName::DeploymentRead, &environments::NAMED_ENVIRONMENT)
             .about("Get an agent's live deployment, optionally awaiting a change"),
     ]
 }

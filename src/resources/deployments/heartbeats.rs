@@ -12,11 +12,11 @@ use super::events;
 use super::live::live;
 use super::reports::{self, AgentReport, BY_TIME, set_report};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, Restricted};
+use crate::auth::{MEMBER, Restricted, ScopeName};
 use crate::base::{Result, Text};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::agents;
-use crate::resources::environments::Environment;
+use crate::resources::environments::{self, Environment};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -134,6 +134,7 @@ fn routes() -> Vec<Route> {
     vec![
         Route::post("/agents/{stableKey}/heartbeat", MEMBER, "agent.heartbeat", op::write(report))
             .unaudited()
+            .needs_for(ScopeName::DeploymentReport, &environments::NAMED_ENVIRONMENT)
             .about("Report what an agent runs"),
     ]
 }

@@ -9,11 +9,12 @@ use super::info::{DeployedTool, DeploymentInfo, JobInfo, job_info, stored_deploy
 use super::job::PlannedTool;
 use super::live::{BY_AGENT, BY_AGENT_AND_ENVIRONMENT, BY_ENVIRONMENT, BY_TIME, Deployment};
 use super::plan::Plan;
+use super::scope_target::DEPLOYMENT_IN_PATH;
 use super::state::JobKind;
 use super::submit::submit;
 use super::target::{DeploymentTarget, PlannedTarget};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{Caller, MEMBER, Restricted, SESSION_MEMBER};
+use crate::auth::{Caller, MEMBER, Restricted, SESSION_MEMBER, ScopeName};
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::agents::{self, Agent};
 use crate::resources::environments::{self, Environment};
@@ -194,6 +195,7 @@ fn routes() -> Vec<Route> {
             "agent_deployment.list",
             op::list(of_agent),
         )
+        .needs_listed(ScopeName::DeploymentRead)
         .about("List an agent's deployments, newest first"),
         Route::post(
             "/agents/{stableKey}/deployment-history/{deploymentId}/redeploy",
@@ -201,6 +203,7 @@ fn routes() -> Vec<Route> {
             "agent_deployment.redeploy",
             op::write(redeploy),
         )
+        .needs_for(ScopeName::DeploymentCreate, &DEPLOYMENT_IN_PATH)
         .about("Deploy an earlier deployment again"),
         Route::get("/deployments", SESSION_MEMBER, "deployment_record.list", op::list(list))
             .about("List deployments, newest first"),

@@ -11,11 +11,12 @@ use super::job::{BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJ
 use super::plan::{NewDeployment, plan_agents};
 use super::plan_tools::{NewToolDeployment, plan_tools};
 use super::running::resume_next;
+use super::scope_target::JOB_IN_PATH;
 use super::state::{JobState, TargetState};
 use super::submit::{frozen_approvals, plan_hash, submit};
 use super::target::targets;
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Id, Result};
 use crate::resources::environments::{self};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -167,8 +168,10 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/agents/deployments/{jobId}";
     vec![
         Route::get(ALL, MEMBER, "deployment.list", op::list(list))
+            .needs_listed(ScopeName::DeploymentRead)
             .about("List deployment jobs, newest first"),
         Route::post(ALL, MEMBER, "deployment.create", op::write(create))
+            .needs_for(ScopeName::DeploymentCreate, &environments::NAMED_ENVIRONMENT)
             .about("Deploy a prompt to agents"),
         Route::post(
             "/agents/tool-deployments",
@@ -176,8 +179,10 @@ fn routes() -> Vec<Route> {
             "deployment.create_tools",
             op::write(create_tools),
         )
+        .needs_for(ScopeName::DeploymentCreate, &environments::NAMED_ENVIRONMENT)
         .about("Deploy versions of tools to an environment"),
         Route::get(ONE, MEMBER, "deployment.get", op::read(get))
+            .needs_for(ScopeName::DeploymentRead, &JOB_IN_PATH)
             .about("Get a deployment job with its targets"),
         Route::post(
             "/agents/deployments/{jobId}/cancel",
@@ -185,6 +190,7 @@ fn routes() -> Vec<Route> {
             "deployment.cancel",
             op::write(cancel),
         )
+        .needs_for(ScopeName::DeploymentCancel, &JOB_IN_PATH)
         .about("Cancel a deployment job"),
     ]
 }

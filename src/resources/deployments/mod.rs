@@ -27,6 +27,7 @@ mod push;
 mod reports;
 mod rollback;
 mod running;
+mod scope_target;
 mod state;
 mod submit;
 mod target;

@@ -10,10 +10,11 @@ use super::plan::{NewDeployment, Plan, plan_agents};
 use super::submit::{check_signing_key, frozen_approvals, plan_hash};
 use super::target::{PlannedTarget, TargetAgent};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Id, Result, StableKey, Version};
 use crate::resources::agents::{AgentChange, AgentConfig, changes};
 use crate::resources::artifacts::{MAX_COMPARED_LINES, unified};
+use crate::resources::environments;
 use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -129,6 +130,7 @@ fn compare(
 fn routes() -> Vec<Route> {
     vec![
         Route::post("/agents/deployments/preview", MEMBER, "deployment.preview", op::read(preview))
+            .needs_for(ScopeName::DeploymentPreview, &environments::NAMED_ENVIRONMENT)
             .about("Preview a deployment without side effects"),
     ]
 }

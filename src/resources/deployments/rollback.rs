@@ -11,11 +11,12 @@ use super::job::DeploymentJob;
 use super::live::{Deployment, is_live};
 use super::plan::Plan;
 use super::plan_tools::add_tool_target;
+use super::scope_target::JOB_IN_PATH;
 use super::state::{JobKind, TargetState};
 use super::submit::submit;
 use super::target::{DeploymentTarget, targets};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{Caller, MEMBER, Restricted};
+use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{Error, Id, Result};
 use crate::resources::agents::Agent;
 use crate::resources::environments::{self, Environment};
@@ -179,6 +180,7 @@ fn routes() -> Vec<Route> {
             "deployment.roll_back",
             op::write(roll_back),
         )
+        .needs_for(ScopeName::DeploymentCreate, &JOB_IN_PATH)
         .about("Bring a job's targets back to before it"),
     ]
 }

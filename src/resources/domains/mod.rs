@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Calls, Deleted, Input, Outcome, Req, Resource, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{self, Error, Id, Result};
 use crate::outside::nip05;
 use crate::store::{ListSource, Order, Org, Page, TableInfo, Tx, View};
@@ -118,10 +118,16 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/organizations/domains/{domainId}";
     vec![
         Route::get(ALL, MEMBER, "domain.list", op::list(list))
+            .needs(ScopeName::DomainRead)
             .about("List the claimed domains, newest first"),
-        Route::post(ALL, ADMIN, "domain.create", op::write(create)).about("Claim a domain"),
-        Route::get(ONE, MEMBER, "domain.get", op::read(get)).about("Get a claimed domain"),
+        Route::post(ALL, ADMIN, "domain.create", op::write(create))
+            .needs(ScopeName::DomainWrite)
+            .about("Claim a domain"),
+        Route::get(ONE, MEMBER, "domain.get", op::read(get))
+            .needs(ScopeName::DomainRead)
+            .about("Get a claimed domain"),
         Route::delete(ONE, ADMIN, "domain.delete", op::write(delete))
+            .needs(ScopeName::DomainWrite)
             .about("Release a claimed domain"),
         Route::post(
             "/organizations/domains/{domainId}/verifications",
@@ -129,6 +135,7 @@ fn routes() -> Vec<Route> {
             "domain.verify",
             op::write(op::calling(VERIFY_SECS, verify)),
         )
+        .needs(ScopeName::DomainWrite)
         .about("Verify a claimed domain by NIP-05"),
     ]
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::{Membership, User};
-use crate::base::{Id, Int, Issue, Result};
+use crate::base::{Error, Id, Int, Issue, Result};
 use crate::store::View;
 
 /// A policy has at most 50 approvers: each is notified of every deployment, and copied into its
@@ -73,10 +73,14 @@ impl NewApprovalPolicy {
     /// Returns the policy with defaults filled in.
     ///
     /// # Errors
-    /// 404 for an approver who is not a member.
+    /// 404 for an approver who is not a member, 400 for a service account.
     pub(super) fn resolve(&self, view: &View) -> Result<ApprovalPolicy> {
-        for approver in &self.approver_ids {
+        for (index, approver) in self.approver_ids.iter().enumerate() {
             view.fetch::<Membership>(&(*approver, view.org()))?;
+            if view.fetch::<User>(approver)?.is_service() {
+                let path = format!("approvals.approverIds[{index}]");
+                return Err(Error::invalid_at(path, "must be a person, not a service account"));
+            }
         }
         let all = self.approver_ids.len() as u32;
         Ok(ApprovalPolicy {

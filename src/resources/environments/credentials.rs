@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::environment::{Environment, fetch, mark_updated, names};
+use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
 use crate::base::{
     Error, HttpUrl, Id, JsonMap, Name, ProviderKey, Result, Sealed, Time, VariableName,
 };
@@ -350,10 +351,13 @@ const ONE: &str = "/environments/{environmentId}/provider-credentials/{name}";
 fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "provider_credential.list", op::list(list))
+            .needs_for(ScopeName::CredentialRead, &ENVIRONMENT_IN_PATH)
             .about("List provider credentials, without keys"),
         Route::put(ONE, ADMIN, "provider_credential.set", op::write(set))
+            .needs_for(ScopeName::CredentialWrite, &ENVIRONMENT_IN_PATH)
             .about("Set the credential for a provider"),
         Route::delete(ONE, ADMIN, "provider_credential.delete", op::write(delete))
+            .needs_for(ScopeName::CredentialWrite, &ENVIRONMENT_IN_PATH)
             .about("Delete the credential for a provider"),
     ]
 }

@@ -11,6 +11,7 @@ mod credentials;
 mod environment;
 mod placeholders;
 mod references;
+mod scope_target;
 mod secrets;
 mod variables;
 
@@ -18,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Access, MEMBER, Restricted, visible_page_map};
+use crate::auth::{ADMIN, Access, MEMBER, Restricted, ScopeName, visible_page_map};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
@@ -34,6 +35,8 @@ pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_
 pub use environment::{Environment, find};
 pub use placeholders::PlaceholderFiller;
 pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
+use scope_target::ENVIRONMENT_IN_PATH;
+pub use scope_target::{NAMED_ENVIRONMENT, in_scope, target as scope_target};
 #[cfg(test)]
 pub use secrets::tests as secret_tests;
 #[cfg(test)]
@@ -164,7 +167,11 @@ fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<EnvironmentInfo>> {
-    visible_page_map(view, req.caller(), &req.page, |_| true, to_info)
+    let caller = req.caller();
+    let wanted = |environment: &Environment| {
+        caller.covers(ScopeName::EnvironmentRead, Some(&scope_target::target(environment)))
+    };
+    visible_page_map(view, caller, &req.page, wanted, to_info)
 }
 
 fn get(view: &View, req: &Req<Id<Environment>>) -> Result<EnvironmentInfo> {
@@ -241,10 +248,13 @@ fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/environments", MEMBER, "environment.list", op::list(list))
+            .needs_listed(ScopeName::EnvironmentRead)
             .about("List accessible environments, newest first"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))
+            .needs(ScopeName::EnvironmentWrite)
             .about("Create an environment"),
         Route::get("/environments/{environmentId}", MEMBER, "environment.get", op::read(get))
+            .needs_for(ScopeName::EnvironmentRead, &ENVIRONMENT_IN_PATH)
             .about("Get an environment"),
         Route::patch(
             "/environments/{environmentId}",
@@ -252,6 +262,7 @@ fn routes() -> Vec<Route> {
             "environment.update",
             op::write(update),
         )
+        .needs_for(ScopeName::EnvironmentWrite, &ENVIRONMENT_IN_PATH)
         .about("Update an environment"),
         Route::delete(
             "/environments/{environmentId}",
@@ -259,6 +270,7 @@ fn routes() -> Vec<Route> {
             "environment.delete",
             op::write(delete),
         )
+        .needs_for(ScopeName::EnvironmentWrite, &ENVIRONMENT_IN_PATH)
         .about("Delete an environment with everything in it"),
     ]
 }

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environment::{Environment, fetch, mark_updated, names};
+use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -201,10 +202,13 @@ const ONE: &str = "/environments/{environmentId}/secrets/{name}";
 fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "environment_secret.list", op::list(list))
+            .needs_for(ScopeName::SecretRead, &ENVIRONMENT_IN_PATH)
             .about("List secrets of an environment, without values"),
         Route::put(ONE, ADMIN, "environment_secret.set", op::write(set))
+            .needs_for(ScopeName::SecretWrite, &ENVIRONMENT_IN_PATH)
             .about("Set a secret of an environment"),
         Route::delete(ONE, ADMIN, "environment_secret.delete", op::write(delete))
+            .needs_for(ScopeName::SecretWrite, &ENVIRONMENT_IN_PATH)
             .about("Delete a secret of an environment"),
     ]
 }

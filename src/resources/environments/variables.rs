@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::environment::{Environment, fetch, mark_updated};
+use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -179,10 +180,13 @@ const ONE: &str = "/environments/{environmentId}/variables/{name}";
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "environment_variable.list", op::list(list))
+            .needs_for(ScopeName::VariableRead, &ENVIRONMENT_IN_PATH)
             .about("List variables of an environment"),
         Route::put(ONE, ADMIN, "environment_variable.set", op::write(set))
+            .needs_for(ScopeName::VariableWrite, &ENVIRONMENT_IN_PATH)
             .about("Set a variable of an environment"),
         Route::delete(ONE, ADMIN, "environment_variable.delete", op::write(delete))
+            .needs_for(ScopeName::VariableWrite, &ENVIRONMENT_IN_PATH)
             .about("Delete a variable of an environment"),
     ]
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policy::Policy;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -194,10 +194,13 @@ pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/governance/policies/{policyId}/assignments/{assignmentId}";
     vec![
         Route::get(ALL, MEMBER, "policy_assignment.list", op::list(list))
+            .needs(ScopeName::PolicyRead)
             .about("List registries a policy is assigned to"),
         Route::post(ALL, ADMIN, "policy_assignment.create", op::write(create))
+            .needs(ScopeName::PolicyWrite)
             .about("Assign a policy to a registry"),
         Route::delete(ONE, ADMIN, "policy_assignment.delete", op::write(delete))
+            .needs(ScopeName::PolicyWrite)
             .about("Remove a policy from a registry"),
     ]
 }

@@ -14,7 +14,7 @@ use super::judge::{self, JUDGE_SECS};
 use super::policy::{Policy, PolicySeverity};
 use super::rules::{self, PolicyInput, PolicyRuleType};
 use crate::api::{Calls, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{ArtifactName, BoundedList, Id, Issue, JsonMap, Range, Result, Text, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{Tx, View};
@@ -306,6 +306,7 @@ pub(super) fn routes() -> Vec<Route> {
             "governance.check",
             op::read(op::calling(JUDGE_SECS, check)),
         )
+        .needs(ScopeName::PolicyCheck)
         .about("Dry-run policies on a text"),
     ]
 }

@@ -9,7 +9,7 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::policy::Policy;
 use super::rules::PolicyRuleType;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, User, visible_ids};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User, visible_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -176,8 +176,10 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<PolicyFlag>>) -> Result<PolicyFlag
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/governance/flags", MEMBER, "flag.list", op::list(list))
+            .needs(ScopeName::FlagRead)
             .about("List open or cleared flags"),
         Route::post("/governance/flags/{flagId}/clear", ADMIN, "flag.clear", op::write(clear))
+            .needs(ScopeName::FlagClear)
             .about("Clear a flag"),
     ]
 }

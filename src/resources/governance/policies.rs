@@ -8,7 +8,7 @@ use super::policy::{Policy, PolicySeverity};
 use super::provider_references;
 use super::rules::{self, NewPolicyRules, PolicyRuleType};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -140,11 +140,20 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/governance/policies";
     const ONE: &str = "/governance/policies/{policyId}";
     vec![
-        Route::get(ALL, MEMBER, "policy.list", op::list(list)).about("List policies"),
-        Route::post(ALL, ADMIN, "policy.create", op::write(create)).about("Create a policy"),
-        Route::get(ONE, MEMBER, "policy.get", op::read(get)).about("Get a policy"),
-        Route::patch(ONE, ADMIN, "policy.update", op::write(update)).about("Update a policy"),
+        Route::get(ALL, MEMBER, "policy.list", op::list(list))
+            .needs(ScopeName::PolicyRead)
+            .about("List policies"),
+        Route::post(ALL, ADMIN, "policy.create", op::write(create))
+            .needs(ScopeName::PolicyWrite)
+            .about("Create a policy"),
+        Route::get(ONE, MEMBER, "policy.get", op::read(get))
+            .needs(ScopeName::PolicyRead)
+            .about("Get a policy"),
+        Route::patch(ONE, ADMIN, "policy.update", op::write(update))
+            .needs(ScopeName::PolicyWrite)
+            .about("Update a policy"),
         Route::delete(ONE, ADMIN, "policy.delete", op::write(delete))
+            .needs(ScopeName::PolicyWrite)
             .about("Delete a policy with its assignments"),
     ]
 }

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::agents;
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{
     BoundedList, Description, Domain, Error, Handle, Id, Issue, Name, Nullable, PublicKey, Result,
     Skill, Text,
@@ -275,11 +275,20 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/agent-index/listings/{listingId}";
     vec![
         Route::get(ALL, MEMBER, "listing.list", op::list(list))
+            .needs(ScopeName::ListingRead)
             .about("Search the agent index, newest first"),
-        Route::post(ALL, ADMIN, "listing.create", op::write(create)).about("List an agent"),
-        Route::get(ONE, MEMBER, "listing.get", op::read(get)).about("Get a listing"),
-        Route::patch(ONE, ADMIN, "listing.update", op::write(update)).about("Update a listing"),
-        Route::delete(ONE, ADMIN, "listing.delete", op::write(delete)).about("Delete a listing"),
+        Route::post(ALL, ADMIN, "listing.create", op::write(create))
+            .needs(ScopeName::ListingWrite)
+            .about("List an agent"),
+        Route::get(ONE, MEMBER, "listing.get", op::read(get))
+            .needs(ScopeName::ListingRead)
+            .about("Get a listing"),
+        Route::patch(ONE, ADMIN, "listing.update", op::write(update))
+            .needs(ScopeName::ListingWrite)
+            .about("Update a listing"),
+        Route::delete(ONE, ADMIN, "listing.delete", op::write(delete))
+            .needs(ScopeName::ListingWrite)
+            .about("Delete a listing"),
     ]
 }
 

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -224,13 +224,20 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/llm-providers";
     const ONE: &str = "/llm-providers/{id}";
     vec![
-        Route::get(ALL, MEMBER, "llm_provider.list", op::list(list)).about("List LLM providers"),
+        Route::get(ALL, MEMBER, "llm_provider.list", op::list(list))
+            .needs(ScopeName::LlmProviderRead)
+            .about("List LLM providers"),
         Route::post(ALL, ADMIN, "llm_provider.create", op::write(create))
+            .needs(ScopeName::LlmProviderWrite)
             .about("Create an LLM provider"),
-        Route::get(ONE, MEMBER, "llm_provider.get", op::read(get)).about("Get an LLM provider"),
+        Route::get(ONE, MEMBER, "llm_provider.get", op::read(get))
+            .needs(ScopeName::LlmProviderRead)
+            .about("Get an LLM provider"),
         Route::patch(ONE, ADMIN, "llm_provider.update", op::write(update))
+            .needs(ScopeName::LlmProviderWrite)
             .about("Update an LLM provider"),
         Route::delete(ONE, ADMIN, "llm_provider.delete", op::write(delete))
+            .needs(ScopeName::LlmProviderWrite)
             .about("Delete an unused LLM provider"),
         Route::post(
             "/llm-providers/{id}/test",
@@ -238,6 +245,7 @@ fn routes() -> Vec<Route> {
             "llm_provider.test",
             op::read(op::calling(TEST_SECS, test)),
         )
+        .needs(ScopeName::LlmProviderTest)
         .about("Test the connection"),
     ]
 }

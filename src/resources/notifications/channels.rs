@@ -11,7 +11,7 @@ use serde_json::json;
 use super::config::{self, AgentWakeConfig, TeamTaskConfig, ValidConfig};
 use super::workflows::WorkflowKey;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{Error, Id, Json, JsonMap, Name, Result, Time};
 use crate::outbox::{
     CHANNEL_SECRET, Channel, MAX_CHANNELS, Sweep, SweepProgress, forget_old_secrets, in_app,
@@ -289,17 +289,27 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/notifications/channels/{channelId}";
     vec![
         Route::get(ALL, MEMBER, "channel.list", op::list(list))
+            .needs(ScopeName::ChannelRead)
             .about("List channels, newest first"),
-        Route::post(ALL, ADMIN, "channel.create", op::write(create)).about("Create a channel"),
-        Route::get(ONE, MEMBER, "channel.get", op::read(get)).about("Get a channel"),
-        Route::patch(ONE, ADMIN, "channel.update", op::write(update)).about("Update a channel"),
-        Route::delete(ONE, ADMIN, "channel.delete", op::write(delete)).about("Delete a channel"),
+        Route::post(ALL, ADMIN, "channel.create", op::write(create))
+            .needs(ScopeName::ChannelWrite)
+            .about("Create a channel"),
+        Route::get(ONE, MEMBER, "channel.get", op::read(get))
+            .needs(ScopeName::ChannelRead)
+            .about("Get a channel"),
+        Route::patch(ONE, ADMIN, "channel.update", op::write(update))
+            .needs(ScopeName::ChannelWrite)
+            .about("Update a channel"),
+        Route::delete(ONE, ADMIN, "channel.delete", op::write(delete))
+            .needs(ScopeName::ChannelWrite)
+            .about("Delete a channel"),
         Route::post(
             "/notifications/channels/{channelId}/rotate-secret",
             ADMIN,
             "channel.rotate_secret",
             op::write(rotate_secret),
         )
+        .needs(ScopeName::ChannelWrite)
         .about("Replace the signing secret of a webhook"),
     ]
 }

@@ -15,7 +15,7 @@ mod workflows;
 use schemars::json_schema;
 
 use crate::api::{Resource, Route, Webhook, op};
-use crate::auth::{CREDENTIAL, MEMBER};
+use crate::auth::{CREDENTIAL, MEMBER, ScopeName};
 use crate::outbox::{EventType, TEST_TYPE, check_deliveries};
 
 /// Channels, subscriptions, the log and the workflows.
@@ -57,6 +57,7 @@ const EVENT_WEBHOOK: Webhook = Webhook {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/notifications/logs", MEMBER, "notification.list", op::read(logs::list))
+            .needs(ScopeName::NotificationRead)
             .about("List notifications, newest first"),
         Route::get(
             "/notifications/action-workflows",
@@ -64,6 +65,7 @@ fn routes() -> Vec<Route> {
             "action_workflow.list",
             op::list(workflows::list),
         )
+        .needs(ScopeName::ChannelRead)
         .about("List the action workflows of channels"),
     ]
 }

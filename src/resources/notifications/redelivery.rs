@@ -8,7 +8,7 @@ use serde_json::json;
 use super::channels::fetch_own;
 use super::senders::WORKFLOWS;
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::ADMIN;
+use crate::auth::{ADMIN, ScopeName};
 use crate::base::{Error, Id, Issue, Json, Kind, Result, Time};
 use crate::outbox::{
     self, Channel, Delivery, DeliveryAttempt, DeliveryStatus, Effect, EffectResult, LogEntry,
@@ -165,6 +165,7 @@ fn routes() -> Vec<Route> {
             "notification.redeliver",
             op::write(redeliver),
         )
+        .needs(ScopeName::NotificationRedeliver)
         .about("Deliver a log entry again"),
         Route::post(
             "/notifications/channels/{channelId}/redeliver",
@@ -172,6 +173,7 @@ fn routes() -> Vec<Route> {
             "channel.redeliver",
             op::write(redeliver_range),
         )
+        .needs(ScopeName::NotificationRedeliver)
         .about("Deliver a channel's entries again"),
         Route::post(
             "/notifications/channels/{channelId}/test",
@@ -179,6 +181,7 @@ fn routes() -> Vec<Route> {
             "channel.test",
             op::write(op::calling(TEST_SECS, test)),
         )
+        .needs(ScopeName::ChannelTest)
         .about("Send a test through a channel"),
     ]
 }

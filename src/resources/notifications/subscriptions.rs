@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::channels::fetch_own;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{Channel, EventType, SUBSCRIPTIONS, Subscription};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -128,12 +128,16 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/notifications/subscriptions/{subscriptionId}";
     vec![
         Route::get(ALL, MEMBER, "subscription.list", op::list(list))
+            .needs(ScopeName::ChannelRead)
             .about("List subscriptions, newest first"),
         Route::post(ALL, ADMIN, "subscription.create", op::write(create))
+            .needs(ScopeName::ChannelWrite)
             .about("Subscribe a channel to an event type"),
         Route::patch(ONE, ADMIN, "subscription.update", op::write(update))
+            .needs(ScopeName::ChannelWrite)
             .about("Update a subscription"),
         Route::delete(ONE, ADMIN, "subscription.delete", op::write(delete))
+            .needs(ScopeName::ChannelWrite)
             .about("Delete a subscription"),
     ]
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ADMIN, Access, Caller, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
-    MEMBER, Membership, ResourceType, Restrictable, Restricted, User, hidden_deleted_ids,
-    hidden_ids,
+    MEMBER, Membership, ResourceType, Restrictable, Restricted, ScopeName, User,
+    hidden_deleted_ids, hidden_ids,
 };
 use crate::base::{BoundedList, Error, Id, Kind, Result};
 use crate::resources::environments::Environment;
@@ -225,8 +225,10 @@ fn delete(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/access-grants", MEMBER, "access_grant.list", op::list(list))
+            .needs(ScopeName::GrantRead)
             .about("List access grants, newest first"),
         Route::post("/access-grants", ADMIN, "access_grant.create", op::write(create))
+            .needs(ScopeName::GrantWrite)
             .about("Grant a member access to a restricted resource"),
         Route::post(
             "/access-grants/bulk",
@@ -234,8 +236,10 @@ pub(super) fn routes() -> Vec<Route> {
             "access_grant.create_many",
             op::write(create_many),
         )
+        .needs(ScopeName::GrantWrite)
         .about("Create access grants in bulk, skipping existing ones"),
         Route::delete("/access-grants/{grantId}", ADMIN, "access_grant.delete", op::write(delete))
+            .needs(ScopeName::GrantWrite)
             .about("Revoke an access grant"),
     ]
 }

@@ -219,6 +219,7 @@ fn accept(
                 image: None,
                 password: hashed.made.clone(),
                 session_generation: 0,
+                service_of: None,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;
@@ -349,8 +350,13 @@ mod tests {
         let Principal::Caller(ben) = &fixture.member else {
             panic!("no caller of an organization")
         };
-        let credential =
-            Credential::Key { id: Id::NIL, name: "k".into(), org: fixture.org, approve_as: false };
+        let credential = Credential::Key {
+            id: Id::NIL,
+            name: "k".into(),
+            org: fixture.org,
+            approve_as: false,
+            access: Default::default(),
+        };
         let key = Principal::Identity(Identity { credential, ..ben.identity.clone() }.into());
         let refused = accept_as(&fixture, &key, &made.token).err().unwrap();
         assert_eq!(refused.kind(), Kind::Unauthenticated);

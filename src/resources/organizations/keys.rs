@@ -1,6 +1,7 @@
-//! API keys: credentials of programs, with the rights of the users who created them
-//! (reference: identity-and-rights, "API keys").
+//! API keys: credentials of programs, with the rights of the users who created them or of service
+//! accounts, or with a part of these (reference: identity-and-rights, "API keys").
 //!
+//! Keys are created in a session, so nobody gives a key more rights than they have.
 //! A key's text is returned once; only its hash is stored. A key is never updated: a lost or
 //! unneeded one is revoked, and an expired one is deleted when its event was published.
 
@@ -8,12 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ApiKey, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyUse, SESSION_MEMBER, User,
-    key_hash, key_text,
+    ApiKey, Caller, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyAccess, KeyUse,
+    SESSION_MEMBER, ScopeName, User, key_hash, key_text,
 };
-use crate::base::{Error, Id, Int, Name, Result, Time};
+use crate::base::{Error, Id, Int, Issue, Name, Result, Time};
 use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, due, publish};
 use crate::store::{Order, Org, Page, Record, Tx, View};
 
@@ -52,6 +54,9 @@ struct ApiKeyInfo {
     start: String,
     /// What it may do beyond what its user may.
     permissions: Vec<&'static str>,
+    access: KeyAccess,
+    /// The service account as which it acts; null if it acts as the user who created it.
+    service_account_id: Option<Id<User>>,
     created_by: Id<User>,
     created_at: Time,
     /// Time of the last use; it lags by up to a minute.
@@ -86,16 +91,31 @@ impl Output for ApiKeyCreated {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "examples" = [{"name": "CI", "expiresInDays": 90}],
+    "examples" = [{"name": "CI", "expiresInDays": 90,
+        "access": ["artifact:publish@main", "deployment:create@staging"]}],
 ))]
 struct NewApiKey {
     name: Name,
+    /// How much of its user's rights it has; `full` if absent.
+    access: Option<KeyAccess>,
+    /// The service account as which it acts, instead of as oneself; for owners and admins only.
+    service_account_id: Option<Id<User>>,
     /// Adds the permission `deployment:approve-as`; for owners and admins only.
     allow_approve_as: Option<bool>,
     /// Days until it expires; never if absent.
     expires_in_days: Option<Int<1, 3650>>,
 }
-impl Input for NewApiKey {}
+
+impl Input for NewApiKey {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        let decides = ScopeName::DeploymentDecide;
+        let access = self.access.as_ref();
+        if self.allow_approve_as == Some(true) && access.is_some_and(|own| !own.has_some(decides)) {
+            let message = format!("needs the scope {decides} in access");
+            issues.push(Issue::new("allowApproveAs", message));
+        }
+    }
+}
 
 /// Returns the permissions of a key in addition to those of its user.
 fn permissions(key: &ApiKey) -> Vec<&'static str> {
@@ -103,13 +123,16 @@ fn permissions(key: &ApiKey) -> Vec<&'static str> {
 }
 
 fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
+    let is_of_service = view.fetch::<User>(&key.user)?.is_service();
     Ok(ApiKeyInfo {
         permissions: permissions(&key),
+        access: key.access.clone(),
+        service_account_id: is_of_service.then_some(key.user),
         last_used_at: view.get::<KeyUse>(&key.id)?.and_then(|used| used.at),
         id: key.id,
         name: key.name,
         start: key.start,
-        created_by: key.user,
+        created_by: key.created_by,
         created_at: key.created_at,
         expires_at: key.expires_at,
     })
@@ -121,24 +144,43 @@ fn is_active(view: &View, key: &ApiKey) -> bool {
 
 // ── For other modules ────────────────────────────────────────────────────────
 
-/// Creates a key of `user` for `org`; returns it with its text.
+/// What a new key is and may do.
+pub(super) struct KeySettings {
+    pub name: Name,
+    pub access: KeyAccess,
+    /// Whether it has the permission `deployment:approve-as`.
+    pub approve_as: bool,
+    pub expires_at: Option<Time>,
+}
+
+impl KeySettings {
+    /// A key with full access that never expires.
+    pub(super) fn full(name: &Name, approve_as: bool) -> Self {
+        let (name, access) = (name.clone(), KeyAccess::Full);
+        KeySettings { name, access, approve_as, expires_at: None }
+    }
+}
+
+/// Creates a key of `user` for `org`, on behalf of `created_by`; returns it with its text.
 pub(super) fn create_key(
     tx: &mut Tx,
     org: Id<Org>,
     user: Id<User>,
-    name: &Name,
-    approve_as: bool,
-    expires_at: Option<Time>,
+    created_by: Id<User>,
+    settings: KeySettings,
 ) -> Result<(ApiKey, String)> {
+    let KeySettings { name, access, approve_as, expires_at } = settings;
     let text = key_text(tx.random());
     let key = ApiKey {
         id: tx.new_id(),
         hash: key_hash(&text).expect("the text has the form of a key"),
         org,
         user,
-        name: name.clone(),
+        created_by,
+        name,
         start: text[..START_CHARS].into(),
         approve_as,
+        access,
         created_at: tx.now(),
         expires_at,
         next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
@@ -178,20 +220,52 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
             "only an owner or admin of the organization may allow a key to approve as others",
         ));
     }
+    let access = input.access.clone().unwrap_or_default();
+    require_own_targets(caller, &access)?;
+    let user = key_user(&tx.view(), caller, input.service_account_id)?;
     // An expired key counts until the sweep deletes it, at most a minute later.
-    let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), caller.user()), MAX_KEYS)?;
+    let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), user), MAX_KEYS)?;
     if keys == MAX_KEYS {
+        let whose = if user == caller.user() { "you have" } else { "the service account has" };
         return Err(Error::conflict(
             "too_many_api_keys",
-            format!("you have {MAX_KEYS} API keys in this organization; revoke one first"),
+            format!("{whose} {MAX_KEYS} API keys in this organization; revoke one first"),
         ));
     }
     let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
-    let (key, text) = create_key(tx, tx.org(), caller.user(), &input.name, approve_as, expires_at)?;
+    let settings = KeySettings { name: input.name.clone(), access, approve_as, expires_at };
+    let (key, text) = create_key(tx, tx.org(), user, caller.user(), settings)?;
     if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
         publish_expiry(tx, &key)?;
     }
     Ok(ApiKeyCreated { about: to_info(&tx.view(), key)?, key: text })
+}
+
+/// Refuses scopes for registries of other organizations, where the key is not valid.
+fn require_own_targets(caller: &Caller, access: &KeyAccess) -> Result<()> {
+    let KeyAccess::Scopes(scopes) = access else { return Ok(()) };
+    let is_foreign = |org: &str| org != &*caller.org_slug;
+    let foreign = scopes.iter().enumerate().filter(|(_, s)| s.target_org().is_some_and(is_foreign));
+    let issues: Vec<Issue> = foreign
+        .map(|(index, _)| {
+            let message =
+                format!("must name a registry of {}: a key is for it alone", caller.org_slug);
+            Issue::new(format!("access[{index}]"), message)
+        })
+        .collect();
+    if issues.is_empty() { Ok(()) } else { Err(Error::invalid(issues)) }
+}
+
+/// Returns the user as which a new key acts: the caller, or a service account.
+fn key_user(view: &View, caller: &Caller, service_account: Option<Id<User>>) -> Result<Id<User>> {
+    let Some(id) = service_account else { return Ok(caller.user()) };
+    if !caller.is_admin() {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may create keys of service accounts",
+        ));
+    }
+    Ok(service_accounts::fetch(view, id)?.id)
 }
 
 fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
@@ -383,7 +457,7 @@ mod tests {
             .write_blocking(fixture.org, move |tx| {
                 let name = Name::parse("more").unwrap();
                 for _ in 1..MAX_KEYS {
-                    create_key(tx, tx.org(), user, &name, false, None)?;
+                    create_key(tx, tx.org(), user, user, KeySettings::full(&name, false))?;
                 }
                 Ok(())
             })

@@ -9,8 +9,12 @@ use std::ops::ControlFlow;
 
 use super::invitation::lower_to_role;
 use super::password_reset::void_of_member;
+use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, User};
+use crate::auth::{
+    BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName, User,
+    UserKind,
+};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
 
@@ -24,6 +28,9 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[schemars(rename = "OrganizationMember")]
 struct OrganizationMember {
     user_id: Id<User>,
+    /// A person, or a service account.
+    kind: UserKind,
+    /// That of a service account receives no mail.
     email: Email,
     name: Name,
     /// The URL of a picture.
@@ -58,6 +65,7 @@ fn to_info(view: &View, membership: Membership) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
     Ok(OrganizationMember {
         user_id: user.id,
+        kind: user.kind(),
         email: user.email,
         name: user.name,
         image: user.image,
@@ -108,6 +116,9 @@ fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
 
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationMember> {
     let old: Membership = tx.fetch(&(req.params, tx.org()))?;
+    if tx.fetch::<User>(&old.user)?.is_service() {
+        service_accounts::check_patch(req.input.role, req.input.email_verified)?;
+    }
     let mut new = old.clone();
     if let Some(role) = req.input.role
         && role != old.role
@@ -126,7 +137,8 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationM
 }
 
 /// Every member may leave; only admins remove others. The member's keys, grants and open invitations
-/// in the organization are deleted, and not restored if the user joins again.
+/// in the organization are deleted, and not restored if the user joins again. A service account is
+/// deleted.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let caller = req.caller();
     let leaves = req.params == caller.user();
@@ -139,13 +151,19 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let membership: Membership = tx.fetch(&(req.params, tx.org()))?;
     require_manager(caller, &[membership.role])?;
     require_remaining_owner(&tx.view(), &membership)?;
-    tx.remove(&membership)?;
+    let user: User = tx.fetch(&membership.user)?;
+    if user.is_service() {
+        tx.remove(&user)?;
+    } else {
+        tx.remove(&membership)?;
+    }
     Ok(Deleted::new(req.params))
 }
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/organizations/members", MEMBER, "member.list", op::list(list))
+            .needs(ScopeName::MemberRead)
             .about("List members, newest first"),
         Route::patch(
             "/organizations/members/{userId}",
@@ -270,7 +288,7 @@ mod tests {
         let give = move |tx: &mut Tx, who: Id<User>| {
             let environment = if tx.org() == other { there } else { here };
             let name = Name::parse("key").unwrap();
-            keys::create_key(tx, tx.org(), who, &name, false, None)?;
+            keys::create_key(tx, tx.org(), who, who, keys::KeySettings::full(&name, false))?;
             tx.insert(&Grant {
                 id: tx.new_id(),
                 user_id: who,
@@ -332,6 +350,7 @@ mod tests {
                 image: None,
                 password: None,
                 session_generation: 0,
+                service_of: None,
                 created_at: tx.now(),
             };
             tx.insert(&user)?;

@@ -14,6 +14,7 @@ mod organization;
 mod password_reset;
 mod password_resets;
 mod reset_mails;
+mod service_accounts;
 mod sessions;
 mod setup;
 mod tokens;
@@ -50,6 +51,7 @@ pub const RESOURCE: Resource = Resource {
         &organization::RESOURCE,
         &members::RESOURCE,
         &moving::RESOURCE,
+        &service_accounts::RESOURCE,
         &invitations::RESOURCE,
         &invitation_mails::RESOURCE,
         &keys::RESOURCE,

@@ -97,12 +97,16 @@ pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
         image: None,
         password: new.password_hash.clone(),
         session_generation: 0,
+        service_of: None,
         created_at: tx.now(),
     };
     tx.insert(&user)?;
     let organization = organization::create_owned(tx, &new.slug, &new.name, user.id)?;
     let key = match &new.api_key {
-        Some(name) => Some(keys::create_key(tx, organization.id, user.id, name, true, None)?),
+        Some(name) => {
+            let settings = keys::KeySettings::full(name, true);
+            Some(keys::create_key(tx, organization.id, user.id, user.id, settings)?)
+        }
         None => None,
     };
     if let Some(token) = tx.get::<SetupToken>(&())? {

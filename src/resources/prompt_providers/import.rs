@@ -13,7 +13,7 @@ use super::external::{FoundPrompt, PromptLookup};
 use super::fetch;
 use super::provider::PromptProvider;
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{
     ArtifactName, BoundedList, Error, Id, JsonMap, Kind, Prompt, Result, Selector, Text, Version,
 };
@@ -277,5 +277,7 @@ pub(super) fn route() -> Route {
             import,
         )),
     )
+    .needs(ScopeName::PromptProviderRead)
+    .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
     .about("Import prompts into a registry")
 }

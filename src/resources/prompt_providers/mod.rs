@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Calls, Deleted, Input, Req, Resource, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{HttpUrl, Id, Issue, Name, Nullable, Result, Sealed};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -170,14 +170,19 @@ fn list_prompts(
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/prompt-providers", MEMBER, "prompt_provider.list", op::list(list))
+            .needs(ScopeName::PromptProviderRead)
             .about("List prompt providers"),
         Route::post("/prompt-providers", ADMIN, "prompt_provider.create", op::write(create))
+            .needs(ScopeName::PromptProviderWrite)
             .about("Create a prompt provider"),
         Route::get("/prompt-providers/{id}", MEMBER, "prompt_provider.get", op::read(get))
+            .needs(ScopeName::PromptProviderRead)
             .about("Get a prompt provider"),
         Route::patch("/prompt-providers/{id}", ADMIN, "prompt_provider.update", op::write(update))
+            .needs(ScopeName::PromptProviderWrite)
             .about("Update a prompt provider"),
         Route::delete("/prompt-providers/{id}", ADMIN, "prompt_provider.delete", op::write(delete))
+            .needs(ScopeName::PromptProviderWrite)
             .about("Delete a prompt provider"),
         Route::get(
             "/prompt-providers/{id}/prompts",
@@ -185,6 +190,7 @@ fn routes() -> Vec<Route> {
             "prompt_provider.list_prompts",
             op::list(op::calling(TOTAL_SECS, list_prompts)),
         )
+        .needs(ScopeName::PromptProviderRead)
         .about("Fetch the current prompts of a provider"),
     ]
 }

@@ -8,6 +8,7 @@
 mod kind;
 mod locate;
 mod registry;
+mod scope_target;
 #[cfg(test)]
 pub mod tests;
 
@@ -18,7 +19,9 @@ use serde_json::json;
 use crate::api::{
     Deleted, Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op,
 };
-use crate::auth::{Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, visible_page};
+use crate::auth::{
+    Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, ScopeName, visible_page,
+};
 use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result, Slug, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
@@ -29,6 +32,8 @@ pub use locate::{BY_PATH, BY_REFERENCE};
 pub use registry::{
     Registry, RegistryVisibility, find, find_by_id, require_readable, require_usable,
 };
+use scope_target::REGISTRY_IN_PATH;
+pub use scope_target::{NAMED_REGISTRY, registry_target};
 
 /// Registries, and the organization of each.
 pub const RESOURCE: Resource = Resource {
@@ -140,6 +145,7 @@ fn info(registry: Registry) -> RegistryInfo {
 fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>> {
     let wanted = |registry: &Registry| {
         req.input.visibility.is_none_or(|visibility| registry.visibility == visibility)
+            && req.caller().covers(ScopeName::RegistryRead, Some(&scope_target::target(registry)))
     };
     Ok(visible_page(view, req.caller(), &req.page, wanted)?.map(info))
 }
@@ -211,11 +217,13 @@ pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/registries", MEMBER, "registry.list", op::list(list))
+            .needs_listed(ScopeName::RegistryRead)
             .about("List the caller's usable registries"),
         Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))
             .about("Create a registry"),
         Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.get", op::read(get))
             .scope(Scope::Named(&BY_PATH))
+            .needs_for(ScopeName::RegistryRead, &REGISTRY_IN_PATH)
             .about("Get a registry"),
         Route::patch(
             "/registries/{registrySlug}",

@@ -35,7 +35,7 @@ fn locate_with(
     let named = OrgHint {
         org_slug: org_slug.map(String::from),
         reference: Some(reference.into()),
-        params: vec![],
+        ..OrgHint::default()
     };
     let org =
         fixture.store.read_now(Id::NIL, |view| (BY_REFERENCE.resolve)(view, &named, key))?.org;

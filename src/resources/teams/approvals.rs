@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::member::{self, Member, fetch_member};
+use super::scope_target::TEAM_IN_PATH;
 use super::task::{Task, fetch_task};
 use super::team::{Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, SESSION_MEMBER, User};
+use crate::auth::{MEMBER, SESSION_MEMBER, ScopeName, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -256,8 +257,10 @@ fn routes() -> Vec<Route> {
     const DECIDE: &str = "/teams/{teamId}/approvals/{approvalId}/decide";
     vec![
         Route::get(ALL, MEMBER, "team_approval.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's approvals, newest first"),
         Route::post(ALL, MEMBER, "team_approval.create", op::write(create))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Request an approval"),
         Route::post(DECIDE, SESSION_MEMBER, "team_approval.decide", op::write(decide))
             .about("Approve or deny a request"),

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
+use super::scope_target::TEAM_IN_PATH;
 use super::team::{MEMORIES, Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
@@ -238,13 +239,20 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents";
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
-        Route::get(ALL, MEMBER, "team_agent.list", op::list(list)).about("List a team's agents"),
+        Route::get(ALL, MEMBER, "team_agent.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("List a team's agents"),
         Route::post(ALL, MEMBER, "team_agent.create", op::write(add_agent))
+            .needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH)
             .about("Add an agent to a team"),
-        Route::get(ONE, MEMBER, "team_agent.get", op::read(get)).about("Get an agent of a team"),
+        Route::get(ONE, MEMBER, "team_agent.get", op::read(get))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("Get an agent of a team"),
         Route::patch(ONE, MEMBER, "team_agent.update", op::write(update))
+            .needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH)
             .about("Update an agent of a team"),
         Route::delete(ONE, MEMBER, "team_agent.delete", op::write(delete))
+            .needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH)
             .about("Remove an agent from a team"),
     ]
 }

@@ -9,9 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
+use super::scope_target::TEAM_IN_PATH;
 use super::team::{MEMORIES, Team, require_team};
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{
@@ -234,9 +235,14 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/agents/{agentId}/memories/{memoryId}";
     vec![
         Route::get(ALL, MEMBER, "memory.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("Recall an agent's memories, newest first"),
-        Route::post(ALL, MEMBER, "memory.create", op::write(create)).about("Store a memory"),
-        Route::delete(ONE, MEMBER, "memory.delete", op::write(delete)).about("Delete a memory"),
+        Route::post(ALL, MEMBER, "memory.create", op::write(create))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
+            .about("Store a memory"),
+        Route::delete(ONE, MEMBER, "memory.delete", op::write(delete))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
+            .about("Delete a memory"),
     ]
 }
 

@@ -8,12 +8,13 @@ use serde_json::json;
 use super::lists::merged;
 use super::member::{self, Member, fetch_member, fetch_optional};
 use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
+use super::scope_target::TEAM_IN_PATH;
 use super::task::{self, Task, fetch_task};
 use super::tasks::ClaimTask;
 use super::team::{Team, fetch_team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{Caller, MEMBER};
+use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{Body, Id, Issue, Result, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
@@ -263,11 +264,16 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
         Route::get(ALL, MEMBER, "message.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's messages, newest first"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Send a message or a note on a task"),
-        Route::get(ONE, MEMBER, "message.get", op::read(get)).about("Get a message"),
+        Route::get(ONE, MEMBER, "message.get", op::read(get))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("Get a message"),
         Route::patch(ONE, MEMBER, "message.update", op::write(open))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Mark a message to the humans read"),
         Route::post(
             "/teams/{teamId}/messages/{messageId}/consume",
@@ -275,6 +281,7 @@ pub fn routes() -> Vec<Route> {
             "message.consume",
             op::write(consume),
         )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
         .about("Mark a message read by an agent"),
         Route::post(
             "/teams/{teamId}/inbox",
@@ -282,6 +289,7 @@ pub fn routes() -> Vec<Route> {
             "inbox_message.create",
             op::write(send_to_humans),
         )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
         .about("Send a message to the humans"),
     ]
 }

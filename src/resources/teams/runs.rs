@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
+use super::scope_target::TEAM_IN_PATH;
 use super::task::{Task, fetch_task};
 use super::team::{MonthlySpending, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Description, Id, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -189,8 +190,10 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents/{agentId}/runs";
     vec![
         Route::get(ALL, MEMBER, "run.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List an agent's runs, newest first"),
         Route::post(ALL, MEMBER, "run.create", op::write(create))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Record a finished run of an agent"),
     ]
 }

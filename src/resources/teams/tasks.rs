@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::lists::merged;
 use super::member::{Member, fetch_member, fetch_optional};
+use super::scope_target::TEAM_IN_PATH;
 use super::task::{
     BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, current_assignee,
     fetch_task, next_number, place,
@@ -12,7 +13,7 @@ use super::task::{
 use super::team::{Team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Error, Id, Int, Nullable, Result, Title};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -251,11 +252,19 @@ pub fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";
     vec![
         Route::get(ALL, MEMBER, "task.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's tasks, newest first"),
-        Route::post(ALL, MEMBER, "task.create", op::write(create)).about("Create a task"),
-        Route::get(ONE, MEMBER, "task.get", op::read(get)).about("Get a task"),
-        Route::patch(ONE, MEMBER, "task.update", op::write(update)).about("Update a task"),
+        Route::post(ALL, MEMBER, "task.create", op::write(create))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
+            .about("Create a task"),
+        Route::get(ONE, MEMBER, "task.get", op::read(get))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("Get a task"),
+        Route::patch(ONE, MEMBER, "task.update", op::write(update))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
+            .about("Update a task"),
         Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Claim a task for an agent"),
     ]
 }

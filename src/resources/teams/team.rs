@@ -4,8 +4,9 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scope_target::TEAM_IN_PATH;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER};
+use crate::auth::{ADMIN, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -186,7 +187,10 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<()>) -> Result<Page<TeamInfo>> {
-    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true)?
+    let is_listed = |team: &Team| {
+        req.caller().covers(ScopeName::TeamRead, Some(&ScopeTarget::named(&team.slug)))
+    };
+    view.page(ListSource::TABLE, &(), Order::Descending, &req.page, is_listed)?
         .try_map(|team| info(view, team))
 }
 
@@ -242,12 +246,20 @@ pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
 /// The routes of teams.
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/teams", MEMBER, "team.list", op::list(list)).about("List teams, newest first"),
-        Route::post("/teams", MEMBER, "team.create", op::write(create)).about("Create a team"),
-        Route::get("/teams/{teamId}", MEMBER, "team.get", op::read(get)).about("Get a team"),
+        Route::get("/teams", MEMBER, "team.list", op::list(list))
+            .needs_listed(ScopeName::TeamRead)
+            .about("List teams, newest first"),
+        Route::post("/teams", MEMBER, "team.create", op::write(create))
+            .needs(ScopeName::TeamWrite)
+            .about("Create a team"),
+        Route::get("/teams/{teamId}", MEMBER, "team.get", op::read(get))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("Get a team"),
         Route::patch("/teams/{teamId}", MEMBER, "team.update", op::write(update))
+            .needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH)
             .about("Update a team"),
         Route::delete("/teams/{teamId}", ADMIN, "team.delete", op::write(delete))
+            .needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH)
             .about("Delete a team with its contents"),
     ]
 }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
+use super::scope_target::TEAM_IN_PATH;
 use super::team::{Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -208,8 +209,10 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/timeline";
     vec![
         Route::get(ALL, MEMBER, "timeline_entry.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's timeline, newest first"),
         Route::post(ALL, MEMBER, "timeline_entry.create", op::write(create))
+            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Create a timeline entry"),
     ]
 }

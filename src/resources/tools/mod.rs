@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::environments::{self, Environment};
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
-use crate::auth::{Caller, MEMBER};
+use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{
     Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
 };
@@ -248,7 +248,13 @@ fn visible_environments(
             .ok_or_else(|| Error::no_such("environment").missing(reference.clone().to_bytes()))?;
         found.insert(environment.id(), environment);
     }
-    found.into_iter().map(|(id, found)| Ok((id, found.open(view, caller)?))).collect()
+    let open = |(id, found): (Id<Environment>, Restricted<Environment>)| {
+        let environment = found.open(view, caller)?;
+        let target = environments::scope_target(&environment);
+        caller.require_scope(ScopeName::DeploymentCreate, Some(&target))?;
+        Ok((id, environment))
+    };
+    found.into_iter().map(open).collect()
 }
 
 /// Refuses environments with approvals.
@@ -279,15 +285,24 @@ fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/tools", MEMBER, "tool.list", op::list(list)).about("List tools, newest first"),
-        Route::post("/tools", MEMBER, "tool.create", op::write(create)).about("Create a tool"),
+        Route::get("/tools", MEMBER, "tool.list", op::list(list))
+            .needs(ScopeName::ToolRead)
+            .about("List tools, newest first"),
+        Route::post("/tools", MEMBER, "tool.create", op::write(create))
+            .needs(ScopeName::ToolWrite)
+            .about("Create a tool"),
         Route::get("/tools/types", MEMBER, "tool_type.list", op::list(types::list))
+            .needs(ScopeName::ToolRead)
             .about("List known types of tools"),
-        Route::get("/tools/{toolId}", MEMBER, "tool.get", op::read(get)).about("Get a tool"),
+        Route::get("/tools/{toolId}", MEMBER, "tool.get", op::read(get))
+            .needs(ScopeName::ToolRead)
+            .about("Get a tool"),
         Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
             .scope(Scope::InferFromPath(is_in_organization))
+            .needs(ScopeName::ToolWrite)
             .about("Update a tool and environments that use it"),
         Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))
+            .needs(ScopeName::ToolWrite)
             .about("Delete a tool with its versions"),
         Route::get(
             "/tools/{toolId}/versions",
@@ -295,6 +310,7 @@ fn routes() -> Vec<Route> {
             "tool_version.list",
             op::list(versions::list),
         )
+        .needs(ScopeName::ToolRead)
         .about("List a tool's versions, highest first"),
     ]
 }

@@ -41,6 +41,7 @@ fn person(world: &World, name: &'static str) -> Principal {
             image: None,
             password: None,
             session_generation: 0,
+            service_of: None,
             created_at: tx.now(),
         };
         tx.insert(&user)?;
@@ -66,7 +67,12 @@ fn caller(world: &World, user: Id<User>, role: Role, credential: Credential) -> 
 /// A key of somebody, whose role is `role` now.
 fn key_of(world: &World, who: &Principal, role: Role, approve_as: bool) -> Principal {
     let (id, name, org) = (Id::NIL, "ci".into(), world.org);
-    caller(world, user(who), role, Credential::Key { id, name, org, approve_as })
+    caller(
+        world,
+        user(who),
+        role,
+        Credential::Key { id, name, org, approve_as, access: Default::default() },
+    )
 }
 
 fn set_membership(world: &World, who: &Principal, change: fn(Membership) -> Membership) {

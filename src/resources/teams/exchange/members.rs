@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::posts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, User};
+use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Body, Domain, Error, Handle, Id, PublicKey, Result, Time};
 use crate::resources::teams::member;
 use crate::resources::teams::peer::{BY_STATE, Peer, PeerState, RefusalReason};
+use crate::resources::teams::scope_target::TEAM_IN_PATH;
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
@@ -176,12 +177,16 @@ fn routes() -> Vec<Route> {
     let post = |path, name, operation| Route::post(path, MEMBER, name, operation);
     vec![
         Route::get("/teams/{teamId}/exchange/peers", MEMBER, "peer.list", op::list(list))
+            .needs_for(ScopeName::ExchangeRead, &TEAM_IN_PATH)
             .about("List outside agents, newest first"),
         post("/teams/{teamId}/exchange/peers/{peerId}/accept", "peer.accept", op::write(accept))
+            .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Accept a pending outside agent"),
         post("/teams/{teamId}/exchange/peers/{peerId}/refuse", "peer.refuse", op::write(refuse))
+            .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Refuse a pending outside agent"),
         post("/teams/{teamId}/exchange/peers/{peerId}/block", "peer.block", op::write(block))
+            .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Block an outside agent"),
         Route::delete(
             "/teams/{teamId}/exchange/peers/{peerId}",
@@ -189,6 +194,7 @@ fn routes() -> Vec<Route> {
             "peer.delete",
             op::write(forget),
         )
+        .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
         .about("Forget an outside agent"),
     ]
 }

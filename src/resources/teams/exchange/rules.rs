@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, MEMBER, User};
+use crate::auth::{Caller, MEMBER, ScopeName, User};
 use crate::base::{Domain as DomainName, Error, Id, Result, Time};
+use crate::resources::teams::scope_target::TEAM_IN_PATH;
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -197,13 +198,17 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<DomainRule>)>) -> Result<Dele
 
 /// Refuses members who change a rule of the organization, one without a team.
 fn require_admin_of_organization(caller: &Caller, team: Option<Id<Team>>) -> Result<()> {
-    if team.is_some() || caller.is_admin() {
+    if team.is_some() {
         return Ok(());
     }
-    Err(Error::forbidden(
-        "admin_required",
-        "only an owner or admin of the organization may change its own domain rules",
-    ))
+    if !caller.is_admin() {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may change its own domain rules",
+        ));
+    }
+    // A rule for all teams takes more than a scope for this one.
+    caller.require_scope(ScopeName::ExchangeWrite, None)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -212,8 +217,10 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/exchange/domain-rules";
     vec![
         Route::get(ALL, MEMBER, "domain_rule.list", op::list(list))
+            .needs_for(ScopeName::ExchangeRead, &TEAM_IN_PATH)
             .about("List domain rules, newest first"),
         Route::post(ALL, MEMBER, "domain_rule.create", op::write(set))
+            .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Allow or block a domain"),
         Route::delete(
             "/teams/{teamId}/exchange/domain-rules/{ruleId}",
@@ -221,6 +228,7 @@ fn routes() -> Vec<Route> {
             "domain_rule.delete",
             op::write(delete),
         )
+        .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
         .about("Delete a domain rule"),
     ]
 }

@@ -9,13 +9,14 @@ use super::posts;
 use super::requests::{SCOPE, TeamPath, team_at};
 use super::rules::{RuleKind, rule_for};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, OUTSIDE_AGENT};
+use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
 use crate::base::{Body, Error, Id, Kind, Result, Title};
 use crate::resources::teams::lists::merged;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
+use crate::resources::teams::scope_target::TEAM_IN_PATH;
 use crate::resources::teams::team::Team;
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{Page, Tx, View};
@@ -155,6 +156,7 @@ fn routes() -> Vec<Route> {
             "peer_message.create",
             op::write(answer),
         )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
         .about("Send a message to an outside agent"),
     ]
 }

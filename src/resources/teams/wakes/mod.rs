@@ -17,9 +17,10 @@ use schemars::json_schema;
 use super::member::Member;
 use super::message::Message;
 use super::peer::Peer;
+use super::scope_target::TEAM_IN_PATH;
 use super::task::Task;
 use crate::api::{Metric, Resource, Route, Webhook, op};
-use crate::auth::MEMBER;
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::metrics::FamilyKind;
 use crate::base::{Id, Result};
 use crate::outbox::{EventType, LogEntry};
@@ -156,6 +157,7 @@ pub fn routes() -> Vec<Route> {
             "wake.take",
             op::take("wake", delivery::look, delivery::take),
         )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
         .about("Lease an agent's wakes, oldest first"),
         Route::post(
             "/teams/{teamId}/agents/{agentId}/wakes/ack",
@@ -163,6 +165,7 @@ pub fn routes() -> Vec<Route> {
             "wake.acknowledge",
             op::write(delivery::acknowledge),
         )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
         .about("Acknowledge wakes"),
     ]
 }
