@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use bincode::{Decode, Encode};
 
 use super::key::Key;
-use super::record::Record;
+use super::record::{Export, Record};
 use super::tx::Tx;
 use crate::base::{Id, Result, Time};
 
@@ -35,6 +35,7 @@ impl Erasure {
 
 impl Record for Erasure {
     const TABLE: &'static str = "erasures";
+    const EXPORT: Export<Self> = Export::LeftOut("recorded in the ledger of this installation");
     const ORG_SCOPED: bool = false;
     type Key = Id<Erasure>;
     fn key(&self) -> Self::Key {

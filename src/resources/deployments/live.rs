@@ -141,18 +141,7 @@ pub struct LiveDeployment {
     /// The version of the prompt; none if it had been deleted before it was applied.
     pub used: Option<UsedVersion>,
 }
-crate::base::portable!(LiveDeployment {
-    agent,
-    environment,
-    deployment,
-    job,
-    hash,
-    used,
-    reported_at,
-    drifted,
-    stale,
-    error,
-});
+crate::base::portable!(LiveDeployment { agent, environment, deployment, job, hash, used });
 
 /// The version of a prompt that is live.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]

@@ -8,7 +8,9 @@ use crate::auth::Restricted;
 use crate::base::{Id, Result, Time};
 use crate::resources::agents::{self, Agent, AgentStatus};
 use crate::resources::environments::Environment;
-use crate::store::{AnyIndex, AnyReference, Index, Key, ListSource, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+};
 
 /// The last heartbeat of an agent from an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -26,6 +28,7 @@ pub struct AgentReport {
     /// The error that it reported.
     pub error: Option<String>,
 }
+crate::base::portable!(AgentReport { agent, environment, reported_at, drifted, stale, error });
 
 impl AgentReport {
     /// The status that it gives the agent; none if all is well.
@@ -65,6 +68,7 @@ static ENVIRONMENT: Reference<AgentReport, Restricted<Environment>> = Reference:
 
 impl Record for AgentReport {
     const TABLE: &'static str = "agent_reports";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &BY_TIME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT, &ENVIRONMENT];
     type Key = (Id<Agent>, Id<Environment>);

@@ -19,7 +19,7 @@ use super::postings::{Edit, Posting, edit, length_step};
 use super::words::Term;
 use crate::base::{Error, Id, Result};
 use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
-use crate::store::{AnyReference, Key, Order, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
 /// one.
@@ -48,6 +48,7 @@ pub struct DocumentChange {
     /// The number of words in the content.
     pub words: u32,
 }
+crate::base::portable!(DocumentChange { knowledge_base, number, ordinal, kind, words });
 
 /// Whether a content comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,7 @@ static KNOWLEDGE_BASE: Reference<DocumentChange, KnowledgeBase> = Reference::cas
 
 impl Record for DocumentChange {
     const TABLE: &'static str = "document_changes";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
     type Key = (Id<KnowledgeBase>, u64);
     fn key(&self) -> Self::Key {

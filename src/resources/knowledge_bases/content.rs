@@ -9,7 +9,7 @@ use super::knowledge_base::{KnowledgeBase, Ordinal};
 use super::varint;
 use super::words::{DocumentWords, Term};
 use crate::base::{Error, Id, Result};
-use crate::store::{AnyReference, Key, ListSource, Order, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 
 /// A piece of text has at most 16 KiB: a passage is cut from one or two of them.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -30,6 +30,7 @@ pub struct DocumentText {
     at: u32,
     text: String,
 }
+crate::base::portable!(DocumentText { knowledge_base, ordinal, at, text });
 
 /// Consecutive words of a content.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -41,6 +42,7 @@ pub struct DocumentTerms {
     /// Each word with its term: see [`TermEntries`].
     entries: Vec<u8>,
 }
+crate::base::portable!(DocumentTerms { knowledge_base, ordinal, first, entries });
 
 fn of_content(content: &DocumentContent) -> Vec<u8> {
     content.key().to_bytes()
@@ -60,6 +62,7 @@ static TERMS_OF: Reference<DocumentTerms, DocumentContent> =
 
 impl Record for DocumentText {
     const TABLE: &'static str = "document_texts";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEXT_OF];
     type Key = (Id<KnowledgeBase>, Ordinal, u32);
     fn key(&self) -> Self::Key {
@@ -69,6 +72,7 @@ impl Record for DocumentText {
 
 impl Record for DocumentTerms {
     const TABLE: &'static str = "document_terms";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TERMS_OF];
     type Key = (Id<KnowledgeBase>, Ordinal, String);
     fn key(&self) -> Self::Key {

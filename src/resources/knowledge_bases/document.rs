@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use crate::base::{Id, Name, Time};
-use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference};
 
 /// A document of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -23,6 +23,16 @@ pub struct Document {
     /// When it was last replaced.
     pub updated_at: Time,
 }
+crate::base::portable!(Document {
+    id,
+    knowledge_base,
+    name,
+    media_type,
+    size,
+    ordinal,
+    created_at,
+    updated_at
+});
 
 /// What a document was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -67,6 +77,7 @@ static KNOWLEDGE_BASE: Reference<Document, KnowledgeBase> = Reference::cascade(
 
 impl Record for Document {
     const TABLE: &'static str = "documents";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
     type Key = (Id<KnowledgeBase>, Id<Document>);
     fn key(&self) -> Self::Key {
@@ -87,6 +98,14 @@ pub struct DocumentContent {
     /// Whether all of its texts and words are stored; they are written in several transactions.
     pub is_complete: bool,
 }
+crate::base::portable!(DocumentContent {
+    knowledge_base,
+    ordinal,
+    document,
+    words,
+    created_at,
+    is_complete
+});
 
 /// Contents that are not complete, by the time at which they began.
 pub static INCOMPLETE: Index<DocumentContent, Time> =
@@ -103,6 +122,7 @@ static OF_BASE: Reference<DocumentContent, KnowledgeBase> = Reference::cascade(
 
 impl Record for DocumentContent {
     const TABLE: &'static str = "document_contents";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&INCOMPLETE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&OF_BASE];
     const UNBOUND: &'static [(&'static str, &'static str)] =

@@ -3,7 +3,7 @@
 use bincode::{Decode, Encode};
 
 use crate::base::{Description, Error, Id, Name, Result, Time};
-use crate::store::{AnyReference, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// A collection of documents to search in.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -15,9 +15,11 @@ pub struct KnowledgeBase {
     /// When its name or description last changed.
     pub updated_at: Time,
 }
+crate::base::portable!(KnowledgeBase { id, name, description, created_at, updated_at });
 
 impl Record for KnowledgeBase {
     const TABLE: &'static str = "knowledge_bases";
+    const EXPORT: Export<Self> = Export::WHOLE;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {
         self.id
@@ -43,6 +45,14 @@ pub struct IndexState {
     /// Whether there is a job that merges changes.
     pub has_job: bool,
 }
+crate::base::portable!(IndexState {
+    knowledge_base,
+    documents,
+    words,
+    next_ordinal,
+    next_change,
+    has_job
+});
 
 /// How far the changes of an index are merged into it. Apart from the [`IndexState`], so that neither
 /// those who write documents nor the merge have to run again because of the other.
@@ -58,6 +68,7 @@ pub struct IndexMerge {
     /// Whether they are applied for all words.
     pub is_applied: bool,
 }
+crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_applied });
 
 static STATE_OF: Reference<IndexState, KnowledgeBase> = Reference::derived(
     &["knowledge_base"],
@@ -73,6 +84,7 @@ static MERGE_OF: Reference<IndexMerge, KnowledgeBase> = Reference::derived(
 
 impl Record for IndexState {
     const TABLE: &'static str = "knowledge_base_indexes";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&STATE_OF];
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {
@@ -82,6 +94,7 @@ impl Record for IndexState {
 
 impl Record for IndexMerge {
     const TABLE: &'static str = "knowledge_base_merges";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&MERGE_OF];
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {

@@ -10,7 +10,7 @@ use super::content::edge;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use super::varint;
 use crate::base::{Error, Id, Result};
-use crate::store::{AnyReference, Key, Order, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A chunk has at most 512 postings, some 2 KiB: adding to one rewrites a page of the database at
 /// most, and a word of 100,000 documents is read in 200 rows.
@@ -53,6 +53,7 @@ pub struct DocumentPostings {
     /// For each posting how much its ordinal is larger than the one before, then the two other bytes.
     postings: Vec<u8>,
 }
+crate::base::portable!(DocumentPostings { knowledge_base, word, first, before, postings });
 
 static KNOWLEDGE_BASE: Reference<DocumentPostings, KnowledgeBase> = Reference::cascade(
     &["knowledge_base"],
@@ -63,6 +64,7 @@ static KNOWLEDGE_BASE: Reference<DocumentPostings, KnowledgeBase> = Reference::c
 
 impl Record for DocumentPostings {
     const TABLE: &'static str = "document_postings";
+    const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
     type Key = (Id<KnowledgeBase>, String, Ordinal);
     fn key(&self) -> Self::Key {

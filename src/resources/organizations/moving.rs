@@ -31,6 +31,8 @@ pub const MAX_MEMBERS: usize = 500;
 pub struct MovedMember {
     /// The user's id in the file.
     pub user: Id<User>,
+    /// Whether it is a service account of the organization.
+    is_service: bool,
     pub email: Email,
     name: Name,
     image: Option<HttpUrl>,
@@ -39,7 +41,17 @@ pub struct MovedMember {
     email_verified: bool,
     joined_at: Time,
 }
-portable!(MovedMember { user, email, name, image, created_at, role, email_verified, joined_at });
+portable!(MovedMember {
+    user,
+    is_service,
+    email,
+    name,
+    image,
+    created_at,
+    role,
+    email_verified,
+    joined_at
+});
 
 /// The import that is not finished; there is at most one.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -111,6 +123,7 @@ pub fn moved_members(view: &View) -> Result<Vec<MovedMember>> {
         let user: User = view.fetch(&membership.user)?;
         Ok(MovedMember {
             user: user.id,
+            is_service: user.service_of.is_some(),
             email: user.email,
             name: user.name,
             image: user.image.and_then(|url| HttpUrl::parse(url).ok()),
@@ -267,6 +280,7 @@ pub fn publish_import(tx: &mut Tx) -> Result<()> {
         if arriving.known.is_none() {
             tx.insert(&User {
                 id: member.user,
+                service_of: member.is_service.then_some(organization.id),
                 email: member.email.clone(),
                 name: member.name.clone(),
                 image: member.image.as_ref().map(ToString::to_string),
