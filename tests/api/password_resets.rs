@@ -185,7 +185,7 @@ fn without_a_mail_server_asking_for_a_link_says_whom_to_ask() {
     let acme = Fixture::new();
     for email in [format!("ben@{}.test", acme.slug), "nobody@nowhere.test".into()] {
         let asked = acme.anonymous.post("/auth/password/forgot", json!({ "email": email }));
-        let problem = asked.refused(503, "mail_not_configured");
+        let problem = asked.refused(409, "mail_not_configured");
         assert!(problem["message"].as_str().unwrap().contains("ask an admin"), "{problem}");
     }
 }
