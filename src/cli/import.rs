@@ -152,13 +152,12 @@ impl<'a> Target<'a> {
             Target::Opened(store) => return stepped(store, &step),
             Target::Served(dir) => dir,
         };
-        let failed = |why: String| Problem(why);
         let reply = control::ask(dir, &Request::Import { step }, &mut |_| {});
-        match reply.map_err(|error| failed(error.to_string()))? {
+        match reply.map_err(|error| Problem(error.to_string()))? {
             Some(ControlResponse::Imported(reply)) => Ok(reply),
-            Some(ControlResponse::Failed(why)) => Err(failed(why)),
-            Some(_) => Err(failed("an unexpected reply of the server".into())),
-            None => Err(failed("the server has stopped meanwhile".into())),
+            Some(ControlResponse::Failed(why)) => Err(Problem(why)),
+            Some(_) => Err(Problem("an unexpected reply of the server".into())),
+            None => Err(Problem("the server has stopped meanwhile".into())),
         }
     }
 }

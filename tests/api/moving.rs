@@ -339,7 +339,7 @@ fn a_file_with_records_that_are_none_is_refused() {
     refused(&made_up(early), "out of order");
     let nobody = with(&lines, 1, |line| line["member"]["role"] = json!("Member"));
     refused(&nobody, "there is no owner");
-    assert_eq!(lines[1].contains(&fixture.owner_id), true);
+    assert!(lines[1].contains(&fixture.owner_id));
     running.stop();
 }
 

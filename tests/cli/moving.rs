@@ -40,7 +40,7 @@ fn an_organization_moves_from_one_running_server_to_another() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(!text.contains("sesame") && !text.contains(&key) && !text.contains("argon2"));
     let out = from.run(&["export", "--org", "acme", "-"]);
-    assert_eq!((out.code, &out.stdout == &text), (Some(0), true), "{}", out.stderr);
+    assert_eq!((out.code, out.stdout == text), (Some(0), true), "{}", out.stderr);
     from.run(&["export", "--org", "acme", &file]).fails(1, "cannot be created");
     from.run(&["export", "--org", "nobody", "-"]).fails(1, "no such organization");
     from.run(&["export", "--org", "acme", "-", "--json"]).fails(2, "name a file");

@@ -126,7 +126,7 @@ pub fn moved_members(view: &View) -> Result<Vec<MovedMember>> {
             is_service: user.service_of.is_some(),
             email: user.email,
             name: user.name,
-            image: user.image.and_then(|url| HttpUrl::parse(url).ok()),
+            image: user.image.and_then(|url| HttpUrl::parse(url).ok()).filter(is_https),
             created_at: user.created_at,
             role: membership.role,
             email_verified: membership.email_verified,
@@ -236,11 +236,15 @@ fn check_members(members: &[MovedMember]) -> Result<()> {
     if !members.iter().any(|member| member.role == Role::Owner) {
         return wrong("there is no owner");
     }
-    let is_plain = |url: &HttpUrl| !url.to_ascii_lowercase().starts_with("https:");
-    if members.iter().filter_map(|member| member.image.as_ref()).any(is_plain) {
+    if !members.iter().filter_map(|member| member.image.as_ref()).all(is_https) {
         return wrong("image: must be an https URL");
     }
     Ok(())
+}
+
+/// Whether a picture may be shown to others, who must not fetch it in clear text.
+fn is_https(url: &HttpUrl) -> bool {
+    url.to_ascii_lowercase().starts_with("https:")
 }
 
 fn arriving_member(tx: &Tx, member: &MovedMember) -> Result<ArrivingMember> {

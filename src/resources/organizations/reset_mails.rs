@@ -38,9 +38,6 @@ const HANDLED_AT_ONCE: usize = 50;
 const MAX_MAILS: usize = 3;
 pub(super) const MAILS_SECS: i64 = 3600;
 
-/// When to retry where mail is not configured: an operator must restart the server first.
-const RETRY_SECS: u32 = 3600;
-
 // ── Records ──────────────────────────────────────────────────────────────────
 
 /// The addresses for which a link was asked and whose users have not been looked for.
@@ -117,11 +114,10 @@ impl Input for ForgotPassword {}
 
 fn prepare(view: &View, req: &Req<(), ForgotPassword>) -> Result<HashPlan> {
     if !req.sends_mail || req.link_base.is_empty() {
-        return Err(Error::busy(
+        return Err(Error::conflict(
             "mail_not_configured",
             "this server cannot mail links; ask an admin of your organization for one, or the \
              server's operator, who can start it with --smtp-url and --public-url",
-            RETRY_SECS,
         ));
     }
     let attempt = Some(attempt(view, req.input.email.clone(), req.address)?);
