@@ -162,7 +162,7 @@ fn every_write_is_audited_once() {
     let audited = acme.audited();
     let of = |action: &str| {
         let entries = audited.iter().filter(|entry| entry.action == action);
-        entries.map(|entry| entry.resource.id.clone().unwrap_or_default()).collect::<Vec<_>>()
+        entries.map(|entry| entry.resource_id.clone().unwrap_or_default()).collect::<Vec<_>>()
     };
     assert_eq!(of("document.create"), [id.clone()]);
     assert_eq!(of("document.upload"), [uploaded]);
