@@ -66,7 +66,8 @@ fn measure(count: usize) -> Vec<Row> {
     let neighbours = Arc::new(Neighbours::start());
     let base = neighbours.prepare("POST", "/knowledge-bases", json!({"name": "Bench"}));
     let base = format!("/knowledge-bases/{}", base["id"].as_str().expect("it has an id"));
-    let mut rows = import(&neighbours, &base, count);
+    let write = neighbours.quiet_write();
+    let mut rows = import(&neighbours, &base, count, &write);
     wait_until_merged(&neighbours);
     let mut numbers = Numbers(7);
     let mut rare = || format!("w{}", VOCABULARY / 2 + numbers.next() % (VOCABULARY / 2));
@@ -86,7 +87,7 @@ fn measure(count: usize) -> Vec<Row> {
         let times = one_by_one(&neighbours, requests.collect());
         rows.push(row(format!("search for {name} among {count}, p99"), times, SEARCH_LIMIT));
     }
-    rows.push(uploads(&neighbours, &base, count));
+    rows.push(uploads(&neighbours, &base, count, &write));
     rows
 }
 
@@ -118,9 +119,13 @@ fn one_by_one(neighbours: &Neighbours, requests: Vec<Vec<u8>>) -> Vec<Duration> 
 }
 
 /// Runs `work` while the other organization makes small writes; returns how long those took.
-fn beside_writes(neighbours: &Neighbours, work: impl Future<Output = ()>) -> Vec<Duration> {
+fn beside_writes(
+    neighbours: &Neighbours,
+    write: &[u8],
+    work: impl Future<Output = ()>,
+) -> Vec<Duration> {
     let over = Arc::new(AtomicBool::new(false));
-    let (address, write) = (neighbours.server.address, neighbours.quiet_write());
+    let (address, write) = (neighbours.server.address, write.to_vec());
     let writer = thread::spawn({
         let over = over.clone();
         move || client::runtime().block_on(small_writes(address, &write, Duration::ZERO, &over))
@@ -130,10 +135,10 @@ fn beside_writes(neighbours: &Neighbours, work: impl Future<Output = ()>) -> Vec
     writer.join().expect("it measures")
 }
 
-fn import(neighbours: &Arc<Neighbours>, base: &str, count: usize) -> Vec<Row> {
+fn import(neighbours: &Arc<Neighbours>, base: &str, count: usize, write: &[u8]) -> Vec<Row> {
     let begin = Instant::now();
     let path = format!("{base}/documents");
-    let times = beside_writes(neighbours, async {
+    let times = beside_writes(neighbours, write, async {
         let mut sending = JoinSet::new();
         for first in 0..CONNECTIONS {
             let (neighbours, path) = (neighbours.clone(), path.clone());
@@ -175,7 +180,7 @@ fn wait_until_merged(neighbours: &Neighbours) {
 }
 
 /// Uploads of a PDF, one after another.
-fn uploads(neighbours: &Neighbours, base: &str, count: usize) -> Row {
+fn uploads(neighbours: &Neighbours, base: &str, count: usize, write: &[u8]) -> Row {
     const UPLOADS: usize = 100;
     const PDF: &[u8] = include_bytes!("../../tests/api/files/reportlab.pdf");
     let path = format!("{base}/documents/upload?orgSlug=acme&name=Uploaded");
@@ -185,7 +190,7 @@ fn uploads(neighbours: &Neighbours, base: &str, count: usize) -> Row {
     let head = head.replace("content-length: 0", &format!("content-length: {}", PDF.len()));
     let request = [head.as_bytes(), PDF].concat();
     let begin = Instant::now();
-    let times = beside_writes(neighbours, async {
+    let times = beside_writes(neighbours, write, async {
         let mut connection = Connection::open(neighbours.server.address).await;
         for _ in 0..UPLOADS {
             connection.ask(&request).await;

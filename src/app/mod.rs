@@ -136,16 +136,7 @@ impl Server {
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
         let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
-        let outside = Outside::new(outside::ClientConfig {
-            allow_private: config.allow_private,
-            extra_roots_pem: config.extra_roots_pem,
-        })?
-        .resolving(config.resolver)
-        .with_children(Children::new(config.program));
-        let outside = match &config.smtp {
-            Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
-            None => outside,
-        };
+        let outside = outgoing(&config)?;
         let setup_required = !anybody && !address.ip().is_loopback();
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
@@ -210,6 +201,20 @@ impl Server {
             tracing::warn!("some jobs did not end in time; they will run again");
         }
     }
+}
+
+/// The client for outgoing calls, mail and child processes.
+fn outgoing(config: &ServerConfig) -> Result<Outside> {
+    let outside = Outside::new(outside::ClientConfig {
+        allow_private: config.allow_private.clone(),
+        extra_roots_pem: config.extra_roots_pem.clone(),
+    })?
+    .resolving(config.resolver.clone())
+    .with_children(Children::new(config.program.clone()));
+    Ok(match &config.smtp {
+        Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
+        None => outside,
+    })
 }
 
 /// The metrics of all layers.

@@ -343,10 +343,10 @@ const SHOWN: &str = "BT /F1 12 Tf 10 10 Td (some words to show) Tj ET\n";
 
 fn hostile_pdfs() -> Vec<(&'static str, Vec<u8>)> {
     let ordinary = pages(1, stream("", SHOWN.as_bytes()), "");
-    let mebibyte = vec![b' '; 1024 * 1024];
-    let bomb = stream("/Filter /FlateDecode", &deflated(&mebibyte, 4096));
-    let nested =
-        stream("/Filter [/FlateDecode /FlateDecode]", &deflated(&deflated(&mebibyte, 4096), 1));
+    // More than the memory of a child process.
+    let inflated = deflated(&vec![b' '; 1024 * 1024], 300);
+    let bomb = stream("/Filter /FlateDecode", &inflated);
+    let nested = stream("/Filter [/FlateDecode /FlateDecode]", &deflated(&inflated, 1));
     let many = SHOWN.repeat(20_000);
     let mut cyclic_tree = ordinary.clone();
     let at = cyclic_tree.windows(5).position(|five| five == b"[6 0 ").unwrap();
@@ -376,8 +376,11 @@ fn hostile_pdfs() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A DOCX with this document.
-fn docx(parts: &[(&str, &[&[u8]])]) -> Vec<u8> {
+/// The part of a DOCX that has its text.
+const DOCUMENT: &str = "word/document.xml";
+
+/// An archive of these parts, each in pieces.
+fn archive(parts: &[(&str, Vec<&[u8]>)]) -> Vec<u8> {
     let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, pieces) in parts {
         archive.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -386,18 +389,21 @@ fn docx(parts: &[(&str, &[&[u8]])]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
+/// A DOCX with this document.
+fn docx(document: &[u8]) -> Vec<u8> {
+    archive(&[(DOCUMENT, vec![document])])
+}
+
 fn hostile_docx() -> Vec<(&'static str, Vec<u8>)> {
-    const NAME: &str = "word/document.xml";
     let mebibyte = vec![b'a'; 1024 * 1024];
-    let long: Vec<&[u8]> = [&[&b"<w:t>"[..]][..], &vec![&mebibyte[..]; 11], &[b"</w:t>"]].concat();
-    let bomb: Vec<&[u8]> = [&[&b"<w:x>"[..]][..], &vec![&mebibyte[..]; 1000]].concat();
+    let long = [b"<w:t>".as_slice(), &mebibyte.repeat(11), b"</w:t>"].concat();
+    let bomb = archive(&[(DOCUMENT, vec![&mebibyte; 60].into_iter().map(Vec::as_slice).collect())]);
     let deep = [b"<w:p>".repeat(300), b"</w:p>".repeat(300)].concat();
     let laughs = b"<!DOCTYPE a [<!ENTITY b \"ha\"><!ENTITY c \"&b;&b;&b;\">]><w:t>&c;</w:t>";
-    let ordinary = docx(&[(NAME, &[b"<w:p><w:t>words</w:t></w:p>"])]);
+    let ordinary = docx(b"<w:p><w:t>words</w:t></w:p>");
     let names: Vec<String> = (0..10_001).map(|n| format!("word/media/{n}.png")).collect();
-    let mut many: Vec<(&str, &[&[u8]])> =
-        names.iter().map(|name| (name.as_str(), &[][..])).collect();
-    many.push((NAME, &[b"<w:p><w:t>words</w:t></w:p>"]));
+    let parts = names.iter().map(|name| (name.as_str(), Vec::new()));
+    let many: Vec<_> = parts.chain([(DOCUMENT, vec![b"<w:p/>".as_slice()])]).collect();
     let mut wrong_sum = ordinary.clone();
     let at = wrong_sum.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
     wrong_sum[at + 16] ^= 1;
@@ -405,16 +411,16 @@ fn hostile_docx() -> Vec<(&'static str, Vec<u8>)> {
         ("no archive", b"%PDF-1.7".to_vec()),
         ("a DOC", vec![0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1]),
         ("cut short", ordinary[..ordinary.len() - 30].to_vec()),
-        ("another archive", docx(&[("a.txt", &[b"words"])])),
-        ("without text", docx(&[(NAME, &[b"<w:p/>"])])),
-        ("more text than there may be", docx(&[(NAME, &long)])),
-        ("a bomb", docx(&[(NAME, &bomb)])),
-        ("deeply nested", docx(&[(NAME, &[&deep])])),
-        ("entities", docx(&[(NAME, &[laughs])])),
-        ("not XML", docx(&[(NAME, &[b"<w:p><w:t>words</w:r>"])])),
-        ("not in UTF-8", docx(&[(NAME, &[b"<w:p><w:t>\xff\xfe</w:t></w:p>"])])),
-        ("XML that breaks off", docx(&[(NAME, &[b"<w:p><w:t>words"])])),
-        ("10,002 parts", docx(&many)),
+        ("another archive", archive(&[("a.txt", vec![b"words".as_slice()])])),
+        ("without text", docx(b"<w:p/>")),
+        ("more text than there may be", docx(&long)),
+        ("a bomb", bomb),
+        ("deeply nested", docx(&deep)),
+        ("entities", docx(laughs)),
+        ("not XML", docx(b"<w:p><w:t>words</w:r>")),
+        ("not in UTF-8", docx(b"<w:p><w:t>\xff\xfe</w:t></w:p>")),
+        ("XML that breaks off", docx(b"<w:p><w:t>words")),
+        ("10,002 parts", archive(&many)),
         ("a wrong checksum", wrong_sum),
     ]
 }

@@ -77,12 +77,10 @@ fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<String>
 
 // ── Between parent and child ─────────────────────────────────────────────────
 
-/// The first byte of what a child writes, before a text or the message of an error.
-mod tag {
-    pub const TEXT: u8 = b'T';
-    pub const UNREADABLE: u8 = b'U';
-    pub const TOO_LONG: u8 = b'L';
-}
+// The first byte of what a child writes, before a text or the message of an error.
+const TEXT: u8 = b'T';
+const UNREADABLE: u8 = b'U';
+const TOO_LONG: u8 = b'L';
 
 /// Returns what the command writes for a file: its text, or why it has none.
 pub fn child_output(format: Format, bytes: &[u8]) -> Vec<u8> {
@@ -91,9 +89,9 @@ pub fn child_output(format: Format, bytes: &[u8]) -> Vec<u8> {
         Format::Docx => docx::text(bytes),
     };
     let (tag, text) = match read.and_then(|text| finished(format, &text)) {
-        Ok(text) => (tag::TEXT, text),
-        Err(error) if error.kind() == Kind::TooLarge => (tag::TOO_LONG, String::new()),
-        Err(error) => (tag::UNREADABLE, error.message().to_string()),
+        Ok(text) => (TEXT, text),
+        Err(error) if error.kind() == Kind::TooLarge => (TOO_LONG, String::new()),
+        Err(error) => (UNREADABLE, error.message().to_string()),
     };
     [&[tag], text.as_bytes()].concat()
 }
@@ -106,9 +104,9 @@ fn from_child(mut output: Vec<u8>) -> Result<String> {
     let tag = output.remove(0);
     let text = String::from_utf8(output).map_err(|_| broken())?;
     match tag {
-        tag::TEXT => Ok(text),
-        tag::UNREADABLE => Err(unreadable(text)),
-        tag::TOO_LONG => Err(too_long()),
+        TEXT => Ok(text),
+        UNREADABLE => Err(unreadable(text)),
+        TOO_LONG => Err(too_long()),
         _ => Err(broken()),
     }
 }
