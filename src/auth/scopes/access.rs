@@ -85,26 +85,28 @@ impl KeyAccess {
         if *self == KeyAccess::Full {
             return Ok(());
         }
-        Err(Error::forbidden(CODE, "this takes an API key with full access"))
+        Err(Error::forbidden("scope_missing", "this takes an API key with full access"))
     }
 
     fn missing(&self, name: ScopeName) -> Error {
-        let message = if self.has_some(name) {
-            format!(
-                "this API key has the scope {name} for other targets only; create a key that has \
-                 {name} for this one or without a target (POST /api-keys, in a session)"
-            )
-        } else {
+        if self.has_some(name) {
+            return Error::forbidden(
+                "scope_missing",
+                format!(
+                    "this API key has the scope {name} for other targets only; create a key that \
+                     has {name} for this one or without a target (POST /api-keys, in a session)"
+                ),
+            );
+        }
+        Error::forbidden(
+            "scope_missing",
             format!(
                 "this API key lacks the scope {name}; create a key whose access includes it \
                  (POST /api-keys, in a session)"
-            )
-        };
-        Error::forbidden(CODE, message)
+            ),
+        )
     }
 }
-
-const CODE: &str = "scope_missing";
 
 const FULL: &str = "full";
 const READ: &str = "read";
