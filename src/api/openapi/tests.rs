@@ -4,6 +4,7 @@
 
 mod composed;
 mod mistakes;
+mod scopes;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ use crate::api::{
     Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope,
     Webhook, op,
 };
-use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER};
+use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER, ScopeName};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
 use crate::outbox::Target;
 use crate::store::{Page, Tx, View};
@@ -148,6 +149,8 @@ fn routes() -> Vec<Route> {
             "boat.get",
             op::read::<Boats, (), Boat>(read),
         )
+        .needs(ScopeName::ToolRead)
+        .needs(ScopeName::EnvironmentRead)
         .about("Show a boat"),
         Route::patch(
             "/fleets/{fleetId}/boats/{boatId}",
@@ -533,7 +536,8 @@ fn each_route_lists_its_policy_and_credentials() {
 fn the_table_shows_each_route_in_its_group() {
     let routes = routes();
     let table = routes_table(&routes);
-    let line = "GET     /fleets/{fleetId}/boats/{boatId}  m    Show a boat\n";
+    let line =
+        "GET     /fleets/{fleetId}/boats/{boatId}  m    tool:read environment:read  Show a boat\n";
     assert!(table.contains(line), "{table}");
     let markdown = routes_markdown(&routes);
     assert!(markdown.contains("### fleets\n"));

@@ -8,27 +8,11 @@ use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::grammar::KeyScope;
-use super::name::ScopeName;
+use super::name::{ScopeName, ScopeTarget};
 use crate::base::{Error, Result};
 
 /// A key has at most 100 scopes: twice as many as there are names. All are compared on every request.
 pub const MAX_SCOPES: usize = 100;
-
-/// A resource that the target of a scope may name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScopeTarget {
-    /// Its slug, or that of the registry that it is in.
-    pub slug: String,
-    /// The label, if it is one.
-    pub label: Option<String>,
-}
-
-impl ScopeTarget {
-    /// The resource with this slug.
-    pub fn named(slug: &str) -> Self {
-        ScopeTarget { slug: slug.into(), label: None }
-    }
-}
 
 /// How much of its user's rights a key has.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,26 +69,28 @@ impl KeyAccess {
         if *self == KeyAccess::Full {
             return Ok(());
         }
-        Err(Error::forbidden(CODE, "this takes an API key with full access"))
+        Err(Error::forbidden("scope_missing", "this takes an API key with full access"))
     }
 
     fn missing(&self, name: ScopeName) -> Error {
-        let message = if self.has_some(name) {
-            format!(
-                "this API key has the scope {name} for other targets only; create a key that has \
-                 {name} for this one or without a target (POST /api-keys, in a session)"
-            )
-        } else {
+        if self.has_some(name) {
+            return Error::forbidden(
+                "scope_missing",
+                format!(
+                    "this API key has the scope {name} for other targets only; create a key that \
+                     has {name} for this one or without a target (POST /api-keys, in a session)"
+                ),
+            );
+        }
+        Error::forbidden(
+            "scope_missing",
             format!(
                 "this API key lacks the scope {name}; create a key whose access includes it \
                  (POST /api-keys, in a session)"
-            )
-        };
-        Error::forbidden(CODE, message)
+            ),
+        )
     }
 }
-
-const CODE: &str = "scope_missing";
 
 const FULL: &str = "full";
 const READ: &str = "read";

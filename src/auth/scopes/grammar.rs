@@ -7,8 +7,7 @@
 
 use serde_json::json;
 
-use super::access::ScopeTarget;
-use super::name::{ScopeName, TargetForm};
+use super::name::{ScopeName, ScopeTarget, TargetForm};
 use crate::base::{Label, Slug, TextRule, Validated, nearest};
 
 /// A scope of an API key, as it was given.

@@ -9,6 +9,6 @@ mod access;
 mod grammar;
 mod name;
 
-pub use access::{KeyAccess, MAX_SCOPES, ScopeTarget};
+pub use access::{KeyAccess, MAX_SCOPES};
 pub use grammar::{KeyScope, ScopeRule};
-pub use name::{ScopeName, TargetForm};
+pub use name::{ScopeName, ScopeTarget, TargetForm};

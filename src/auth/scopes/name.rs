@@ -1,4 +1,4 @@
-//! The names of all scopes, and what each may be narrowed to.
+//! The names of all scopes, and what each can be narrowed to.
 
 /// What a scope can be narrowed to with `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,22 @@ impl TargetForm {
             TargetForm::Team => "team",
             TargetForm::Environment => "environment",
         }
+    }
+}
+
+/// A resource that the target of a scope may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScopeTarget {
+    /// Its slug, or that of the registry that it is in.
+    pub slug: String,
+    /// The label, if it is one.
+    pub label: Option<String>,
+}
+
+impl ScopeTarget {
+    /// The resource with this slug.
+    pub fn named(slug: &str) -> Self {
+        ScopeTarget { slug: slug.into(), label: None }
     }
 }
 

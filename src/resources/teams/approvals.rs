@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::member::{self, Member, fetch_member};
-use super::scope_target::TEAM_IN_PATH;
 use super::task::{Task, fetch_task};
-use super::team::{Team, fetch_team, require_team};
+use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, ScopeName, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
-use super::scope_target::TEAM_IN_PATH;
-use super::team::{MEMORIES, Team, fetch_team, require_team};
+use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};

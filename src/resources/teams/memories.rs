@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
-use super::scope_target::TEAM_IN_PATH;
-use super::team::{MEMORIES, Team, require_team};
+use super::team::{MEMORIES, TEAM_IN_PATH, Team, require_team};
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};

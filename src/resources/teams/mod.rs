@@ -17,7 +17,6 @@ pub mod notices;
 mod peer;
 mod runs;
 mod task;
-mod scope_target;
 mod tasks;
 mod team;
 #[cfg(test)]

@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
-use super::scope_target::TEAM_IN_PATH;
 use super::task::{Task, fetch_task};
-use super::team::{MonthlySpending, Team, fetch_team, require_team};
+use super::team::{MonthlySpending, TEAM_IN_PATH, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Description, Id, Result, Time, Usd};

@@ -5,12 +5,11 @@ use serde::Deserialize;
 
 use super::lists::merged;
 use super::member::{Member, fetch_member, fetch_optional};
-use super::scope_target::TEAM_IN_PATH;
 use super::task::{
     BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, current_assignee,
     fetch_task, next_number, place,
 };
-use super::team::{Team, require_team};
+use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};

@@ -4,8 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scope_target::TEAM_IN_PATH;
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, TargetFinder, op};
 use crate::auth::{ADMIN, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
@@ -97,6 +96,15 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
 pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
     if view.has::<Team>(&id)? { Ok(id) } else { Err(Team::missing(&id)) }
 }
+
+/// The team in the first parameter of the path.
+pub static TEAM_IN_PATH: TargetFinder = TargetFinder {
+    arguments: &[],
+    find: |view, hint| {
+        let id = hint.params.first().map_or(Id::NIL, |param| Id::parse(param));
+        Ok(view.get::<Team>(&id)?.map(|team| ScopeTarget::named(&team.slug)))
+    },
+};
 
 // ── What callers send and see ────────────────────────────────────────────────
 

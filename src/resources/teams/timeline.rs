@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{self, Member, fetch_member};
-use super::scope_target::TEAM_IN_PATH;
-use super::team::{Team, fetch_team, require_team};
+use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Id, Result, Text, Time, Title};

@@ -9,8 +9,7 @@ use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Body, Domain, Error, Handle, Id, PublicKey, Result, Time};
 use crate::resources::teams::member;
 use crate::resources::teams::peer::{BY_STATE, Peer, PeerState, RefusalReason};
-use crate::resources::teams::scope_target::TEAM_IN_PATH;
-use crate::resources::teams::team::{Team, require_team};
+use crate::resources::teams::team::{TEAM_IN_PATH, Team, require_team};
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 

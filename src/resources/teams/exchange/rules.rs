@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName, User};
 use crate::base::{Domain as DomainName, Error, Id, Result, Time};
-use crate::resources::teams::scope_target::TEAM_IN_PATH;
-use crate::resources::teams::team::{Team, require_team};
+use crate::resources::teams::team::{TEAM_IN_PATH, Team, require_team};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
     TableInfo, Tx, View,

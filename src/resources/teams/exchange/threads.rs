@@ -16,8 +16,7 @@ use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
-use crate::resources::teams::scope_target::TEAM_IN_PATH;
-use crate::resources::teams::team::Team;
+use crate::resources::teams::team::{TEAM_IN_PATH, Team};
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{Page, Tx, View};
 
