@@ -11,9 +11,7 @@ use crate::resources::agents::{Agent, Model, Provider};
 use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
-use crate::store::{
-    AnyIndex, AnyReference, Index, Key, Record, Reference, Topic, Tx, View,
-};
+use crate::store::{AnyIndex, AnyReference, Index, Key, Record, Reference, Topic, Tx, View};
 
 // ── Deployments ──────────────────────────────────────────────────────────────
 

@@ -14,9 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER};
-use crate::base::{
-    Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result,
-};
+use crate::base::{Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use chat::{ChatRequest, complete};

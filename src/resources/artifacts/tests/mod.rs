@@ -148,4 +148,3 @@ pub fn rows(fixture: &Fixture) -> [usize; 6] {
     };
     fixture.store.read_now(fixture.org, count).unwrap()
 }
-

@@ -148,7 +148,10 @@ fn a_job_that_waits_for_its_second_target_is_running() {
     let [_, task] = <[Job; 2]>::try_from(world.tasks()).unwrap();
     world.prepare(&task);
     let second = world.job(&second);
-    assert_eq!((&second["state"], states(&second)), (&json!("running"), vec!["applied", "waiting"]));
+    assert_eq!(
+        (&second["state"], states(&second)),
+        (&json!("running"), vec!["applied", "waiting"])
+    );
 }
 
 #[test]

@@ -164,7 +164,8 @@ fn free_pages_are_those_that_no_table_uses() {
     let count = |redb: &mut Redb| redb.size().unwrap().count_pages.unwrap()().unwrap();
     let names: Vec<String> = (0..400).map(|n| format!("{n:03}")).collect();
     // Of one page and of many.
-    let value = |n: usize| WriteOp::Insert(vec![b'x'; if n.is_multiple_of(2) { 300 } else { 50_000 }]);
+    let value =
+        |n: usize| WriteOp::Insert(vec![b'x'; if n.is_multiple_of(2) { 300 } else { 50_000 }]);
     let all = |op: &dyn Fn(usize) -> WriteOp| -> Vec<(&str, WriteOp)> {
         names.iter().enumerate().map(|(n, name)| (name.as_str(), op(n))).collect()
     };
