@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
 use crate::deploying::{LOOPBACK, TEMPLATE, agents, assert_once, body_of, path_of};
-use crate::process::{Ended, Place, Serving};
+use crate::process::{Ended, PASSWORD, Place, Serving};
 use crate::receiver::{Receiver, Sent};
 
 const OLD: &str = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
@@ -187,7 +187,11 @@ fn during_a_deployment<T>(during: impl FnOnce(&Place, &mut Serving) -> T) -> T {
             && sent.json()["data"]["tools"][0]["providerConfig"] == json!({"p": {"auth": TOKEN}})
     };
     assert!(messages.iter().all(is_whole));
-    assert_eq!(assert_once(&api.with_bearer(&TEMPLATE.token), &[job], &messages), 0);
+    // The rotation has ended all sessions.
+    let ada = json!({"email": "ada@acme.test", "password": PASSWORD});
+    let session = api.with_fields(&[]).post("/auth/sign-in", ada).ok();
+    let owner = api.with_bearer(session["token"].as_str().unwrap());
+    assert_eq!(assert_once(&owner, &[job], &messages), 0);
     let rotating = || fs::read_to_string(place.file("format")).unwrap().lines().count() > 2;
     eventually("the rotation is complete", || (!rotating()).then_some(()));
     serving.signal("TERM");

@@ -163,5 +163,5 @@ fn what_was_reported_from_a_deleted_environment_is_forgotten() {
     world.assert_sound();
     world.fixture.pass_secs(10_000);
     sweep(&world, 10_000);
-    assert_eq!(about_agents(&world), ["agent.error"; 2]);
+    assert_eq!(about_agents(&world), ["agent.error", "agent.drifted", "agent.error"]);
 }
