@@ -35,7 +35,7 @@ mod registry;
 mod rounds;
 mod search;
 mod signatures;
-#[allow(clippy::unwrap_used, dead_code)] // It is of the tests, which use all of it.
+#[allow(clippy::unwrap_used)] // It is of the tests.
 #[path = "../../tests/api/sites.rs"]
 mod sites;
 mod table;

@@ -1,6 +1,9 @@
 //! Domains on this machine: HTTPS servers with certificates made for the test, which the server under
 //! test resolves and trusts.
 
+// Two test binaries and the benchmarks use this file, each only in part.
+#![allow(dead_code)]
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};

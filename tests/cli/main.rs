@@ -12,7 +12,6 @@ mod process;
 mod receiver;
 mod search;
 mod shelf;
-#[allow(dead_code)]
 #[path = "../api/sites.rs"]
 mod sites;
 
