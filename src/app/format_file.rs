@@ -65,8 +65,7 @@ impl PreviousKey {
 /// If it cannot be read.
 pub(super) fn text_of(dir: &Path) -> Result<String, DataDirError> {
     let path = dir.join(FORMAT_FILE);
-    fs::read_to_string(&path)
-        .map_err(|error| DataDirError(placement::unreadable(&path, &error)))
+    fs::read_to_string(&path).map_err(|error| DataDirError(placement::unreadable(&path, &error)))
 }
 
 fn bytes_of(hex: &str) -> Option<Vec<u8>> {

@@ -29,17 +29,8 @@ pub const LAST_BACKUP: &str = "last-backup";
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 9] = [
-    KEY,
-    DATABASE,
-    FORMAT_FILE,
-    SETUP_LINK,
-    SOCKET,
-    RESERVE,
-    ERASURES,
-    LAST_BACKUP,
-    "lost+found",
-];
+const EXPECTED: [&str; 9] =
+    [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, ERASURES, LAST_BACKUP, "lost+found"];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

@@ -108,7 +108,12 @@ impl Store {
         let references = catalog::references(tables);
         let store = Store {
             engine,
-            context: Arc::new(StoreContext { clock, keys, references, ledger: erasure::Ledger::default() }),
+            context: Arc::new(StoreContext {
+                clock,
+                keys,
+                references,
+                ledger: erasure::Ledger::default(),
+            }),
             signals,
             unbuilt,
             heavy: Arc::new(FairSemaphore::new(max_heavy())),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch};
+use super::erasure::Erasure;
 use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
-use super::erasure::Erasure;
 use super::record::{Org, Record as _};
 use super::{Store, StoreContext, Tx, WorkHints};
 use crate::base::{Error, Id, Result};

@@ -254,7 +254,8 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         .send()
         .ok();
     key.post(&format!("{team}/agents/{ann}/memories"), json!({"content": "c", "tags": ["t"]})).ok();
-    let forgotten = key.post(&format!("{team}/agents/{ann}/memories"), json!({"content": "x"})).id();
+    let forgotten =
+        key.post(&format!("{team}/agents/{ann}/memories"), json!({"content": "x"})).id();
     key.delete(&format!("{team}/agents/{ann}/memories/{forgotten}")).ok(); // An erasure.
     let run = json!({"status": "failed", "costUsd": 0.5, "error": "e", "taskId": task});
     key.post(&format!("{team}/agents/{ann}/runs"), run).ok();

@@ -22,7 +22,7 @@ fn file(place: &Place, name: &str) -> String {
 
 fn back_up(place: &Place, name: &str, more: &[&str]) -> Value {
     let file = file(place, name);
-    place.run(&[&["backup", file.as_str(), "--json"], more].concat()).succeeds()
+    place.run(&[&["backup", file.as_str(), "--json"][..], more].concat()).succeeds()
 }
 
 /// Restores a backup into a new place, with the key of the old one.
@@ -440,7 +440,8 @@ fn the_real_age_decrypts_a_backup_and_encrypts_one() {
     let age = |args: &[&str]| assert!(Command::new("age").args(args).status().unwrap().success());
     age(&["--decrypt", "-i", &identity, "-o", &plain, &b]);
     let verified = |args: &[&str]| {
-        place.run(&[&["backup", "--verify", "--json"], args].concat()).succeeds()["records"].clone()
+        place.run(&[&["backup", "--verify", "--json"][..], args].concat()).succeeds()["records"]
+            .clone()
     };
     let records = verified(&[&plain]);
     assert_eq!(verified(&["--identity", &identity, &b]), records);
