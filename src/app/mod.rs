@@ -274,6 +274,7 @@ async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
         executor.coordination.evict_idle();
         flush_key_usage(&executor).await;
         flush_answer_sums(&executor).await;
+        executor.store.retry_erasures().await;
     }
 }
 

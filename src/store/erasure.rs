@@ -4,7 +4,7 @@
 //! the [`ErasureLedger`], which is kept outside of the database, has recorded it: a ledger in the
 //! database would be lost with it. A row stays until it is recorded, so a crash loses none.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use bincode::{Decode, Encode};
@@ -62,6 +62,8 @@ pub(super) struct Ledger {
     pub begun: AtomicU64,
     /// The number of the last recording that succeeded; locked while one runs.
     pub recorded: tokio::sync::Mutex<u64>,
+    /// Whether the last recording failed.
+    pub is_behind: AtomicBool,
 }
 
 impl Tx<'_> {

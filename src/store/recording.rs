@@ -37,9 +37,16 @@ impl Store {
         self.write_blocking(Id::NIL, move |tx| tx.forget_erasures(&forgotten))
     }
 
+    /// Records the erasures that could not be recorded before, if there are any. A failure is logged.
+    pub async fn retry_erasures(&self) {
+        if self.context.ledger.is_behind.load(Ordering::SeqCst) {
+            let _ = self.erasures_recorded().await;
+        }
+    }
+
     /// Waits until the ledger has recorded all erasures that are in the store.
     pub(super) async fn erasures_recorded(&self) -> Result<()> {
-        let Ledger { ledger, begun, recorded } = &self.context.ledger;
+        let Ledger { ledger, begun, recorded, is_behind } = &self.context.ledger;
         let Some(ledger) = ledger.get() else { return Ok(()) };
         // A recording that began before may have read the store before.
         let before = begun.load(Ordering::SeqCst);
@@ -50,13 +57,14 @@ impl Store {
         let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
         let (store, ledger) = (self.clone(), ledger.clone());
         let done = self.heavy_threads.run(move || store.record_erasures(&*ledger)).await?;
+        is_behind.store(done.is_err(), Ordering::SeqCst);
         done.map_err(|error| {
             let why = error.log_detail().unwrap_or(error.message()).to_string();
             tracing::error!(%why, "a deletion could not be recorded in the file `erasures`");
             Error::busy(
                 "erasure_not_recorded",
                 "it is deleted, but this could not be recorded for the case that a backup is \
-                 restored; the server tries again with the next deletion",
+                 restored; the server tries again every few seconds",
                 5,
             )
         })?;
@@ -120,8 +128,11 @@ mod tests {
         assert_eq!(refused.code(), "erasure_not_recorded");
         assert_eq!(store.erasures().unwrap().len(), 1);
         *notes.fails.lock().unwrap() = false;
+        store.retry_erasures().await;
+        assert_eq!(*notes.seen.lock().unwrap(), [1]);
+        store.retry_erasures().await;
         store.write(org(2), erase).await.unwrap();
-        assert_eq!(*notes.seen.lock().unwrap(), [2]);
+        assert_eq!(*notes.seen.lock().unwrap(), [1, 1], "there was nothing to try again");
     }
 
     #[tokio::test]

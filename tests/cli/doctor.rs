@@ -13,7 +13,7 @@ fn report(ended: &Ended) -> Value {
 }
 
 fn doctor(place: &Place, more: &[&str]) -> (Option<i32>, Value) {
-    let ended = place.run(&[&["doctor", "--json"], more].concat());
+    let ended = place.run(&[&["doctor", "--json"][..], more].concat());
     (ended.code, report(&ended))
 }
 

@@ -107,3 +107,22 @@ fn help_shows_no_token() {
         "{help:?}"
     );
 }
+
+#[test]
+fn a_backup_asks_a_terminal_for_its_passphrase_and_shows_progress_there() {
+    let (place, _) = Place::founded();
+    let file = place.data().with_file_name("b");
+    let file = file.to_str().unwrap();
+    let secret = "a long passphrase";
+    let make = place.command(&["backup", file, "--ask-passphrase", "--json"]);
+    let differs = in_terminal(make, &format!("{secret}\nanother\n"));
+    assert_eq!(differs.code, Some(2), "{differs:?}");
+    let make = place.command(&["backup", file, "--ask-passphrase", "--json"]);
+    let made = in_terminal(make, &format!("{secret}\n{secret}\n"));
+    assert_eq!(made.succeeds()["encrypted"], true);
+    assert!(made.stderr.contains("Backup: ") && made.stderr.contains(" records, "), "{made:?}");
+    let verify = place.command(&["backup", "--verify", file, "--json"]);
+    let verified = in_terminal(verify, &format!("{secret}\n"));
+    assert_eq!(verified.succeeds()["verified"], true);
+    assert!(!made.stderr.contains(secret) && !verified.stderr.contains(secret));
+}

@@ -28,5 +28,5 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> std::io::Result<[u8; N]> {
 
 /// The error of rows that are none.
 pub(super) fn invalid() -> std::io::Error {
-    std::io::Error::new(std::io::ErrorKind::InvalidData, "a block of rows is none")
+    std::io::ErrorKind::InvalidData.into()
 }

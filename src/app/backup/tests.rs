@@ -6,6 +6,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::block::{BlockReader, BlockWriter, Kind, MAGIC};
@@ -14,8 +15,9 @@ use super::*;
 use crate::app::erasures::Erasures;
 use crate::app::{DataDir, DataDirError, KeySource};
 use crate::base::{Email, Id, MasterKey, Name, Slug, Time};
+use crate::outbox::{About, EventType, publish};
 use crate::resources::organizations::{self, NewFoundation};
-use crate::store::{Store, record_tables};
+use crate::store::{Store, Tx, record_tables};
 
 /// A data directory with an organization.
 struct Place {
@@ -36,7 +38,12 @@ fn founded() -> Place {
         password_hash: None,
         api_key: Some(Name::parse("key").unwrap()),
     };
-    store.write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding)).unwrap();
+    let founded =
+        store.write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding)).unwrap();
+    let org = founded.organization.id;
+    let about = move || About::resource("agent", org);
+    let event = move |tx: &mut Tx| publish(tx, EventType::AgentError, about(), Value::Null);
+    store.write_blocking(org, event).unwrap();
     Place { place, dir, store }
 }
 
@@ -331,10 +338,10 @@ fn what_a_killed_restore_left_is_replaced() {
 
 // ── Erasures ─────────────────────────────────────────────────────────────────
 
-/// The beginning of the key of the only membership.
-fn erase_members(place: &Place) {
+/// Erases the only event.
+fn erase_event(place: &Place) {
     let org = place.store.read_now(Id::NIL, organizations::all).unwrap()[0];
-    place.store.write_blocking(org, |tx| tx.record_erasure("memberships", &())).unwrap();
+    place.store.write_blocking(org, |tx| tx.record_erasure("events", &())).unwrap();
     // As the next start does.
     let ledger = crate::app::erasures::Ledger::open(place.dir.path(), &place.store).unwrap();
     place.store.set_ledger(std::sync::Arc::new(ledger)).unwrap();
@@ -344,15 +351,14 @@ fn erase_members(place: &Place) {
 fn what_was_erased_after_the_backup_does_not_come_back() {
     let place = founded();
     let backup = place.backup();
-    erase_members(&place);
+    erase_event(&place);
     for ledger in [place.dir.path().to_path_buf(), place.dir.path().join("erasures")] {
         let settings = RestoreSettings { erasures: Some(ledger), ..place.settings() };
         let restored = place.restore(&backup, &settings).unwrap();
         assert_eq!(restored.erased, 1);
         let store = place.other().open().unwrap();
-        let count = |store: &Store| {
-            records(store).keys().filter(|(table, _)| *table == "memberships").count()
-        };
+        let count =
+            |store: &Store| records(store).keys().filter(|(table, _)| *table == "events").count();
         assert_eq!((count(&place.store), count(&store)), (1, 0));
         // A later restore of the same backup needs them, too.
         assert_eq!(Erasures::read(place.other().path()).unwrap().len, 1);
