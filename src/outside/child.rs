@@ -60,6 +60,8 @@ impl Children {
         let mut child = Command::new(program)
             .args(arguments)
             .env_clear()
+            // The allocator commits a gigabyte at once otherwise, which a limit of memory counts.
+            .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
