@@ -168,7 +168,7 @@ fn unfinished_import(tx: &mut Tx) -> Result<()> {
     let (id, at) = (uuid::Uuid::from_u128(1), "2026-01-15T12:00:00.000Z");
     let organization = json!({"id": id, "slug": "moved", "name": "Moved", "created_at": at,
         "updated_at": at});
-    let member = json!({"user": id, "email": "ada@moved.test", "name": "Ada",
+    let member = json!({"user": id, "is_service": false, "email": "ada@moved.test", "name": "Ada",
         "image": "https://a.test/", "created_at": at, "role": "Owner", "email_verified": true,
         "joined_at": at});
     let input = Importing::default();

@@ -209,3 +209,11 @@ fn a_members_session_and_every_key_are_refused() {
         key.post("/api-keys", json!({"name": "x"})).refused(401, "session_required");
     }
 }
+
+#[test]
+fn it_gets_no_link_for_a_password() {
+    let acme = Fixture::new();
+    let id = account(&acme, json!({"name": "Release"}));
+    let link = format!("/organizations/members/{id}/password-reset");
+    acme.admin.post(&link, json!({})).refused(409, "service_account_password");
+}

@@ -105,8 +105,15 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
     }
     require_manager(caller, &[membership.role])?;
     require_only_here(&tx.view(), user)?;
+    let target: User = tx.fetch(&user)?;
+    if target.is_service() {
+        return Err(Error::conflict(
+            "service_account_password",
+            "a service account has no password; create an API key for it",
+        ));
+    }
     let by = Admin { org: tx.org(), user: caller.user() };
-    let made = issue(tx, &tx.fetch(&user)?, Origin::Admin(by))?;
+    let made = issue(tx, &target, Origin::Admin(by))?;
     Ok(PasswordResetCreated {
         user_id: user,
         reset_url: made.url(&req.link_base),
