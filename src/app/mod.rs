@@ -27,8 +27,9 @@ pub use secret_key::{KeySource, key_in_file};
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
+use crate::console::Console;
 use crate::http::{
-    self, BodyBudgets, Document, HtmlPage, Metrics, MetricsToken, Router, ServerContext, Sources,
+    self, BodyBudgets, Document, Metrics, MetricsToken, Router, ServerContext, Site, Sources,
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
@@ -140,11 +141,12 @@ impl Server {
             stopping: stopping.clone(),
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
-        let metrics = metrics(&routes, &executor, deliveries.clone());
+        let site: Arc<dyn Site> = Arc::new(Console::new()?);
+        let metrics = metrics(&routes, &*site, &executor, deliveries.clone());
         let context = Arc::new(ServerContext {
             executor: executor.clone(),
-            router: Router::new(routes)?,
-            pages: PAGES,
+            router: Arc::new(Router::new(routes)?),
+            site,
             documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
@@ -197,7 +199,12 @@ impl Server {
 }
 
 /// The metrics of all layers.
-fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters>) -> Metrics {
+fn metrics(
+    routes: &[Route],
+    site: &dyn Site,
+    executor: &Executor,
+    deliveries: Arc<DeliveryMeters>,
+) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
@@ -213,17 +220,9 @@ fn metrics(routes: &[Route], executor: &Executor, deliveries: Arc<DeliveryMeters
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
     let documents = resources::documents().into_iter().map(|document| document.path);
-    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS).chain(documents);
+    let pages = site.patterns().into_iter().chain(http::PATHS).chain(documents);
     Metrics::new(routes, pages, sources)
 }
-
-/// The HTML pages: for now one page that says which server this is.
-const PAGES: &[HtmlPage] = &[
-    HtmlPage { path: "/", html: HOME, open_before_setup: false },
-    HtmlPage { path: "/setup", html: HOME, open_before_setup: true },
-    HtmlPage { path: "/invitations", html: HOME, open_before_setup: false },
-];
-const HOME: &str = include_str!("home.html");
 
 /// The OpenAPI document.
 fn document() -> Document {

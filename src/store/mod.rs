@@ -50,7 +50,7 @@ pub use reseal::SealedInfo;
 pub use rotation::{Rotation, RotationProgress};
 pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
-pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
+pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic, org_topic};
 pub(crate) use stored_enum::stored_enum;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};

@@ -12,7 +12,7 @@ use super::reference::References;
 use super::removal::Removal;
 use super::sealed_field::SealedField;
 use super::sealing_key::sealing_key;
-use super::signals::{ACCESS_CHANGED, Topic};
+use super::signals::{ACCESS_CHANGED, Topic, org_topic};
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 
@@ -64,7 +64,11 @@ impl<'a> Tx<'a> {
         !self.writes.is_empty()
     }
 
-    pub(super) fn into_writes(self) -> WriteBatch {
+    /// Returns the changes. Whoever looks at the organization is notified of them.
+    pub(super) fn into_writes(mut self) -> WriteBatch {
+        if !self.org.is_nil() && self.has_changes() {
+            self.writes.topics.push(org_topic(self.org));
+        }
         self.writes
     }
 

@@ -9,6 +9,7 @@ mod invitations;
 mod keys;
 mod members;
 mod organization;
+mod own_sessions;
 mod sessions;
 mod setup;
 mod tokens;
@@ -35,6 +36,7 @@ pub const RESOURCE: Resource = Resource {
     children: &[
         &setup::RESOURCE,
         &sessions::RESOURCE,
+        &own_sessions::RESOURCE,
         &users::RESOURCE,
         &organization::RESOURCE,
         &members::RESOURCE,
