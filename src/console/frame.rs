@@ -6,7 +6,7 @@ use super::assets;
 use super::fields::Fields;
 use super::guard::FormTokens;
 use super::pages;
-use super::problems::{Problems, sentence};
+use super::problems::Problems;
 use super::reply::Reply;
 use super::visit::{Membership, User, Visit};
 use crate::base::{Error, Result};
@@ -132,16 +132,6 @@ impl Frame {
     /// Whether one of several values of a form's field is chosen.
     pub fn is_chosen(&self, name: &str, value: &str, default: &str) -> bool {
         self.value(name, default) == value
-    }
-
-    /// The problems, each with the field and its message as a sentence.
-    pub fn issues(&self) -> Vec<(&str, String)> {
-        let all = self.problems.issues.iter();
-        all.map(|(path, message)| {
-            let field = self.problems.field(path);
-            (field, sentence(&format!("{path} {message}")))
-        })
-        .collect()
     }
 
     /// The visitor's initials.

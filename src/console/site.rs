@@ -165,6 +165,10 @@ async fn reply(
     let dispatch = Dispatch { console, page };
     let reply =
         if is_post { dispatch.post(&mut visit).await } else { dispatch.get(&mut visit).await };
+    // A page on the way to another leaves the text to that.
+    if visit.flash.is_some() && matches!(reply.content, Content::Html(_)) {
+        cookies.push(jar.remove(Cookie::Flash));
+    }
     (reply, visit.api.identity())
 }
 
@@ -205,7 +209,6 @@ async fn enter(
         visit.form = Fields::parse(&form.bytes);
     } else if let Some(flash) = jar.get(sent, Cookie::Flash) {
         visit.flash = Flash::text(flash);
-        cookies.push(jar.remove(Cookie::Flash));
     }
     Ok(())
 }

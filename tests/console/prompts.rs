@@ -61,7 +61,7 @@ fn promote(server: &Running, ada: &crate::visitor::Visitor) {
     let form = ada.get(&format!("{LABELS}?version=1.0.0"));
     let stale = ada.get(&format!("{LABELS}?version=1.0.0"));
     let artifact = ada.submit(&form, LABELS, &[("action", "move")]);
-    artifact.shows("The label was moved.").shows("production 1.0.0");
+    artifact.shows("The label was moved.").shows("production1.0.0");
     let form = ada.get(&format!("{LABELS}?version=1.1.0"));
     form.shows("moves from 1.0.0 to 1.1.0");
     ada.submit(&form, LABELS, &[("action", "move")]).shows("Roll back to 1.0.0");

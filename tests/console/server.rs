@@ -1,6 +1,7 @@
 //! A server with an organization whose people have passwords.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 
 use roadstead::app::{DataDir, Server, ServerConfig};
 use roadstead::base::Id;
@@ -19,6 +20,8 @@ pub const PASSWORD: &str = "correct horse battery";
 pub struct Running {
     pub address: SocketAddr,
     pub store: Store,
+    /// The token of Ada's session: sign-ins are limited.
+    ada: OnceLock<String>,
     _server: Server,
     _runtime: Runtime,
 }
@@ -43,7 +46,8 @@ impl Running {
             let _within = runtime.enter();
             Server::start(store.clone(), listener, config).unwrap()
         };
-        Running { address: server.address, store, _server: server, _runtime: runtime }
+        let (address, ada) = (server.address, OnceLock::new());
+        Running { address, store, ada, _server: server, _runtime: runtime }
     }
 
     /// The token of its setup link.
@@ -60,7 +64,8 @@ impl Running {
             "organization": {"slug": "acme", "name": "Acme"},
             "user": {"name": "Ada", "email": "ada@acme.test", "password": PASSWORD},
         });
-        running.anonymous().ask("POST", "/setup").json(&setup).send().ok();
+        let session = running.anonymous().ask("POST", "/setup").json(&setup).send().ok();
+        running.ada.get_or_init(|| session["token"].as_str().unwrap().into());
         running
     }
 
@@ -78,7 +83,7 @@ impl Running {
 
     /// The API as Ada.
     pub fn ada(&self) -> Caller {
-        self.api("ada@acme.test")
+        self.anonymous().with_bearer(self.ada.get().unwrap())
     }
 
     /// Invites someone; returns the token.

@@ -55,7 +55,9 @@ pub fn driver() -> Option<Driver> {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let port = lines.find_map(|line| {
         let line = line.ok()?;
-        line.split("on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
+        let port = line.split("on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()?;
+        // It first says that it was asked for any.
+        (port != 0).then_some(port)
     });
     let port = port.expect("chromedriver says its port");
     // What it prints later must not fill the pipe.
