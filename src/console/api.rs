@@ -91,11 +91,7 @@ impl Api {
     ///
     /// # Errors
     /// Those of the route.
-    pub async fn get<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-    ) -> Result<T> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
         self.with_query(Method::Get, path, query).await
     }
 

@@ -66,7 +66,8 @@ impl Jar {
     /// Reads a cookie; `None` if it is absent or empty.
     pub fn get<'h>(&self, headers: &'h HeaderMap, cookie: Cookie) -> Option<&'h str> {
         let sent = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
+        let mut pairs =
+            sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.split_once('='));
         let is_it = |name: &str| name.trim().strip_prefix(&*self.prefix) == Some(cookie.suffix());
         let value = pairs.find(|(name, _)| is_it(name)).map(|(_, value)| value.trim());
         value.filter(|value| !value.is_empty())
@@ -101,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_cookie_belongs_to_one_host_and_on_loopback_to_one_installation() {
-        let (tls, headers) = jar("agents.test", "a=1; __Host-roadstead=two; __Host-roadstead-theme=dark");
+        let (tls, headers) =
+            jar("agents.test", "a=1; __Host-roadstead=two; __Host-roadstead-theme=dark");
         assert_eq!(tls.get(&headers, Cookie::Session), Some("two"));
         assert_eq!(tls.get(&headers, Cookie::Theme), Some("dark"));
         assert_eq!(tls.get(&headers, Cookie::Flash), None);

@@ -14,7 +14,8 @@ use crate::http::log_failure;
 
 const OF_ANOTHER_SESSION: &str = "Nothing was done, because you have signed in since this form was \
                                   opened. Check it and send it again.";
-const RESUMED: &str = "You are signed in again. What you had entered is below, and was not sent yet.";
+const RESUMED: &str =
+    "You are signed in again. What you had entered is below, and was not sent yet.";
 
 /// A page to be answered.
 pub struct Dispatch<'a> {

@@ -2,8 +2,8 @@
 
 use hyper::Response;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
+    STRICT_TRANSPORT_SECURITY,
 };
 
 use crate::http::ResponseBody;

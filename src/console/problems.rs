@@ -120,7 +120,10 @@ mod tests {
 
     #[test]
     fn problems_are_at_their_fields_or_above_the_form() {
-        let issues = vec![Issue::new("user.email", "must be an address"), Issue::new("newPassword", "is short")];
+        let issues = vec![
+            Issue::new("user.email", "must be an address"),
+            Issue::new("newPassword", "is short"),
+        ];
         let problems = Problems::of(&Error::invalid(issues)).rename("user.email", "email");
         assert_eq!(problems.at("email"), ["must be an address"]);
         assert!(problems.any() && problems.summary.is_empty());

@@ -31,9 +31,10 @@ const YEAR_SECS: i64 = 365 * 24 * 3600;
 /// The text of a form is shown within a minute, or never.
 const FLASH_SECS: i64 = 60;
 
-/// Removes drafts of forms from a browser whose visitor signs out.
+/// Removes drafts of forms from a browser whose visitor signs out, and pages that it would show again
+/// when going back.
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
-const STORAGE: HeaderValue = HeaderValue::from_static("\"storage\"");
+const ALL_DATA: HeaderValue = HeaderValue::from_static("\"cache\", \"storage\"");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
 
 /// The web console.
@@ -153,7 +154,8 @@ async fn reply(
     let Some((page, params)) = console.page(request.path) else {
         return (errors::bare(&errors::no_such_page(), request.request_id), None);
     };
-    let SiteRequest { head, path, body, address, request_id, link_base, executor, router } = request;
+    let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
+        request;
     let api = Api::new(executor.clone(), router.clone(), address, link_base, request_id.into());
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
@@ -197,7 +199,8 @@ async fn enter(
         visit.bound_to = match jar.get(sent, Cookie::Visitor) {
             Some(visitor) => visitor.into(),
             None => {
-                let visitor = URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
+                let visitor =
+                    URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
                 cookies.push(jar.set(Cookie::Visitor, &visitor, YEAR_SECS));
                 visitor
             }
@@ -253,7 +256,7 @@ fn response_of(reply: Reply) -> Response<ResponseBody> {
         headers.insert(WWW_AUTHENTICATE, CHALLENGE);
     }
     if reply.session == SessionChange::Ended {
-        headers.insert(CLEAR_SITE_DATA, STORAGE);
+        headers.insert(CLEAR_SITE_DATA, ALL_DATA);
     }
     response
 }

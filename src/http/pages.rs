@@ -4,9 +4,7 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
-};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 

@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyper::{Method, Response};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderMap};
 use hyper::http::request::Parts;
+use hyper::{Method, Response};
 
 use super::body::{self, BodyBudgets, Sender};
 use super::fair_budget::Share;

@@ -166,18 +166,20 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     });
     let context = ServerContext {
         executor: Arc::new(executor),
-        router: Arc::new(Router::new(vec![
-            route("/begin").open_before_setup(),
-            route("/nothing"),
-            list,
-            fetch,
-            watching::route(),
-            streams::route(),
-            Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
-            content::upload(),
-            content::download(),
-        ])
-        .unwrap()),
+        router: Arc::new(
+            Router::new(vec![
+                route("/begin").open_before_setup(),
+                route("/nothing"),
+                list,
+                fetch,
+                watching::route(),
+                streams::route(),
+                Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
+                content::upload(),
+                content::download(),
+            ])
+            .unwrap(),
+        ),
         site: Arc::new(Pages),
         documents: Vec::new(),
         metrics: Metrics::new(

@@ -130,7 +130,10 @@ fn programs_still_get_json_for_what_does_not_exist() {
         crate::client::raw(server.address, head.as_bytes())
     };
     get("/nothing").refused(404, "no_such_path");
-    assert_eq!(server.visitor().get("/nothing").reply.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        server.visitor().get("/nothing").reply.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
 }
 
 #[test]
@@ -142,8 +145,7 @@ fn assets_are_compressed_and_kept_and_small() {
         let page = ada.open(path);
         let tags = crate::html::tags(&page.text);
         let assets = tags.iter().filter(|tag| matches!(tag.name.as_str(), "link" | "script"));
-        let paths: Vec<_> =
-            assets.filter_map(|tag| tag.get("href").or(tag.get("src"))).collect();
+        let paths: Vec<_> = assets.filter_map(|tag| tag.get("href").or(tag.get("src"))).collect();
         assert!(paths.len() > 4, "{paths:?}");
         let mut bytes = 0;
         for path in paths {

@@ -34,9 +34,13 @@ fn a_person_sets_the_server_up_and_signs_out() {
         } else {
             browser.fill("#f-link", &link);
         }
-        for (field, text) in [("orgName", "Acme"), ("slug", "acme"), ("name", "Ada"),
-            ("email", "ada@acme.test"), ("password", PASSWORD)]
-        {
+        for (field, text) in [
+            ("orgName", "Acme"),
+            ("slug", "acme"),
+            ("name", "Ada"),
+            ("email", "ada@acme.test"),
+            ("password", PASSWORD),
+        ] {
             browser.fill(&format!("#f-{field}"), text);
         }
         browser.click("main button.primary");
@@ -120,7 +124,9 @@ fn unsent_text_is_kept_by_the_browser_until_signing_out() {
     browser.open(&editor);
     browser.fill("#f-source", "Not sent.");
     browser.shows("Not saved yet");
-    let kept = || browser.run("return Object.keys(localStorage).filter(k => k.startsWith('draft:')).length");
+    let kept = || {
+        browser.run("return Object.keys(localStorage).filter(k => k.startsWith('draft:')).length")
+    };
     crate::client::eventually("a draft", || (kept() == 1).then_some(()));
     browser.run("addEventListener('beforeunload', (e) => e.stopImmediatePropagation(), true)");
     browser.open(&editor);

@@ -23,7 +23,8 @@ fn fill(server: &Running) {
         ("main", "Main", "The prompts of all agents in production."),
         ("drafts", "Try-outs", "Anything goes; nothing here is deployed."),
     ] {
-        api.post("/registries", json!({"slug": slug, "name": name, "description": description})).ok();
+        api.post("/registries", json!({"slug": slug, "name": name, "description": description}))
+            .ok();
     }
     server.publish("promptlet", "voice", "1.0.0", "Write plainly.");
     server.publish("promptlet", "voice", "1.1.0", "Write plainly. You speak for {{TEAM}}.");
@@ -36,9 +37,11 @@ fn fill(server: &Running) {
     let rules = json!([{"type": "forbidPattern", "value": "TODO"}]);
     let policy = json!({"name": "House rules", "severity": "warning", "rules": rules});
     let id = api.post("/governance/policies", policy).id();
-    api.post(&format!("/governance/policies/{id}/assignments"), json!({"registryRef": "main"})).ok();
+    api.post(&format!("/governance/policies/{id}/assignments"), json!({"registryRef": "main"}))
+        .ok();
     server.publish("prompt", "release-notes", "1.2.0", &format!("{second}\nTODO: examples\n"));
-    for (label, version) in [("production", "1.0.0"), ("production", "1.1.0"), ("staging", "1.2.0")] {
+    for (label, version) in [("production", "1.0.0"), ("production", "1.1.0"), ("staging", "1.2.0")]
+    {
         let body = json!({"registryRef": "main", "promptName": "release-notes", "label": label,
             "version": version});
         api.patch("/registries/artifacts/labels", body).ok();

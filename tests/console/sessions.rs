@@ -17,8 +17,14 @@ fn a_server_is_set_up_with_the_pasted_link() {
     let page = visitor.get("/setup");
     page.shows("Set up Roadstead");
     let link = format!("http://127.0.0.1:7420/setup#{}", server.setup_token());
-    let short = [("link", &*link), ("orgName", "Acme"), ("slug", "acme"), ("name", "Ada"),
-        ("email", "ada@acme.test"), ("password", "short")];
+    let short = [
+        ("link", &*link),
+        ("orgName", "Acme"),
+        ("slug", "acme"),
+        ("name", "Ada"),
+        ("email", "ada@acme.test"),
+        ("password", "short"),
+    ];
     let again = visitor.send(&page, "/setup", &short);
     assert_eq!(again.status, 400);
     again.shows("Check what you entered").shows("Password must be at least 12 characters.");
@@ -45,7 +51,7 @@ fn after_signing_out_the_old_cookie_opens_nothing() {
     let page = ada.get("/account");
     let out = ada.send(&page, "/sign-out", &[]);
     assert_eq!(out.location(), "/sign-in");
-    assert_eq!(out.reply.header("clear-site-data"), Some("\"storage\""));
+    assert_eq!(out.reply.header("clear-site-data"), Some("\"cache\", \"storage\""));
     for visitor in [&ada, &stolen] {
         assert_eq!(visitor.get("/o/acme").location(), "/sign-in?return=%2Fo%2Facme");
     }

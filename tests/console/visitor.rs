@@ -135,8 +135,7 @@ impl Visitor {
         }
         // As browsers do.
         let filled = filled.iter().map(|(name, value)| (name, value.replace('\n', "\r\n")));
-        let body =
-            form_urlencoded::Serializer::new(String::new()).extend_pairs(filled).finish();
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(filled).finish();
         self.post(&form.action, &[("Sec-Fetch-Site", "same-origin")], &body)
     }
 
@@ -155,7 +154,8 @@ impl Visitor {
         );
         let cookies = self.cookies.borrow().clone();
         if !cookies.is_empty() {
-            let all: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let all: Vec<_> =
+                cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             head.push_str(&format!("Cookie: {}\r\n", all.join("; ")));
         }
         for (name, value) in more {

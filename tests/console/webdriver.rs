@@ -78,7 +78,8 @@ impl Driver {
         let session = self.ask("POST", "/session", Some(&wanted)).unwrap();
         let session = session["sessionId"].as_str().unwrap().to_string();
         let browser = Browser { driver: self, session };
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let metrics = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
         browser.ask("POST", "/goog/cdp/execute", Some(&metrics)).unwrap();
         browser

@@ -8,7 +8,9 @@ for (const form of document.querySelectorAll("form[method=post]")) {
     form.dataset.sent = "";
   });
 }
-addEventListener("pageshow", () => {
+addEventListener("pageshow", (event) => {
+  // The browser has kept the page as it was; who looks at it may have signed out since.
+  if (event.persisted) location.reload();
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 // The summary of problems is read first.

@@ -74,7 +74,8 @@ impl Job {
 
     /// To what it is deployed.
     pub fn to(&self) -> String {
-        let keys: Vec<_> = self.targets.iter().filter_map(|one| one.stable_key.as_deref()).collect();
+        let keys: Vec<_> =
+            self.targets.iter().filter_map(|one| one.stable_key.as_deref()).collect();
         match keys.as_slice() {
             [] => format!("{} tools", self.targets.len()),
             [one, two, three, .., _] => {

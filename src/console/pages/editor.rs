@@ -262,7 +262,8 @@ async fn begin(visit: &Visit) -> Result<Reply> {
     let path = format!("/prompts/{}/compile", segment(name_of));
     let body = json!({"registryRef": visit.param(1), "artifactType": kind, "source": ""});
     let is_named = !name_of.is_empty();
-    let tried = if is_named { visit.api.post::<Value>(&path, body).await.map(drop) } else { Ok(()) };
+    let tried =
+        if is_named { visit.api.post::<Value>(&path, body).await.map(drop) } else { Ok(()) };
     match tried {
         Ok(()) if is_named => {
             let place = Place::new(visit, visit.param(1), kind, name_of);

@@ -47,9 +47,7 @@ fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
 async fn create(visit: &Visit) -> Result<Reply> {
     let body = json!({"slug": visit.form.get("slug"), "name": visit.form.get("name")});
     match visit.api.post::<Created>("/organizations", body).await {
-        Ok(created) => {
-            Ok(visit.done(&format!("/o/{}", created.slug), Flash::OrganizationCreated))
-        }
+        Ok(created) => Ok(visit.done(&format!("/o/{}", created.slug), Flash::OrganizationCreated)),
         Err(error) => form(visit, visit.failed(error)?.as_ref()),
     }
 }

@@ -123,9 +123,10 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let approvals: List<Approval> = visit.api.get(&approvals, &[("limit", "100")]).await?;
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
-    let is_asked = approvals.items.iter().any(|one| {
-        one.user.id == *me && one.user.email_verified && one.decision == "pending"
-    });
+    let is_asked = approvals
+        .items
+        .iter()
+        .any(|one| one.user.id == *me && one.user.email_verified && one.decision == "pending");
     let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
         (Some(name), Some(version)) => format!("Deploy {name} {version}"),
         _ => "Deployment".into(),

@@ -119,8 +119,7 @@ impl Place {
     /// # Errors
     /// Those of the route.
     pub async fn find(&self, api: &Api) -> Result<Option<Artifact>> {
-        let found: List<Artifact> =
-            api.get("/registries/artifacts", &self.query(&[])).await?;
+        let found: List<Artifact> = api.get("/registries/artifacts", &self.query(&[])).await?;
         Ok(found.items.into_iter().next())
     }
 

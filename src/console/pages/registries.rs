@@ -12,8 +12,7 @@ use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
-pub const PAGES: &[Page] =
-    &[Page::of_org("/o/{org}/prompts").get(|visit| Box::pin(show(visit)))];
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts").get(|visit| Box::pin(show(visit)))];
 
 #[derive(Template)]
 #[template(path = "registries.html")]

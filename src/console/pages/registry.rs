@@ -30,8 +30,7 @@ struct RegistryPage {
 
 async fn show(visit: &Visit) -> Result<Reply> {
     let slug = visit.param(1);
-    let registry: Registry =
-        visit.api.get(&format!("/registries/{}", segment(slug)), &[]).await?;
+    let registry: Registry = visit.api.get(&format!("/registries/{}", segment(slug)), &[]).await?;
     let only = match visit.query.get("type") {
         kind @ ("prompt" | "promptlet") => kind,
         _ => "",

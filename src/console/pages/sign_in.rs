@@ -60,10 +60,7 @@ pub fn carrying(visit: &Visit) -> Result<Reply> {
     frame.status = StatusCode::UNAUTHORIZED;
     frame.form = crate::console::fields::Fields::default();
     frame.flash = Some("Your session is over. Sign in to go on; what you entered comes along.");
-    render(
-        frame.status,
-        &SignIn { is_open: !visit.is_private, frame, return_to, carried },
-    )
+    render(frame.status, &SignIn { is_open: !visit.is_private, frame, return_to, carried })
 }
 
 fn show(visit: &Visit) -> Result<Reply> {

@@ -75,11 +75,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
 }
 
 /// Jobs of deployments that these parameters select.
-async fn jobs(
-    visit: &Visit,
-    title: &'static str,
-    query: &[(&str, &str)],
-) -> Result<Group> {
+async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Result<Group> {
     let query: Vec<_> = query.iter().copied().chain([("limit", ROWS)]).collect();
     let found: List<Job> = visit.api.get("/agents/deployments", &query).await?;
     let row = |job: Job| Row {

@@ -73,7 +73,8 @@ impl RequestMeters {
         pages: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         let routes = routes.into_iter().map(|(method, path)| Endpoint::Route(method, path));
-        let pages = pages.into_iter().flat_map(|path| [false, true].map(|is| Endpoint::Page(is, path)));
+        let pages =
+            pages.into_iter().flat_map(|path| [false, true].map(|is| Endpoint::Page(is, path)));
         let endpoints = routes.chain(pages);
         let meter =
             || EndpointMeter { statuses: Default::default(), durations: Histogram::new(&SECONDS) };

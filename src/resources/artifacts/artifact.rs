@@ -186,7 +186,8 @@ impl From<Artifact> for ArtifactInfo {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
-    let registry = registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?;
+    let registry =
+        registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?;
     if let Some(name) = &req.input.prompt_name {
         return named(view, &registry, req.input.artifact_type, name);
     }
