@@ -121,7 +121,6 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
-        let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
         let outside = Outside::new(outside::ClientConfig {
             allow_private: config.allow_private,
             extra_roots_pem: config.extra_roots_pem,
@@ -131,7 +130,7 @@ impl Server {
             Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
             None => outside,
         };
-        let setup_required = !anybody && !address.ip().is_loopback();
+        let setup_required = is_setup_required(&store, address)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
@@ -196,6 +195,12 @@ impl Server {
             tracing::warn!("some jobs did not end in time; they will run again");
         }
     }
+}
+
+/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has no
+/// user.
+fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
+    Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
 }
 
 /// The metrics of all layers.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::api::segment;
-use super::pages::place::Place;
+use super::place::Place;
 use super::problems::sentence;
 use super::visit::Visit;
 use crate::base::Result;

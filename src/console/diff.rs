@@ -95,9 +95,8 @@ impl Reader {
         }
         let words = TextDiff::from_words(old.1.as_str(), new.1.as_str());
         let of = |tag: ChangeTag| {
-            let changes = words
-                .iter_all_changes()
-                .filter(|c| matches!(c.tag(), t if t == tag || t == ChangeTag::Equal));
+            let is_of = |one: ChangeTag| one == tag || one == ChangeTag::Equal;
+            let changes = words.iter_all_changes().filter(|change| is_of(change.tag()));
             let mut pieces: Vec<(bool, String)> = Vec::new();
             for change in changes {
                 let is_changed = change.tag() == tag;

@@ -6,8 +6,8 @@ use super::fields::Fields;
 use super::guard::{FormTokens, local};
 use super::page::{Audience, Handler, Page};
 use super::pages::sign_in;
+use super::paths::Paths;
 use super::reply::{Reply, SessionChange};
-use super::site::Console;
 use super::visit::Visit;
 use crate::base::{Kind, Result};
 use crate::http::log_failure;
@@ -19,7 +19,7 @@ const RESUMED: &str =
 
 /// A page to be answered.
 pub struct Dispatch<'a> {
-    pub console: &'a Console,
+    pub paths: &'a Paths,
     pub page: &'static Page,
 }
 
@@ -83,13 +83,13 @@ impl Dispatch<'_> {
     async fn show(&self, visit: &mut Visit, target: &str) -> Reply {
         let target = local(target);
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let Some((page, params)) = self.console.page(path) else { return Reply::see_other("/") };
+        let Some((page, params)) = self.paths.find(path) else { return Reply::see_other("/") };
         visit.path = path.into();
         visit.query = Fields::parse(query.as_bytes());
         visit.params = params;
         visit.membership = None;
         visit.target.clone_from(&target);
-        let shown = Dispatch { console: self.console, page };
+        let shown = Dispatch { paths: self.paths, page };
         if shown.needs_session(visit) {
             return sign_in::redirect(&target);
         }

@@ -5,9 +5,9 @@ use hyper::StatusCode;
 use super::assets;
 use super::fields::Fields;
 use super::guard::FormTokens;
-use super::pages;
 use super::problems::Problems;
 use super::reply::Reply;
+use super::sections::{self, Section};
 use super::visit::{Membership, User, Visit};
 use crate::base::{Error, Result};
 
@@ -45,20 +45,18 @@ pub struct Frame {
     pub live: Option<String>,
 }
 
-/// An entry of the navigation.
-pub struct Section {
-    pub label: &'static str,
-    pub icon: &'static str,
-    pub path: String,
-    pub is_current: bool,
-}
-
 /// The scripts of every page.
 const SCRIPTS: [&str; 4] = ["submit", "time", "keys", "copy"];
 
+impl Visit {
+    /// The frame of a page with this title.
+    pub fn frame(&self, title: &str) -> Frame {
+        Frame::new(self, title)
+    }
+}
+
 impl Frame {
-    /// The frame of a visit's page.
-    pub fn new(visit: &Visit, title: &str) -> Self {
+    fn new(visit: &Visit, title: &str) -> Self {
         let clock = visit.api.executor.store.clock();
         let tokens =
             FormTokens { keys: visit.api.executor.store.keys(), bound_to: &visit.bound_to };
@@ -70,7 +68,7 @@ impl Frame {
             title: title.into(),
             here: visit.target.clone(),
             path: visit.path.clone(),
-            sections: slug.map(|slug| pages::sections(&slug, &visit.path)).unwrap_or_default(),
+            sections: slug.map(|slug| sections::of(&slug, &visit.path)).unwrap_or_default(),
             crumbs: Vec::new(),
             theme: visit.theme,
             user: visit.session.as_ref().map(|session| session.user.clone()),

@@ -18,7 +18,8 @@ use super::dispatch::Dispatch;
 use super::fields::Fields;
 use super::flash::Flash;
 use super::guard::{local, require_same_origin};
-use super::page::{Audience, Page};
+use super::page::Audience;
+use super::paths::Paths;
 use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
 use super::{assets, errors, headers, pages};
@@ -39,7 +40,7 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstea
 
 /// The web console.
 pub struct Console {
-    paths: matchit::Router<&'static Page>,
+    paths: Paths,
 }
 
 impl Console {
@@ -48,22 +49,7 @@ impl Console {
     /// # Errors
     /// If the paths of two pages are ambiguous.
     pub fn new() -> Result<Self> {
-        let mut paths = matchit::Router::new();
-        for page in pages::all() {
-            let added = paths.insert(page.path, page);
-            added.map_err(|error| Error::internal(format!("{}: {error}", page.path)))?;
-        }
-        Ok(Console { paths })
-    }
-
-    /// The page of a path, with the parameters in it.
-    pub(super) fn page(&self, path: &str) -> Option<(&'static Page, Vec<String>)> {
-        let matched = self.paths.at(path).ok()?;
-        let decoded = |value: &str| {
-            percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
-        };
-        let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
-        Some((matched.value, params))
+        Ok(Console { paths: Paths::new()? })
     }
 }
 
@@ -82,7 +68,7 @@ impl Site for Console {
         if assets::exists(path) {
             return Some(asset);
         }
-        self.page(path).map(|(page, _)| SitePath {
+        self.paths.find(path).map(|(page, _)| SitePath {
             pattern: page.path,
             is_read: page.get.is_some(),
             is_posted: page.post.is_some(),
@@ -136,7 +122,7 @@ fn is_cut_off(console: &Console, request: &SiteRequest, jar: &Jar) -> bool {
     let sent = &request.head.headers;
     let is_foreign = sent.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
     let needs_session =
-        console.page(request.path).is_some_and(|(page, _)| page.audience != Audience::Anyone);
+        console.paths.find(request.path).is_some_and(|(page, _)| page.audience != Audience::Anyone);
     is_foreign
         && needs_session
         && request.head.method != Method::POST
@@ -151,7 +137,7 @@ async fn reply(
     cookies: &mut Vec<String>,
 ) -> (Reply, Option<Arc<Identity>>) {
     let is_post = request.head.method == Method::POST;
-    let Some((page, params)) = console.page(request.path) else {
+    let Some((page, params)) = console.paths.find(request.path) else {
         return (errors::bare(&errors::no_such_page(), request.request_id), None);
     };
     let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
@@ -164,7 +150,7 @@ async fn reply(
         let caller = visit.api.identity();
         return (errors::page(&visit, &error), caller);
     }
-    let dispatch = Dispatch { console, page };
+    let dispatch = Dispatch { paths: &console.paths, page };
     let reply =
         if is_post { dispatch.post(&mut visit).await } else { dispatch.get(&mut visit).await };
     // A page on the way to another leaves the text to that.

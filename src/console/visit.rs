@@ -6,7 +6,6 @@ use super::api::{Api, SESSION};
 use super::cookies::Jar;
 use super::fields::Fields;
 use super::flash::Flash;
-use super::frame::Frame;
 use super::problems::is_about_the_form;
 use super::reply::Reply;
 use crate::api::Method;
@@ -140,13 +139,10 @@ impl Visit {
         if self.may(method, path) {
             return Ok(());
         }
-        let message = "only an owner or admin of the organization may do this";
-        Err(Error::forbidden("admin_required", message))
-    }
-
-    /// The frame of a page with this title.
-    pub fn frame(&self, title: &str) -> Frame {
-        Frame::new(self, title)
+        Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may do this",
+        ))
     }
 
     /// An error that a form is shown again with.

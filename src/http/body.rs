@@ -11,7 +11,6 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap};
 use tokio::time::{Instant, timeout_at};
 
 use super::fair_budget::{FairBudget, Share};
-use super::site::SentForm;
 use crate::api::execute::Arguments;
 use crate::api::{Route, count_values, op::Upload};
 use crate::base::{Error, Issue, Kind, Result, address_block};
@@ -201,6 +200,13 @@ pub async fn read(
         return Ok(Sent { arguments: Arguments::Body(bytes), _memory: vec![read, parsed] });
     };
     Ok(Sent { arguments: Arguments::Upload(bytes), _memory: vec![read] })
+}
+
+/// The fields of a form, encoded, and the memory reserved for them.
+pub struct SentForm {
+    pub bytes: Bytes,
+    /// Held until the request is answered.
+    pub _memory: [Share<Sender>; 2],
 }
 
 /// Reads the fields of a form. Whoever sends it, it may be as large as with a credential: one that

@@ -7,14 +7,12 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
-use super::body::{self, BodyBudgets, Sender};
-use super::fair_budget::Share;
+use super::body::{self, BodyBudgets, Sender, SentForm};
 use super::response_body::ResponseBody;
 use super::router::Router;
 use crate::api::execute::Executor;
@@ -101,13 +99,6 @@ pub struct SiteBody<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) incoming: &'a mut Incoming,
     pub(super) budgets: &'a BodyBudgets,
-}
-
-/// The fields of a form, encoded, and the memory reserved for them.
-pub struct SentForm {
-    pub bytes: Bytes,
-    /// Held until the request is answered.
-    pub _memory: [Share<Sender>; 2],
 }
 
 impl SiteBody<'_> {

@@ -9,9 +9,6 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::record::Org;
-use crate::base::Id;
-
 /// What can be waited for: the id of the resource that changes.
 pub type Topic = Uuid;
 
@@ -23,11 +20,6 @@ pub const ACCESS_CHANGED: Topic = Uuid::nil();
 pub trait Subscribe: Send + Sync {
     /// Subscribes to a topic. Signals are hints and may be lost.
     fn subscribe(&self, topic: Topic) -> Listener;
-}
-
-/// The topic that is notified of every commit in an organization.
-pub fn org_topic(org: Id<Org>) -> Topic {
-    org.uuid()
 }
 
 /// The subscriptions to all topics, within this process.

@@ -7,12 +7,12 @@ use super::codec;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
-use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
+use super::record::{Index, Org, Record, decode, encode, entry, org_prefix, org_topic};
 use super::reference::References;
 use super::removal::Removal;
 use super::sealed_field::SealedField;
 use super::sealing_key::sealing_key;
-use super::signals::{ACCESS_CHANGED, Topic, org_topic};
+use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
 

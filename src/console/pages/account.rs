@@ -14,6 +14,7 @@ use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::{Membership, Visit};
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::signed_in("/account")
         .get(|visit| Box::pin(show(visit, None)))

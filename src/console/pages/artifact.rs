@@ -4,17 +4,18 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::place::{Artifact, People, Place, VersionRow};
 use crate::base::{Kind, Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Artifact, People, Place, VersionRow};
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}").get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/promptlets/{registry}/{name}").get(|visit| Box::pin(show(visit))),

@@ -3,16 +3,17 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::place::{Place, VersionRow};
 use crate::base::{Error, Kind, Result};
 use crate::console::diff::{self, Row};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Place, VersionRow};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}/compare").get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/promptlets/{registry}/{name}/compare")

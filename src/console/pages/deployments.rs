@@ -14,6 +14,7 @@ use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/deployments").get(|visit| Box::pin(show(visit)))];
 

@@ -5,17 +5,18 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::{Artifact, Place};
 use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::check::{Checked, Text, Verdict, check};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Artifact, Place};
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}/edit")
         .get(|visit| Box::pin(edit(visit, None, None)))

@@ -11,6 +11,7 @@ use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::signed_in("/").get(|visit| Box::pin(async { go(visit) })),
     Page::signed_in("/organizations/new")

@@ -13,6 +13,7 @@ use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/invitations")
     .get(|visit| Box::pin(async { form(visit, None) }))
     .post(|visit| Box::pin(accept(visit)))];

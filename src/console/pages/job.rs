@@ -6,7 +6,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::deployments::{Environments, Target};
-use super::place::People;
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
@@ -14,10 +13,12 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/deployments/jobs/{job}")
     .get(|visit| Box::pin(show(visit, None)))
     .post(|visit| Box::pin(act(visit)))];

@@ -4,14 +4,15 @@
 use askama::Template;
 use serde_json::{Value, json};
 
-use super::place::{Artifact, Place};
 use crate::base::{Error, Result};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Artifact, Place};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}/labels")
         .get(|visit| Box::pin(form(visit, None)))

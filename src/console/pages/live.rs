@@ -14,6 +14,7 @@ use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/live").get(|visit| Box::pin(open(visit)))];
 
 /// The interval of comments, which keep proxies from closing the stream.

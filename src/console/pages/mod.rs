@@ -1,4 +1,4 @@
-//! The pages, one file each, and the sections of the navigation.
+//! The pages, one file each.
 
 mod account;
 mod artifact;
@@ -12,7 +12,6 @@ mod labels;
 mod live;
 mod new_registry;
 mod password;
-pub mod place;
 mod registries;
 mod registry;
 mod setup;
@@ -22,7 +21,6 @@ mod theme;
 mod today;
 mod version;
 
-use super::frame::Section;
 use super::page::Page;
 
 /// The pages of each file.
@@ -49,33 +47,7 @@ const ALL: &[&[Page]] = &[
     live::PAGES,
 ];
 
-/// The sections of an organization: label, icon, path below the organization's, and the beginnings of
-/// other paths that belong to it.
-const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
-    ("Today", "today", "", &[]),
-    ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
-    ("Deployments", "deployments", "/deployments", &[]),
-];
-
 /// Returns all pages.
 pub fn all() -> impl Iterator<Item = &'static Page> {
     ALL.iter().copied().flatten()
-}
-
-/// The sections of an organization, with the one that `path` belongs to.
-pub fn sections(slug: &str, path: &str) -> Vec<Section> {
-    let base = format!("/o/{slug}");
-    let below = path.strip_prefix(&*base).unwrap_or_default();
-    let section = |(label, icon, own, others): &(&'static str, &'static str, &str, &[&str])| {
-        let is_below = !own.is_empty() && below.starts_with(own);
-        Section {
-            label,
-            icon,
-            path: format!("{base}{own}"),
-            is_current: below == *own
-                || is_below
-                || others.iter().any(|other| below.starts_with(other)),
-        }
-    };
-    SECTIONS.iter().map(section).collect()
 }

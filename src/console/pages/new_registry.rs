@@ -3,15 +3,16 @@
 use askama::Template;
 use serde_json::json;
 
-use super::place::Registry;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::Registry;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/registries/new")
     .get(|visit| Box::pin(async { form(visit, None) }))
     .post(|visit| Box::pin(create(visit)))];

@@ -10,6 +10,7 @@ use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::signed_in("/account/password")
     .get(|visit| Box::pin(async { form(visit, None) }))
     .post(|visit| Box::pin(change(visit)))];

@@ -2,16 +2,17 @@
 
 use askama::Template;
 
-use super::place::{Artifact, Registry};
 use crate::base::Result;
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Artifact, Registry};
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/prompts/{registry}").get(|visit| Box::pin(show(visit)))];
 

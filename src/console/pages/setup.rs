@@ -11,6 +11,7 @@ use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/setup")
     .get(|visit| Box::pin(async { form(visit, None) }))
     .post(|visit| Box::pin(set_up(visit)))

@@ -13,6 +13,7 @@ use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/sign-in")
     .get(|visit| Box::pin(async { show(visit) }))
     .post(|visit| Box::pin(sign_in(visit)))];

@@ -7,6 +7,7 @@ use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/sign-out").post(|visit| Box::pin(sign_out(visit)))];
 
 async fn sign_out(visit: &Visit) -> Result<Reply> {

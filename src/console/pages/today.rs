@@ -4,16 +4,17 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::deployments::{self, Job};
-use super::place::Place;
 use crate::base::{Result, Time};
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::Place;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}").get(|visit| Box::pin(show(visit)))];
 
 /// Rows of a group.

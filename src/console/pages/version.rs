@@ -6,18 +6,19 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::{Artifact, People, Place, VersionRow};
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::place::{Artifact, People, Place, VersionRow};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
+/// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}/versions/{version}")
         .get(|visit| Box::pin(show(visit))),
