@@ -18,8 +18,11 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/deployments").get(|visit| Box::pin(show(visit)))];
 
+/// A parameter of a route.
+type Parameter = (&'static str, &'static str);
+
 /// The filters: the value in the query, its label, and the parameter of the route that it is.
-const FILTERS: [(&str, &str, Option<(&str, &str)>); 6] = [
+const FILTERS: [(&str, &str, Option<Parameter>); 6] = [
     ("", "All", None),
     ("mine", "Waiting for you", Some(("approver", "me"))),
     ("pending_approval", "Waiting", Some(("state", "pending_approval"))),
