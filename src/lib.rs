@@ -8,6 +8,7 @@ pub mod app;
 pub mod auth;
 pub mod base;
 pub mod cli;
+pub mod console;
 pub mod http;
 pub mod outbox;
 pub mod outside;

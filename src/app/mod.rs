@@ -36,8 +36,9 @@ pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, sto
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
+use crate::console::Console;
 use crate::http::{
-    self, BodyBudgets, Document, HtmlPage, Metrics, MetricsToken, Router, ServerContext, Sources,
+    self, BodyBudgets, Document, Metrics, MetricsToken, Router, ServerContext, Site, Sources,
 };
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
@@ -135,9 +136,8 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
-        let anybody = store.read_now(Id::NIL, organizations::has_any_user)?;
         let outside = outgoing(&config)?;
-        let setup_required = !anybody && !address.ip().is_loopback();
+        let setup_required = is_setup_required(&store, address)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
@@ -147,11 +147,13 @@ impl Server {
             stopping: stopping.clone(),
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
-        let metrics = metrics(&routes, &executor, deliveries.clone(), config.data_directory);
+        let site: Arc<dyn Site> = Arc::new(Console::new()?);
+        let metrics =
+            metrics(&routes, &*site, &executor, deliveries.clone(), config.data_directory);
         let context = Arc::new(ServerContext {
             executor: executor.clone(),
-            router: Router::new(routes)?,
-            pages: PAGES,
+            router: Arc::new(Router::new(routes)?),
+            site,
             documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
@@ -217,9 +219,16 @@ fn outgoing(config: &ServerConfig) -> Result<Outside> {
     })
 }
 
+/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has no
+/// user.
+fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
+    Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
+}
+
 /// The metrics of all layers.
 fn metrics(
     routes: &[Route],
+    site: &dyn Site,
     executor: &Executor,
     deliveries: Arc<DeliveryMeters>,
     data_directory: Option<PathBuf>,
@@ -240,18 +249,9 @@ fn metrics(
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
     let documents = resources::documents().into_iter().map(|document| document.path);
-    let pages = PAGES.iter().map(|page| page.path).chain(http::PATHS).chain(documents);
+    let pages = site.patterns().into_iter().chain(http::PATHS).chain(documents);
     Metrics::new(routes, pages, sources)
 }
-
-/// The HTML pages: for now one page that says which server this is.
-const PAGES: &[HtmlPage] = &[
-    HtmlPage { path: "/", html: HOME, open_before_setup: false },
-    HtmlPage { path: "/setup", html: HOME, open_before_setup: true },
-    HtmlPage { path: "/invitations", html: HOME, open_before_setup: false },
-    HtmlPage { path: "/reset-password", html: HOME, open_before_setup: false },
-];
-const HOME: &str = include_str!("home.html");
 
 /// The OpenAPI document.
 fn document() -> Document {

@@ -274,6 +274,11 @@ struct CachedCredential {
 }
 
 impl Authenticator {
+    /// The installation's id ([`Tokens::installation`]).
+    pub fn installation(&self) -> &str {
+        self.tokens.installation()
+    }
+
     /// Creates an authenticator.
     pub fn new(tokens: Tokens) -> Self {
         Authenticator { tokens, cache: Mutex::default() }

@@ -21,6 +21,9 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// Limit of a body on a route that needs no account: five times the largest without a credential.
 const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 
+/// Limit of a form: the largest prompt with each of its characters encoded, and the other fields.
+pub const MAX_FORM_BYTES: usize = MAX_BODY_BYTES;
+
 /// Maximum time between two reads of a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -202,6 +205,34 @@ pub async fn read(
         return Ok(Sent { arguments: Arguments::Body(bytes), _memory: vec![read, parsed] });
     };
     Ok(Sent { arguments: Arguments::Upload(bytes, media_type), _memory: vec![read] })
+}
+
+/// The fields of a form, encoded, and the memory reserved for them.
+pub struct SentForm {
+    pub bytes: Bytes,
+    /// Held until the request is answered.
+    pub _memory: [Share<Sender>; 2],
+}
+
+/// Reads the fields of a form. Whoever sends it, it may be as large as with a credential: one that
+/// was filled in a session which has ended since is not lost.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_form(
+    headers: &HeaderMap,
+    body: &mut Incoming,
+    budgets: &BodyBudgets,
+    client: Sender,
+) -> Result<SentForm> {
+    require_unencoded(headers)?;
+    require_media_type(headers, &["application/x-www-form-urlencoded"])?;
+    let (bytes, read) = read_whole(body, MAX_FORM_BYTES, Pace::of(client), budgets, client).await?;
+    let fields = bytes.iter().filter(|byte| **byte == b'&').count() + 1;
+    let weight = weight(bytes.len(), fields);
+    let parsed = budgets.parsed.take(Some(client), weight, MAX_WAIT).await;
+    let parsed = parsed.ok_or_else(overloaded)?;
+    Ok(SentForm { bytes, _memory: [read, parsed] })
 }
 
 /// The time that a body may take.

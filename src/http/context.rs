@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use super::body::BodyBudgets;
 use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
-use super::page::HtmlPage;
 use super::router::Router;
+use super::site::Site;
 use crate::api::PublicDocument;
 use crate::api::execute::Executor;
 
@@ -19,9 +19,9 @@ use crate::api::execute::Executor;
 pub struct ServerContext {
     pub executor: Arc<Executor>,
     /// The routes, by path.
-    pub router: Router,
-    /// The HTML pages outside of `/api`.
-    pub pages: &'static [HtmlPage],
+    pub router: Arc<Router>,
+    /// The pages outside of `/api`.
+    pub site: Arc<dyn Site>,
     /// The JSON documents outside of `/api`.
     pub documents: Vec<&'static PublicDocument>,
     /// `--public-url`, without a slash at its end.

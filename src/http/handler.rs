@@ -17,6 +17,7 @@ use super::metrics::endpoint_of;
 use super::observed::Observed;
 use super::response_body::ResponseBody;
 use super::router::{Match, Missing, normalized};
+use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::wire::ConnectionState;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
@@ -45,7 +46,11 @@ pub async fn answer(
     let answered = dispatch(context, head, body, client, request_id, &mut observed).await;
     let mut response = answered.unwrap_or_else(|error| {
         observed.failed(context, &error, address, request_id);
-        refusal(&error, request_id)
+        log_failure(&error, request_id);
+        if wants_html(&head.headers) && !head.uri.path().starts_with("/api/") {
+            return context.site.error_page(&error, request_id);
+        }
+        problem::reply(&error, request_id)
     });
     if is_lenient(&head.headers) {
         response
@@ -66,7 +71,7 @@ async fn dispatch(
     observed: &mut Observed,
 ) -> Result<Response<ResponseBody>> {
     let path = &*normalized(head.uri.path());
-    observed.endpoint = pages::endpoint(context, path);
+    observed.endpoint = pages::endpoint(context, &head.method, path);
     if context.executor.coordination.is_setup_required()
         && !pages::is_open_before_setup(context, path)
     {
@@ -77,8 +82,44 @@ async fn dispatch(
         Some(below) if below.starts_with('/') => {
             handle(context, head, body, below, client.address, request_id, observed).await
         }
-        _ => pages::page(context, head, path, client.peer, request_id).await,
+        _ => match context.site.find(path) {
+            Some(found) if !found.takes(&head.method) => {
+                Ok(pages::not_allowed(found.allowed(), request_id))
+            }
+            Some(_) => site(context, head, body, path, client, request_id, observed).await,
+            None => pages::page(context, head, path, client.peer, request_id).await,
+        },
     }
+}
+
+/// Passes a request to the site.
+async fn site(
+    context: &ServerContext,
+    head: &Parts,
+    incoming: &mut Incoming,
+    path: &str,
+    client: Client,
+    request_id: &str,
+    observed: &mut Observed,
+) -> Result<Response<ResponseBody>> {
+    let request = SiteRequest {
+        head,
+        path,
+        body: SiteBody { headers: &head.headers, incoming, budgets: &context.bodies },
+        address: client.address,
+        request_id,
+        link_base: context.link_base(&head.headers),
+        executor: &context.executor,
+        router: &context.router,
+    };
+    let SiteReply { response, caller } = context.site.answer(request).await;
+    observed.caller = caller;
+    if response.body().is_stream()
+        && let Some(progress) = head.extensions.get::<ConnectionState>()
+    {
+        progress.wait();
+    }
+    Ok(response)
 }
 
 /// Handles a request below `/api`: finds its route and executes it. The body is read after the
@@ -153,9 +194,9 @@ fn no_such_path(context: &ServerContext, method: &Method, path: &str) -> Error {
     Error::new(Kind::NotFound, "no_such_path", message)
 }
 
-/// The response to an error; logs its internal details. Clients can cause any number of these, so
-/// of each kind at most one a second is logged above `debug`.
-fn refusal(error: &Error, request_id: &str) -> Response<ResponseBody> {
+/// Logs the internal details of an error that a request is answered with. Clients can cause any
+/// number of these, so of each kind at most one a second is logged above `debug`.
+pub fn log_failure(error: &Error, request_id: &str) {
     static INTERNAL: LogLimit = LogLimit::new();
     static UPSTREAM: LogLimit = LogLimit::new();
     static BUSY: LogLimit = LogLimit::new();
@@ -174,5 +215,4 @@ fn refusal(error: &Error, request_id: &str) -> Response<ResponseBody> {
             None => tracing::debug!(request_id, code, detail, "a request failed"),
         }
     }
-    problem::reply(error, request_id)
 }

@@ -1,7 +1,8 @@
 //! HTTP: an adapter of [`api::execute`](crate::api::execute). It translates bytes, statuses and
 //! headers; authorization and execution happen there.
 //!
-//! This layer knows no resource: it gets a list of routes, of pages and of public documents.
+//! This layer knows no resource: it gets a list of routes and of public documents, and a site of
+//! pages.
 
 mod body;
 mod connections;
@@ -13,7 +14,6 @@ mod handler;
 mod headers;
 mod metrics;
 mod observed;
-mod page;
 mod pages;
 mod problem;
 mod public_documents;
@@ -21,6 +21,7 @@ mod response_body;
 mod response;
 mod router;
 mod server;
+mod site;
 mod sse;
 mod wire;
 
@@ -28,11 +29,14 @@ pub use body::BodyBudgets;
 pub use connections::max_connections;
 pub use context::ServerContext;
 pub use document::Document;
+pub use handler::log_failure;
 pub use metrics::{Metrics, MetricsToken, Source, Sources};
-pub use page::HtmlPage;
 pub use pages::PATHS;
+pub use problem::status;
+pub use response_body::{BodyAborted, ResponseBody};
 pub use router::Router;
 pub use server::serve;
+pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
 
 #[cfg(test)]
 mod tests;

@@ -4,16 +4,12 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-    VARY,
-};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::context::ServerContext;
 use super::metrics::{Endpoint, Format, require_access};
-use super::page::HtmlPage;
 use super::response_body::{ResponseBody, json};
 use super::{problem, public_documents};
 use crate::auth::Organization;
@@ -28,19 +24,18 @@ const METRICS: &str = "/metrics";
 /// The OpenAPI document.
 const DOCUMENT: &str = "/api/openapi.json";
 
-/// The paths served here besides those of [`HtmlPage`]s.
+/// The paths served here besides those of the site.
 pub const PATHS: [&str; 4] = [HEALTH, READY, METRICS, DOCUMENT];
 
 /// The endpoint of a path outside of the API's routes.
-pub(super) fn endpoint(context: &ServerContext, path: &str) -> Endpoint {
+pub(super) fn endpoint(context: &ServerContext, method: &Method, path: &str) -> Endpoint {
+    let is_posted = |method: &Method| *method == Method::POST;
     let own = PATHS.into_iter().find(|own| *own == path);
-    let page = || context.pages.iter().map(|page| page.path).find(|page| *page == path);
     let document = || public_documents::find(context, path).map(|document| document.path);
-    own.or_else(page).or_else(document).map_or(Endpoint::Unmatched, Endpoint::HtmlPage)
+    let page = || context.site.find(path).map(|found| found.pattern);
+    let found = own.or_else(document).or_else(page);
+    found.map_or(Endpoint::Unmatched, |path| Endpoint::Page(is_posted(method), path))
 }
-
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
 
 /// Whether this path is served before the server is set up.
 pub(super) fn is_open_before_setup(context: &ServerContext, path: &str) -> bool {
@@ -48,12 +43,12 @@ pub(super) fn is_open_before_setup(context: &ServerContext, path: &str) -> bool 
         Some(below) => context.router.is_open_before_setup(below),
         None => {
             matches!(path, HEALTH | READY)
-                || context.pages.iter().any(|page| page.path == path && page.open_before_setup)
+                || context.site.find(path).is_some_and(|found| found.open_before_setup)
         }
     }
 }
 
-/// A page, or 404.
+/// A page that is not the site's, or 404.
 pub(super) async fn page(
     context: &ServerContext,
     head: &Parts,
@@ -62,9 +57,6 @@ pub(super) async fn page(
     id: &str,
 ) -> Result<Response<ResponseBody>> {
     let method = &head.method;
-    if let Some(page) = context.pages.iter().find(|page| page.path == path) {
-        return reading(method, id, || html(page));
-    }
     if let Some(document) = public_documents::find(context, path) {
         let address = context.address(peer, &head.headers);
         let page = public_documents::read(context, head, document, address).await?;
@@ -118,19 +110,15 @@ fn reading(
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(page());
     }
-    let error = Error::new(Kind::Method, "method_not_allowed", "this can only be read; use GET");
-    let mut response = problem::reply(&error, id);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    Ok(response)
+    Ok(not_allowed("GET, HEAD", id))
 }
 
-fn html(page: &HtmlPage) -> Response<ResponseBody> {
-    let page = page.html.replace("{version}", env!("CARGO_PKG_VERSION"));
-    let mut response = Response::new(ResponseBody::Whole(Full::from(page)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+/// The response to a method that a page does not take.
+pub(super) fn not_allowed(allowed: &'static str, id: &str) -> Response<ResponseBody> {
+    let message = "the page does not take this method; see the Allow header";
+    let error = Error::new(Kind::Method, "method_not_allowed", message);
+    let mut response = problem::reply(&error, id);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }
 

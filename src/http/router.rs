@@ -63,21 +63,30 @@ impl Router {
             }
             Missing::Method(allowed.join(", "))
         })?;
-        let decoded = |value: &str| {
-            if value.contains('%') {
-                percent_decode_str(value).decode_utf8_lossy().into_owned()
-            } else {
-                value.to_string()
-            }
-        };
         let params = matched.params.iter().map(|(_, value)| decoded(value)).collect();
         Ok(Match { route, params, reading: methods.get(&Method::Get) })
+    }
+
+    /// Finds the route of `method` and `path`, with its parameters, for a caller within this process.
+    pub fn route(&self, method: Method, path: &str) -> Option<(Arc<Route>, Vec<String>)> {
+        let matched = self.paths.at(path).ok()?;
+        let route = matched.value.get(&method)?.clone();
+        Some((route, matched.params.iter().map(|(_, value)| decoded(value)).collect()))
     }
 
     /// Whether this path has a route that may be called before the server is set up.
     pub fn is_open_before_setup(&self, path: &str) -> bool {
         let routes = self.paths.at(path).map(|matched| matched.value);
         routes.is_ok_and(|routes| routes.values().any(|route| route.open_before_setup))
+    }
+}
+
+/// The value of a parameter of a path.
+fn decoded(value: &str) -> String {
+    if value.contains('%') {
+        percent_decode_str(value).decode_utf8_lossy().into_owned()
+    } else {
+        value.to_string()
     }
 }
 

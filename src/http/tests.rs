@@ -26,10 +26,29 @@ use crate::base::Result;
 use crate::outside::{self, BodyLimit, Call, Outside};
 use crate::store::{Clock, Page, Store, Tx, View};
 
-const PAGES: &[super::HtmlPage] = &[
-    super::HtmlPage { path: "/", html: "here", open_before_setup: false },
-    super::HtmlPage { path: "/begin", html: "begin", open_before_setup: true },
-];
+/// Two pages, of which one is open before setup.
+struct Pages;
+
+impl Site for Pages {
+    fn patterns(&self) -> Vec<&'static str> {
+        vec!["/", "/begin"]
+    }
+    fn find(&self, path: &str) -> Option<SitePath> {
+        let pattern = self.patterns().into_iter().find(|pattern| *pattern == path)?;
+        let open_before_setup = pattern == "/begin";
+        Some(SitePath { pattern, is_read: true, is_posted: false, open_before_setup })
+    }
+    fn answer<'a>(&'a self, request: SiteRequest<'a>) -> SiteFuture<'a> {
+        let text = if request.path == "/" { "here" } else { "begin" };
+        let response = hyper::Response::new(ResponseBody::Whole(text.into()));
+        Box::pin(async { SiteReply { response, caller: None } })
+    }
+    fn error_page(&self, error: &crate::base::Error, _: &str) -> hyper::Response<ResponseBody> {
+        let mut response = hyper::Response::new(ResponseBody::Whole("failed".into()));
+        *response.status_mut() = status(error.kind());
+        response
+    }
+}
 
 fn nothing(_: &mut Tx, _: &Req) -> Result<Empty> {
     Ok(Empty {})
@@ -147,19 +166,21 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     });
     let context = ServerContext {
         executor: Arc::new(executor),
-        router: Router::new(vec![
-            route("/begin").open_before_setup(),
-            route("/nothing"),
-            list,
-            fetch,
-            watching::route(),
-            streams::route(),
-            Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
-            content::upload(),
-            content::download(),
-        ])
-        .unwrap(),
-        pages: PAGES,
+        router: Arc::new(
+            Router::new(vec![
+                route("/begin").open_before_setup(),
+                route("/nothing"),
+                list,
+                fetch,
+                watching::route(),
+                streams::route(),
+                Route::get("/fetched", ANYONE, "page.read", op::read(op::calling(10, fetched))),
+                content::upload(),
+                content::download(),
+            ])
+            .unwrap(),
+        ),
+        site: Arc::new(Pages),
         documents: Vec::new(),
         metrics: Metrics::new(
             [],

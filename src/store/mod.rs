@@ -53,6 +53,7 @@ pub use key::Key;
 pub use page::{Page, PageRequest};
 pub use record::{
     AnyIndex, Export, ExportForm, Index, IndexInfo, Org, Record, decode, encode, no_upgrade,
+    org_topic,
 };
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};

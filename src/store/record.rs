@@ -7,11 +7,17 @@ use super::codec;
 use super::key::Key;
 use super::reference::AnyReference;
 use super::sealed_field::SealedField;
+use super::signals::Topic;
 use super::tx::Tx;
 use crate::base::{Error, Exporting, Id, Importing, Portable, Result};
 
 /// The organization that owns a record: the store's name for `auth::Organization`, used in [`Id`]s.
 pub enum Org {}
+
+/// The topic that is notified of every commit in an organization.
+pub fn org_topic(org: Id<Org>) -> Topic {
+    org.uuid()
+}
 
 /// A value stored in a table of its own.
 ///

@@ -7,7 +7,7 @@ use super::codec;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
-use super::record::{Index, Org, Record, decode, encode, entry, org_prefix};
+use super::record::{Index, Org, Record, decode, encode, entry, org_prefix, org_topic};
 use super::reference::References;
 use super::removal::Removal;
 use super::sealed_field::SealedField;
@@ -64,7 +64,11 @@ impl<'a> Tx<'a> {
         !self.writes.is_empty()
     }
 
-    pub(super) fn into_writes(self) -> WriteBatch {
+    /// Returns the changes. Whoever looks at the organization is notified of them.
+    pub(super) fn into_writes(mut self) -> WriteBatch {
+        if !self.org.is_nil() && self.has_changes() {
+            self.writes.topics.push(org_topic(self.org));
+        }
         self.writes
     }
 

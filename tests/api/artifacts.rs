@@ -414,3 +414,52 @@ fn usage_of_a_variable_is_looked_up_by_name() {
     let unknown = acme.member.get("/environments/variables/no%20name/usage").ok();
     assert_eq!(pick(&unknown, "variableName used"), json!(["no name", false]));
 }
+
+#[test]
+fn a_label_is_moved_only_from_where_its_mover_saw_it() {
+    let acme = acme();
+    for version in ["1.0.0", "1.1.0"] {
+        prompt(&acme, "p", version, version);
+    }
+    let move_from = |from: Value, version: &str| {
+        let fields =
+            json!({"promptName": "p", "label": "production", "version": version, "from": from});
+        acme.member.patch("/registries/artifacts/labels", body(&acme, fields))
+    };
+    move_from(json!("1.0.0"), "1.1.0").refused(409, "label_moved");
+    move_from(Value::Null, "1.0.0").ok();
+    let problem = move_from(Value::Null, "1.1.0").refused(409, "label_moved");
+    assert!(problem["message"].as_str().unwrap().ends_with("it points to 1.0.0 now"), "{problem}");
+    // Leading zeros are ignored, as everywhere.
+    move_from(json!("01.0.0"), "1.1.0").ok();
+    // Who does not say from where moves it from anywhere.
+    label(&acme, "production", "1.0.0").ok();
+    move_from(json!("x"), "1.1.0").invalid(&["from"]);
+}
+
+#[test]
+fn artifacts_are_found_by_name_and_a_version_with_its_models() {
+    let acme = acme();
+    prompt(&acme, "p", "1.0.0", "a");
+    promptlet(&acme, "p", "2.0.0", "b");
+    prompt(&acme, "other", "1.0.0", "c");
+    let named = |more: &str| {
+        let found = acme.member.get(&about(&acme, "artifacts", "p", more)).items();
+        found.iter().map(|one| one["latestVersion"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(named(""), ["1.0.0", "2.0.0"]);
+    assert_eq!(named("&artifactType=promptlet"), ["2.0.0"]);
+    let none = about(&acme, "artifacts", "no%20name!", "");
+    assert_eq!(acme.member.get(&none).items(), Vec::<Value>::new());
+
+    let new = json!({"artifactType": "prompt", "name": "p", "version": "1.0.0", "source": "d",
+        "model": "claude"});
+    acme.member.post("/registries/artifacts", body(&acme, new)).ok();
+    prompt(&acme, "p", "1.1.0", "e");
+    let version = |more: &str| acme.member.get(&about(&acme, "artifact-versions", "p", more));
+    let models: Vec<_> =
+        version("&version=1.0.0").items().iter().map(|row| row["model"].clone()).collect();
+    assert_eq!(models, ["generic", "claude"]);
+    assert_eq!(version("&version=9.0.0").items(), Vec::<Value>::new());
+    version("&version=production").refused(404, "not_found");
+}

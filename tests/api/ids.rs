@@ -100,6 +100,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         })
     };
     let (log, event) = (first("/notifications/logs"), first("/audit-logs"));
+    let session = first("/auth/sessions");
     let deployment = done["targets"][0]["deploymentId"].as_str().unwrap().to_string();
     ids.extend([
         ("jobId", job),
@@ -125,6 +126,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("listingId", listing),
         ("invitationId", invitation),
         ("keyId", key),
+        ("sessionId", session),
         ("logId", log),
         ("eventId", event),
         ("channelId", channel),

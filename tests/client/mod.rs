@@ -65,7 +65,8 @@ impl Connection {
         let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
         let status = status.ok_or_else(|| io::Error::other(format!("no status in {head:?}")))?;
         let header = |line: &str| {
-            line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_string()))
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_lowercase(), value.trim_start().to_string()))
         };
         Ok((status, lines.filter_map(header).collect()))
     }

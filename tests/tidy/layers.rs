@@ -7,7 +7,7 @@ use crate::source::{self, Source};
 use crate::{assert_clean, assert_reports, of_product};
 
 /// The layers from the bottom up, and which layers each may import.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("store", &["base"]),
     ("outside", &["base"]),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, &[&str]); 11] = [
     ("api", &["base", "store", "outside", "outbox", "auth"]),
     ("resources", &["base", "store", "outbox", "auth", "api", "outside", "templates"]),
     ("http", &["base", "store", "outside", "auth", "api"]),
+    ("console", &["base", "auth", "api", "http"]),
     ("cli", ALL_LAYERS),
     ("app", ALL_LAYERS),
 ];
@@ -30,6 +31,7 @@ const ALL_LAYERS: &[&str] = &[
     "api",
     "resources",
     "http",
+    "console",
     "cli",
     "app",
 ];

@@ -12,10 +12,10 @@ use super::searches::Searches;
 use super::works::Works;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Tokens};
-use crate::base::{Error, Result};
+use crate::base::{Error, Id, Result};
 use crate::outside::Outside;
 use crate::store::engine::Bounds;
-use crate::store::{FairSemaphore, Store};
+use crate::store::{FairSemaphore, Listener, Org, Store, org_topic};
 
 /// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
 /// slow hosts of outsiders do not delay what members need.
@@ -89,6 +89,17 @@ impl Executor {
     /// Whether the process is stopping.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
+    }
+
+    /// Subscribes to the commits in an organization.
+    pub fn subscribe_to(&self, org: Id<Org>) -> Listener {
+        self.coordination.subscribe(org_topic(org))
+    }
+
+    /// Returns when the process begins to stop.
+    pub async fn stopped(&self) {
+        // An error means that the process has stopped.
+        let _ = self.stopping.clone().wait_for(|stopping| *stopping).await;
     }
 
     /// Refuses requests until the server is set up.

@@ -212,7 +212,9 @@ impl Preconditions<'_> {
 }
 
 /// Who makes an authenticated request: the proof that
-/// [`Executor::authenticate`](super::Executor::authenticate) accepted it.
+/// [`Executor::authenticate`](super::Executor::authenticate) accepted it. An adapter that executes
+/// several routes for one request of a person authenticates them once.
+#[derive(Clone)]
 pub struct Authenticated {
     pub(super) identity: Option<Arc<Identity>>,
     pub(super) signer: Option<Arc<Signer>>,

@@ -28,18 +28,19 @@ const STATUSES: [u16; 18] =
 pub enum Endpoint {
     /// A route of the API.
     Route(Method, &'static str),
-    /// A path outside of the API's routes.
-    HtmlPage(&'static str),
+    /// A path outside of the API's routes; whether it is posted to.
+    Page(bool, &'static str),
     /// Nothing that exists, or a request that was refused before its path was read.
     Unmatched,
 }
 
 impl Endpoint {
-    /// The method; of a page, which is only read, always GET.
+    /// The method; of a page GET or POST.
     pub fn method(self) -> &'static str {
         match self {
             Endpoint::Route(method, _) => method.as_str(),
-            Endpoint::HtmlPage(_) => "GET",
+            Endpoint::Page(false, _) => "GET",
+            Endpoint::Page(true, _) => "POST",
             Endpoint::Unmatched => "any",
         }
     }
@@ -48,7 +49,7 @@ impl Endpoint {
     pub fn route(self) -> String {
         match self {
             Endpoint::Route(_, path) => format!("/api{path}"),
-            Endpoint::HtmlPage(path) => path.into(),
+            Endpoint::Page(_, path) => path.into(),
             Endpoint::Unmatched => "unmatched".into(),
         }
     }
@@ -72,7 +73,9 @@ impl RequestMeters {
         pages: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         let routes = routes.into_iter().map(|(method, path)| Endpoint::Route(method, path));
-        let endpoints = routes.chain(pages.into_iter().map(Endpoint::HtmlPage));
+        let pages =
+            pages.into_iter().flat_map(|path| [false, true].map(|is| Endpoint::Page(is, path)));
+        let endpoints = routes.chain(pages);
         let meter =
             || EndpointMeter { statuses: Default::default(), durations: Histogram::new(&SECONDS) };
         let all = endpoints.chain([Endpoint::Unmatched]).map(|endpoint| (endpoint, meter()));
@@ -140,7 +143,7 @@ mod tests {
         let route = Endpoint::Route(Method::Get, "/teams/{teamId}");
         meters.count(route, 200, Duration::from_millis(3));
         meters.count(route, 299, Duration::ZERO);
-        meters.count(Endpoint::HtmlPage("/elsewhere"), 404, Duration::ZERO);
+        meters.count(Endpoint::Page(false, "/elsewhere"), 404, Duration::ZERO);
         let [counts, durations] = meters.families();
         let labels = |sample: &Sample| {
             let values: Vec<_> = sample.labels.iter().map(|(_, value)| value.to_string()).collect();

@@ -135,6 +135,8 @@ pub struct ArtifactFilter {
     registry_ref: String,
     /// Only artifacts of this type.
     artifact_type: Option<ArtifactType>,
+    /// Only those of this name: one, or one of each type.
+    prompt_name: Option<String>,
 }
 
 impl Input for ArtifactFilter {}
@@ -187,7 +189,11 @@ impl From<Artifact> for ArtifactInfo {
 
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
     let registry =
-        registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?.id;
+        registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?;
+    if let Some(name) = &req.input.prompt_name {
+        return named(view, &registry, req.input.artifact_type, name);
+    }
+    let registry = registry.id;
     let page = match req.input.artifact_type {
         None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.page, |_| true),
         Some(kind) => {
@@ -195,6 +201,24 @@ pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<Ar
         }
     };
     Ok(page?.map(ArtifactInfo::from))
+}
+
+/// The artifacts of a name, of one type or all.
+fn named(
+    view: &View,
+    registry: &Registry,
+    kind: Option<ArtifactType>,
+    name: &str,
+) -> Result<Page<ArtifactInfo>> {
+    let Ok(name) = ArtifactName::parse(name) else { return Ok(Page::single(vec![])) };
+    let mut found = Vec::new();
+    for one in [ArtifactType::Prompt, ArtifactType::Promptlet] {
+        if kind.is_none_or(|kind| kind == one) {
+            let id = ArtifactId { registry: registry.id, kind: one, name: name.clone() };
+            found.extend(view.get::<Artifact>(&id)?);
+        }
+    }
+    Ok(Page::single(found.into_iter().map(ArtifactInfo::from).collect()))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

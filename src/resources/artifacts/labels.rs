@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::id::ArtifactId;
+use super::version::numbers;
 use super::{label_history, versions};
 use crate::api::{Deleted, Input, Req, Resource, Route, Scope, TargetFinder, op};
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
-use crate::base::{Error, Label, Result};
+use crate::base::{Error, Label, Nullable, Result, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::Tx;
 
@@ -39,6 +40,10 @@ pub struct SetLabel {
     label: Label,
     /// The exact version.
     version: String,
+    /// The version that the label is moved from, `null` for a new label: if it is elsewhere by now,
+    /// it is not moved. If absent, it is moved from wherever it is.
+    #[serde(default)]
+    from: Nullable<Version>,
 }
 
 impl Input for SetLabel {}
@@ -62,12 +67,13 @@ impl Input for LabelQuery {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> {
-    let SetLabel { registry_ref, prompt_name, artifact_type, label, version } = &req.input;
+    let SetLabel { registry_ref, prompt_name, artifact_type, label, version, from } = &req.input;
     let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
     // As it was published, which is how answers show it.
     let version = versions::find(&tx.view(), &id, version)?.swap_remove(0).version;
+    require_at(&old, label, from)?;
     if old.labels.get(label) == Some(&version) {
         return Ok(old.into());
     }
@@ -83,6 +89,25 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
     label_history::record(tx, req, &id, label, versions)?;
     let about = label_history::audited(&registry, &id, label, versions);
     Ok(ArtifactInfo::from(set_labels(tx, &old, labels)?).about(about))
+}
+
+/// Requires that a label points to the version that the caller moves it from, if the caller says.
+fn require_at(artifact: &Artifact, label: &Label, from: &Nullable<Version>) -> Result<()> {
+    let current = artifact.labels.get(label);
+    let is_there = match from {
+        Nullable::Absent => true,
+        Nullable::Clear => current.is_none(),
+        Nullable::Set(version) => current.is_some_and(|at| numbers(at) == numbers(version)),
+    };
+    if is_there {
+        return Ok(());
+    }
+    let place = match current {
+        Some(version) => format!("points to {version} now"),
+        None => "does not exist any more".into(),
+    };
+    let message = format!("the label {label} was moved meanwhile: it {place}");
+    Err(Error::conflict("label_moved", message))
 }
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {

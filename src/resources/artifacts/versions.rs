@@ -164,6 +164,8 @@ pub struct VersionFilter {
     prompt_name: String,
     /// The type of the artifact; `prompt` if absent.
     artifact_type: Option<ArtifactType>,
+    /// Only this exact version, once for each model that it has a text for.
+    version: Option<String>,
 }
 
 impl Input for VersionFilter {}
@@ -237,22 +239,21 @@ pub fn imports(imports: &[ResolvedImport]) -> StringMap {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<ArtifactVersionRow>> {
-    let VersionFilter { registry_ref, prompt_name, artifact_type } = &req.input;
+    let VersionFilter { registry_ref, prompt_name, artifact_type, version } = &req.input;
     let registry = registries::require_readable(view, req.caller_if_any(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     view.fetch::<Artifact>(&id)?;
     let source = ListSource::<VersionRecord>::TABLE;
-    view.page_map(
-        source,
-        &id,
-        Order::Descending,
-        &req.page,
-        |_| true,
-        |view, row| {
-            let metadata = metadata::get(view, &row)?;
-            Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
-        },
-    )
+    let expand = |view: &View, row: VersionRecord| {
+        let metadata = metadata::get(view, &row)?;
+        Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
+    };
+    let Some(version) = version else {
+        return view.page_map(source, &id, Order::Descending, &req.page, |_| true, expand);
+    };
+    let version = Version::parse(version.as_str()).map_err(|_| no_such("version"))?;
+    let prefix = (id, numbers(&version));
+    view.page_map(source, &prefix, Order::Descending, &req.page, |_| true, expand)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

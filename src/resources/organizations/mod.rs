@@ -11,6 +11,7 @@ mod keys;
 mod members;
 pub mod moving;
 mod organization;
+mod own_sessions;
 mod password_reset;
 mod password_resets;
 mod reset_mails;
@@ -45,6 +46,7 @@ pub const RESOURCE: Resource = Resource {
     children: &[
         &setup::RESOURCE,
         &sessions::RESOURCE,
+        &own_sessions::RESOURCE,
         &users::RESOURCE,
         &password_resets::RESOURCE,
         &reset_mails::RESOURCE,

@@ -1,0 +1,213 @@
+//! Calls of the API's routes, executed in this process for the visitor's session.
+//!
+//! A page names a route as a client does, by method and path, and gets JSON. All calls of a page
+//! count as one request for the rate limit.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::api::execute::{Arguments, Authenticated, Body, Executor, Preconditions, Request};
+use crate::api::{Method, Route};
+use crate::auth::{Identity, RawCredential, Role};
+use crate::base::{Error, Result};
+use crate::http::Router;
+
+/// The route of the session, by which a visitor is authenticated.
+pub(super) const SESSION: &str = "/auth/session";
+
+/// Characters of a path's segment that need no encoding.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes a segment of a path.
+pub fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// The API, called for a visitor.
+pub struct Api {
+    pub(super) executor: Arc<Executor>,
+    pub(super) router: Arc<Router>,
+    /// The visitor's session, if they have one.
+    pub(super) credential: RawCredential,
+    /// Who that is, once verified.
+    pub(super) authenticated: Option<Authenticated>,
+    /// The organization that calls are about.
+    pub(super) org_slug: Option<String>,
+    /// The `Idempotency-Key` of what a form does.
+    pub(super) idempotency_key: Option<String>,
+    pub(super) address: IpAddr,
+    pub(super) link_base: String,
+    pub(super) request_id: String,
+}
+
+impl Api {
+    /// The API, called without a credential.
+    pub(super) fn new(
+        executor: Arc<Executor>,
+        router: Arc<Router>,
+        address: IpAddr,
+        link_base: String,
+        request_id: String,
+    ) -> Self {
+        Api {
+            executor,
+            router,
+            credential: RawCredential::Absent,
+            authenticated: None,
+            org_slug: None,
+            idempotency_key: None,
+            address,
+            link_base,
+            request_id,
+        }
+    }
+
+    /// Calls with this session's token from now on.
+    ///
+    /// # Errors
+    /// 401 if the session has ended, 429.
+    pub(super) async fn authenticate(&mut self, token: &str) -> Result<()> {
+        self.credential = RawCredential::Token(token.into());
+        let (route, _) = self.find(Method::Get, SESSION)?;
+        let request = self.request(&route, SESSION, "", Arguments::Query, Vec::new());
+        let authenticated = self.executor.authenticate(&request).await;
+        if authenticated.is_err() {
+            self.credential = RawCredential::Absent;
+        }
+        self.authenticated = Some(authenticated?);
+        Ok(())
+    }
+
+    /// Who the visitor is, if they are signed in.
+    pub(super) fn identity(&self) -> Option<Arc<Identity>> {
+        self.authenticated.as_ref()?.identity().cloned()
+    }
+
+    /// Gets a resource, with these parameters beside the organization's.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
+        self.with_query(Method::Get, path, query).await
+    }
+
+    /// Deletes a resource.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn delete(&self, path: &str, query: &[(&str, &str)]) -> Result<()> {
+        self.with_query::<Value>(Method::Delete, path, query).await.map(drop)
+    }
+
+    /// Posts JSON, to which the organization is added.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
+        self.with_body(Method::Post, path, body).await
+    }
+
+    /// Updates a resource.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
+        self.with_body(Method::Patch, path, body).await
+    }
+
+    /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
+    /// and its state, only the call itself tells.
+    pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
+        self.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
+    }
+
+    fn find(&self, method: Method, path: &str) -> Result<(Arc<Route>, Vec<String>)> {
+        let found = self.router.route(method, path);
+        found.ok_or_else(|| Error::internal(format!("no route {} {path}", method.as_str())))
+    }
+
+    async fn with_query<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T> {
+        let org = self.org_slug.iter().map(|slug| ("orgSlug", slug.as_str()));
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(org.chain(query.iter().copied()))
+            .finish();
+        self.call(method, path, &query, Arguments::Query).await
+    }
+
+    async fn with_body<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        mut body: Value,
+    ) -> Result<T> {
+        if let Some(slug) = &self.org_slug
+            && body.get("orgSlug").is_none()
+        {
+            body["orgSlug"] = json!(slug);
+        }
+        self.call(method, path, "", Arguments::Json(body)).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        arguments: Arguments,
+    ) -> Result<T> {
+        let (route, params) = self.find(method, path)?;
+        let key = self.idempotency_key.as_ref().filter(|_| route.is_idempotent());
+        // One form may call several routes.
+        let key = key.map(|key| format!("{key}/{}", route.name));
+        let mut request = self.request(&route, path, query, arguments, params);
+        request.idempotency_key = key.as_deref().map(str::as_bytes);
+        let caller = match &self.authenticated {
+            Some(authenticated) => authenticated.clone(),
+            None => self.executor.authenticate(&request).await?,
+        };
+        let response = self.executor.execute(&request, caller).await?;
+        let Body::Json(json) = response.body else {
+            return Err(Error::internal(format!("{path} does not answer with JSON")));
+        };
+        serde_json::from_slice(&json).map_err(|error| {
+            Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        route: &'a Arc<Route>,
+        path: &'a str,
+        query: &'a str,
+        arguments: Arguments,
+        params: Vec<String>,
+    ) -> Request<'a> {
+        Request {
+            route,
+            reading: None,
+            params,
+            target: path,
+            query,
+            arguments,
+            credential: self.credential.clone(),
+            preconditions: Preconditions::default(),
+            idempotency_key: None,
+            is_lenient: false,
+            wants_text: false,
+            is_head: false,
+            is_stream: false,
+            address: self.address,
+            link_base: &self.link_base,
+            request_id: &self.request_id,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The style sheet and the scripts: in the binary, compressed at first use, at paths that have the
+//! hash of their content, so that browsers keep them unchanged.
+
+use std::io::Write as _;
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::Full;
+use hyper::Response;
+use hyper::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
+};
+
+use super::headers::isolate;
+use crate::http::ResponseBody;
+
+/// The pattern of their paths.
+pub const PATTERN: &str = "/assets/{name}";
+
+/// Bytes of a path's hash, in hexadecimal: enough to tell builds apart.
+const HASH_DIGITS: usize = 12;
+
+struct Source {
+    name: &'static str,
+    extension: &'static str,
+    content: &'static str,
+}
+
+const fn script(name: &'static str, content: &'static str) -> Source {
+    Source { name, extension: "js", content }
+}
+
+const SOURCES: &[Source] = &[
+    Source { name: "console", extension: "css", content: include_str!("assets/console.css") },
+    script("copy", include_str!("assets/copy.js")),
+    script("draft", include_str!("assets/draft.js")),
+    script("editor", include_str!("assets/editor.js")),
+    script("fragment", include_str!("assets/fragment.js")),
+    script("keys", include_str!("assets/keys.js")),
+    script("live", include_str!("assets/live.js")),
+    script("submit", include_str!("assets/submit.js")),
+    script("time", include_str!("assets/time.js")),
+    Source { name: "icon", extension: "svg", content: include_str!("assets/icon.svg") },
+];
+
+struct Asset {
+    name: &'static str,
+    path: String,
+    media_type: &'static str,
+    content: &'static str,
+    compressed: Bytes,
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| SOURCES.iter().map(Asset::of).collect());
+
+impl Asset {
+    fn of(source: &Source) -> Self {
+        let Source { name, extension, content } = source;
+        let hash = blake3::hash(content.as_bytes()).to_hex();
+        let media_type = match *extension {
+            "css" => "text/css; charset=utf-8",
+            "svg" => "image/svg+xml",
+            _ => "text/javascript; charset=utf-8",
+        };
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(content.as_bytes()).expect("memory takes all");
+        Asset {
+            name,
+            path: format!("/assets/{name}.{}.{extension}", &hash[..HASH_DIGITS]),
+            media_type,
+            content,
+            compressed: encoder.finish().expect("memory takes all").into(),
+        }
+    }
+}
+
+/// The path of an asset, which pages link to.
+pub fn path(name: &str) -> &'static str {
+    let found = ASSETS.iter().find(|asset| asset.name == name);
+    found.map_or("", |asset| asset.path.as_str())
+}
+
+/// Whether there is an asset at this path.
+pub fn exists(path: &str) -> bool {
+    ASSETS.iter().any(|asset| asset.path == path)
+}
+
+/// The response for a path, if there is an asset.
+pub fn response(path: &str, request: &HeaderMap) -> Option<Response<ResponseBody>> {
+    let asset = ASSETS.iter().find(|asset| asset.path == path)?;
+    let accepted = request.get(ACCEPT_ENCODING).and_then(|accepted| accepted.to_str().ok());
+    let is_compressed = accepted.is_some_and(|accepted| accepted.contains("gzip"));
+    let body = if is_compressed {
+        asset.compressed.clone()
+    } else {
+        Bytes::from_static(asset.content.as_bytes())
+    };
+    let mut response = Response::new(ResponseBody::Whole(Full::new(body)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media_type));
+    let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
+    headers.insert(CACHE_CONTROL, forever);
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    isolate(headers);
+    Some(response)
+}

@@ -1,0 +1,78 @@
+// Keys for links: g and a letter goes to a section, j and k walk through the rows of a list, ? says
+// so. They can be switched off, there.
+const OFF = "keys-off";
+const stored = () => { try { return localStorage.getItem(OFF); } catch { return null; } };
+let isOff = stored() === "1";
+let before = "";
+
+function isTyping(target) {
+  return target instanceof HTMLElement
+    && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+function sections() {
+  const links = [...document.querySelectorAll(".side .sections li a")];
+  return links.map((link) => [link.textContent.trim().charAt(0).toLowerCase(), link]);
+}
+
+function walk(step) {
+  const rows = [...document.querySelectorAll("[data-rows] tbody tr")];
+  if (rows.length === 0) return;
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+  next.querySelector("a")?.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function element(name, text) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
+
+function help() {
+  const dialog = document.createElement("dialog");
+  dialog.append(element("h2", "Keys"));
+  const list = document.createElement("dl");
+  const entry = (keys, text) => {
+    const term = document.createElement("dt");
+    term.append(element("kbd", keys));
+    list.append(term, element("dd", text));
+  };
+  for (const [letter, link] of sections()) entry(`g ${letter}`, link.textContent.trim());
+  entry("j", "Next row");
+  entry("k", "Row before");
+  entry("?", "This help");
+  const toggle = element("button", isOff ? "Switch keys on" : "Switch keys off");
+  toggle.addEventListener("click", () => {
+    isOff = !isOff;
+    try { localStorage.setItem(OFF, isOff ? "1" : "0"); } catch { /* Then it is for this page. */ }
+    dialog.close();
+  });
+  const close = element("button", "Close");
+  close.addEventListener("click", () => dialog.close());
+  const actions = document.createElement("p");
+  actions.className = "actions";
+  actions.append(close, toggle);
+  dialog.append(list, actions);
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (document.querySelector("dialog[open]")) return;
+  const key = event.key;
+  if (key === "?") {
+    event.preventDefault();
+    help();
+  } else if (!isOff && before === "g") {
+    const found = sections().find(([letter]) => letter === key);
+    if (found) found[1].click();
+  } else if (!isOff && (key === "j" || key === "k")) {
+    event.preventDefault();
+    walk(key === "j" ? 1 : -1);
+  }
+  before = key;
+});

@@ -1,0 +1,25 @@
+// A form is sent once: its buttons rest until the next page, or until it is shown again by Back.
+for (const form of document.querySelectorAll("form[method=post]")) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent !== undefined) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "";
+  });
+}
+addEventListener("pageshow", (event) => {
+  // The browser has kept the page as it was; who looks at it may have signed out since.
+  if (event.persisted) location.reload();
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+// The summary of problems is read first.
+document.querySelector(".problems")?.focus();
+// A draft whose form was sent and accepted, as another page shows, is of no use any more.
+if (!document.querySelector("[data-draft]")) {
+  try {
+    const sent = sessionStorage.getItem("sent");
+    if (sent) localStorage.removeItem(sent);
+    sessionStorage.removeItem("sent");
+  } catch { /* Without storage there is no draft. */ }
+}

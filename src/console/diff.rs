@@ -1,0 +1,156 @@
+//! A unified diff as rows of a table: what was removed beside what replaced it, with the words that
+//! differ marked.
+
+use similar::{ChangeTag, TextDiff};
+
+/// Words of longer lines are not compared, nor of more lines than this: the rows say enough then.
+const MAX_LINE_BYTES: usize = 2000;
+const MAX_COMPARED: usize = 500;
+
+/// A row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Row {
+    /// The beginning of a part; what lies between parts is the same in both.
+    Part { old: usize, new: usize },
+    /// A line of both.
+    Same { old: usize, new: usize, text: String },
+    /// A line of one of them, or two that differ.
+    Changed { old: Option<Line>, new: Option<Line> },
+}
+
+/// A line that differs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    pub number: usize,
+    /// Pieces of the line, and whether each differs.
+    pub pieces: Vec<(bool, String)>,
+}
+
+/// The rows of a unified diff.
+pub fn rows(unified: &str) -> Vec<Row> {
+    let mut reader = Reader::default();
+    let mut lines = unified.lines().peekable();
+    // The names of both versions.
+    while lines.next_if(|line| line.starts_with("--- ") || line.starts_with("+++ ")).is_some() {}
+    for line in lines {
+        reader.read(line);
+    }
+    reader.flush();
+    reader.rows
+}
+
+#[derive(Default)]
+struct Reader {
+    rows: Vec<Row>,
+    removed: Vec<(usize, String)>,
+    added: Vec<(usize, String)>,
+    old: usize,
+    new: usize,
+    compared: usize,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) {
+        if let Some(range) = line.strip_prefix("@@ ") {
+            self.flush();
+            (self.old, self.new) = starts(range);
+            self.rows.push(Row::Part { old: self.old, new: self.new });
+        } else if let Some(text) = line.strip_prefix('-') {
+            if !self.added.is_empty() {
+                self.flush();
+            }
+            self.removed.push((self.old, text.into()));
+            self.old += 1;
+        } else if let Some(text) = line.strip_prefix('+') {
+            self.added.push((self.new, text.into()));
+            self.new += 1;
+        } else if !line.starts_with('\\') {
+            self.flush();
+            let text = line.strip_prefix(' ').unwrap_or(line).to_string();
+            self.rows.push(Row::Same { old: self.old, new: self.new, text });
+            self.old += 1;
+            self.new += 1;
+        }
+    }
+
+    /// Pairs the lines that were removed with those that were added in their place.
+    fn flush(&mut self) {
+        let mut removed = std::mem::take(&mut self.removed).into_iter();
+        let mut added = std::mem::take(&mut self.added).into_iter();
+        loop {
+            let row = match (removed.next(), added.next()) {
+                (None, None) => return,
+                (Some(old), Some(new)) => self.pair(old, new),
+                (Some(old), None) => Row::Changed { old: Some(whole(old)), new: None },
+                (None, Some(new)) => Row::Changed { old: None, new: Some(whole(new)) },
+            };
+            self.rows.push(row);
+        }
+    }
+
+    fn pair(&mut self, old: (usize, String), new: (usize, String)) -> Row {
+        self.compared += 1;
+        if old.1.len().max(new.1.len()) > MAX_LINE_BYTES || self.compared > MAX_COMPARED {
+            return Row::Changed { old: Some(whole(old)), new: Some(whole(new)) };
+        }
+        let words = TextDiff::from_words(old.1.as_str(), new.1.as_str());
+        let of = |tag: ChangeTag| {
+            let is_of = |one: ChangeTag| one == tag || one == ChangeTag::Equal;
+            let changes = words.iter_all_changes().filter(|change| is_of(change.tag()));
+            let mut pieces: Vec<(bool, String)> = Vec::new();
+            for change in changes {
+                let is_changed = change.tag() == tag;
+                match pieces.last_mut() {
+                    Some((last, text)) if *last == is_changed => text.push_str(change.value()),
+                    _ => pieces.push((is_changed, change.value().into())),
+                }
+            }
+            pieces
+        };
+        Row::Changed {
+            old: Some(Line { number: old.0, pieces: of(ChangeTag::Delete) }),
+            new: Some(Line { number: new.0, pieces: of(ChangeTag::Insert) }),
+        }
+    }
+}
+
+/// A line without a counterpart: all of it differs, which its colour says.
+fn whole((number, text): (usize, String)) -> Line {
+    Line { number, pieces: vec![(false, text)] }
+}
+
+/// The first lines of `-1,3 +1,4 @@`.
+fn starts(range: &str) -> (usize, usize) {
+    let mut numbers = range.split(' ').map(|side| {
+        let side = side.trim_start_matches(['-', '+']);
+        side.split(',').next().and_then(|start| start.parse().ok()).unwrap_or(0)
+    });
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_line_is_beside_its_replacement_with_the_words_that_differ() {
+        let unified = "--- 1.0.0\n+++ 1.1.0\n@@ -2,3 +2,3 @@\n one\n-a red fox\n+a grey fox\n+and more\n two\n";
+        let line = |number, pieces: &[(bool, &str)]| {
+            let pieces = pieces.iter().map(|(changed, text)| (*changed, text.to_string()));
+            Some(Line { number, pieces: pieces.collect() })
+        };
+        let old = line(3, &[(false, "a "), (true, "red"), (false, " fox")]);
+        let new = line(3, &[(false, "a "), (true, "grey"), (false, " fox")]);
+        assert_eq!(
+            rows(unified),
+            [
+                Row::Part { old: 2, new: 2 },
+                Row::Same { old: 2, new: 2, text: "one".into() },
+                Row::Changed { old, new },
+                Row::Changed { old: None, new: line(4, &[(false, "and more")]) },
+                Row::Same { old: 4, new: 5, text: "two".into() },
+            ]
+        );
+        assert_eq!(rows(""), []);
+    }
+}

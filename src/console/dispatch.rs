@@ -1,0 +1,116 @@
+//! From a visit to the reply of its page: who may open it, whether a form is from there, and what
+//! becomes of a form whose session is over.
+
+use super::errors;
+use super::fields::Fields;
+use super::guard::{FormTokens, local};
+use super::page::{Audience, Handler, Page};
+use super::pages::sign_in;
+use super::paths::Paths;
+use super::reply::{Reply, SessionChange};
+use super::visit::Visit;
+use crate::base::{Kind, Result};
+use crate::http::log_failure;
+
+const OF_ANOTHER_SESSION: &str = "Nothing was done, because you have signed in since this form was \
+                                  opened. Check it and send it again.";
+const RESUMED: &str =
+    "You are signed in again. What you had entered is below, and was not sent yet.";
+
+/// A page to be answered.
+pub struct Dispatch<'a> {
+    pub paths: &'a Paths,
+    pub page: &'static Page,
+}
+
+impl Dispatch<'_> {
+    /// Answers a GET.
+    pub async fn get(&self, visit: &mut Visit) -> Reply {
+        if self.needs_session(visit) {
+            return sign_in::redirect(&visit.target);
+        }
+        let reply = run(self.page, self.page.get, visit).await;
+        reply.unwrap_or_else(|error| match error.kind() {
+            Kind::Unauthenticated if self.page.audience != Audience::Anyone => {
+                sign_in::redirect(&visit.target)
+            }
+            _ => failed(visit, &error),
+        })
+    }
+
+    /// Answers a POST.
+    pub async fn post(&self, visit: &mut Visit) -> Reply {
+        if self.needs_session(visit) {
+            return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
+        }
+        let keys = visit.api.executor.store.keys();
+        let tokens = FormTokens { keys, bound_to: &visit.bound_to };
+        if !tokens.is_valid(visit.form.get("_token")) {
+            visit.flash = Some(OF_ANOTHER_SESSION);
+            let page = visit.form.get("_return").to_string();
+            return self.show(visit, &page).await;
+        }
+        visit.api.idempotency_key = visit.form.some("_key").map(String::from);
+        match run(self.page, self.page.post, visit).await {
+            Ok(mut reply) => match reply.resumes.take() {
+                Some(page) => self.resume(visit, &page, reply).await,
+                None => reply,
+            },
+            Err(error) if error.kind() == Kind::Unauthenticated => {
+                sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error))
+            }
+            Err(error) => failed(visit, &error),
+        }
+    }
+
+    fn needs_session(&self, visit: &Visit) -> bool {
+        self.page.audience != Audience::Anyone && visit.session.is_none()
+    }
+
+    /// Shows the form that was sent when its session was over, filled as it was, in the new session.
+    async fn resume(&self, visit: &mut Visit, page: &str, signed_in: Reply) -> Reply {
+        let SessionChange::Begun(token) = signed_in.session else { return signed_in };
+        visit.form = visit.form.below(sign_in::CARRIED);
+        visit.api.idempotency_key = None;
+        if let Err(error) = visit.sign_in(&token).await {
+            return failed(visit, &error);
+        }
+        visit.flash = Some(RESUMED);
+        self.show(visit, page).await.session(SessionChange::Begun(token))
+    }
+
+    /// Shows another page than the visit was to.
+    async fn show(&self, visit: &mut Visit, target: &str) -> Reply {
+        let target = local(target);
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let Some((page, params)) = self.paths.find(path) else { return Reply::see_other("/") };
+        visit.path = path.into();
+        visit.query = Fields::parse(query.as_bytes());
+        visit.params = params;
+        visit.membership = None;
+        visit.target.clone_from(&target);
+        let shown = Dispatch { paths: self.paths, page };
+        if shown.needs_session(visit) {
+            return sign_in::redirect(&target);
+        }
+        run(page, page.get, visit).await.unwrap_or_else(|error| failed(visit, &error))
+    }
+}
+
+/// Has a page's handler answer, once the visitor is found to be among its audience.
+async fn run(page: &Page, handler: Option<Handler>, visit: &mut Visit) -> Result<Reply> {
+    if page.audience == Audience::Members {
+        let slug = visit.param(0).to_string();
+        let memberships = visit.session.iter().flat_map(|session| &session.memberships);
+        let found = memberships.into_iter().find(|member| member.org_slug == slug).cloned();
+        visit.membership = Some(found.ok_or_else(errors::no_such_page)?);
+        visit.api.org_slug = Some(slug);
+    }
+    let handler = handler.ok_or_else(errors::no_such_page)?;
+    handler(visit).await
+}
+
+fn failed(visit: &Visit, error: &crate::base::Error) -> Reply {
+    log_failure(error, &visit.api.request_id);
+    errors::page(visit, error)
+}

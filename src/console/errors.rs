@@ -1,0 +1,121 @@
+//! The pages of errors.
+//!
+//! What does not exist and what a visitor may not know of look the same, as in the API, whose
+//! messages these pages show.
+
+use askama::Template;
+use hyper::StatusCode;
+
+use super::assets;
+use super::frame::Frame;
+use super::problems::sentence;
+use super::reply::Reply;
+use super::visit::Visit;
+use crate::base::{Error, Kind};
+use crate::http::status;
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    frame: Frame,
+    message: String,
+    advice: &'static str,
+    code: &'a str,
+    request_id: &'a str,
+}
+
+/// The page of an error without a visitor.
+#[derive(Template)]
+#[template(path = "bare_error.html")]
+struct BareErrorPage<'a> {
+    title: &'static str,
+    message: String,
+    advice: &'static str,
+    request_id: &'a str,
+    styles: &'static str,
+    icon: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "refresh.html")]
+struct RefreshPage<'a> {
+    target: &'a str,
+    styles: &'static str,
+    icon: &'static str,
+}
+
+/// The error of a path without a page, and of an organization that the visitor is no member of.
+pub fn no_such_page() -> Error {
+    Error::new(Kind::NotFound, "no_such_page", "there is no such page, or you may not see it")
+}
+
+/// The page of an error.
+pub fn page(visit: &Visit, error: &Error) -> Reply {
+    let mut frame = visit.frame(title(error.kind()));
+    frame.status = status(error.kind());
+    let shown = ErrorPage {
+        message: message(error),
+        advice: advice(error.kind()),
+        code: error.code(),
+        request_id: &visit.api.request_id,
+        frame,
+    };
+    let html = shown.render().unwrap_or_default();
+    Reply::html(status(error.kind()), html).retry_after(error.retry_after_secs())
+}
+
+/// The page of an error of a request that is no visit.
+pub fn bare(error: &Error, request_id: &str) -> Reply {
+    let shown = BareErrorPage {
+        title: title(error.kind()),
+        message: message(error),
+        advice: advice(error.kind()),
+        request_id,
+        styles: assets::path("console"),
+        icon: assets::path("icon"),
+    };
+    let html = shown.render().unwrap_or_default();
+    Reply::html(status(error.kind()), html).retry_after(error.retry_after_secs())
+}
+
+/// A page that asks for itself once more, from here.
+pub fn refresh(target: &str) -> Reply {
+    let (styles, icon) = (assets::path("console"), assets::path("icon"));
+    let html = RefreshPage { target, styles, icon }.render().unwrap_or_default();
+    Reply::html(StatusCode::OK, html)
+}
+
+fn message(error: &Error) -> String {
+    let mut all = vec![sentence(error.message())];
+    let issues = error.issues().iter().filter(|_| error.issues().len() > 1);
+    all.extend(issues.map(|issue| sentence(&format!("{} {}", issue.path, issue.message))));
+    all.join(" ")
+}
+
+fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NotFound => "Not found",
+        Kind::Forbidden => "Not allowed",
+        Kind::Conflict | Kind::Precondition => "It has changed",
+        Kind::Invalid => "This cannot be done",
+        Kind::Limited | Kind::Busy => "Not now",
+        Kind::Unauthenticated => "Signed out",
+        _ => "Something went wrong",
+    }
+}
+
+/// What to do about an error of this kind.
+fn advice(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NotFound => "It may have been deleted or renamed, or you may have no access to it.",
+        Kind::Forbidden => {
+            "An owner or admin of the organization can give you a role or a grant for it."
+        }
+        Kind::Limited | Kind::Busy => "Wait a moment and load the page again.",
+        Kind::Internal => {
+            "The log of the server has the reason, under the id of this request. Nothing that you \
+             entered was saved."
+        }
+        _ => "",
+    }
+}

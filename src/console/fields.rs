@@ -1,0 +1,70 @@
+//! The fields of a form or of a query.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Names that contain one of these hold secrets, which are never shown again.
+const SECRET: [&str; 4] = ["password", "secret", "token", "apikey"];
+
+/// Fields with their values, in the order in which they were sent. A name may be there repeatedly.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Arc<Vec<(String, String)>>);
+
+impl Fields {
+    /// Decodes `application/x-www-form-urlencoded`. Line ends become those of the API: browsers send
+    /// CRLF, and a text must not change its hash by being edited.
+    pub fn parse(encoded: &[u8]) -> Self {
+        let line_ends = |value: Cow<str>| {
+            if value.contains('\r') {
+                return value.replace("\r\n", "\n").replace('\r', "\n");
+            }
+            value.into_owned()
+        };
+        let pairs = form_urlencoded::parse(encoded);
+        Fields(Arc::new(pairs.map(|(name, value)| (name.into_owned(), line_ends(value))).collect()))
+    }
+
+    /// The value of a field as it was sent.
+    pub fn sent(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a field; empty if it was not sent.
+    pub fn get(&self, name: &str) -> &str {
+        self.sent(name).unwrap_or_default()
+    }
+
+    /// The value of a field without blanks around it; `None` if that is empty.
+    pub fn some(&self, name: &str) -> Option<&str> {
+        self.sent(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All fields.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The fields that a person filled, but for secrets: what a form is filled with again.
+    pub fn kept(&self) -> impl Iterator<Item = (&str, &str)> {
+        let kept = self.0.iter().filter(|(name, _)| !name.starts_with('_') && !is_secret(name));
+        kept.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Those whose names begin with `prefix`, without it.
+    pub fn below(&self, prefix: &str) -> Self {
+        let stripped = self.0.iter().filter_map(|(name, value)| {
+            Some((name.strip_prefix(prefix)?.to_string(), value.clone()))
+        });
+        Fields(Arc::new(stripped.collect()))
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.iter().any(|secret| name.contains(secret))
+}

@@ -1,0 +1,156 @@
+//! The frame around every page: title, navigation, breadcrumbs, and what its forms need.
+
+use hyper::StatusCode;
+
+use super::assets;
+use super::fields::Fields;
+use super::guard::FormTokens;
+use super::problems::Problems;
+use super::reply::Reply;
+use super::sections::{self, Section};
+use super::visit::{Membership, User, Visit};
+use crate::base::{Error, Result};
+
+/// What every template has as `frame`.
+pub struct Frame {
+    pub title: String,
+    /// The path with the query, to which forms return.
+    pub here: String,
+    pub path: String,
+    /// The sections of the organization.
+    pub sections: Vec<Section>,
+    /// The pages above this one.
+    pub crumbs: Vec<(String, String)>,
+    pub theme: Option<&'static str>,
+    pub user: Option<User>,
+    pub member: Option<Membership>,
+    /// The visitor's other organizations.
+    pub others: Vec<Membership>,
+    /// The text that an earlier form left.
+    pub flash: Option<&'static str>,
+    /// The token of each form.
+    pub token: String,
+    /// The idempotency key of each form.
+    pub key: String,
+    /// What is wrong with the form that was sent.
+    pub problems: Problems,
+    /// The values that the form is filled with.
+    pub form: Fields,
+    pub styles: &'static str,
+    pub icon: &'static str,
+    /// Paths of the page's scripts.
+    pub scripts: Vec<&'static str>,
+    pub status: StatusCode,
+    /// Where a script is told of changes.
+    pub live: Option<String>,
+}
+
+/// The scripts of every page.
+const SCRIPTS: [&str; 4] = ["submit", "time", "keys", "copy"];
+
+impl Visit {
+    /// The frame of a page with this title.
+    pub fn frame(&self, title: &str) -> Frame {
+        Frame::new(self, title)
+    }
+}
+
+impl Frame {
+    fn new(visit: &Visit, title: &str) -> Self {
+        let clock = visit.api.executor.store.clock();
+        let tokens =
+            FormTokens { keys: visit.api.executor.store.keys(), bound_to: &visit.bound_to };
+        let member = visit.membership.clone();
+        let slug = member.as_ref().map(|member| member.org_slug.clone());
+        let all = visit.session.iter().flat_map(|session| &session.memberships);
+        let others = all.filter(|other| Some(&other.org_slug) != slug.as_ref()).cloned().collect();
+        Frame {
+            title: title.into(),
+            here: visit.target.clone(),
+            path: visit.path.clone(),
+            sections: slug.map(|slug| sections::of(&slug, &visit.path)).unwrap_or_default(),
+            crumbs: Vec::new(),
+            theme: visit.theme,
+            user: visit.session.as_ref().map(|session| session.user.clone()),
+            member,
+            others,
+            flash: visit.flash,
+            token: tokens.make(clock.random()),
+            key: clock.new_id().to_string(),
+            problems: Problems::default(),
+            form: visit.form.clone(),
+            styles: assets::path("console"),
+            icon: assets::path("icon"),
+            scripts: SCRIPTS.map(assets::path).into(),
+            status: StatusCode::OK,
+            live: None,
+        }
+    }
+
+    /// Adds a page above this one.
+    pub fn crumb(mut self, label: impl Into<String>, path: impl Into<String>) -> Self {
+        self.crumbs.push((label.into(), path.into()));
+        self
+    }
+
+    /// Adds a script.
+    pub fn script(mut self, name: &str) -> Self {
+        self.scripts.push(assets::path(name));
+        self
+    }
+
+    /// Shows what changes while the page is open: its elements with `data-live` and an id are
+    /// replaced.
+    pub fn live(mut self) -> Self {
+        let member = self.member.as_ref();
+        self.live = member.map(|member| format!("/o/{}/live", member.org_slug));
+        self.script("live")
+    }
+
+    /// Shows why the form failed, if it did.
+    pub fn failed(mut self, error: Option<&Error>) -> Self {
+        if let Some(error) = error {
+            self.status = crate::http::status(error.kind());
+            self.problems = Problems::of(error);
+        }
+        self
+    }
+
+    /// Shows the problems of the API's field `path` at the form's field `name`.
+    pub fn rename(mut self, path: &'static str, name: &'static str) -> Self {
+        self.problems = std::mem::take(&mut self.problems).rename(path, name);
+        self
+    }
+
+    /// The value of a form's field: what was sent or, before that, its default.
+    pub fn value<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
+        self.form.sent(name).unwrap_or(default)
+    }
+
+    /// Whether one of several values of a form's field is chosen.
+    pub fn is_chosen(&self, name: &str, value: &str, default: &str) -> bool {
+        self.value(name, default) == value
+    }
+
+    /// The visitor's initials.
+    pub fn initials(&self) -> String {
+        let name = self.user.as_ref().map_or("", |user| user.name.as_str());
+        let letters = name.split_whitespace().filter_map(|word| word.chars().next());
+        letters.take(2).flat_map(char::to_uppercase).collect()
+    }
+
+    /// The version of the server.
+    pub fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+}
+
+/// Renders a page.
+///
+/// # Errors
+/// If a template fails, which is a mistake of the page.
+pub fn render(frame_status: StatusCode, template: &impl askama::Template) -> Result<Reply> {
+    let html = template.render();
+    let html = html.map_err(|error| Error::internal(format!("a page cannot be shown: {error}")))?;
+    Ok(Reply::html(frame_status, html))
+}

@@ -1,0 +1,37 @@
+//! The web console: pages and forms for people, an adapter of [`api::execute`](crate::api::execute)
+//! beside HTTP's own.
+//!
+//! A page reads and changes only what routes of the API answer to its visitor ([`api`](self::api)),
+//! so that rights, audit and conditions are the API's. This layer knows no record of the product.
+//! Each page is one file in `pages/` with its templates; `docs/ARCHITECTURE.md`, "Adding a page",
+//! says how. Everything works without scripts.
+
+mod api;
+mod assets;
+mod check;
+mod cookies;
+mod diff;
+mod dispatch;
+mod errors;
+mod fields;
+mod filters;
+mod flash;
+mod frame;
+mod guard;
+mod headers;
+mod page;
+mod pages;
+mod paths;
+mod place;
+mod problems;
+mod reply;
+mod sections;
+mod site;
+mod strict;
+mod texts;
+mod visit;
+
+pub use site::Console;
+
+#[cfg(test)]
+mod tests;

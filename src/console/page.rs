@@ -1,0 +1,72 @@
+//! The declaration of a page: its path, who may see it, and what answers it.
+
+use std::pin::Pin;
+
+use super::reply::Reply;
+use super::visit::Visit;
+use crate::base::Result;
+
+/// What answers a visit. An error becomes a page that says it.
+pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Reply>> + Send + 'a>>;
+/// A function that answers visits.
+pub type Handler = for<'a> fn(&'a Visit) -> Answer<'a>;
+
+/// Who may open a page. What they may see and do there is for the API to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Anyone.
+    Anyone,
+    /// Whoever is signed in.
+    SignedIn,
+    /// Members of the organization that the first parameter of the path names.
+    Members,
+}
+
+/// A page, or a form that is sent to its path, or both.
+pub struct Page {
+    /// Its path, in matchit's form.
+    pub path: &'static str,
+    pub audience: Audience,
+    pub get: Option<Handler>,
+    pub post: Option<Handler>,
+    pub open_before_setup: bool,
+}
+
+impl Page {
+    /// A page for anyone.
+    pub const fn open(path: &'static str) -> Self {
+        Page::new(path, Audience::Anyone)
+    }
+
+    /// A page for whoever is signed in.
+    pub const fn signed_in(path: &'static str) -> Self {
+        Page::new(path, Audience::SignedIn)
+    }
+
+    /// A page of an organization; its path begins with `/o/{org}`.
+    pub const fn of_org(path: &'static str) -> Self {
+        Page::new(path, Audience::Members)
+    }
+
+    const fn new(path: &'static str, audience: Audience) -> Self {
+        Page { path, audience, get: None, post: None, open_before_setup: false }
+    }
+
+    /// Sets what shows it.
+    pub const fn get(mut self, handler: Handler) -> Self {
+        self.get = Some(handler);
+        self
+    }
+
+    /// Sets what does what its form says.
+    pub const fn post(mut self, handler: Handler) -> Self {
+        self.post = Some(handler);
+        self
+    }
+
+    /// Serves it before the server is set up.
+    pub const fn open_before_setup(mut self) -> Self {
+        self.open_before_setup = true;
+        self
+    }
+}

@@ -1,0 +1,75 @@
+//! `/account`: one's name, and one's sessions.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::base::{Error, Result, Time};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::{Membership, Visit};
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::signed_in("/account")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(save(visit))),
+    Page::signed_in("/account/sessions/end").post(|visit| Box::pin(end(visit))),
+];
+
+#[derive(Template)]
+#[template(path = "account.html")]
+struct Account {
+    frame: Frame,
+    name: String,
+    email: String,
+    memberships: Vec<Membership>,
+    sessions: Vec<OwnSession>,
+    has_others: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnSession {
+    id: String,
+    current: bool,
+    created_at: Time,
+    expires_at: Time,
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let sessions: List<OwnSession> = visit.api.get("/auth/sessions", &[]).await?;
+    let frame = visit.frame("Your account").failed(error.as_ref());
+    let session = visit.signed_in();
+    let page = Account {
+        name: session.user.name.clone(),
+        email: session.user.email.clone(),
+        memberships: session.memberships.clone(),
+        has_others: sessions.items.len() > 1,
+        sessions: sessions.items,
+        frame,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn save(visit: &Visit) -> Result<Reply> {
+    let body = json!({"name": visit.form.get("name")});
+    match visit.api.patch::<Value>("/auth/user", body).await {
+        Ok(_) => Ok(visit.done("/account", Flash::AccountSaved)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn end(visit: &Visit) -> Result<Reply> {
+    let (path, flash) = match visit.form.some("session") {
+        Some(id) => (format!("/auth/sessions/{}", segment(id)), Flash::SessionEnded),
+        None => ("/auth/sessions".into(), Flash::SessionsEnded),
+    };
+    visit.api.delete(&path, &[]).await?;
+    Ok(visit.done("/account", flash))
+}

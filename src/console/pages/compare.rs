@@ -1,0 +1,107 @@
+//! Two versions side by side.
+
+use askama::Template;
+use serde::Deserialize;
+
+use crate::base::{Error, Kind, Result};
+use crate::console::diff::{self, Row};
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Place, VersionRow};
+use crate::console::problems::sentence;
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/prompts/{registry}/{name}/compare").get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/promptlets/{registry}/{name}/compare")
+        .get(|visit| Box::pin(show(visit))),
+];
+
+/// Rows of a page.
+const ROWS: usize = 1000;
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Compare {
+    frame: Frame,
+    place: Place,
+    /// The versions to choose from.
+    versions: Vec<String>,
+    from: String,
+    to: String,
+    /// None as long as there is nothing to compare, or it cannot be.
+    difference: Option<Difference>,
+    refusal: String,
+    rows: Vec<Row>,
+    /// The page after this one, if there is more.
+    next: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Difference {
+    from: String,
+    to: String,
+    diff: String,
+    variables: Variables,
+}
+
+#[derive(Deserialize)]
+struct Variables {
+    added: Vec<String>,
+    removed: Vec<String>,
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let api = &visit.api;
+    let artifact = place.get(api).await?;
+    let newest = place.query(&[("limit", "100")]);
+    let rows: List<VersionRow> = api.get("/registries/artifact-versions", &newest).await?;
+    let mut versions: Vec<_> = rows.items.into_iter().map(|row| row.version).collect();
+    versions.extend(artifact.labels.keys().cloned());
+    let mut seen = std::collections::BTreeSet::new();
+    versions.retain(|version| seen.insert(version.clone()));
+    let to = visit.query.some("to").unwrap_or(&artifact.latest_version).to_string();
+    let from = visit.query.some("from").map(String::from);
+    let from = from.unwrap_or_else(|| versions.get(1).unwrap_or(&to).clone());
+    let (difference, refusal) = compare(visit, &place, &from, &to).await?;
+    let all = difference.as_ref().map(|one| diff::rows(&one.diff)).unwrap_or_default();
+    let part: usize = visit.query.get("part").parse().unwrap_or(0);
+    let count = all.len();
+    let end = part.saturating_add(1).saturating_mul(ROWS);
+    let page = Compare {
+        frame: place.crumbs(visit, visit.frame("Compare versions")),
+        rows: all.into_iter().skip(part.saturating_mul(ROWS)).take(ROWS).collect(),
+        next: (end < count).then(|| part + 1),
+        place,
+        versions,
+        from,
+        to,
+        difference,
+        refusal,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn compare(
+    visit: &Visit,
+    place: &Place,
+    from: &str,
+    to: &str,
+) -> Result<(Option<Difference>, String)> {
+    let query = place.query(&[("from", from), ("to", to)]);
+    match visit.api.get("/registries/artifact-versions/diff", &query).await {
+        Ok(difference) => Ok((Some(difference), String::new())),
+        Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => {
+            Ok((None, refusal(&error)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn refusal(error: &Error) -> String {
+    sentence(error.message())
+}

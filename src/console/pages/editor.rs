@@ -1,0 +1,292 @@
+//! The editor of a version: checked as often as one likes, kept as a draft, published.
+
+use askama::Template;
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::base::{Error, Kind, Result};
+use crate::console::api::segment;
+use crate::console::check::{Checked, Text, Verdict, check};
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Artifact, Place};
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/prompts/{registry}/{name}/edit")
+        .get(|visit| Box::pin(edit(visit, None, None)))
+        .post(|visit| Box::pin(act(visit))),
+    Page::of_org("/o/{org}/promptlets/{registry}/{name}/edit")
+        .get(|visit| Box::pin(edit(visit, None, None)))
+        .post(|visit| Box::pin(act(visit))),
+    Page::of_org("/o/{org}/prompts/{registry}/{name}/edit/check")
+        .post(|visit| Box::pin(check_only(visit))),
+    Page::of_org("/o/{org}/promptlets/{registry}/{name}/edit/check")
+        .post(|visit| Box::pin(check_only(visit))),
+    Page::of_org("/o/{org}/registries/{registry}/new")
+        .get(|visit| Box::pin(async { name(visit, None) }))
+        .post(|visit| Box::pin(begin(visit))),
+];
+
+/// The version that a new artifact begins with.
+const FIRST: &str = "1.0.0";
+/// The model of a text that serves every model.
+const GENERIC: &str = "generic";
+
+#[derive(Template)]
+#[template(path = "editor.html")]
+struct Editor {
+    frame: Frame,
+    place: Place,
+    /// The version that the text is from; empty for a new artifact.
+    base: String,
+    version: String,
+    model: String,
+    source: String,
+    metadata: String,
+    checked: Option<Checked>,
+}
+
+/// The part of the editor's page that a script replaces.
+#[derive(Template)]
+#[template(path = "checked.html")]
+struct CheckedPart {
+    checked: Option<Checked>,
+}
+
+#[derive(Template)]
+#[template(path = "new_artifact.html")]
+struct NewArtifact {
+    frame: Frame,
+    here: String,
+    kinds: [(&'static str, &'static str); 2],
+}
+
+#[derive(Deserialize)]
+struct Content {
+    version: String,
+    model: String,
+    source: String,
+    metadata: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Draft {
+    id: String,
+    draft_version: String,
+    body: String,
+    metadata: Value,
+}
+
+#[derive(Deserialize)]
+struct Published {
+    version: String,
+}
+
+/// What the editor is filled with at first.
+struct Start {
+    base: String,
+    version: String,
+    model: String,
+    source: String,
+    metadata: Value,
+}
+
+async fn edit(visit: &Visit, error: Option<Error>, checked: Option<Checked>) -> Result<Reply> {
+    let place = Place::of(visit);
+    let artifact = place.find(&visit.api).await?;
+    let start = start(visit, &place, artifact.as_ref()).await?;
+    let title = if artifact.is_some() { "New version of" } else { "New" };
+    let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref());
+    let frame = frame.rename("body", "source").rename("draftVersion", "version");
+    let frame = match artifact {
+        Some(_) => place.crumbs(visit, frame),
+        None => place.above(visit, frame),
+    };
+    let is_empty = start.metadata.as_object().is_none_or(serde_json::Map::is_empty);
+    let metadata = serde_json::to_string_pretty(&start.metadata).unwrap_or_default();
+    let page = Editor {
+        frame: frame.script("editor").script("draft"),
+        place,
+        base: start.base,
+        version: start.version,
+        model: start.model,
+        source: start.source,
+        metadata: if is_empty { String::new() } else { metadata },
+        checked,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Result<Start> {
+    let api = &visit.api;
+    if let Some(draft) = visit.query.some("draft") {
+        let path = format!("/prompts/{}/drafts/{}", segment(&place.name), segment(draft));
+        let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
+        let draft: Draft = api.get(&path, &of).await?;
+        return Ok(Start {
+            base: String::new(),
+            version: draft.draft_version,
+            model: GENERIC.into(),
+            source: draft.body,
+            metadata: draft.metadata,
+        });
+    }
+    let Some(artifact) = artifact else {
+        let (base, source) = (String::new(), String::new());
+        let (version, model) = (FIRST.into(), GENERIC.into());
+        return Ok(Start { base, version, model, source, metadata: Value::Null });
+    };
+    let from = visit.query.some("from").unwrap_or(&artifact.latest_version);
+    let mut query = vec![("version", from)];
+    query.extend(visit.query.some("model").map(|model| ("model", model)));
+    let path = "/registries/artifact-versions/content";
+    let content: Content = api.get(path, &place.query(&query)).await?;
+    Ok(Start {
+        base: content.version,
+        version: next_minor(&artifact.latest_version),
+        model: content.model,
+        source: content.source,
+        metadata: content.metadata,
+    })
+}
+
+/// The next minor version.
+fn next_minor(version: &str) -> String {
+    let mut numbers = version.split('.').map(|number| number.parse::<u64>().unwrap_or(0));
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    format!("{major}.{}.0", minor.saturating_add(1))
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let done = match visit.form.get("action") {
+        "publish" => publish(visit, &place).await,
+        "draft" => save_draft(visit, &place).await,
+        _ => {
+            let checked = check(visit, &text(visit, &place, true)).await?;
+            return edit(visit, None, Some(checked)).await;
+        }
+    };
+    match done {
+        Ok(reply) => Ok(reply),
+        Err(error) => {
+            let error = visit.failed(error)?;
+            let is_about_text = error.as_ref().is_some_and(|error| error.kind() == Kind::Invalid);
+            let text = text(visit, &place, false);
+            let checked = if is_about_text { Some(check(visit, &text).await?) } else { None };
+            edit(visit, error, checked).await
+        }
+    }
+}
+
+/// The text that the form holds.
+fn text<'a>(visit: &'a Visit, place: &'a Place, asks_policies: bool) -> Text<'a> {
+    let (source, model) = (visit.form.get("source"), visit.form.some("model"));
+    Text { place, source, model, asks_policies }
+}
+
+/// The metadata of the form.
+fn metadata(visit: &Visit) -> Result<Value> {
+    let Some(text) = visit.form.some("metadata") else { return Ok(json!({})) };
+    serde_json::from_str(text).map_err(|error| {
+        let message = format!("must be a JSON object, but {error}");
+        Error::invalid_at("metadata", message)
+    })
+}
+
+async fn publish(visit: &Visit, place: &Place) -> Result<Reply> {
+    let body = json!({
+        "registryRef": place.registry, "artifactType": place.kind, "name": place.name,
+        "version": visit.form.get("version").trim(), "source": visit.form.get("source"),
+        "model": visit.form.some("model").unwrap_or(GENERIC), "metadata": metadata(visit)?,
+    });
+    let made: Published = visit.api.post("/registries/artifacts", body).await?;
+    close_draft(visit, place, &made.version).await?;
+    Ok(visit.done(&place.version(&made.version), Flash::Published))
+}
+
+/// Deletes the draft of a version that is published now.
+async fn close_draft(visit: &Visit, place: &Place, version: &str) -> Result<()> {
+    let path = format!("/prompts/{}/drafts", segment(&place.name));
+    let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
+    let drafts: List<Draft> = visit.api.get(&path, &of).await?;
+    for draft in drafts.items.iter().filter(|draft| draft.draft_version == version) {
+        visit.api.delete(&format!("{path}/{}", segment(&draft.id)), &of).await?;
+    }
+    Ok(())
+}
+
+async fn save_draft(visit: &Visit, place: &Place) -> Result<Reply> {
+    let body = json!({
+        "registryRef": place.registry, "artifactType": place.kind,
+        "draftVersion": visit.form.get("version").trim(), "body": visit.form.get("source"),
+        "metadata": metadata(visit)?,
+    });
+    let path = format!("/prompts/{}/drafts", segment(&place.name));
+    visit.api.post::<Value>(&path, body).await?;
+    Ok(visit.done(&place.path, Flash::DraftSaved))
+}
+
+async fn check_only(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let checked = Some(check(visit, &text(visit, &place, false)).await?);
+    render(StatusCode::OK, &CheckedPart { checked })
+}
+
+fn name(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+    let registry = visit.param(1);
+    let path = visit.in_org(&format!("/prompts/{}", segment(registry)));
+    let frame = visit.frame("New prompt").crumb("Prompts", visit.in_org("/prompts"));
+    let page = NewArtifact {
+        frame: frame.crumb(registry, path).failed(error),
+        here: visit.path.clone(),
+        kinds: [
+            ("prompt", "Prompt: what a model is given"),
+            ("promptlet", "Promptlet: a piece that prompts import"),
+        ],
+    };
+    render(page.frame.status, &page)
+}
+
+/// Leads to the editor of an artifact that does not exist yet; nothing is kept before it is saved.
+async fn begin(visit: &Visit) -> Result<Reply> {
+    let kind = if visit.form.get("kind") == "promptlet" { "promptlet" } else { "prompt" };
+    let name_of = visit.form.get("name").trim();
+    // The API's own rule for names: compiling nothing in this name.
+    let path = format!("/prompts/{}/compile", segment(name_of));
+    let body = json!({"registryRef": visit.param(1), "artifactType": kind, "source": ""});
+    let is_named = !name_of.is_empty();
+    let tried =
+        if is_named { visit.api.post::<Value>(&path, body).await.map(drop) } else { Ok(()) };
+    match tried {
+        Ok(()) if is_named => {
+            let place = Place::new(visit, visit.param(1), kind, name_of);
+            Ok(Reply::see_other(format!("{}/edit", place.path)))
+        }
+        Ok(()) => name(visit, Some(&Error::invalid_at("name", "must not be empty"))),
+        Err(error) => {
+            let error = visit.failed(error)?;
+            let message = error.as_ref().map(|error| error.message().to_string());
+            let about = Error::invalid_at("name", message.unwrap_or_default());
+            name(visit, Some(&about))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_minor;
+
+    #[test]
+    fn the_next_minor_version_is_suggested() {
+        assert_eq!(next_minor("1.9.3"), "1.10.0");
+        assert_eq!(next_minor("0.0.1"), "0.1.0");
+    }
+}

@@ -1,0 +1,178 @@
+//! `/o/{org}/deployments/jobs/{id}`: the plan of a job, who decides about it, and what came of it.
+//! An approval names the plan that was seen.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::deployments::{Environments, Target};
+use crate::auth::Role;
+use crate::base::{Error, Result, Time};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::People;
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/deployments/jobs/{job}")
+    .get(|visit| Box::pin(show(visit, None)))
+    .post(|visit| Box::pin(act(visit)))];
+
+/// States in which a job is not finished.
+const OPEN: [&str; 3] = ["pending_approval", "approved", "running"];
+/// States after which it can be undone.
+const APPLIED: [&str; 2] = ["complete", "partial"];
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage {
+    frame: Frame,
+    path: String,
+    job: Job,
+    title: String,
+    environment: String,
+    approvals: Vec<Approval>,
+    people: People,
+    may_decide: bool,
+    may_cancel: bool,
+    may_roll_back: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Job {
+    state: String,
+    environment_id: String,
+    prompt_name: Nullable<String>,
+    version: Nullable<String>,
+    provider: Nullable<String>,
+    plan: Plan,
+    plan_hash: String,
+    targets: Vec<Target>,
+    created_by: String,
+    created_at: Time,
+    finished_at: Nullable<Time>,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    targets: Vec<PlanTarget>,
+    tools: Vec<PlanTool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanTarget {
+    stable_key: Nullable<String>,
+    version: String,
+    compiled: Nullable<String>,
+    config: Map<String, Value>,
+}
+
+impl PlanTarget {
+    /// Its configuration, for people.
+    fn config(&self) -> String {
+        serde_json::to_string_pretty(&self.config).unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct PlanTool {
+    name: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Approval {
+    user: Approver,
+    decision: String,
+    decided_at: Nullable<Time>,
+    comment: Nullable<String>,
+    via: Nullable<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Approver {
+    id: String,
+    name: String,
+    email_verified: bool,
+}
+
+/// Class, icon and word of a decision.
+pub fn decision(name: &str) -> (&'static str, &'static str, &'static str) {
+    match name {
+        "approved" => ("good", "check", "Approved"),
+        "denied" => ("bad", "octagon", "Denied"),
+        _ => ("off", "clock", "Not decided"),
+    }
+}
+
+fn api_path(visit: &Visit) -> String {
+    format!("/agents/deployments/{}", segment(visit.param(1)))
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let job: Job = visit.api.get(&api_path(visit), &[]).await?;
+    let approvals = format!("{}/approvals", api_path(visit));
+    let approvals: List<Approval> = visit.api.get(&approvals, &[("limit", "100")]).await?;
+    let environments = Environments::read(&visit.api).await?;
+    let me = &visit.signed_in().user.id;
+    let is_asked = approvals
+        .items
+        .iter()
+        .any(|one| one.user.id == *me && one.user.email_verified && one.decision == "pending");
+    let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
+        (Some(name), Some(version)) => format!("Deploy {name} {version}"),
+        _ => "Deployment".into(),
+    };
+    let frame = visit.frame(&title).crumb("Deployments", visit.in_org("/deployments"));
+    let is_admin = visit.member().role >= Role::Admin;
+    let page = JobPage {
+        frame: frame.failed(error.as_ref()).live(),
+        path: visit.path.clone(),
+        title,
+        environment: environments.name(&job.environment_id).into(),
+        approvals: approvals.items,
+        people: People::read(&visit.api).await?,
+        may_decide: is_asked && job.state == "pending_approval",
+        may_cancel: OPEN.contains(&job.state.as_str()) && (is_admin || job.created_by == *me),
+        may_roll_back: APPLIED.contains(&job.state.as_str()),
+        job,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let (step, flash) = match visit.form.get("action") {
+        "approve" => ("approve", Flash::Approved),
+        "deny" => ("deny", Flash::Denied),
+        "cancel" => ("cancel", Flash::Cancelled),
+        "rollback" => ("rollback", Flash::RollbackBegun),
+        _ => return show(visit, None).await,
+    };
+    let mut body = json!({});
+    if matches!(step, "approve" | "deny") {
+        body["planHash"] = json!(visit.form.get("planHash"));
+        if let Some(comment) = visit.form.some("comment") {
+            body["comment"] = json!(comment);
+        }
+    }
+    let path = format!("{}/{step}", api_path(visit));
+    match visit.api.post::<Done>(&path, body).await {
+        Ok(done) => Ok(visit.done(&super::deployments::path(visit, &done.id), flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
+}
+
+/// The job after an action; a rollback's is a new one.
+#[derive(Deserialize)]
+struct Done {
+    id: String,
+}

@@ -1,0 +1,59 @@
+//! `/o/{org}/live`: tells a script that something in the organization has changed. It says no more
+//! than that: the script asks for its page again, whose rights are looked at then.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::base::{Error, Id, Result};
+use crate::console::page::Page;
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/live").get(|visit| Box::pin(open(visit)))];
+
+/// The interval of comments, which keep proxies from closing the stream.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Changes are told at most so often.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A stream ends after this long; the browser opens another, whose session is looked at.
+const MAX_TIME: Duration = Duration::from_secs(600);
+
+const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
+const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: {}\n\n");
+const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
+
+#[derive(Deserialize)]
+struct Organization {
+    id: String,
+    slug: String,
+}
+
+async fn open(visit: &Visit) -> Result<Reply> {
+    let mine: List<Organization> = visit.api.get("/organizations", &[("limit", "100")]).await?;
+    let own = mine.items.into_iter().find(|one| one.slug == visit.member().org_slug);
+    let own = own.ok_or_else(|| Error::no_such("organization"))?;
+    let executor = visit.api.executor.clone();
+    let mut changes = executor.subscribe_to(Id::parse(&own.id));
+    let (events, body) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let end = Instant::now() + MAX_TIME;
+        let mut next = RETRY;
+        while events.send(Ok(next)).await.is_ok() {
+            sleep(PAUSE).await;
+            next = tokio::select! {
+                () = changes.notified() => CHANGED,
+                () = sleep(HEARTBEAT) => ALIVE,
+                () = sleep_until(end) => return,
+                () = executor.stopped() => return,
+                () = events.closed() => return,
+            };
+        }
+    });
+    Ok(Reply::events(body))
+}

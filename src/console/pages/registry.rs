@@ -1,0 +1,53 @@
+//! `/o/{org}/prompts/{registry}`: the prompts and promptlets of a registry.
+
+use askama::Template;
+
+use crate::base::Result;
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Artifact, Registry};
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] =
+    &[Page::of_org("/o/{org}/prompts/{registry}").get(|visit| Box::pin(show(visit)))];
+
+#[derive(Template)]
+#[template(path = "registry.html")]
+struct RegistryPage {
+    frame: Frame,
+    base: String,
+    registry: Registry,
+    artifacts: List<Artifact>,
+    /// The type that is shown alone; empty for all.
+    only: String,
+    /// The path with the filter, to which a cursor is added.
+    filtered: String,
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let slug = visit.param(1);
+    let registry: Registry = visit.api.get(&format!("/registries/{}", segment(slug)), &[]).await?;
+    let only = match visit.query.get("type") {
+        kind @ ("prompt" | "promptlet") => kind,
+        _ => "",
+    };
+    let mut query = vec![("registryRef", slug)];
+    query.extend((!only.is_empty()).then_some(("artifactType", only)));
+    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    let artifacts = visit.api.get("/registries/artifacts", &query).await?;
+    let filter = if only.is_empty() { String::new() } else { format!("type={only}&") };
+    let page = RegistryPage {
+        frame: visit.frame(&registry.name).crumb("Prompts", visit.in_org("/prompts")).live(),
+        filtered: format!("{}?{filter}", visit.path),
+        base: visit.in_org(""),
+        registry,
+        artifacts,
+        only: only.into(),
+    };
+    render(page.frame.status, &page)
+}

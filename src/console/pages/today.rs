@@ -1,0 +1,122 @@
+//! `/o/{org}`: what waits for the visitor, by who is blocked.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::deployments::{self, Job};
+use crate::base::{Result, Time};
+use crate::console::filters;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::Place;
+use crate::console::problems::sentence;
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}").get(|visit| Box::pin(show(visit)))];
+
+/// Rows of a group.
+const ROWS: &str = "5";
+/// Failures are shown for a week.
+const RECENT_SECS: i64 = 7 * 24 * 3600;
+
+#[derive(Template)]
+#[template(path = "today.html")]
+struct Today {
+    frame: Frame,
+    base: String,
+    groups: Vec<Group>,
+    has_registries: bool,
+}
+
+/// Things of one kind that wait.
+struct Group {
+    title: &'static str,
+    icon: &'static str,
+    kind: &'static str,
+    rows: Vec<Row>,
+    /// Whether there are more than are shown.
+    is_cut: bool,
+}
+
+/// One thing that waits.
+struct Row {
+    title: String,
+    path: String,
+    detail: String,
+    at: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Flag {
+    registry_ref: String,
+    artifact_type: String,
+    name: String,
+    version: String,
+    message: String,
+    created_at: Time,
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let registries: List<serde_json::Value> =
+        visit.api.get("/registries", &[("limit", "1")]).await?;
+    let waiting = jobs(visit, "Waits for your approval", &[("approver", "me")]).await?;
+    let failed = jobs(visit, "Deployments that failed", &[("state", "error")]).await?;
+    let groups = [waiting, recent(visit, failed), flags(visit).await?];
+    let page = Today {
+        frame: visit.frame("Today").live(),
+        base: visit.in_org(""),
+        groups: groups.into_iter().filter(|group| !group.rows.is_empty()).collect(),
+        has_registries: !registries.items.is_empty(),
+    };
+    render(page.frame.status, &page)
+}
+
+/// Jobs of deployments that these parameters select.
+async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Result<Group> {
+    let query: Vec<_> = query.iter().copied().chain([("limit", ROWS)]).collect();
+    let found: List<Job> = visit.api.get("/agents/deployments", &query).await?;
+    let row = |job: Job| Row {
+        path: deployments::path(visit, &job.id),
+        detail: job.to(),
+        title: job.title(),
+        at: job.created_at,
+    };
+    let is_cut = found.next_cursor.is_some();
+    let rows = found.items.into_iter().map(row).collect();
+    let (_, icon, _) = deployments::state("pending_approval");
+    Ok(Group { title, icon, kind: "warning", rows, is_cut })
+}
+
+/// What happened in the last days: nobody mends what is older.
+fn recent(visit: &Visit, group: Group) -> Group {
+    let since = visit.api.executor.store.clock().now().minus_secs(RECENT_SECS);
+    let (kind, icon, _) = deployments::state("error");
+    let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
+    Group { rows, kind, icon, ..group }
+}
+
+/// What was published although a policy warns of it.
+async fn flags(visit: &Visit) -> Result<Group> {
+    let found: List<Flag> = visit.api.get("/governance/flags", &[("limit", ROWS)]).await?;
+    let row = |flag: Flag| {
+        let kind = if flag.artifact_type == "promptlet" { "promptlet" } else { "prompt" };
+        let registry = flag.registry_ref.rsplit('/').next().unwrap_or_default();
+        Row {
+            title: format!("{} {}", flag.name, flag.version),
+            path: Place::new(visit, registry, kind, &flag.name).version(&flag.version),
+            detail: sentence(&flag.message),
+            at: flag.created_at,
+        }
+    };
+    Ok(Group {
+        title: "Flagged by a policy",
+        icon: "triangle",
+        kind: "warning",
+        is_cut: found.next_cursor.is_some(),
+        rows: found.items.into_iter().map(row).collect(),
+    })
+}

@@ -1,0 +1,179 @@
+//! One version: its text, what it imports, its variables, and how it reads with values for them.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::base::{Error, Result};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Artifact, People, Place, VersionRow};
+use crate::console::problems::sentence;
+use crate::console::reply::Reply;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/prompts/{registry}/{name}/versions/{version}")
+        .get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/promptlets/{registry}/{name}/versions/{version}")
+        .get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/prompts/{registry}/{name}/versions/{version}/delete")
+        .get(|visit| Box::pin(confirm(visit, None)))
+        .post(|visit| Box::pin(delete(visit))),
+    Page::of_org("/o/{org}/promptlets/{registry}/{name}/versions/{version}/delete")
+        .get(|visit| Box::pin(confirm(visit, None)))
+        .post(|visit| Box::pin(delete(visit))),
+];
+
+/// Names of the fields with values of variables begin so.
+const VALUE: &str = "v.";
+
+#[derive(Template)]
+#[template(path = "version.html")]
+struct VersionPage {
+    frame: Frame,
+    place: Place,
+    artifact: Artifact,
+    content: Content,
+    /// The version for the model that is shown.
+    row: VersionRow,
+    /// The models that it has texts for.
+    models: Vec<String>,
+    people: People,
+    environments: Vec<(String, String)>,
+    environment: String,
+    values: BTreeMap<String, String>,
+    preview: Option<Preview>,
+    metadata: String,
+}
+
+#[derive(Template)]
+#[template(path = "delete_version.html")]
+struct DeleteVersion {
+    frame: Frame,
+    place: Place,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    version: String,
+    model: String,
+    source: String,
+    compiled: String,
+}
+
+#[derive(Deserialize)]
+struct Environment {
+    slug: String,
+    name: String,
+}
+
+/// A text with values for its variables, or why it cannot be shown.
+enum Preview {
+    Text { text: String, missing: Vec<String> },
+    Failed(String),
+}
+
+#[derive(Deserialize)]
+struct Rendered {
+    text: String,
+    missing: Vec<String>,
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let api = &visit.api;
+    let artifact = place.get(api).await?;
+    let mut query = vec![("version", visit.param(3))];
+    query.extend(visit.query.some("model").map(|model| ("model", model)));
+    let path = "/registries/artifact-versions/content";
+    let content: Content = api.get(path, &place.query(&query)).await?;
+    let exactly = place.query(&[("version", &content.version), ("limit", "100")]);
+    let rows: List<VersionRow> = api.get("/registries/artifact-versions", &exactly).await?;
+    let models: Vec<_> = rows.items.iter().map(|row| row.model.clone()).collect();
+    let row = rows.items.into_iter().find(|row| row.model == content.model);
+    let row = row.ok_or_else(|| Error::no_such("version"))?;
+    let environments: List<Environment> = api.get("/environments", &[("limit", "100")]).await?;
+    let environments = environments.items.into_iter().map(|one| (one.slug, one.name)).collect();
+    let title = format!("{} {}", place.name, content.version);
+    let page = VersionPage {
+        frame: place.crumbs(visit, visit.frame(&title)),
+        preview: preview(visit, &place, &content).await?,
+        people: People::read(api).await?,
+        environment: visit.query.get("environment").into(),
+        values: values(visit, &row.variables),
+        metadata: if row.metadata.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string_pretty(&row.metadata).unwrap_or_default()
+        },
+        artifact,
+        content,
+        row,
+        models,
+        environments,
+        place,
+    };
+    render(page.frame.status, &page)
+}
+
+/// The values that were entered for variables.
+fn values(visit: &Visit, variables: &[String]) -> BTreeMap<String, String> {
+    let entered = |name: &String| visit.query.get(&format!("{VALUE}{name}")).to_string();
+    variables.iter().map(|name| (name.clone(), entered(name))).collect()
+}
+
+async fn preview(visit: &Visit, place: &Place, content: &Content) -> Result<Option<Preview>> {
+    if visit.query.sent("environment").is_none() {
+        return Ok(None);
+    }
+    let entered = visit.query.below(VALUE);
+    let filled = entered.pairs().filter(|(_, value)| !value.is_empty());
+    let variables: serde_json::Map<String, Value> =
+        filled.map(|(name, value)| (name.into(), json!(value))).collect();
+    let mut body = json!({
+        "registryRef": place.registry, "artifactType": place.kind, "version": content.version,
+        "model": content.model, "variables": variables,
+    });
+    if let Some(environment) = visit.query.some("environment") {
+        body["environment"] = json!(environment);
+    }
+    let path = format!("/prompts/{}/render", segment(&place.name));
+    match visit.api.post::<Rendered>(&path, body).await {
+        Ok(Rendered { text, missing }) => Ok(Some(Preview::Text { text, missing })),
+        Err(error) => {
+            Ok(visit.failed(error)?.map(|error| Preview::Failed(sentence(error.message()))))
+        }
+    }
+}
+
+async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let place = Place::of(visit);
+    place.get(&visit.api).await?;
+    let version = visit.param(3).to_string();
+    let title = format!("Delete {} {version}", place.name);
+    let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
+    render(frame.status, &DeleteVersion { frame, place, version })
+}
+
+async fn delete(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let query = place.query(&[("version", visit.param(3))]);
+    match visit.api.delete("/registries/artifact-versions", &query).await {
+        Ok(()) => {
+            let is_left = place.find(&visit.api).await?.is_some();
+            let registry = visit.in_org(&format!("/prompts/{}", segment(&place.registry)));
+            let to = if is_left { &place.path } else { &registry };
+            Ok(visit.done(to, Flash::VersionDeleted))
+        }
+        Err(error) => confirm(visit, visit.failed(error)?).await,
+    }
+}

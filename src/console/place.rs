@@ -1,0 +1,170 @@
+//! What the pages of prompts and promptlets have in common: where an artifact is, and who people are.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::base::{Error, Result, Time};
+use crate::console::api::{Api, segment};
+use crate::console::frame::Frame;
+use crate::console::strict::List;
+use crate::console::visit::Visit;
+
+/// Members are read in pages of this size, and not more pages than this: beyond, their ids are shown.
+const MEMBERS: &str = "100";
+const MAX_PAGES: usize = 10;
+
+/// A registry.
+#[derive(Deserialize)]
+pub struct Registry {
+    pub slug: String,
+    pub name: String,
+    pub description: crate::console::strict::Nullable<String>,
+    pub visibility: String,
+    pub access: String,
+}
+
+/// An artifact.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact {
+    pub artifact_type: String,
+    pub name: String,
+    pub latest_version: String,
+    /// Labels, each with its version.
+    pub labels: BTreeMap<String, String>,
+    pub updated_at: Time,
+}
+
+impl Artifact {
+    /// The labels of a version.
+    pub fn labels_of(&self, version: &str) -> Vec<&str> {
+        let here = self.labels.iter().filter(|(_, at)| *at == version);
+        here.map(|(label, _)| label.as_str()).collect()
+    }
+}
+
+/// A version of an artifact, without its text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionRow {
+    pub version: String,
+    pub model: String,
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    pub hash: String,
+    pub imports: BTreeMap<String, String>,
+    pub variables: Vec<String>,
+    pub published_by: String,
+    pub published_at: Time,
+}
+
+/// The artifact that a page's path names.
+pub struct Place {
+    /// The slug of its registry.
+    pub registry: String,
+    /// `prompt` or `promptlet`.
+    pub kind: &'static str,
+    pub name: String,
+    /// The path of its page.
+    pub path: String,
+}
+
+impl Place {
+    /// The artifact of a visit, whose path is `/o/{org}/{prompts or promptlets}/{registry}/{name}…`.
+    pub fn of(visit: &Visit) -> Self {
+        let is_promptlet = visit.path.split('/').nth(3) == Some("promptlets");
+        let kind = if is_promptlet { "promptlet" } else { "prompt" };
+        Place::new(visit, visit.param(1), kind, visit.param(2))
+    }
+
+    /// An artifact of the visit's organization.
+    pub fn new(visit: &Visit, registry: &str, kind: &'static str, name: &str) -> Self {
+        let path = visit.in_org(&format!("/{kind}s/{}/{}", segment(registry), segment(name)));
+        Place { registry: registry.into(), kind, name: name.into(), path }
+    }
+
+    /// The parameters that select it.
+    pub fn query<'a>(&'a self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        let own = [
+            ("registryRef", self.registry.as_str()),
+            ("promptName", &self.name),
+            ("artifactType", self.kind),
+        ];
+        own.iter().chain(more).copied().collect()
+    }
+
+    /// A path of one of its versions.
+    pub fn version(&self, version: &str) -> String {
+        format!("{}/versions/{}", self.path, segment(version))
+    }
+
+    /// Its path, to which a cursor is added.
+    pub fn page(&self) -> String {
+        format!("{}?", self.path)
+    }
+
+    /// Adds the pages above its own.
+    pub fn above(&self, visit: &Visit, frame: Frame) -> Frame {
+        let registry = visit.in_org(&format!("/prompts/{}", segment(&self.registry)));
+        frame.crumb("Prompts", visit.in_org("/prompts")).crumb(self.registry.clone(), registry)
+    }
+
+    /// Adds the pages above one that is below its own.
+    pub fn crumbs(&self, visit: &Visit, frame: Frame) -> Frame {
+        self.above(visit, frame).crumb(self.name.clone(), self.path.clone())
+    }
+
+    /// The artifact, if there is one yet.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn find(&self, api: &Api) -> Result<Option<Artifact>> {
+        let found: List<Artifact> = api.get("/registries/artifacts", &self.query(&[])).await?;
+        Ok(found.items.into_iter().next())
+    }
+
+    /// The artifact.
+    ///
+    /// # Errors
+    /// 404, and those of the route.
+    pub async fn get(&self, api: &Api) -> Result<Artifact> {
+        self.find(api).await?.ok_or_else(|| Error::no_such("artifact"))
+    }
+}
+
+/// The names of an organization's members.
+pub struct People(BTreeMap<String, String>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Member {
+    user_id: String,
+    name: String,
+}
+
+impl People {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn read(api: &Api) -> Result<Self> {
+        let mut names = BTreeMap::new();
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            let mut query = vec![("limit", MEMBERS)];
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let page: List<Member> = api.get("/organizations/members", &query).await?;
+            names.extend(page.items.into_iter().map(|member| (member.user_id, member.name)));
+            cursor = page.next_cursor.0;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(People(names))
+    }
+
+    /// The name of a person.
+    pub fn name(&self, id: &str) -> &str {
+        self.0.get(id).map_or("a former member", String::as_str)
+    }
+}

@@ -1,0 +1,138 @@
+//! What is wrong with a form: the API's error, by field.
+
+use crate::base::{Error, Kind};
+
+/// The problems of a form that was sent.
+#[derive(Clone, Debug, Default)]
+pub struct Problems {
+    /// What is wrong as a whole; empty if nothing is.
+    pub summary: String,
+    /// The problems that are about a field.
+    pub issues: Vec<FieldProblem>,
+    /// Paths whose field has another name in the form.
+    renamed: Vec<(&'static str, &'static str)>,
+}
+
+/// A problem with a field.
+#[derive(Clone, Debug)]
+pub struct FieldProblem {
+    /// The API's path of the field.
+    pub path: String,
+    pub message: String,
+    /// Whether the message says what it is about; otherwise it follows the field's name.
+    is_whole: bool,
+}
+
+impl Problems {
+    /// The problems that an error reports.
+    pub fn of(error: &Error) -> Self {
+        let message = error.message().to_string();
+        let issues = error.issues().iter().map(|issue| FieldProblem {
+            path: issue.path.clone(),
+            message: issue.message.clone(),
+            is_whole: false,
+        });
+        let mut issues: Vec<_> = issues.collect();
+        if let (true, Some(path)) = (issues.is_empty(), error.path()) {
+            issues.push(FieldProblem { path: path.into(), message, is_whole: true });
+            return Problems { issues, ..Problems::default() };
+        }
+        let summary = if issues.is_empty() { sentence(&message) } else { String::new() };
+        Problems { summary, issues, renamed: Vec::new() }
+    }
+
+    /// All problems with fields: the field's name in the form, and a sentence.
+    pub fn sentences(&self) -> Vec<(&str, String)> {
+        let all = self.issues.iter().map(|issue| {
+            let field = self.field(&issue.path);
+            if issue.is_whole {
+                return (field, sentence(&issue.message));
+            }
+            (field, sentence(&format!("{} {}", words(field), issue.message)))
+        });
+        all.collect()
+    }
+
+    /// Shows the problems of the API's field `path` at the form's field `name`.
+    pub fn rename(mut self, path: &'static str, name: &'static str) -> Self {
+        self.renamed.push((path, name));
+        self
+    }
+
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !self.summary.is_empty() || !self.issues.is_empty()
+    }
+
+    /// The name of the form's field that a path is about.
+    pub fn field<'a>(&self, path: &'a str) -> &'a str {
+        let found = self.renamed.iter().find(|(from, _)| *from == path);
+        found.map_or(path, |(_, name)| name)
+    }
+
+    /// The messages about a field of the form.
+    pub fn at(&self, name: &str) -> Vec<&str> {
+        let about = self.issues.iter().filter(|issue| self.field(&issue.path) == name);
+        about.map(|issue| issue.message.as_str()).collect()
+    }
+}
+
+/// The words of a field's name: `newPassword` is `new password`.
+fn words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+/// Whether a form is shown again with this error. Others have pages of their own.
+pub fn is_about_the_form(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        Kind::Invalid
+            | Kind::Forbidden
+            | Kind::Conflict
+            | Kind::Precondition
+            | Kind::NotFound
+            | Kind::TooLarge
+            | Kind::Limited
+            | Kind::Upstream
+            | Kind::Busy
+    )
+}
+
+/// A message as a sentence: messages of the API begin in lower case and have no full stop.
+pub fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    let text = first.unwrap_or_default() + letters.as_str();
+    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Issue;
+
+    #[test]
+    fn problems_are_at_their_fields_or_above_the_form() {
+        let issues = vec![
+            Issue::new("user.email", "must be an address"),
+            Issue::new("newPassword", "is short"),
+        ];
+        let problems = Problems::of(&Error::invalid(issues)).rename("user.email", "email");
+        assert_eq!(problems.at("email"), ["must be an address"]);
+        assert!(problems.any() && problems.summary.is_empty());
+        assert_eq!(problems.sentences()[1], ("newPassword", "New password is short.".into()));
+        let missing = Problems::of(&Error::no_such("version").at("version"));
+        assert_eq!(missing.at("version"), ["there is no such version"]);
+        assert_eq!(missing.sentences(), [("version", "There is no such version.".into())]);
+        let conflict = Problems::of(&Error::conflict("taken", "it exists already"));
+        assert_eq!(conflict.summary, "It exists already.");
+        assert!(!Problems::default().any());
+    }
+}

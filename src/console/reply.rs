@@ -1,0 +1,92 @@
+//! What a page answers with, before it is a response.
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use tokio::sync::mpsc;
+
+use super::flash::Flash;
+use crate::http::BodyAborted;
+
+/// The answer of a page.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub content: Content,
+    /// A text for the next page.
+    pub flash: Option<Flash>,
+    pub session: SessionChange,
+    /// The theme from now on, if it is chosen; an inner `None` leaves it to the system.
+    pub theme: Option<Option<&'static str>>,
+    /// The page whose form was sent without a session, once there is a new one.
+    pub resumes: Option<String>,
+    pub retry_after_secs: Option<u32>,
+}
+
+/// What a reply consists of.
+#[derive(Debug)]
+pub enum Content {
+    /// A page.
+    Html(String),
+    /// Another page to go to, of this server.
+    SeeOther(String),
+    /// Events, as they happen.
+    Events(mpsc::Receiver<Result<Bytes, BodyAborted>>),
+}
+
+/// What becomes of the visitor's session.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SessionChange {
+    /// It stays as it is.
+    None,
+    /// This is the token of a new one.
+    Begun(String),
+    /// It has ended.
+    Ended,
+}
+
+impl Reply {
+    /// A page.
+    pub fn html(status: StatusCode, html: String) -> Self {
+        Reply::new(status, Content::Html(html))
+    }
+
+    /// Events, for a script.
+    pub fn events(events: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Self {
+        Reply::new(StatusCode::OK, Content::Events(events))
+    }
+
+    /// Another page, after a form did what it says.
+    pub fn see_other(path: impl Into<String>) -> Self {
+        Reply::new(StatusCode::SEE_OTHER, Content::SeeOther(path.into()))
+    }
+
+    fn new(status: StatusCode, content: Content) -> Self {
+        Reply {
+            status,
+            content,
+            flash: None,
+            session: SessionChange::None,
+            theme: None,
+            resumes: None,
+            retry_after_secs: None,
+        }
+    }
+
+    /// Says when to try again.
+    pub fn retry_after(mut self, secs: Option<u32>) -> Self {
+        self.retry_after_secs = secs;
+        self
+    }
+
+    /// Shows a text on the next page.
+    pub fn flash(mut self, flash: Flash) -> Self {
+        self.flash = Some(flash);
+        self
+    }
+
+    /// Changes the session.
+    pub fn session(mut self, change: SessionChange) -> Self {
+        self.session = change;
+        self
+    }
+}

@@ -1,0 +1,248 @@
+//! The console as a [`Site`]: from a request to a visit, and from the reply of its page to a response.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http_body_util::Full;
+use hyper::header::{
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, SET_COOKIE,
+    WWW_AUTHENTICATE,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+
+use super::api::Api;
+use super::cookies::{Cookie, Jar};
+use super::dispatch::Dispatch;
+use super::fields::Fields;
+use super::flash::Flash;
+use super::guard::{local, require_same_origin};
+use super::page::Audience;
+use super::paths::Paths;
+use super::reply::{Content, Reply, SessionChange};
+use super::visit::Visit;
+use super::{assets, errors, headers, pages};
+use crate::auth::{Identity, SESSION_SECS};
+use crate::base::{Error, Result};
+use crate::http::{ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest};
+
+/// How long a visitor's cookie and the theme last.
+const YEAR_SECS: i64 = 365 * 24 * 3600;
+/// The text of a form is shown within a minute, or never.
+const FLASH_SECS: i64 = 60;
+
+/// Removes drafts of forms from a browser whose visitor signs out, and pages that it would show again
+/// when going back.
+const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
+const ALL_DATA: HeaderValue = HeaderValue::from_static("\"cache\", \"storage\"");
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
+
+/// The web console.
+pub struct Console {
+    paths: Paths,
+}
+
+impl Console {
+    /// Creates the console.
+    ///
+    /// # Errors
+    /// If the paths of two pages are ambiguous.
+    pub fn new() -> Result<Self> {
+        Ok(Console { paths: Paths::new()? })
+    }
+}
+
+impl Site for Console {
+    fn patterns(&self) -> Vec<&'static str> {
+        pages::all().map(|page| page.path).chain([assets::PATTERN]).collect()
+    }
+
+    fn find(&self, path: &str) -> Option<SitePath> {
+        let asset = SitePath {
+            pattern: assets::PATTERN,
+            is_read: true,
+            is_posted: false,
+            open_before_setup: true,
+        };
+        if assets::exists(path) {
+            return Some(asset);
+        }
+        self.paths.find(path).map(|(page, _)| SitePath {
+            pattern: page.path,
+            is_read: page.get.is_some(),
+            is_posted: page.post.is_some(),
+            open_before_setup: page.open_before_setup,
+        })
+    }
+
+    fn answer<'a>(&'a self, request: SiteRequest<'a>) -> SiteFuture<'a> {
+        Box::pin(answer(self, request))
+    }
+
+    fn error_page(&self, error: &Error, request_id: &str) -> Response<ResponseBody> {
+        let mut response = response_of(errors::bare(error, request_id));
+        headers::secure(&mut response, false);
+        response
+    }
+}
+
+async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
+    let sent = &request.head.headers;
+    if let Some(response) = assets::response(request.path, sent) {
+        return SiteReply { response, caller: None };
+    }
+    let jar = Jar::new(sent, request.executor.authenticator.installation());
+    let mut cookies = Vec::new();
+    let (reply, caller) = if is_cut_off(console, &request, &jar) {
+        (errors::refresh(&target(request.head)), None)
+    } else {
+        reply(console, request, &jar, &mut cookies).await
+    };
+    cookies.extend(cookies_of(&reply, &jar));
+    let mut response = response_of(reply);
+    headers::secure(&mut response, jar.is_secure());
+    for cookie in &cookies {
+        if let Ok(cookie) = HeaderValue::from_str(cookie) {
+            response.headers_mut().append(SET_COOKIE, cookie);
+        }
+    }
+    SiteReply { response, caller }
+}
+
+/// Path and query of a request.
+fn target(head: &Parts) -> String {
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+    local(target)
+}
+
+/// Whether the browser keeps the session's cookie back because a link of another site led here. It
+/// sends it with the next request, which the page's own refresh makes.
+fn is_cut_off(console: &Console, request: &SiteRequest, jar: &Jar) -> bool {
+    let sent = &request.head.headers;
+    let is_foreign = sent.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    let needs_session =
+        console.paths.find(request.path).is_some_and(|(page, _)| page.audience != Audience::Anyone);
+    is_foreign
+        && needs_session
+        && request.head.method != Method::POST
+        && jar.get(sent, Cookie::Session).is_none()
+}
+
+/// Makes a visit of a request, and has it answered.
+async fn reply(
+    console: &Console,
+    request: SiteRequest<'_>,
+    jar: &Jar,
+    cookies: &mut Vec<String>,
+) -> (Reply, Option<Arc<Identity>>) {
+    let is_post = request.head.method == Method::POST;
+    let Some((page, params)) = console.paths.find(request.path) else {
+        return (errors::bare(&errors::no_such_page(), request.request_id), None);
+    };
+    let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
+        request;
+    let api = Api::new(executor.clone(), router.clone(), address, link_base, request_id.into());
+    let target = target(head);
+    let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
+    let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
+    if let Err(error) = enter(&mut visit, &head.headers, body, is_post, cookies).await {
+        let caller = visit.api.identity();
+        return (errors::page(&visit, &error), caller);
+    }
+    let dispatch = Dispatch { paths: &console.paths, page };
+    let reply =
+        if is_post { dispatch.post(&mut visit).await } else { dispatch.get(&mut visit).await };
+    // A page on the way to another leaves the text to that.
+    if visit.flash.is_some() && matches!(reply.content, Content::Html(_)) {
+        cookies.push(jar.remove(Cookie::Flash));
+    }
+    (reply, visit.api.identity())
+}
+
+/// Completes a visit: who it is, what its cookies say, and the form that was sent.
+async fn enter(
+    visit: &mut Visit,
+    sent: &HeaderMap,
+    body: SiteBody<'_>,
+    is_post: bool,
+    cookies: &mut Vec<String>,
+) -> Result<()> {
+    if is_post {
+        require_same_origin(sent)?;
+    }
+    let jar = visit.jar.clone();
+    visit.theme = match jar.get(sent, Cookie::Theme) {
+        Some("dark") => Some("dark"),
+        Some("light") => Some("light"),
+        _ => None,
+    };
+    visit.is_private = jar.is_loopback() || sent.contains_key("sec-fetch-site");
+    if let Some(token) = jar.get(sent, Cookie::Session) {
+        visit.sign_in(token).await?;
+    }
+    if visit.session.is_none() {
+        visit.bound_to = match jar.get(sent, Cookie::Visitor) {
+            Some(visitor) => visitor.into(),
+            None => {
+                let visitor =
+                    URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
+                cookies.push(jar.set(Cookie::Visitor, &visitor, YEAR_SECS));
+                visitor
+            }
+        };
+    }
+    if is_post {
+        let credential = visit.api.identity().map(|_| visit.api.credential.fingerprint());
+        let form = body.read(credential, visit.api.address).await?;
+        visit.form = Fields::parse(&form.bytes);
+    } else if let Some(flash) = jar.get(sent, Cookie::Flash) {
+        visit.flash = Flash::text(flash);
+    }
+    Ok(())
+}
+
+/// The cookies that a reply sets.
+fn cookies_of(reply: &Reply, jar: &Jar) -> Vec<String> {
+    let mut cookies = Vec::new();
+    match &reply.session {
+        SessionChange::None => {}
+        SessionChange::Begun(token) => cookies.push(jar.set(Cookie::Session, token, SESSION_SECS)),
+        SessionChange::Ended => cookies.push(jar.remove(Cookie::Session)),
+    }
+    if let Some(flash) = reply.flash {
+        cookies.push(jar.set(Cookie::Flash, flash.name(), FLASH_SECS));
+    }
+    match reply.theme {
+        None => {}
+        Some(Some(theme)) => cookies.push(jar.set(Cookie::Theme, theme, YEAR_SECS)),
+        Some(None) => cookies.push(jar.remove(Cookie::Theme)),
+    }
+    cookies
+}
+
+fn response_of(reply: Reply) -> Response<ResponseBody> {
+    let whole = |text: String| ResponseBody::Whole(Full::from(text));
+    let (body, location, media_type) = match reply.content {
+        Content::Html(html) => (whole(html), None, "text/html; charset=utf-8"),
+        Content::SeeOther(path) => (whole(String::new()), Some(path), "text/html; charset=utf-8"),
+        Content::Events(events) => (ResponseBody::Stream(events), None, "text/event-stream"),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = reply.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if let Some(location) = location.and_then(|path| HeaderValue::from_str(&path).ok()) {
+        headers.insert(LOCATION, location);
+    }
+    if let Some(secs) = reply.retry_after_secs {
+        headers.insert(RETRY_AFTER, HeaderValue::from(secs));
+    }
+    if reply.status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, CHALLENGE);
+    }
+    if reply.session == SessionChange::Ended {
+        headers.insert(CLEAR_SITE_DATA, ALL_DATA);
+    }
+    response
+}

@@ -1,0 +1,55 @@
+//! English texts that more than one page shows, by key: states, kinds, and what the API's
+//! `labelKey` and `descriptionKey` stand for. Sentences of one page are in its template.
+
+use crate::auth::Role;
+
+/// Keys and texts, sorted by key.
+const TEXTS: &[(&str, &str)] = &[
+    ("access.organization", "All members"),
+    ("access.restricted", "Granted members"),
+    ("artifact.prompt", "Prompt"),
+    ("artifact.promptlet", "Promptlet"),
+    ("visibility.private", "Private"),
+    ("visibility.public", "Public"),
+    ("workflows.agent_wake.description", "Wakes an agent of a team."),
+    ("workflows.agent_wake.label", "Wake an agent"),
+    ("workflows.email.description", "Sends a mail."),
+    ("workflows.email.label", "E-mail"),
+    ("workflows.in_app.description", "Keeps it in the log, for everyone to read."),
+    ("workflows.in_app.label", "Log"),
+    ("workflows.slack.description", "Posts to a channel of Slack."),
+    ("workflows.slack.label", "Slack"),
+    ("workflows.team_task.description", "Creates a task in a team."),
+    ("workflows.team_task.label", "Task"),
+    ("workflows.webhook.description", "Posts signed JSON to a URL."),
+    ("workflows.webhook.label", "Webhook"),
+];
+
+/// The text of a key; the key itself if there is none.
+pub fn text(key: &str) -> &str {
+    match TEXTS.binary_search_by_key(&key, |(known, _)| known) {
+        Ok(at) => TEXTS[at].1,
+        Err(_) => key,
+    }
+}
+
+/// The name of a role.
+pub fn role(role: &Role) -> &'static str {
+    match role {
+        Role::Member => "Member",
+        Role::Admin => "Admin",
+        Role::Owner => "Owner",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_by_their_keys() {
+        assert!(TEXTS.is_sorted_by_key(|(key, _)| key));
+        assert_eq!(text("workflows.slack.label"), "Slack");
+        assert_eq!(text("visibility.secret"), "visibility.secret");
+    }
+}

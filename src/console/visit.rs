@@ -1,0 +1,160 @@
+//! A visit: a request to a page, with who makes it.
+
+use serde::Deserialize;
+
+use super::api::{Api, SESSION};
+use super::cookies::Jar;
+use super::fields::Fields;
+use super::flash::Flash;
+use super::problems::is_about_the_form;
+use super::reply::Reply;
+use crate::api::Method;
+use crate::auth::Role;
+use crate::base::{Error, Kind, Result};
+
+/// A request to a page.
+pub struct Visit {
+    /// The path of the page.
+    pub path: String,
+    /// The path with the query, as it was asked for.
+    pub target: String,
+    /// The parameters of the path, decoded.
+    pub params: Vec<String>,
+    pub query: Fields,
+    /// The fields that were sent or, on a page that is shown again, that it is filled with.
+    pub form: Fields,
+    /// The API, called for the visitor.
+    pub api: Api,
+    /// Who visits, if they are signed in.
+    pub session: Option<CurrentSession>,
+    /// The visitor's membership in the organization of the page.
+    pub membership: Option<Membership>,
+    /// The text that an earlier form left.
+    pub flash: Option<&'static str>,
+    /// The theme that the visitor chose.
+    pub theme: Option<&'static str>,
+    pub(super) jar: Jar,
+    /// What tokens of forms are bound to.
+    pub(super) bound_to: String,
+    /// Whether the browser calls the connection safe, or is too old to say.
+    pub is_private: bool,
+}
+
+/// The session of a visitor, as the API describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CurrentSession {
+    pub user: User,
+    pub memberships: Vec<Membership>,
+}
+
+/// The visitor.
+#[derive(Clone, Debug, Deserialize)]
+pub struct User {
+    pub id: String,
+    pub email: String,
+    pub name: String,
+}
+
+/// A membership of the visitor.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Membership {
+    pub org_slug: String,
+    pub org_name: String,
+    pub role: Role,
+}
+
+impl Visit {
+    /// A visit of someone who is not signed in.
+    pub(super) fn new(
+        api: Api,
+        jar: Jar,
+        path: String,
+        target: String,
+        params: Vec<String>,
+        query: Fields,
+    ) -> Self {
+        Visit {
+            path,
+            target,
+            params,
+            query,
+            form: Fields::default(),
+            api,
+            session: None,
+            membership: None,
+            flash: None,
+            theme: None,
+            jar,
+            bound_to: String::new(),
+            is_private: false,
+        }
+    }
+
+    /// Takes a session's token for the visitor's, if its session is valid.
+    ///
+    /// # Errors
+    /// 429, and if the store fails.
+    pub(super) async fn sign_in(&mut self, token: &str) -> Result<()> {
+        match self.api.authenticate(token).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == Kind::Unauthenticated => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.session = Some(self.api.get(SESSION, &[]).await?);
+        self.bound_to = token.into();
+        Ok(())
+    }
+    /// A parameter of the path.
+    pub fn param(&self, index: usize) -> &str {
+        self.params.get(index).map_or("", String::as_str)
+    }
+
+    /// The membership in the organization of the page.
+    pub fn member(&self) -> &Membership {
+        self.membership.as_ref().expect("pages of an organization are for its members")
+    }
+
+    /// The visitor's session, on pages for whoever is signed in.
+    pub fn signed_in(&self) -> &CurrentSession {
+        self.session.as_ref().expect("the page is for whoever is signed in")
+    }
+
+    /// A path below that of the organization.
+    pub fn in_org(&self, path: &str) -> String {
+        format!("/o/{}{path}", self.member().org_slug)
+    }
+
+    /// Whether the visitor's role lets them call a route.
+    pub fn may(&self, method: Method, path: &str) -> bool {
+        self.membership.as_ref().is_some_and(|member| self.api.may(method, path, member.role))
+    }
+
+    /// Requires what [`Visit::may`] says, for a page that is a form alone.
+    ///
+    /// # Errors
+    /// 403 otherwise, as the route would.
+    pub fn require(&self, method: Method, path: &str) -> Result<()> {
+        if self.may(method, path) {
+            return Ok(());
+        }
+        Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may do this",
+        ))
+    }
+
+    /// An error that a form is shown again with.
+    ///
+    /// # Errors
+    /// The error itself, if it has a page of its own.
+    pub fn failed(&self, error: Error) -> Result<Option<Error>> {
+        if is_about_the_form(&error) { Ok(Some(error)) } else { Err(error) }
+    }
+
+    /// Goes to a page after a form has done what it says.
+    pub fn done(&self, path: &str, flash: Flash) -> Reply {
+        Reply::see_other(path).flash(flash)
+    }
+}

@@ -1,0 +1,141 @@
+//! What people do from the first link on, in a real browser, with scripts on and off.
+
+use crate::server::{PASSWORD, Running};
+use crate::webdriver::{Browser, Driver, driver};
+
+/// Runs a journey twice.
+fn with_and_without_scripts(journey: fn(&Driver, bool)) {
+    let Some(driver) = driver() else { return };
+    for scripts in [true, false] {
+        journey(&driver, scripts);
+    }
+}
+
+/// Signs in through the page.
+fn sign_in(browser: &Browser, server: &Running, email: &str) {
+    browser.open(&format!("http://{}/sign-in", server.address));
+    browser.fill("#f-email", email);
+    browser.fill("#f-password", PASSWORD);
+    browser.click("main button.primary");
+    browser.shows("Today");
+}
+
+#[test]
+fn a_person_sets_the_server_up_and_signs_out() {
+    with_and_without_scripts(|driver, scripts| {
+        let server = Running::bare();
+        let browser = driver.browser(1280, 800, scripts);
+        let home = format!("http://{}", server.address);
+        let link = format!("{home}/setup#{}", server.setup_token());
+        browser.open(&link);
+        if scripts {
+            browser.shows("Organization");
+            assert_eq!(browser.url(), format!("{home}/setup"), "no token in the address");
+        } else {
+            browser.fill("#f-link", &link);
+        }
+        for (field, text) in [
+            ("orgName", "Acme"),
+            ("slug", "acme"),
+            ("name", "Ada"),
+            ("email", "ada@acme.test"),
+            ("password", PASSWORD),
+        ] {
+            browser.fill(&format!("#f-{field}"), text);
+        }
+        browser.click("main button.primary");
+        browser.shows("Today");
+        assert_eq!(browser.url(), format!("{home}/o/acme"));
+        browser.click(".side form[action='/sign-out'] button");
+        browser.shows("Sign in");
+        if scripts {
+            // Without scripts Chromium shows the page as it has kept it, for going back.
+            browser.back();
+            browser.shows("E-mail address");
+        }
+        browser.open(&format!("{home}/o/acme"));
+        browser.shows("E-mail address");
+    });
+}
+
+#[test]
+fn an_invited_person_joins_once_from_the_link() {
+    with_and_without_scripts(|driver, scripts| {
+        let server = Running::new();
+        let token = server.invite("ben@acme.test", "member");
+        let link = format!("http://{}/invitations#{token}", server.address);
+        let join = |browser: &Browser| {
+            browser.open(&link);
+            if !scripts {
+                browser.fill("#f-link", &link);
+            }
+            browser.fill("#f-name", "Ben");
+            browser.fill("#f-password", PASSWORD);
+            browser.click("main button.primary");
+        };
+        let ben = driver.browser(390, 844, scripts);
+        join(&ben);
+        ben.shows("You are a member now.");
+        ben.shows("Today");
+        let other = driver.browser(390, 844, scripts);
+        join(&other);
+        other.shows("There is no such invitation");
+    });
+}
+
+#[test]
+fn a_prompt_with_a_mistake_is_mended_and_published() {
+    with_and_without_scripts(|driver, scripts| {
+        let server = Running::new();
+        server.registry();
+        let browser = driver.browser(1280, 900, scripts);
+        sign_in(&browser, &server, "ada@acme.test");
+        browser.open(&format!("http://{}/o/acme/registries/main/new", server.address));
+        browser.fill("#f-name", "notes");
+        browser.click("main button.primary");
+        browser.fill("#f-source", "Hello {{WHO}}.\n{{ import \"tone\" }}");
+        if scripts {
+            // While one types, without sending anything.
+            browser.shows("Line 2, column 1");
+            browser.click("#checked [data-line]");
+            let at = browser.run("return document.getElementById('f-source').selectionStart");
+            assert_eq!(at, 15);
+        }
+        browser.click("button[value=publish]");
+        browser.shows("Check what you entered");
+        browser.shows("Line 2, column 1");
+        assert_eq!(browser.value("#f-source"), "Hello {{WHO}}.\n{{ import \"tone\" }}");
+        server.publish("promptlet", "tone", "1.0.0", "Be brief.");
+        browser.click("button[value=check]");
+        browser.shows("Policies accept it");
+        browser.click("button[value=publish]");
+        browser.shows("The version was published.");
+        browser.fill("[name='v.WHO']", "you");
+        browser.click(".preview button");
+        browser.shows("Hello you.");
+    });
+}
+
+#[test]
+fn unsent_text_is_kept_by_the_browser_until_signing_out() {
+    let Some(driver) = driver() else { return };
+    let server = Running::new();
+    server.registry();
+    let browser = driver.browser(1280, 900, true);
+    sign_in(&browser, &server, "ada@acme.test");
+    let editor = format!("http://{}/o/acme/prompts/main/notes/edit", server.address);
+    browser.open(&editor);
+    browser.fill("#f-source", "Not sent.");
+    browser.shows("Not saved yet");
+    let kept = || {
+        browser.run("return Object.keys(localStorage).filter(k => k.startsWith('draft:')).length")
+    };
+    crate::client::eventually("a draft", || (kept() == 1).then_some(()));
+    browser.run("addEventListener('beforeunload', (e) => e.stopImmediatePropagation(), true)");
+    browser.open(&editor);
+    browser.click("form[data-draft] > button");
+    assert_eq!(browser.value("#f-source"), "Not sent.");
+    browser.click("button[value=draft]");
+    browser.shows("The draft was saved.");
+    assert_eq!(kept(), 0);
+}

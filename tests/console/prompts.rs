@@ -1,0 +1,157 @@
+//! Writing, publishing, comparing, promoting and rolling back a prompt.
+
+use serde_json::json;
+
+use crate::server::Running;
+
+const EDIT: &str = "/o/acme/prompts/main/notes/edit";
+const LABELS: &str = "/o/acme/prompts/main/notes/labels";
+
+#[test]
+fn a_prompt_is_written_mended_published_promoted_and_rolled_back() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    ada.get("/o/acme").shows("Nothing is here yet.");
+    ada.get("/o/acme/prompts").shows("Create a registry");
+    let page = ada.get("/o/acme/registries/new");
+    let fields = [("name", "Main"), ("slug", "main")];
+    let registry = ada.submit(&page, "/o/acme/registries/new", &fields);
+    registry.shows("The registry was created.").shows("Nothing is published here yet.");
+
+    let new = "/o/acme/registries/main/new";
+    let page = ada.get(new);
+    let refused = ada.send(&page, new, &[("name", "no such name!")]);
+    assert_eq!(refused.status, 400);
+    let editor = ada.submit(&page, new, &[("name", "notes"), ("kind", "prompt")]);
+    assert_eq!(editor.field(EDIT, "version"), "1.0.0");
+
+    let wrong = "Hello {{WHO}}.\n\n  {{ import \"tone\" }}\n";
+    let fields = [("source", wrong), ("version", "1.0.0"), ("action", "publish")];
+    let refused = ada.send(&editor, EDIT, &fields);
+    assert_eq!(refused.status, 400);
+    refused.shows("Check what you entered").shows("Line 3, column 3");
+    assert_eq!(refused.field(EDIT, "source"), wrong, "the text stays as it was");
+
+    server.publish("promptlet", "tone", "1.0.0", "Be brief.");
+    let checked = ada.send(&refused, EDIT, &[("action", "check")]);
+    assert_eq!(checked.status, 200);
+    checked.shows("It compiles").shows("Policies accept it").shows("WHO").shows("tone 1.0.0");
+    let published = ada.submit(&checked, EDIT, &[("action", "publish")]);
+    published.shows("The version was published.").shows("notes 1.0.0").shows("Hello {{WHO}}.");
+    let read = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
+    assert_eq!(server.ada().get(read).ok()["source"], wrong, "byte for byte");
+
+    let version = "/o/acme/prompts/main/notes/versions/1.0.0";
+    ada.get(&format!("{version}?environment=&v.WHO=you")).shows("Hello you.");
+    ada.get(&format!("{version}?environment=")).shows("Without a value");
+
+    let editor = ada.get(EDIT);
+    assert_eq!(editor.field(EDIT, "version"), "1.1.0", "the next one is suggested");
+    let second = wrong.replace("Hello", "Good morning");
+    let fields = [("source", &*second), ("action", "publish")];
+    ada.submit(&editor, EDIT, &fields).shows("notes 1.1.0");
+    let diff = ada.get("/o/acme/prompts/main/notes/compare?from=1.0.0&to=1.1.0");
+    assert!(diff.text.contains("<del>Hello</del>"), "{}", diff.words());
+    assert!(diff.text.contains("<ins>Good morning</ins>") || diff.text.contains("<ins>Good"));
+
+    promote(&server, &ada);
+}
+
+fn promote(server: &Running, ada: &crate::visitor::Visitor) {
+    let form = ada.get(&format!("{LABELS}?version=1.0.0"));
+    let stale = ada.get(&format!("{LABELS}?version=1.0.0"));
+    let artifact = ada.submit(&form, LABELS, &[("action", "move")]);
+    artifact.shows("The label was moved.").shows("production1.0.0");
+    let form = ada.get(&format!("{LABELS}?version=1.1.0"));
+    form.shows("moves from 1.0.0 to 1.1.0");
+    ada.submit(&form, LABELS, &[("action", "move")]).shows("Roll back to 1.0.0");
+    // Somebody else has moved it since this form was opened.
+    let conflict = ada.send(&stale, LABELS, &[("action", "move")]);
+    assert_eq!(conflict.status, 409);
+    conflict.shows("The label production was moved meanwhile: it points to 1.1.0 now.");
+    let back = format!("{LABELS}?label=production&version=1.0.0");
+    let artifact = ada.get("/o/acme/prompts/main/notes");
+    assert!(artifact.links().iter().any(|link| link.replace("&amp;", "&") == back));
+    let form = ada.get(&back);
+    ada.submit(&form, LABELS, &[("action", "move")]).shows("1.1.0 → 1.0.0").shows("Ada");
+    let read = "/registries/artifacts?registryRef=main&promptName=notes";
+    assert_eq!(server.ada().get(read).items()[0]["labels"], json!({"production": "1.0.0"}));
+    let form = ada.get(&back);
+    ada.submit(&form, LABELS, &[("action", "remove")]).shows("The label was removed.");
+}
+
+#[test]
+fn a_draft_is_saved_opened_again_and_closed_by_publishing_it() {
+    let server = Running::new();
+    server.registry();
+    let ada = server.signed_in("ada@acme.test");
+    let editor = ada.get(EDIT);
+    let text = "{{ unfinished";
+    let fields = [("source", text), ("version", "0.1.0"), ("action", "draft")];
+    let artifact = ada.submit(&editor, EDIT, &fields);
+    artifact.shows("The draft was saved.").shows("0.1.0");
+    let drafts = artifact.links().into_iter().find(|link| link.contains("draft=")).unwrap();
+    let editor = ada.get(&drafts);
+    assert_eq!(editor.field(EDIT, "source"), text);
+    let fields = [("source", "Finished."), ("action", "publish")];
+    ada.submit(&editor, EDIT, &fields).shows("The version was published.");
+    ada.get("/o/acme/prompts/main/notes").hides("Drafts");
+}
+
+#[test]
+fn a_version_is_deleted_unless_something_needs_it() {
+    let server = Running::new();
+    server.registry();
+    server.publish("promptlet", "tone", "1.0.0", "Be brief.");
+    server.publish("prompt", "notes", "1.0.0", "{{ import \"tone\" }}");
+    let ada = server.signed_in("ada@acme.test");
+    let path = "/o/acme/promptlets/main/tone/versions/1.0.0/delete";
+    let refused = ada.send(&ada.get(path), path, &[]);
+    assert_eq!(refused.status, 409);
+    refused.shows("Check what you entered");
+    ada.get("/o/acme/promptlets/main/tone").shows("Imported by").shows("notes 1.0.0");
+    let path = "/o/acme/prompts/main/notes/versions/1.0.0/delete";
+    let gone = ada.submit(&ada.get(path), path, &[]);
+    gone.shows("The version was deleted.");
+    assert_eq!(ada.get("/o/acme/prompts/main/notes").status, 404);
+}
+
+#[test]
+fn policies_say_what_they_think_before_a_text_is_published_and_flags_wait_today() {
+    let server = Running::new();
+    server.registry();
+    let api = server.ada();
+    let policy = |name: &str, severity: &str, pattern: &str| {
+        let rules = json!([{"type": "forbidPattern", "value": pattern}]);
+        let body = json!({"name": name, "severity": severity, "rules": rules});
+        let id = api.post("/governance/policies", body).id();
+        let body = json!({"registryRef": "main"});
+        api.post(&format!("/governance/policies/{id}/assignments"), body).ok();
+    };
+    policy("House", "error", "(?i)lorem");
+    policy("Care", "warning", "TODO");
+    let ada = server.signed_in("ada@acme.test");
+    let editor = ada.get(EDIT);
+    let text = |text, action| [("source", text), ("version", "1.0.0"), ("action", action)];
+    let checked = ada.send(&editor, EDIT, &text("Lorem. TODO", "check"));
+    checked.shows("Refused").shows("Flagged");
+    let refused = ada.send(&editor, EDIT, &text("Lorem.", "publish"));
+    assert_eq!(refused.status, 400);
+    refused.shows("policy \"House\"");
+    ada.submit(&editor, EDIT, &text("TODO", "publish")).shows("notes 1.0.0");
+    ada.get("/o/acme").shows("Flagged by a policy").shows("notes 1.0.0");
+}
+
+#[test]
+fn what_scripts_ask_while_one_types_is_a_part_of_the_page() {
+    let server = Running::new();
+    server.registry();
+    let ada = server.signed_in("ada@acme.test");
+    let editor = ada.get(EDIT);
+    let mut form = editor.form(EDIT);
+    form.action = format!("{EDIT}/check");
+    let part = ada.send_form(&form, &[("source", "{{ import \"x\" }} <i>")]);
+    assert_eq!(part.status, 200);
+    assert!(part.text.contains("id=\"checked\"") && part.text.contains("data-line=\"1\""));
+    assert!(part.text.len() < 4000 && !part.text.contains("<i>"), "{}", part.text);
+}
