@@ -29,7 +29,18 @@ const NEWEST: u32 = 1;
 /// Tables that are empty in a small directory in use: their rows exist only before setup, during
 /// large removals, for a moment, or once something is old. The golden sample of the record is
 /// inserted.
-const FROM_SAMPLES: &[&str] = &["setup", "removals", "audit_log.pending", "audit_log.starts"];
+const FROM_SAMPLES: &[&str] = &[
+    "setup",
+    "removals",
+    "audit_log.pending",
+    "audit_log.starts",
+    "password_reset_requests",
+    "password_reset_mails",
+    "imports",
+    "imports.progress",
+    "erasures",
+    "document_changes",
+];
 
 /// The key of the directories, which contain no real secrets.
 const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";

@@ -56,15 +56,15 @@ const BANS: &[Ban] = &[
     Ban {
         code: &["std::env", "env::"],
         paths: EVERYWHERE,
-        // Threads for costly work lower their priority (rustix::process::nice).
-        except: &["src/cli/", "src/main.rs", "src/store/heavy_threads.rs"],
+        except: COMMANDS,
         instead: "let the command line read it and hand it down",
     },
     Ban {
         code: &["std::process", "process::"],
         paths: EVERYWHERE,
-        // Files that others wrote are read in child processes.
-        except: &["src/cli/", "src/main.rs", "src/outside/child.rs"],
+        // Files that others wrote are read in child processes; threads for costly work lower their
+        // priority (rustix::process::nice).
+        except: &["src/cli/", "src/main.rs", "src/outside/child.rs", "src/store/heavy_threads.rs"],
         instead: "let the command line read it and hand it down",
     },
     Ban {

@@ -84,7 +84,10 @@ impl Place {
 }
 
 fn refused(result: Result<Restored, BackupError>) -> String {
-    result.err().expect("it should have been refused").message().to_string()
+    match result {
+        Ok(_) => panic!("it should have been refused"),
+        Err(error) => error.message().to_string(),
+    }
 }
 
 /// All records of a store, by table and key.

@@ -29,7 +29,7 @@ pub struct Posting {
 /// Returns the step of a number of words, on a logarithmic scale: a byte is enough to rank by.
 pub fn length_step(words: u32) -> u8 {
     // At most 8 * 32.
-    ((f64::from(words) + 1.0).log2() * STEPS).min(255.0) as u8
+    (((f64::from(words) + 1.0).log2() * STEPS).min(255.0) as u32).to_le_bytes()[0]
 }
 
 /// Returns about how many words a step stands for.

@@ -116,7 +116,7 @@ fn rarity(having: u32, documents: u64) -> f32 {
 /// For each step of the number of words in a document, how much it counts against its occurrences.
 fn length_factors(Collection { documents, words }: Collection) -> [f32; 256] {
     let average = (words as f32 / documents.max(1) as f32).max(1.0);
-    std::array::from_fn(|step| K1 * (1.0 - B + B * length_of(step as u8) / average))
+    std::array::from_fn(|step| K1 * (1.0 - B + B * length_of(step.to_le_bytes()[0]) / average))
 }
 
 #[cfg(test)]
@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_list_continues_below_any_position() {
-        let postings: Vec<_> = (1..=60).rev().map(|n| (n, (n % 7 + 1) as u8, n % 5 * 50)).collect();
+        let postings: Vec<_> =
+            (1..=60).rev().map(|n| (n, (n % 7 + 1).to_le_bytes()[0], n % 5 * 50)).collect();
         let words = [word(&postings)];
         let all = ordinals(&words, None, 100);
         let (mut found, mut below) = (Vec::new(), None);

@@ -3,10 +3,10 @@
 /// Appends a number.
 pub fn write(mut number: u32, out: &mut Vec<u8>) {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(number.to_le_bytes()[0]);
 }
 
 /// Reads a number from the front of `bytes` and advances them past it; `None` if they do not begin

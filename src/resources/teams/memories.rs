@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::member::{Member, fetch_member};
-use super::team::{MEMORIES, TEAM_IN_PATH, Team, require_team};
+use super::team::{TEAM_IN_PATH, Team, require_team};
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
@@ -89,7 +89,7 @@ static AGENT: Reference<Memory, Member> = Reference::cascade(
 .deferred();
 
 impl Record for Memory {
-    const TABLE: &'static str = MEMORIES;
+    const TABLE: &'static str = "memories";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];

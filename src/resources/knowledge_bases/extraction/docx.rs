@@ -7,7 +7,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
 use zip::ZipArchive;
 
-use super::{BoundedText, too_long, unreadable};
+use super::text::{BoundedText, too_long, unreadable};
 use crate::base::{Error, Result};
 
 /// The document has at most 48 MiB of XML: texts take a few bytes of markup for each of their own. More

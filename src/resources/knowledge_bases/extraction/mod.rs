@@ -7,18 +7,15 @@
 mod docx;
 mod pdf;
 mod plain;
+mod text;
 
 use std::time::Duration;
 
 use super::document::MediaType;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{ChildEnd, ChildLimits, Children};
-
-/// A file has at most 10 MiB.
-pub const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
-
-/// The text of a file has at most 10 MiB, as a file of text has.
-pub const MAX_TEXT_BYTES: usize = MAX_FILE_BYTES;
+pub use text::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
+use text::{is_text, too_long, unreadable};
 
 /// A child takes at most 15 s: reading the largest files takes a few, also on a busy machine.
 const LIMITS: ChildLimits =
@@ -125,41 +122,6 @@ fn finished(format: Format, text: &str) -> Result<String> {
     if text.len() > MAX_TEXT_BYTES { Err(too_long()) } else { Ok(text) }
 }
 
-/// Whether a character occurs in texts: no control character but those of lines and pages.
-fn is_text(c: char) -> bool {
-    !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{85}')
-}
-
-// ── Errors ───────────────────────────────────────────────────────────────────
-
-fn unreadable(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(Kind::Invalid, "unreadable_document", message)
-}
-
-fn too_long() -> Error {
-    Error::new(
-        Kind::TooLarge,
-        "document_too_long",
-        "the text of the file has more than 10 MiB; split it",
-    )
-}
-
-/// A text that is built up to its limit.
-#[derive(Default)]
-struct BoundedText {
-    text: String,
-}
-
-impl std::fmt::Write for BoundedText {
-    fn write_str(&mut self, more: &str) -> std::fmt::Result {
-        if self.text.len() + more.len() > MAX_TEXT_BYTES {
-            return Err(std::fmt::Error);
-        }
-        self.text.push_str(more);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,14 +145,5 @@ mod tests {
         assert!(refused.message().contains("scan"), "{refused}");
         let long = "a".repeat(MAX_TEXT_BYTES + 1);
         assert_eq!(finished(Format::Pdf, &long).unwrap_err().kind(), Kind::TooLarge);
-    }
-
-    #[test]
-    fn a_bounded_text_takes_no_more_than_its_limit() {
-        use std::fmt::Write as _;
-        let mut text = BoundedText::default();
-        text.write_str(&"a".repeat(MAX_TEXT_BYTES)).unwrap();
-        assert!(text.write_str("a").is_err());
-        assert_eq!(text.text.len(), MAX_TEXT_BYTES);
     }
 }

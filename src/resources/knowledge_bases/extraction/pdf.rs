@@ -3,7 +3,7 @@
 
 use pdf_extract::{ConvertToFmt, Document, OutputError, PlainTextOutput, output_doc};
 
-use super::{BoundedText, too_long, unreadable};
+use super::text::{BoundedText, too_long, unreadable};
 use crate::base::{Error, Result};
 
 /// Where the header may begin: some programs put bytes of their own before it.

@@ -1,6 +1,6 @@
 //! Files of text, in UTF-8.
 
-use super::{is_text, unreadable};
+use super::text::{is_text, unreadable};
 use crate::base::Result;
 
 /// Returns the text of a file without its byte order mark.

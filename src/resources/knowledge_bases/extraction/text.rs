@@ -1,0 +1,58 @@
+//! What the text of a file may be, and the errors of one that is not.
+
+use crate::base::{Error, Kind};
+
+/// A file has at most 10 MiB.
+pub const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
+
+/// The text of a file has at most 10 MiB, as a file of text has.
+pub const MAX_TEXT_BYTES: usize = MAX_FILE_BYTES;
+
+/// Whether a character occurs in texts: no control character but those of lines and pages.
+pub fn is_text(c: char) -> bool {
+    !c.is_control() || matches!(c, '\t' | '\n' | '\r' | '\u{c}' | '\u{85}')
+}
+
+/// Returns the error of a file that cannot be read: why, and what to do.
+pub fn unreadable(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(Kind::Invalid, "unreadable_document", message)
+}
+
+/// Returns the error of a file whose text is too long.
+pub fn too_long() -> Error {
+    Error::new(
+        Kind::TooLarge,
+        "document_too_long",
+        "the text of the file has more than 10 MiB; split it",
+    )
+}
+
+/// A text that is built up to its limit.
+#[derive(Default)]
+pub struct BoundedText {
+    pub text: String,
+}
+
+impl std::fmt::Write for BoundedText {
+    fn write_str(&mut self, more: &str) -> std::fmt::Result {
+        if self.text.len() + more.len() > MAX_TEXT_BYTES {
+            return Err(std::fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bounded_text_takes_no_more_than_its_limit() {
+        use std::fmt::Write as _;
+        let mut text = BoundedText::default();
+        text.write_str(&"a".repeat(MAX_TEXT_BYTES)).unwrap();
+        assert!(text.write_str("a").is_err());
+        assert_eq!(text.text.len(), MAX_TEXT_BYTES);
+    }
+}
