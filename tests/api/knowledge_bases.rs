@@ -164,7 +164,7 @@ fn every_write_is_audited_once() {
         let entries = audited.iter().filter(|entry| entry.action == action);
         entries.map(|entry| entry.resource_id.clone().unwrap_or_default()).collect::<Vec<_>>()
     };
-    assert_eq!(of("document.create"), [id.clone()]);
+    assert_eq!(of("document.create"), [&*id]);
     assert_eq!(of("document.upload"), [uploaded]);
     assert_eq!(of("document.delete"), [id]);
 }

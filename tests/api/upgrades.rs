@@ -35,12 +35,14 @@ const FROM_SAMPLES: &[&str] = &[
     "audit_log.pending",
     "audit_log.starts",
     "password_reset_requests",
-    "password_reset_mails",
     "imports",
     "imports.progress",
     "erasures",
-    "document_changes",
 ];
+
+/// Tables without a row in a directory: theirs exist for about a second and refer to rows of others,
+/// so that a sample would dangle. Their samples are read by the tests of records.
+const WITHOUT_ROWS: &[&str] = &["password_reset_mails", "document_changes"];
 
 /// The key of the directories, which contain no real secrets.
 const KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6579202021";
@@ -244,7 +246,7 @@ fn assert_current(data: &DataDir, golden: &Path) {
     let contents = contents(&Database::open(data.database()).unwrap());
     let kept = fs::read_to_string(golden.join("contents.txt")).unwrap();
     assert_eq!(contents, kept, "see the head of this file");
-    for table in tables() {
+    for table in tables().iter().filter(|table| !WITHOUT_ROWS.contains(&table.name)) {
         let now = format!("{} [{}] ", table.name, table.version);
         let line = contents.lines().find_map(|line| line.strip_prefix(&now));
         assert!(line.is_some_and(|rows| rows != "0"), "{now}: see the head of this file");

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_list_continues_below_any_position() {
         let postings: Vec<_> =
-            (1..=60).rev().map(|n| (n, (n % 7 + 1).to_le_bytes()[0], n % 5 * 50)).collect();
+            (1..=60_u32).rev().map(|n| (n, (n % 7 + 1).to_le_bytes()[0], n % 5 * 50)).collect();
         let words = [word(&postings)];
         let all = ordinals(&words, None, 100);
         let (mut found, mut below) = (Vec::new(), None);
