@@ -49,13 +49,13 @@ fn of_content(content: &DocumentContent) -> Vec<u8> {
 }
 
 static TEXT_OF: Reference<DocumentText, DocumentContent> =
-    Reference::cascade(&["knowledge_base", "ordinal"], of_content, |text: &DocumentText, _| {
+    Reference::cascade(&["knowledge_base"], of_content, |text: &DocumentText, _| {
         vec![(text.knowledge_base, text.ordinal).to_bytes()]
     })
     .deferred();
 
 static TERMS_OF: Reference<DocumentTerms, DocumentContent> =
-    Reference::cascade(&["knowledge_base", "ordinal"], of_content, |terms: &DocumentTerms, _| {
+    Reference::cascade(&["knowledge_base"], of_content, |terms: &DocumentTerms, _| {
         vec![(terms.knowledge_base, terms.ordinal).to_bytes()]
     })
     .deferred();
