@@ -173,7 +173,7 @@ pub fn build(
     builder.commit(&whole)?;
     for index in &with_rows {
         builder.build(index).map_err(|error| not_built(index, &error))?;
-        tracing::info!(index = index.info.name, "an index was built");
+        tracing::debug!(index = index.info.name, "an index was built");
     }
     if !with_rows.is_empty() {
         progress("");

@@ -59,6 +59,8 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let invitation = json!({"email": format!("new-{suffix}@{}.test", acme.slug), "role": "member"});
     let invitation = owner.post("/organizations/members", invitation).id();
     let key = owner.post("/api-keys", json!({"name": "k"})).id();
+    let account = json!({"name": "Release"});
+    let account = owner.post("/organizations/service-accounts", account).id();
     let channel = json!({"name": "C", "workflow": "webhook", "config": {"url": "https://a.test/"}});
     let channel = owner.post("/notifications/channels", channel).id();
     let subscription = json!({"channelId": channel, "eventType": "agent.error"});
@@ -126,6 +128,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("listingId", listing),
         ("invitationId", invitation),
         ("keyId", key),
+        ("serviceAccountId", account),
         ("sessionId", session),
         ("logId", log),
         ("eventId", event),

@@ -14,7 +14,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::client::{Caller, Reply, eventually};
-use crate::fixture::{Fixture, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 
 const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
 
@@ -453,7 +453,9 @@ fn a_hostile_file_is_refused_within_bounds() {
 
 #[test]
 fn a_slow_file_of_one_member_holds_up_nobody_else() {
-    let acme = Fixture::new();
+    // Files are read a few at a time: a server of its own, as other tests upload slow ones too.
+    let running = Running::start(config());
+    let acme = running.fixture();
     let base = make(&acme);
     let (eve, _) = acme.person("eve", Role::Member);
     let many = SHOWN.repeat(20_000);

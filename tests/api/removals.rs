@@ -21,6 +21,7 @@ const REMOVED: [(&str, &str, &str); 15] = [
     ("teams", "/teams", "id"),
     ("fleets", "/fleets", "id"),
     ("agents", "/agents", "stableKey"),
+    ("knowledge_bases", "/knowledge-bases", "id"),
     ("tools", "/tools", "id"),
     ("policies", "/governance/policies", "id"),
     ("llm_providers", "/llm-providers", "id"),
@@ -32,9 +33,16 @@ const REMOVED: [(&str, &str, &str); 15] = [
 ];
 
 /// Kinds that no route deletes yet; events end with their retention, public listings with those they
-/// are copies of.
-const STAYS: [&str; 6] =
-    ["channels", "deployment_jobs", "events", "organizations", "public_listings", "users"];
+/// are copies of, contents of documents with their knowledge base.
+const STAYS: [&str; 7] = [
+    "channels",
+    "deployment_jobs",
+    "document_contents",
+    "events",
+    "organizations",
+    "public_listings",
+    "users",
+];
 
 fn remove_one(owner: &Caller, table: &str, list: &str, field: &str) {
     let list = match list.split_once("{team}") {

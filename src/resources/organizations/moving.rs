@@ -327,8 +327,8 @@ pub fn finish_import(tx: &mut Tx) -> Result<ImportedMembers> {
         return Err(Error::conflict("import_order", "the organization is not published"));
     }
     forget(tx, &import, &progress)?;
-    let (known, created): (Vec<_>, Vec<_>) =
-        import.members.into_iter().partition(|arriving| arriving.known.is_some());
+    let people = import.members.into_iter().filter(|arriving| !arriving.member.is_service);
+    let (known, created): (Vec<_>, Vec<_>) = people.partition(|arriving| arriving.known.is_some());
     let emails =
         |members: Vec<ArrivingMember>| members.into_iter().map(|one| one.member.email).collect();
     Ok(ImportedMembers { known: emails(known), created: emails(created) })
