@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use roadstead::auth::Role;
 use roadstead::resources;
 use roadstead::store::View;
 use roadstead::store::check::Findings;
@@ -457,7 +456,7 @@ fn a_slow_file_of_one_member_holds_up_nobody_else() {
     let running = Running::start(config());
     let acme = running.fixture();
     let base = make(&acme);
-    let (eve, _) = acme.person("eve", Role::Member);
+    let eve = acme.admin.clone();
     let many = SHOWN.repeat(20_000);
     let endless = pages(20_000, stream("", many.as_bytes()), "");
     std::thread::scope(|scope| {
