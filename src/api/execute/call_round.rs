@@ -74,14 +74,14 @@ impl<'a> CallRound<'a> {
         Calls::new(self.known())
     }
 
-    /// Does the work and makes the searches and calls that a run of this lane requested.
+    /// Does the work and makes the searches and calls that a run requested, for this user in this lane.
     ///
     /// # Errors
     /// 503 if no slot for work or searches becomes free, the searches take too long, too many calls
     /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
     /// calls to one host.
-    pub async fn run(&mut self, asked: PendingCalls, lane: Lane) -> Result<()> {
-        self.do_work(asked.works, lane).await?;
+    pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
+        self.do_work(asked.works, from).await?;
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches).await?;
@@ -116,13 +116,13 @@ impl<'a> CallRound<'a> {
         Ok(())
     }
 
-    async fn do_work(&mut self, works: Vec<(Tag, Work)>, lane: Lane) -> Result<()> {
+    async fn do_work(&mut self, works: Vec<(Tag, Work)>, (user, lane): (Lane, Lane)) -> Result<()> {
         if works.is_empty() {
             return Ok(());
         }
         let slot = match self.slot.take() {
             Some(slot) => slot,
-            None => Arc::new(self.executor.works.slot(lane).await?),
+            None => Arc::new(self.executor.works.slot(user, lane).await?),
         };
         let (tags, works): (Vec<_>, Vec<_>) = works.into_iter().unzip();
         let children = self.executor.outside.children.clone();

@@ -14,7 +14,7 @@ use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Id, Result};
-use crate::store::{View, WorkHints};
+use crate::store::{Lane, View, WorkHints};
 
 /// A request whose credential was verified, and its executor.
 pub struct RequestContext<'a> {
@@ -49,6 +49,12 @@ impl RequestContext<'_> {
     /// Returns the address of the caller, if it is an outside agent.
     pub fn outside_address(&self) -> Option<IpAddr> {
         self.signer.is_some().then_some(self.request.address)
+    }
+
+    /// Returns the user, as a lane of its own, and the lane of the caller.
+    pub fn lanes(&self) -> (Lane, Lane) {
+        let lane = self.work.lane;
+        (self.identity.as_ref().map_or(lane, |identity| *identity.user.bytes()), lane)
     }
 
     fn auth_request(&self) -> AuthRequest<'_> {

@@ -33,7 +33,7 @@ pub async fn read(
             return end;
         }
         let new = || CallRound::new(context.executor, time, context.outside_address());
-        round.get_or_insert_with(new).run(asked, context.work.lane).await?;
+        round.get_or_insert_with(new).run(asked, context.lanes()).await?;
     }
     Err(too_many_rounds())
 }

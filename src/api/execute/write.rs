@@ -128,7 +128,7 @@ async fn write_calling(
             progress.has_changes |= has_changes;
             (rounds, parts) = (0, parts + 1);
         } else {
-            round.run(asked, context.work.lane).await?;
+            round.run(asked, context.lanes()).await?;
             rounds += 1;
         }
     }
