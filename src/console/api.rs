@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, Preconditions, Request};
+use crate::api::execute::{Arguments, Authenticated, Body, Executor, Request};
 use crate::api::{Method, Route};
 use crate::auth::{Identity, RawCredential, Role};
 use crate::base::{Error, Result};
@@ -192,22 +192,12 @@ impl Api {
         params: Vec<String>,
     ) -> Request<'a> {
         Request {
-            route,
-            reading: None,
-            params,
             target: path,
             query,
-            arguments,
-            credential: self.credential.clone(),
-            preconditions: Preconditions::default(),
-            idempotency_key: None,
-            is_lenient: false,
-            wants_text: false,
-            is_head: false,
-            is_stream: false,
             address: self.address,
             link_base: &self.link_base,
             request_id: &self.request_id,
+            ..Request::new(route, params, arguments, self.credential.clone())
         }
     }
 }

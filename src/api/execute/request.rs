@@ -1,6 +1,6 @@
 //! Requests as an adapter passes them to the executor.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -46,6 +46,35 @@ pub struct Request<'a> {
     pub link_base: &'a str,
     /// Identifies the request in the log and the audit log.
     pub request_id: &'a str,
+}
+
+impl<'a> Request<'a> {
+    /// Creates a request with these arguments from this machine: what an adapter adds is empty.
+    pub fn new(
+        route: &'a Arc<Route>,
+        params: Vec<String>,
+        arguments: Arguments,
+        credential: RawCredential,
+    ) -> Self {
+        Request {
+            route,
+            reading: None,
+            params,
+            target: "",
+            query: "",
+            arguments,
+            credential,
+            preconditions: Preconditions::default(),
+            idempotency_key: None,
+            is_lenient: false,
+            wants_text: false,
+            is_head: false,
+            is_stream: false,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            link_base: "",
+            request_id: "",
+        }
+    }
 }
 
 /// A request that borrows nothing, for another thread.

@@ -1,6 +1,5 @@
 //! Routes executed on the memory engine, without an adapter.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,23 +175,12 @@ impl Fixture {
         if arguments.get("orgSlug").is_none() {
             arguments["orgSlug"] = json!("open");
         }
+        let params = params.iter().map(|param| param.to_string()).collect();
+        let arguments = Arguments::Json(arguments);
         let mut request = Request {
-            route: named(name),
             reading: Some(named("note.get")),
-            params: params.iter().map(|param| param.to_string()).collect(),
-            target: "",
-            query: "",
-            arguments: Arguments::Json(arguments),
-            credential: self.member.clone(),
-            preconditions: Preconditions::default(),
-            idempotency_key: None,
-            is_lenient: false,
-            wants_text: false,
-            is_head: false,
-            is_stream: false,
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            link_base: "",
             request_id: "test",
+            ..Request::new(named(name), params, arguments, self.member.clone())
         };
         with(&mut request);
         self.executor.call(&request).await

@@ -1,5 +1,6 @@
 //! Calls that outside agents cause, to hosts that do not answer.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 
 use super::*;

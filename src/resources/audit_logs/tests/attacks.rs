@@ -1,6 +1,7 @@
 //! Everything that can be done to the rows of a chain by who does not have the key.
 
 use super::*;
+use crate::store::Org;
 
 /// Changes the rows of a chain of ten entries as somebody does who can write the database but does
 /// not have the key, and returns what verifying it finds.
@@ -178,16 +179,22 @@ fn a_replaced_head_is_found() {
     assert_eq!(gone, ["the record of its end is missing"]);
 }
 
-#[test]
-fn an_entry_of_another_organization_is_found() {
-    let fixture = with_entries(2);
+/// Creates another organization whose log has an entry.
+fn other_with_an_entry(fixture: &Fixture) -> Id<Org> {
     let (org, _) = fixture.other_org("other");
     let written = fixture.store.write_blocking(org, |tx| {
         let entry = entry(tx, 0);
         tx.insert(&entry)
     });
     written.unwrap();
-    chain_all(&fixture);
+    chain_all(fixture);
+    org
+}
+
+#[test]
+fn an_entry_of_another_organization_is_found() {
+    let fixture = with_entries(2);
+    let org = other_with_an_entry(&fixture);
     let theirs = fixture.store.read_now(org, |view| view.fetch::<ChainedEntry>(&1)).unwrap();
     let mine = all(&fixture)[0].clone();
     let put = move |tx: &mut Tx| {
@@ -223,13 +230,7 @@ fn a_cut_that_the_server_appended_to_is_still_found() {
 #[test]
 fn the_end_of_another_organization_in_place_of_its_own_is_found() {
     let fixture = with_entries(4);
-    let (org, _) = fixture.other_org("other");
-    let written = fixture.store.write_blocking(org, |tx| {
-        let entry = entry(tx, 0);
-        tx.insert(&entry)
-    });
-    written.unwrap();
-    chain_all(&fixture);
+    let org = other_with_an_entry(&fixture);
     let whole = |view: &View| {
         Ok((view.all::<ChainedEntry>(ListSource::TABLE, &())?, view.fetch::<ChainHead>(&())?))
     };

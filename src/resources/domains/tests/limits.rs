@@ -1,6 +1,6 @@
 //! A domain that never answers: how long a verification waits for it, and that nobody else does.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -8,9 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::execute::{
-    Arguments, Body, Executor, ExecutorConfig, LocalCoordination, Preconditions, Request,
-};
+use crate::api::execute::{Arguments, Body, Executor, ExecutorConfig, LocalCoordination, Request};
 use crate::api::{Action, OrgSlugMode, RawArgs};
 use crate::auth::{RawCredential, Session};
 use crate::outside::{ClientConfig, Outside, Resolver};
@@ -81,23 +79,10 @@ async fn execute(
     params: Vec<String>,
     body: Value,
 ) -> Value {
+    let credential = RawCredential::Token(token);
     let request = Request {
-        route,
-        reading: None,
-        params,
-        target: "",
-        query: "",
-        arguments: Arguments::Json(body),
-        credential: RawCredential::Token(token),
-        preconditions: Preconditions::default(),
-        idempotency_key: None,
-        is_lenient: false,
-        wants_text: false,
-        is_head: false,
-        is_stream: false,
-        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        link_base: "",
         request_id: "test",
+        ..Request::new(route, params, Arguments::Json(body), credential)
     };
     match executor.call(&request).await.unwrap().body {
         Body::Json(body) => serde_json::from_slice(&body).unwrap(),
