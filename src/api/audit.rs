@@ -6,6 +6,7 @@
 
 mod chain;
 mod checkpoint;
+mod postings;
 mod retention;
 mod verify;
 
@@ -14,11 +15,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-pub use chain::{
-    BY_ACTION, BY_ACTOR, BY_ID, BY_RESOURCE, BY_RESOURCE_TYPE, ChainHead, ChainedEntry, Link,
-    ResourceKey, append_pending,
-};
+pub use chain::{ChainHead, ChainedEntry, Link, append_pending, find_entry, first_at};
 pub use checkpoint::{Checkpoint, Comparison, checkpoint, compare};
+pub use postings::{Posting, PostingList, Postings, Term};
 pub use retention::{ChainStart, DELETE_EXPIRED, OLDEST};
 pub use verify::verify;
 
@@ -32,6 +31,7 @@ use crate::store::{Export, Org, Record, TableInfo, Tx};
 pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<AuditEntry>(),
     TableInfo::of::<ChainedEntry>(),
+    TableInfo::of::<Posting>(),
     TableInfo::of::<ChainHead>(),
     TableInfo::of::<ChainStart>(),
 ];

@@ -14,6 +14,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
+use super::Time;
+
 /// The id of a `T`.
 ///
 /// Text that is no UUID parses as [`Id::NIL`], which names no record: a malformed id and one that
@@ -51,6 +53,11 @@ impl<T: ?Sized> Id<T> {
     /// Returns its 16 bytes, which sort by creation.
     pub fn bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
+    }
+
+    /// Returns the time in it: when it was made, in milliseconds.
+    pub fn time(self) -> Time {
+        Time::from_millis((self.0.as_u128() >> 80) as i64)
     }
 
     /// Returns the next id, the end of the range of keys that begin with this one. Of the largest it

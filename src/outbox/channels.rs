@@ -6,7 +6,7 @@ use bincode::{Decode, Encode};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::events::{EventType, time_of};
+use super::events::EventType;
 use crate::base::{Id, Json, Result, Sealed, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, SealedField,
@@ -220,7 +220,7 @@ pub fn in_app(org: Id<Org>) -> Id<Channel> {
 
 /// Returns since when an organization has its built-in channel.
 pub fn in_app_since(org: Id<Org>) -> Time {
-    time_of(org)
+    org.time()
 }
 
 /// Enables or disables a channel.

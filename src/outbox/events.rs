@@ -258,7 +258,7 @@ type GuardedKey = (EventType, Time, Id<Event>, Guards);
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
 static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event| {
-    (time_of(event.id) != event.created_at).then_some(event.id)
+    (event.id.time() != event.created_at).then_some(event.id)
 });
 
 impl Record for Event {
@@ -276,17 +276,12 @@ impl Record for Event {
     }
 }
 
-/// Returns the timestamp of a UUIDv7.
-pub(super) fn time_of<T: ?Sized>(id: Id<T>) -> Time {
-    Time::from_millis((id.uuid().as_u128() >> 80) as i64)
-}
-
 /// Returns the event with this id.
 ///
 /// # Errors
 /// If the store fails.
 pub fn find_event(view: &View, id: Id<Event>) -> Result<Option<Event>> {
-    match view.get(&(time_of(id), id))? {
+    match view.get(&(id.time(), id))? {
         Some(event) => Ok(Some(event)),
         None => view.first(&BY_ID, &id, Order::Ascending),
     }

@@ -5,19 +5,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::audit::{
-    ActorType, AuditEntry, AuditOutcome, BY_ACTION, BY_ACTOR, BY_ID, BY_RESOURCE, BY_RESOURCE_TYPE,
-    ChainHead, ChainStart, ChainedEntry, ResourceKey,
+    ActorType, AuditEntry, AuditOutcome, ChainHead, ChainStart, ChainedEntry, PostingList, Term,
+    find_entry, first_at,
 };
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Organization, SESSION_ADMIN};
 use crate::base::{Id, Issue, Result, Slug, Time};
-use crate::store::{Index, Key, Order, Page, PageRequest, Record as _, View, codec};
+use crate::store::{Key as _, Order, Page, PageRequest, Record as _, View, codec};
 use std::ops::ControlFlow;
 
 /// Reading the audit log; its records are in `api::audit`.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// A page ends after 20,000 searched index entries, as other lists do: a combination of filters that
+/// A page ends after 20,000 searched postings, as other lists do: a combination of filters that
 /// are frequent alone may match nothing.
 const MAX_SEEKS: usize = 20_000;
 
@@ -136,64 +136,27 @@ impl Output for AuditLogEntry {
 
 // ── Searching ────────────────────────────────────────────────────────────────
 
-/// A filter with an index. Each has its entries in the order of the chain, so that those that match
-/// several filters are found by seeking in each in turn.
-enum Filter {
-    Actor(Id<()>),
-    Action(String),
-    ResourceType(String),
-    Resource(ResourceKey),
-}
-
-impl Filter {
-    /// Returns the newest matching entry of a range of sequence numbers.
-    fn newest(&self, view: &View, from: u64, end: u64) -> Result<Option<u64>> {
-        match self {
-            Filter::Actor(id) => newest_in(view, &BY_ACTOR, id, from, end),
-            Filter::Action(action) => newest_in(view, &BY_ACTION, action, from, end),
-            Filter::ResourceType(kind) => newest_in(view, &BY_RESOURCE_TYPE, kind, from, end),
-            Filter::Resource(key) => newest_in(view, &BY_RESOURCE, key, from, end),
-        }
-    }
-}
-
-fn newest_in<K: Key + Clone>(
-    view: &View,
-    index: &'static Index<ChainedEntry, K>,
-    key: &K,
-    from: u64,
-    end: u64,
-) -> Result<Option<u64>> {
-    let mut newest = None;
-    let (from, end) = ((key.clone(), from), (key.clone(), end));
-    view.entries(index, &from, &end, Order::Descending, |_, sequence| {
-        newest = Some(sequence);
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(newest)
-}
-
 /// A search of the log: entries with sequence numbers from `from` on and before `end` that match all
-/// filters.
+/// filters: those of each filter are found by seeking from the newest on, so those of several by
+/// seeking in each in turn.
 struct Search<'a> {
     view: &'a View<'a>,
-    filters: Vec<Filter>,
+    filters: Vec<PostingList>,
     from: u64,
     end: u64,
-    /// Index entries that were searched so far.
+    /// Postings that were searched so far.
     seeks: usize,
 }
 
 impl<'a> Search<'a> {
     fn new(view: &'a View<'a>, filter: &AuditFilter) -> Result<Self> {
-        let resource = filter.resource_id.as_deref().map(ChainedEntry::resource_key);
-        let filters = [
-            filter.actor.map(Filter::Actor),
-            filter.action.clone().map(Filter::Action),
-            filter.resource_type.clone().map(Filter::ResourceType),
-            resource.map(Filter::Resource),
+        let terms = [
+            filter.actor.map(Term::actor),
+            filter.action.as_deref().map(Term::action),
+            filter.resource_type.as_deref().map(Term::resource_type),
+            filter.resource_id.as_deref().map(Term::resource),
         ];
-        let filters = filters.into_iter().flatten().collect();
+        let filters = terms.into_iter().flatten().map(PostingList::of).collect();
         let (mut from, mut end) = bounds(view)?;
         if let Some(time) = filter.from {
             from = first_at(view, time, from, end)?;
@@ -221,7 +184,8 @@ impl<'a> Search<'a> {
                 return Ok(None);
             }
             self.seeks += 1;
-            let filter = &self.filters[turn % self.filters.len()];
+            let place = turn % self.filters.len();
+            let filter = &mut self.filters[place];
             let Some(found) = filter.newest(self.view, self.from, candidate + 1)? else {
                 self.end = self.from;
                 return Ok(None);
@@ -246,21 +210,6 @@ fn bounds(view: &View) -> Result<(u64, u64)> {
     Ok((removed + 1, last + 1))
 }
 
-/// Returns the first entry of a range with no earlier latest time than `time`, by bisection.
-fn first_at(view: &View, time: Time, from: u64, end: u64) -> Result<u64> {
-    let (mut low, mut high) = (from, end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let is_before = view.get::<ChainedEntry>(&middle)?.is_none_or(|one| one.latest < time);
-        if is_before {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
-}
-
 /// Returns a page of the log. A cursor is the number before which the next page begins.
 fn page(view: &View, filter: &AuditFilter, part: &PageRequest) -> Result<Page<ChainedEntry>> {
     let mut search = Search::new(view, filter)?;
@@ -276,7 +225,7 @@ fn page(view: &View, filter: &AuditFilter, part: &PageRequest) -> Result<Page<Ch
             from.is_none_or(|from| from <= at)
                 && to.is_none_or(|to| at < to)
                 && filter.resource_id.as_ref().is_none_or(|wanted| {
-                    // Their keys are equal.
+                    // Their terms are equal.
                     chained.entry.resource_id.as_ref() == Some(wanted)
                 })
         });
@@ -302,7 +251,8 @@ fn list(view: &View, req: &Req<(), AuditFilter>) -> Result<Page<AuditLogEntry>> 
 }
 
 fn get(view: &View, req: &Req<Id<AuditEntry>>) -> Result<AuditLogEntry> {
-    let chained: Option<ChainedEntry> = view.first(&BY_ID, &req.params, Order::Ascending)?;
+    let (from, end) = bounds(view)?;
+    let chained = find_entry(view, req.params, from, end)?;
     let chained = chained.ok_or_else(|| ChainedEntry::missing(&req.params))?;
     Ok(AuditLogEntry::of(chained, &req.caller().org_slug))
 }

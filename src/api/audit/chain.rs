@@ -10,9 +10,9 @@ use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
-use uuid::Uuid;
 
 use super::AuditEntry;
+use super::postings::Postings;
 use crate::base::{Id, Keys, Result, Time};
 use crate::outbox::SweepProgress;
 use crate::store::{AnyIndex, Export, Index, Key as _, ListSource, Order, Org, Record, Tx, View};
@@ -50,32 +50,18 @@ pub struct ChainedEntry {
     pub hash: [u8; 32],
 }
 
-/// Chained entries by id.
-pub static BY_ID: Index<ChainedEntry, Id<AuditEntry>> =
-    Index::non_unique("audit_log.by_id", |chained| Some(chained.entry.id));
+/// An entry whose time is behind the latest of those before it by more than this is in [`BY_ID`]: 50 ms,
+/// the time between the beginnings of requests that are in progress at once.
+const LATE_MILLIS: i64 = 50;
 
-/// Chained entries by the id of the actor, in the order of the chain.
-pub static BY_ACTOR: Index<ChainedEntry, Id<()>> =
-    Index::non_unique("audit_log.by_actor", |chained| chained.entry.actor_id);
-
-/// Chained entries by action, in the order of the chain.
-pub static BY_ACTION: Index<ChainedEntry, String> =
-    Index::non_unique("audit_log.by_action", |chained| Some(chained.entry.action.clone()));
-
-/// Chained entries by the kind of the resource, in the order of the chain.
-pub static BY_RESOURCE_TYPE: Index<ChainedEntry, String> =
-    Index::non_unique("audit_log.by_resource_type", |chained| {
-        Some(chained.entry.resource_type.clone())
+/// The few chained entries that are not found by the time in their id: those written while ids ran
+/// ahead of the clock, or committed late.
+static BY_ID: Index<ChainedEntry, Id<AuditEntry>> =
+    Index::non_unique("audit_log.by_id", |chained| {
+        let created_at = chained.entry.created_at;
+        let is_late = chained.latest.millis() - created_at.millis() > LATE_MILLIS;
+        (is_late || chained.entry.id.time() != created_at).then_some(chained.entry.id)
     });
-
-/// Chained entries by the id of the resource, in the order of the chain.
-pub static BY_RESOURCE: Index<ChainedEntry, ResourceKey> =
-    Index::non_unique("audit_log.by_resource", |chained| {
-        chained.entry.resource_id.as_deref().map(ChainedEntry::resource_key)
-    });
-
-/// The bytes of a resource's id, or a hash of it where it is a name, which may be long.
-pub type ResourceKey = [u8; 16];
 
 impl Record for ChainedEntry {
     const TABLE: &'static str = "audit_log";
@@ -83,8 +69,7 @@ impl Record for ChainedEntry {
     const EXPORT: Export<Self> = Export::LeftOut(
         "its chain proves it in this installation only: `roadstead audit export` prints it",
     );
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_ID, &BY_ACTOR, &BY_ACTION, &BY_RESOURCE_TYPE, &BY_RESOURCE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_ID];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("entry.id", "history: the pending entry was removed when this was written"),
         ("entry.org", "organizations are not removed"),
@@ -97,15 +82,6 @@ impl Record for ChainedEntry {
 }
 
 impl ChainedEntry {
-    /// Returns the key of a resource in [`BY_RESOURCE`]. Those of new resources grow as their ids do,
-    /// so that the entries of the index lie together.
-    pub fn resource_key(id: &str) -> ResourceKey {
-        if let Ok(id) = Uuid::parse_str(id) {
-            return id.into_bytes();
-        }
-        *blake3::hash(id.as_bytes()).as_bytes().first_chunk().expect("a hash has 32 bytes")
-    }
-
     /// Returns its position.
     pub fn link(&self) -> Link {
         Link { sequence: self.sequence, hash: self.hash }
@@ -256,21 +232,68 @@ pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress>
         let entry: AuditEntry = tx.fetch(id)?;
         let org = entry.org;
         tx.set_org(org);
-        let head = match heads.entry(org) {
+        let (head, postings) = match heads.entry(org) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(head_to_continue(&tx.view())?),
+            Entry::Vacant(new) => new.insert((head_to_continue(&tx.view())?, Postings::default())),
         };
         tx.remove(&entry)?;
         let chained = head.append(tx.keys(), org, entry);
         tx.insert(&chained)?;
+        postings.add(&chained);
     }
-    for (org, mut head) in heads {
+    for (org, (mut head, postings)) in heads {
         tx.set_org(org);
+        postings.insert(tx)?;
         head.seal = head.seal_in(tx.keys(), org);
         tx.put(&head)?;
     }
     let is_full = pending.len() == APPENDED_ROWS;
     Ok(if is_full { SweepProgress::More } else { SweepProgress::Clean })
+}
+
+/// Returns the first entry of a range of sequence numbers with no earlier latest time than `time`, by
+/// bisection.
+///
+/// # Errors
+/// If the store fails.
+pub fn first_at(view: &View, time: Time, from: u64, end: u64) -> Result<u64> {
+    let (mut low, mut high) = (from, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let is_before = view.get::<ChainedEntry>(&middle)?.is_none_or(|one| one.latest < time);
+        if is_before {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
+/// Returns the entry with this id, among those from number `from` on and before `end`.
+///
+/// # Errors
+/// If the store fails.
+pub fn find_entry(
+    view: &View,
+    id: Id<AuditEntry>,
+    from: u64,
+    end: u64,
+) -> Result<Option<ChainedEntry>> {
+    if let Some(late) = view.first(&BY_ID, &id, Order::Ascending)? {
+        return Ok(Some(late));
+    }
+    let created_at = id.time();
+    let first = first_at(view, created_at, from, end)?;
+    let latest = Time::from_millis(created_at.millis().saturating_add(LATE_MILLIS + 1));
+    let last = first_at(view, latest, first, end)?;
+    for sequence in first..last {
+        let chained: Option<ChainedEntry> = view.get(&sequence)?;
+        if chained.as_ref().is_some_and(|chained| chained.entry.id == id) {
+            return Ok(chained);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the head to continue from. One that is not as it was left is not trusted: the chain goes

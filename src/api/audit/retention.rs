@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 
 use super::chain::{ChainedEntry, Content, Link};
+use super::postings::Postings;
 use crate::api::OldestRow;
 use crate::base::{Id, Keys, Result, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress};
 use crate::store::{Export, ListSource, Order, Org, Record, Tx};
 
-/// A step removes at most 100 entries: with their indexes as many rows as other sweeps do.
+/// A step removes at most 100 entries: with their postings as many rows as other sweeps do.
 const REMOVED_ROWS: usize = 100;
 
 /// Where an organization's chain begins, once entries were removed: a checkpoint of what is gone.
@@ -83,7 +84,12 @@ fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
     let mut start = ChainStart { before, removed_at, seal: [0; 32] };
     start.seal = start.seal_in(tx.keys(), tx.org());
     tx.put(&start)?;
-    due.iter().try_for_each(|chained| tx.remove(chained))?;
+    let mut postings = Postings::default();
+    for chained in &due {
+        tx.remove(chained)?;
+        postings.add(chained);
+    }
+    postings.remove(tx)?;
     let is_full = due.len() == REMOVED_ROWS;
     Ok(if is_full { SweepProgress::More } else { SweepProgress::Clean })
 }

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::chain::{ChainHead, ChainedEntry, Link};
+use super::postings::Comparer;
 use super::retention::ChainStart;
 use crate::auth::Organization;
 use crate::base::Result;
@@ -31,13 +32,23 @@ pub fn verify(view: &View, findings: &mut Findings) -> Result<()> {
         last_is_altered: false,
         altered: Vec::new(),
     };
+    let found = walk.findings.messages.len();
+    let mut postings = Comparer::new(view);
     walk.start()?;
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |chained| {
+        postings.add(&chained)?;
         walk.entry(chained);
         Ok(ControlFlow::Continue(()))
     })?;
     walk.place_altered();
-    walk.end()
+    walk.end()?;
+    // Those of a chain that was attacked differ for that reason.
+    if walk.findings.messages.len() == found
+        && let Some(differs) = postings.finish()?
+    {
+        walk.report(format_args!("{differs}"));
+    }
+    Ok(())
 }
 
 /// The walk along one chain.

@@ -1,6 +1,7 @@
 //! Everything that can be done to the rows of a chain by who does not have the key.
 
 use super::*;
+use crate::api::audit::Posting;
 use crate::store::Org;
 
 /// Changes the rows of a chain of ten entries as somebody does who can write the database but does
@@ -56,6 +57,28 @@ fn a_changed_entry_is_found() {
         tx.replace(&entries[4], &new)
     });
     assert!(found[0].starts_with("entry 5 ("), "{found:?}");
+}
+
+#[test]
+fn an_entry_that_filters_no_longer_find_is_found() {
+    let differs = "filters do not find all of the entries 1 to 127, or find others";
+    let found = attack(|tx, _| {
+        let hidden = tx.view().all::<Posting>(ListSource::TABLE, &())?.swap_remove(3);
+        tx.remove(&hidden)
+    });
+    assert_eq!(found, [differs]);
+    let found = attack(|tx, entries| {
+        let mut more = Postings::default();
+        more.add(&ChainedEntry { sequence: 11, ..entries[0].clone() });
+        more.insert(tx)
+    });
+    assert_eq!(found, [differs]);
+    let found = attack(|tx, entries| {
+        let mut more = Postings::default();
+        more.add(&ChainedEntry { sequence: 1000, ..entries[1].clone() });
+        more.insert(tx)
+    });
+    assert_eq!(found, ["filters find entries that are not there, by 4 postings"]);
 }
 
 #[test]
