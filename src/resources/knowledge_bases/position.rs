@@ -98,7 +98,7 @@ mod tests {
             let (bytes, count) = (position.to_bytes(), position.basis.words.len());
             prop_assert_eq!(SearchPosition::read(&bytes, count), Some(position));
             prop_assert_eq!(SearchPosition::read(&bytes, count + 1), None);
-            prop_assert_eq!(SearchPosition::read(&bytes[1..], count), None);
+            prop_assert_eq!(SearchPosition::read(&bytes[..bytes.len() - 1], count), None);
         }
 
         #[test]
