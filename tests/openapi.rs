@@ -138,7 +138,7 @@ fn every_write_has_an_example_that_fits_its_schema_and_that_its_route_accepts() 
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let problems: Vec<_> = validator.iter_errors(example).map(|e| e.to_string()).collect();
         assert!(problems.is_empty(), "{}: {problems:?}: {example}", route.name);
-        let raw = RawArgs::body(&params(&route), example, route.scope.org_slug(), &keys);
+        let raw = RawArgs::body(&params(&route), example, route.org_source.org_slug(), &keys);
         if let Err(error) = route.bind(raw) {
             panic!("{}: {error}: {:?}: {example}", route.name, error.issues());
         }

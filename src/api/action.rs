@@ -8,9 +8,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
+use super::org_source::OrgHint;
 use super::output::EncodedOutput;
 use super::request::Principal;
-use super::scope::OrgHint;
 use crate::auth::User;
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::base::{Email, Id, Result, Time};

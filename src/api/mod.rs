@@ -9,6 +9,7 @@ pub mod audit;
 pub mod idempotency;
 pub mod op;
 pub mod openapi;
+mod org_source;
 mod output;
 mod public_document;
 pub mod read;
@@ -17,7 +18,6 @@ mod request;
 mod required_scope;
 mod resource;
 mod route;
-mod scope;
 mod webhook;
 
 pub use action::{
@@ -27,6 +27,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
+pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
@@ -34,5 +35,4 @@ pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
 pub use required_scope::{RequiredScope, ScopeReach, TargetFinder};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
-pub use scope::{OrgHint, OrgResolver, OrgSlugMode, ResolvedOrg, Scope};
 pub use webhook::Webhook;

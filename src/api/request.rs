@@ -8,8 +8,8 @@ use bytes::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+use super::org_source::OrgSlugMode;
 use super::read::SourceFormat;
-use super::scope::OrgSlugMode;
 use crate::auth::nostr::Signer;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, Name, VariableName};

@@ -4,7 +4,7 @@
 //! in the state that the operation sees, so that a scope for one resource holds for what bears its
 //! name at that moment.
 
-use super::scope::OrgHint;
+use super::org_source::OrgHint;
 use crate::auth::{KeyAccess, ScopeName, ScopeTarget};
 use crate::base::Result;
 use crate::store::View;

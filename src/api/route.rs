@@ -3,9 +3,9 @@
 
 use super::action::BoundRequest;
 use super::op::{Operation, Shape};
+use super::org_source::OrgSource;
 use super::request::RawArgs;
 use super::required_scope::{RequiredScope, ScopeReach, TargetFinder};
-use super::scope::Scope;
 use crate::auth::{AuthPolicy, ScopeName};
 use crate::base::Result;
 
@@ -56,7 +56,7 @@ pub struct Route {
     /// Its summary in one line.
     pub about: &'static str,
     /// How it finds its organization.
-    pub scope: Scope,
+    pub org_source: OrgSource,
     /// Whether its answers are not stored for an `Idempotency-Key`: they are sessions.
     pub no_replay: bool,
     /// Whether what it writes leaves no audit entry: reports of machines, several a minute each.
@@ -76,7 +76,8 @@ impl Route {
         name: &'static str,
         operation: Operation,
     ) -> Self {
-        let scope = if policy.role.is_some() { Scope::Organization } else { Scope::Installation };
+        let org_source =
+            if policy.role.is_some() { OrgSource::Organization } else { OrgSource::Installation };
         Route {
             method,
             path,
@@ -84,7 +85,7 @@ impl Route {
             required_scopes: Vec::new(),
             name,
             about: "",
-            scope,
+            org_source,
             no_replay: false,
             unaudited: false,
             open_before_setup: false,
@@ -179,8 +180,8 @@ impl Route {
     }
 
     /// Sets how it finds its organization, if not by `orgSlug`.
-    pub fn scope(mut self, scope: Scope) -> Self {
-        self.scope = scope;
+    pub fn org_source(mut self, source: OrgSource) -> Self {
+        self.org_source = source;
         self
     }
 

@@ -11,6 +11,7 @@ use super::backup::LastBackup;
 use super::control::{self, ControlResponse, Request};
 use super::data::DataDir;
 use super::erasures::Erasures;
+use super::moving::Trial;
 use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
 use crate::http::max_connections;
@@ -101,6 +102,11 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
     if let Some(store) = &store {
         clock(store, &mut found);
         setup_link(dir, store, server.is_some(), &mut found);
+        import(store, &mut found);
+    }
+    if Trial::is_left(dir) {
+        let message = "an import was interrupted while its file was tried";
+        found.warn("import", message, "repeat it, or remove the directory import-trial");
     }
     erasures(dir.path(), &mut found);
     last_backup(dir.path(), &mut found);
@@ -262,6 +268,14 @@ fn setup_link(dir: &DataDir, store: &StoreStatus, is_served: bool, found: &mut F
     } else if !is_served && age > SETUP_LINK_SECS {
         let message = "the setup link has expired";
         found.warn("setup-link", message, "start the server, which makes another");
+    }
+}
+
+fn import(store: &StoreStatus, found: &mut Findings) {
+    if let Some(slug) = &store.unfinished_import {
+        let message = format!("the import of the organization {slug} is not finished");
+        let to_do = "repeat it with the same file, or remove it: roadstead import --undo";
+        found.warn("import", message, to_do);
     }
 }
 

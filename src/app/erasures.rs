@@ -19,6 +19,7 @@ use super::data_dir_error::DataDirError;
 use super::placement::ERASURES;
 use crate::auth::installation_id;
 use crate::base::{Error, Id, Result, Time};
+use crate::store::engine::give_to_owner_of_directory;
 use crate::store::{Erasure, ErasureLedger, Store};
 
 /// Erasures are kept for 400 days: longer than logs are (365 days), which is as long as backups are
@@ -239,7 +240,9 @@ fn replace(dir: &Path, unfinished: &Path, file: File) -> std::io::Result<()> {
 }
 
 fn new_file(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    give_to_owner_of_directory(&file, path);
+    Ok(file)
 }
 
 fn remove_if_there(path: &Path) -> std::io::Result<()> {

@@ -22,6 +22,7 @@ use super::data_dir_error::DataDirError;
 use super::placement::{self, KEY};
 use crate::base::MasterKey;
 use crate::store::codec;
+use crate::store::engine::give_to_owner_of_directory;
 
 /// The same of the key that is to replace it.
 const NEW_KEY: &str = "secret.key.new";
@@ -220,9 +221,10 @@ pub(super) fn adopt(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Writes a new file durably, readable by its owner only.
+/// Writes a new file durably, readable by its owner only, who is that of its directory.
 pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    give_to_owner_of_directory(&file, path);
     file.write_all(content)?;
     file.sync_all()
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Id, Result, Time};
 use crate::resources::organizations;
+use crate::resources::organizations::moving::unfinished_import;
 use crate::store::Store;
 
 /// Where the value of a setting comes from.
@@ -64,6 +65,8 @@ pub struct StoreStatus {
     pub is_set_up: bool,
     /// The time of the newest id that is known to be stored.
     pub newest_id_at: Option<Time>,
+    /// The slug of the organization whose import is not finished.
+    pub unfinished_import: Option<String>,
 }
 
 /// Returns what a store says about itself.
@@ -74,5 +77,6 @@ pub fn store_status(store: &Store) -> Result<StoreStatus> {
     Ok(StoreStatus {
         is_set_up: store.read_now(Id::NIL, organizations::has_any_user)?,
         newest_id_at: store.newest_id_at()?,
+        unfinished_import: store.read_now(Id::NIL, unfinished_import)?.map(|slug| slug.to_string()),
     })
 }

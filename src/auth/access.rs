@@ -95,6 +95,8 @@ pub enum Credential {
         name: String,
         /// The organization it is for.
         org: Id<Org>,
+        /// The user who created it: an admin, if its user is a service account.
+        created_by: Id<User>,
         /// Whether it was given `deployment:approve-as`.
         approve_as: bool,
         /// How much of its user's rights it has.
@@ -155,6 +157,16 @@ impl Caller {
     /// The user.
     pub fn user(&self) -> Id<User> {
         self.identity.user
+    }
+
+    /// Whether this is the user, or the one who created the key that is used: who knows the key of a
+    /// service account can act through it.
+    pub fn may_be(&self, user: Id<User>) -> bool {
+        let created_by = match self.identity.credential {
+            Credential::Key { created_by, .. } => Some(created_by),
+            Credential::Session(_) => None,
+        };
+        user == self.user() || Some(user) == created_by
     }
 
     /// Whether the role is admin or owner.
@@ -372,6 +384,7 @@ impl Authenticator {
                     id: key.id,
                     name: key.name.into_string(),
                     org: key.org,
+                    created_by: key.created_by,
                     approve_as: key.approve_as,
                     access: Arc::new(key.access),
                 };

@@ -1,8 +1,9 @@
 //! `roadstead import`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use super::common::{Common, init_logging};
@@ -11,14 +12,11 @@ use super::output;
 use crate::app::DataDir;
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::moving::{
-    ExportFile, ImportReply, ImportReport, ImportStep, Problem, check_imported, import_file,
+    ExportFile, ImportReply, ImportReport, ImportStep, Problem, Trial, check_imported, import_file,
     import_step, undo_import,
 };
 use crate::base::{Error, Slug};
 use crate::store::Store;
-
-/// The name of the directory, in the data directory, in which a file is tried.
-const TRIAL: &str = "import-trial";
 
 /// Import an organization that was exported elsewhere, while the server runs or not
 #[derive(Args)]
@@ -38,7 +36,7 @@ pub struct Import {
     slug: Option<Slug>,
 
     /// Remove what an interrupted import has written
-    #[arg(long, conflicts_with_all = ["file", "slug"])]
+    #[arg(long, env = "ROADSTEAD_UNDO", value_parser = BoolishValueParser::new(), conflicts_with_all = ["file", "slug"])]
     undo: bool,
 
     #[command(flatten)]
@@ -98,34 +96,14 @@ fn text(report: &ImportReport) -> String {
 
 /// Imports the file into an empty installation and checks that.
 fn try_file(dir: &DataDir, file: &mut ExportFile) -> Result<(), Failure> {
-    let place = Trial(dir.path().join(TRIAL));
-    place.clear();
+    let trial = Trial::begin(dir)?;
     let all = file.records;
-    let store = DataDir::at(&place.0).create()?;
+    let store = trial.store()?;
     let report = import_file(file, &mut |step| stepped(&store, &step), &mut |done| {
         output::progress(&format!("trying {done} of {all} records"));
     })?;
     output::progress("checking");
     Ok(check_imported(&store, &report.org_slug)?)
-}
-
-/// The directory of a trial; removed when it is dropped.
-struct Trial(PathBuf);
-
-impl Trial {
-    fn clear(&self) {
-        let _ = remove(&self.0);
-    }
-}
-
-impl Drop for Trial {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-fn remove(path: &Path) -> std::io::Result<()> {
-    std::fs::remove_dir_all(path)
 }
 
 fn stepped(store: &Store, step: &ImportStep) -> Result<ImportReply, Problem> {

@@ -125,3 +125,30 @@ pub fn run() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every flag of a command and of those below it, with its command.
+    fn flags(command: &clap::Command) -> Vec<(String, &clap::Arg)> {
+        let is_own = |flag: &&clap::Arg| {
+            !flag.is_hide_set() && !["help", "version"].contains(&flag.get_id().as_str())
+        };
+        let own = command.get_arguments().filter(is_own);
+        let own = own.map(|flag| (command.get_name().to_string(), flag));
+        own.chain(command.get_subcommands().filter(|one| !one.is_hide_set()).flat_map(flags))
+            .collect()
+    }
+
+    #[test]
+    fn every_flag_has_the_variable_of_its_name() {
+        let cli = Cli::command();
+        for (command, flag) in flags(&cli) {
+            let Some(long) = flag.get_long() else { continue };
+            let variable = format!("ROADSTEAD_{}", long.to_uppercase().replace('-', "_"));
+            let own = flag.get_env().map(|name| name.to_string_lossy().into_owned());
+            assert_eq!(own, Some(variable), "{command} --{long}");
+        }
+    }
+}

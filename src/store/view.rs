@@ -196,6 +196,18 @@ impl<'a> View<'a> {
         self.scan_records(source.into(), prefix, order, None, &mut |_, _, record| each(record))
     }
 
+    /// Does the same as [`View::for_each`] for the records of a table whose key is from `from`,
+    /// included, to `to`, excluded.
+    pub fn for_each_between<R: Record>(
+        &self,
+        (from, to): (&R::Key, &R::Key),
+        order: Order,
+        mut each: impl FnMut(R) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let span = KeySpan { from: self.scoped_key::<R>(from), to: Some(self.scoped_key::<R>(to)) };
+        self.scan_span(ListSource::TABLE, span, order, None, &mut |_, _, record| each(record))
+    }
+
     /// Does the same as [`View::for_each`] in ascending order, with the prefix as bytes. Also passes
     /// the stored size of each record.
     pub fn for_each_sized<R: Record>(

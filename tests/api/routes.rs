@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use roadstead::api::{Method, Route, Scope};
+use roadstead::api::{Method, OrgSource, Route};
 use roadstead::auth::{Role, Tokens, key_text};
 use roadstead::base::{Id, Keys};
 use roadstead::resources;
@@ -151,7 +151,7 @@ fn expected(route: &Route, kind: Kind) -> Expected {
         kind,
         Refused { key: true } | Outsider { key: true } | Member { key: true } | Admin { key: true }
     );
-    let of_an_organization = !matches!(route.scope, Scope::Installation);
+    let of_an_organization = !matches!(route.org_source, OrgSource::Installation);
     match kind {
         Signer if policy.is_signed() => Expected::LetIn,
         _ if policy.is_signed() => Expected::Refused(401, "unauthenticated"),

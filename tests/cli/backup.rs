@@ -16,7 +16,7 @@ use crate::client::{Caller, eventually};
 use crate::process::{Ended, Place, Serving, run};
 
 /// The path of a backup beside the data directory.
-fn file(place: &Place, name: &str) -> String {
+pub fn file(place: &Place, name: &str) -> String {
     place.data().with_file_name(name).to_str().unwrap().into()
 }
 
@@ -44,7 +44,7 @@ fn restored(from: &Place, name: &str) -> (Place, Value) {
     (to, ended.succeeds())
 }
 
-fn sound(place: &Place) {
+pub fn sound(place: &Place) {
     let checked = eventually("the directory is free", || {
         let ended = place.run(&["check", "--json"]);
         (!ended.stderr.contains("another process")).then_some(ended)
@@ -79,7 +79,7 @@ fn noise(seed: u64, bytes: usize) -> String {
 }
 
 /// Stores more than fits into the buffers between a server and a command that does not read on.
-fn fill(owner: &Caller) {
+pub fn fill(owner: &Caller) {
     for nth in 0..16 {
         let config = json!({"text": noise(nth + 1, 400_000)});
         owner.post("/tools", json!({"name": "t", "type": "x", "providerConfig": config})).ok();
@@ -95,7 +95,7 @@ fn stalled(place: &Place) -> Child {
     child
 }
 
-fn names(directory: &Path) -> BTreeSet<String> {
+pub fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }

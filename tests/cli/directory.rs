@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
@@ -140,6 +140,32 @@ fn a_directory_that_cannot_be_written_is_reported_with_its_owner() {
     let ended = run(command, None);
     ended.fails(2, "exists but cannot be written");
     assert!(ended.stderr.contains("belongs to the user"), "{ended:?}");
+}
+
+#[test]
+fn what_a_command_of_root_creates_belongs_to_the_owner_of_the_directory() {
+    if fs::metadata("/proc/self").is_ok_and(|own| own.uid() != 0) {
+        eprintln!("LEFT OUT: only root can give files to others");
+        return;
+    }
+    let (place, _) = Place::founded();
+    let entries = || fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().path());
+    for path in entries().chain([place.data(), place.data().parent().unwrap().into()]) {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    for name in ["erasures", "reserve"] {
+        fs::remove_file(place.file(name)).unwrap();
+    }
+    place.run(&["secrets", "rotate", "--json"]).succeeds();
+    let backup = place.data().with_file_name("b");
+    place.run(&["backup", backup.to_str().unwrap(), "--json"]).succeeds();
+    for path in entries() {
+        assert_eq!(path.metadata().unwrap().uid(), NOBODY, "{}", path.display());
+    }
+    for name in ["erasures", "reserve", "secret.key", "last-backup"] {
+        assert!(place.file(name).exists(), "{name}");
+    }
+    as_unprivileged(&place, &["check", "--json"]).succeeds();
 }
 
 #[test]

@@ -170,14 +170,20 @@ impl Serving {
         let serve = place.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
         let mut command = Command::new("sh");
         let limited = format!("ulimit -S -n {soft} && ulimit -H -n {hard} && exec \"$0\" \"$@\"");
-        command.arg("-c").arg(limited).arg(serve.get_program()).args(serve.get_args());
+        command.arg("-c").arg(limited);
+        Self::under(command, &serve)
+    }
+
+    /// Runs a command through another, which gets its program and arguments.
+    pub fn under(mut through: Command, serve: &Command) -> Self {
+        through.arg(serve.get_program()).args(serve.get_args());
         for (name, value) in serve.get_envs() {
             match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
+                Some(value) => through.env(name, value),
+                None => through.env_remove(name),
             };
         }
-        Self::of(command)
+        Self::of(through)
     }
 
     fn of(mut command: Command) -> Self {

@@ -1,9 +1,9 @@
 //! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
-//! the `standardwebhooks` package, a mail server, the example agents in Python and TypeScript, and the shell with the
-//! README's commands.
+//! the `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
+//! TypeScript, and the shell with the README's commands.
 //!
 //! Python packages are installed once, into `target/` (290 MB). Each program can be left out:
-//! `ROADSTEAD_TEST_PROMTOOL`, `_NGINX`, `_CADDY`, `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_README` = `off`. What is
+//! `ROADSTEAD_TEST_PROMTOOL`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`, `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_README` = `off`. What is
 //! left out, or missing, is said aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
@@ -23,6 +23,7 @@ mod mail;
 mod metrics;
 mod proxies;
 mod readme;
+mod units;
 mod webhooks;
 
 use std::path::PathBuf;

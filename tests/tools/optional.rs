@@ -24,7 +24,7 @@ pub fn program(name: &str, what: &str, package: &str) -> Option<PathBuf> {
     let found = folders.map(|folder| folder.join(name)).find(|file| file.is_file());
     let missing = format!("it is not installed (apt-get install {package})");
     let missing = found.is_none().then_some(missing.as_str());
-    if is_left_out(&name.to_uppercase(), what, missing) { None } else { found }
+    if is_left_out(&name.to_uppercase().replace('-', "_"), what, missing) { None } else { found }
 }
 
 /// Whether a command succeeds.

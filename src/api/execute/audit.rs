@@ -2,8 +2,8 @@
 
 use super::context::RequestContext;
 use crate::api::audit::{self, AuditOutcome, Audited};
+use crate::api::org_source::{OrgHint, OrgSource};
 use crate::api::request::Principal;
-use crate::api::scope::{OrgHint, Scope};
 use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, Result};
 use crate::store::{Tx, WorkHints};
@@ -40,7 +40,9 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
             (who, view.org())
         };
         // Users of other organizations who read public resources leave no entry.
-        if matches!(who, Principal::Identity(_)) && !matches!(route.scope, Scope::Installation) {
+        if matches!(who, Principal::Identity(_))
+            && !matches!(route.org_source, OrgSource::Installation)
+        {
             return Ok(());
         }
         tx.set_org(org);

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
+use crate::api::org_source::{OrgHint, OrgResolver, OrgSource};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Route;
-use crate::api::scope::{OrgHint, OrgResolver, Scope};
 use crate::auth::nostr::Signer;
 use crate::auth::{
     Authenticator, Identity, RawCredential, key_organization, organization_named,
@@ -111,7 +111,8 @@ impl AuthRequest<'_> {
         who: &Principal,
         hint: &OrgHint,
     ) -> Result<Option<Principal>> {
-        let (Principal::Caller(caller), Scope::Named(resolver)) = (who, self.route.scope) else {
+        let (Principal::Caller(caller), OrgSource::Named(resolver)) = (who, self.route.org_source)
+        else {
             return Ok(None);
         };
         let is_open = self.route.policy.public_read && (resolver.is_public)(view, hint)?;
@@ -124,25 +125,25 @@ impl AuthRequest<'_> {
     /// 401; 404 for the organization.
     pub fn resolve<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let AuthRequest { authenticator, route, credential, signer } = *self;
-        let caller = match route.scope {
-            Scope::Installation => {
+        let caller = match route.org_source {
+            OrgSource::Installation => {
                 let identity = self.identify(view)?;
                 return Ok((identity.map_or(Principal::Anonymous, Principal::Identity), *view));
             }
-            Scope::Named(resolver) => return self.resolve_named(view, hint, resolver),
-            Scope::InPath(unknown) => {
+            OrgSource::Named(resolver) => return self.resolve_named(view, hint, resolver),
+            OrgSource::InPath(unknown) => {
                 let signer = signer.ok_or_else(|| Error::internal("the request is not signed"))?;
                 let slug = hint.params.first().map_or("", String::as_str);
                 let org = organization_named(view, slug)?.ok_or_else(unknown)?;
                 return Ok((Principal::Signer(signer.clone()), view.in_org(org)));
             }
-            Scope::InferFromPath(contains) if hint.org_slug.is_none() => {
+            OrgSource::InferFromPath(contains) if hint.org_slug.is_none() => {
                 let identity = self.require_identity(view)?;
                 let org = org_with(view, &identity, contains, &hint.params)?;
                 let org = org.ok_or_else(|| no_such_in_path(route))?;
                 authenticator.authorize_in(view, credential, org)?
             }
-            Scope::Organization | Scope::InferFromPath(_) => {
+            OrgSource::Organization | OrgSource::InferFromPath(_) => {
                 self.require_kind()?;
                 let slug = hint.org_slug.as_deref().unwrap_or_default();
                 authenticator.authorize(view, credential, slug)?

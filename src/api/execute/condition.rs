@@ -6,9 +6,9 @@ use super::context::RequestContext;
 use super::etag::Etag;
 use crate::api::action::{Action, BoundRead};
 use crate::api::calls::Calls;
+use crate::api::org_source::OrgHint;
 use crate::api::read::SourceFormat;
 use crate::api::request::Principal;
-use crate::api::scope::OrgHint;
 use crate::base::{Error, Kind, Result};
 use crate::store::Tx;
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::authorize::{AuthContext, AuthRequest};
 use super::executor::Executor;
 use super::request::Request;
+use crate::api::org_source::{OrgHint, OrgSlugMode};
 use crate::api::read::SourceFormat;
 use crate::api::request::{Principal, RawArgs};
-use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Id, Result};
@@ -77,14 +77,14 @@ impl RequestContext<'_> {
 
     /// The arguments for the called route.
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
-        let scope = self.request.route.scope;
+        let source = self.request.route.org_source;
         let (content, media_type) = self.request.arguments.content();
         RawArgs {
             unread_query: if mode == SourceFormat::Body { self.request.query } else { "" },
             is_lenient: self.request.is_lenient,
             wants_text: self.request.wants_text,
-            org: scope.org_slug(),
-            reference: scope.argument(),
+            org: source.org_slug(),
+            reference: source.argument(),
             targets: self.request.route.target_arguments(),
             content,
             media_type,

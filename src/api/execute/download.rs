@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{DownloadAction, Offset, Piece};
-use crate::api::scope::OrgHint;
+use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::View;
 

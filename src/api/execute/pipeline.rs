@@ -16,7 +16,7 @@ use super::write::{Written, write};
 use super::{download, hash, signed, wait, watch};
 use crate::api::action::{Action, BoundRequest, WaitAction};
 use crate::api::op::Shape;
-use crate::api::scope::OrgHint;
+use crate::api::org_source::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{View, WorkHints};
@@ -80,7 +80,7 @@ impl Executor {
     async fn require_public(&self, request: &Request<'_>) -> Result<()> {
         let route = request.route;
         let (arguments, _) = request.arguments.parse(request.query)?;
-        let hint = OrgHint::unchecked(route.scope, &arguments, &request.params);
+        let hint = OrgHint::unchecked(route.org_source, &arguments, &request.params);
         let is_admitted = |view: &View| self.auth_request(request).authorize(view, &hint).map(drop);
         self.store.read(Id::NIL, is_admitted).await
     }

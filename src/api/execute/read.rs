@@ -6,9 +6,9 @@ use super::etag::Etag;
 use super::response::{Body, Response};
 use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
+use crate::api::org_source::OrgHint;
 use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
-use crate::api::scope::OrgHint;
 use crate::base::Result;
 use crate::store::View;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::RequestContext;
 use super::executor::Executor;
 use super::request::Request;
-use crate::api::scope::OrgHint;
+use crate::api::org_source::OrgHint;
 use crate::api::used_events::UsedEvent;
 use crate::auth::RawCredential;
 use crate::auth::nostr::{Claim, SignedTarget, Signer};

@@ -19,8 +19,8 @@ mod scopes;
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
 use crate::api::{
-    Deleted, Input, OrgHint, OrgResolver, Output, Readiness, Req, ResolvedOrg, ResourceRef, Route,
-    Scope, op,
+    Deleted, Input, OrgHint, OrgResolver, OrgSource, Output, Readiness, Req, ResolvedOrg,
+    ResourceRef, Route, op,
 };
 use crate::auth::{
     ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
@@ -130,7 +130,7 @@ fn routes() -> Vec<Arc<Route>> {
         Route::delete("/notes/{noteId}", ADMIN, "note.delete", op::write(delete)),
         Route::get("/notes/next", MEMBER, "note.take", op::take("note", look, take)),
         Route::get("/shelf", MEMBER_OR_PUBLIC, "shelf.list", op::list(shelf))
-            .scope(Scope::Named(&BY_SHELF)),
+            .org_source(OrgSource::Named(&BY_SHELF)),
     ];
     routes.into_iter().map(Arc::new).collect()
 }

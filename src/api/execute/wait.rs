@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
-use crate::api::scope::OrgHint;
+use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS_CHANGED, View};
 

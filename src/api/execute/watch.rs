@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::context::RequestContext;
 use super::response::{Body, Response};
 use crate::api::action::{ConditionalWaitAction, ContentVersion};
-use crate::api::scope::OrgHint;
+use crate::api::org_source::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS_CHANGED;
 

@@ -12,10 +12,10 @@ use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
+use crate::api::org_source::OrgHint;
 use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
-use crate::api::scope::OrgHint;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
 

@@ -11,11 +11,11 @@ use crate::api::common_params::{
     CursorQuery, DEFAULT_LIMIT, LimitQuery, MAX_WAIT_SECS, OrgOptional, OrgRequired, WaitQuery,
     read_cursor,
 };
+use crate::api::org_source::{OrgHint, OrgSlugMode};
 use crate::api::read::{
     Input, MAX_ISSUES, OtherNames, SourceFormat, UnknownFields, parse_query, read_input, shortened,
 };
 use crate::api::request::{Args, PathParams, RawArgs, path_names};
-use crate::api::scope::{OrgHint, OrgSlugMode};
 use crate::base::{Error, Int, Issue, Result, canonical};
 use crate::store::PageRequest;
 
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::scope::OrgSlugMode;
+    use crate::api::org_source::OrgSlugMode;
     use crate::base::Keys;
 
     #[test]

@@ -1,6 +1,6 @@
 //! The OpenAPI 3.1 document, generated from the routes.
 //!
-//! It depends only on what a route declares (its operation's types, its policy, its scope), so it
+//! It depends only on what a route declares (its operation's types, its policy, its organization), so it
 //! cannot contradict the server. For each route it lists the responses of its kind; 405, 408, 414,
 //! 431 and 502 are explained once, in its introduction.
 

@@ -7,9 +7,9 @@ use super::labels::{about_access, group, scopes, who};
 use super::schemas::{BodySchema, Schemas};
 use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
+use crate::api::org_source::OrgSource;
 use crate::api::request::path_names;
 use crate::api::route::{Method, Route};
-use crate::api::scope::Scope;
 use crate::auth::RequiredCredential;
 
 /// Generates the operation of `route`; the schemas it refers to are added to `schemas`.
@@ -107,10 +107,10 @@ fn shared_parameter(key: &str) -> Value {
 
 /// The common query parameters of its kind: names, and the keys of their definitions.
 fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
-    let mut shared = match route.scope {
-        Scope::Organization => vec![("orgSlug", "OrgSlug")],
-        Scope::InferFromPath(_) | Scope::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
-        Scope::Installation | Scope::InPath(_) => vec![],
+    let mut shared = match route.org_source {
+        OrgSource::Organization => vec![("orgSlug", "OrgSlug")],
+        OrgSource::InferFromPath(_) | OrgSource::Named(_) => vec![("orgSlug", "OptionalOrgSlug")],
+        OrgSource::Installation | OrgSource::InPath(_) => vec![],
     };
     if route.is_list() {
         shared.extend([("limit", "Limit"), ("cursor", "Cursor")]);
@@ -151,12 +151,12 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
     if let Some(upload) = &route.operation.upload {
         return upload_body(upload);
     }
-    let org: Option<SchemaOf> = match route.scope {
-        Scope::Organization => Some(|generator| generator.subschema_for::<OrgRequired>()),
-        Scope::InferFromPath(_) | Scope::Named(_) => {
+    let org: Option<SchemaOf> = match route.org_source {
+        OrgSource::Organization => Some(|generator| generator.subschema_for::<OrgRequired>()),
+        OrgSource::InferFromPath(_) | OrgSource::Named(_) => {
             Some(|generator| generator.subschema_for::<OrgOptional>())
         }
-        Scope::Installation | Scope::InPath(_) => None,
+        OrgSource::Installation | OrgSource::InPath(_) => None,
     };
     let BodySchema { schema, example, is_required } = schemas.body(route.operation.input, org);
     let content = json!({"schema": schema, "example": example});
@@ -243,7 +243,7 @@ fn event_stream(event: &str, item: Value) -> Value {
 
 /// The other responses of its kind: status, and the key of the definition.
 fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
-    let installation = matches!(route.scope, Scope::Installation);
+    let installation = matches!(route.org_source, OrgSource::Installation);
     let anyone = !route.policy.needs_credential();
     let writes = route.method != Method::Get;
     // An unknown token in the body is 404 without a path parameter.

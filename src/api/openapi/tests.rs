@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Contents, document, problems, routes_markdown, routes_table};
 use crate::api::{
-    Calls, Deleted, Empty, Input, OrgSlugMode, Output, RawArgs, Req, ResourceRef, Route, Scope,
+    Calls, Deleted, Empty, Input, OrgSlugMode, OrgSource, Output, RawArgs, Req, ResourceRef, Route,
     Webhook, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER, ScopeName};
@@ -168,7 +168,7 @@ fn routes() -> Vec<Route> {
         .about("Break up a boat"),
         Route::put("/berths/{name}", MEMBER, "berth.keep", op::write::<String, (), Empty>(write))
             .about("Keep a berth | for long")
-            .scope(Scope::InferFromPath(|_, _| Ok(true))),
+            .org_source(OrgSource::InferFromPath(|_, _| Ok(true))),
         Route::get(
             "/berths/arrivals",
             MEMBER,

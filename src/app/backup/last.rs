@@ -1,7 +1,6 @@
 //! The record of the last backup: the file `last-backup` in the data directory.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -43,9 +42,6 @@ impl LastBackup {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => write_private(&unfinished, &serde_json::to_vec(self)?)?,
         }
-        // Root may have made the backup, and the server must be able to read this.
-        let owner = fs::metadata(dir)?;
-        let _ = chown(&unfinished, Some(owner.uid()), Some(owner.gid()));
         fs::rename(unfinished, dir.join(LAST_BACKUP))?;
         File::open(dir)?.sync_all()
     }

@@ -9,6 +9,7 @@ mod file;
 mod import;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ pub use file::{ExportFile, Problem};
 pub use import::{
     ImportReply, ImportReport, ImportStep, check_imported, import_file, import_step, undo_import,
 };
+pub use trial::Trial;
 
 use crate::resources;
 use crate::store::{self, AnyReference, TableExport, TableInfo, TableRows};

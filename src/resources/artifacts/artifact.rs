@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::ArtifactId;
 use super::version;
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, Restricted, ScopeName};
 use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -226,7 +226,7 @@ fn named(
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::list(list))
-            .scope(Scope::Named(&registries::BY_REFERENCE))
+            .org_source(OrgSource::Named(&registries::BY_REFERENCE))
             .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("List artifacts, last changed first"),
     ]

@@ -13,7 +13,7 @@ use super::publishing::{ArtifactVersion, Publication, examine_all, publish_all};
 use super::version::VersionRecord;
 use super::{metadata, versions};
 use crate::api::{
-    Calls, Input, Outcome, Position, Req, Resource, ResourceRef, Route, Scope, TargetFinder, op,
+    Calls, Input, OrgSource, Outcome, Position, Req, Resource, ResourceRef, Route, TargetFinder, op,
 };
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
 use crate::base::{ArtifactName, Error, Result, Version};
@@ -214,7 +214,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.clone",
             op::write(op::calling(JUDGE_SECS, clone)),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactPublish, &CLONE_TARGET)
         .about("Clone a version"),
     ]

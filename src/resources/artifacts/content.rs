@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::id::{ArtifactId, Model};
 use super::version::VersionRecord;
 use super::{metadata, versions};
-use crate::api::{ContentVersion, Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{ContentVersion, Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -108,7 +108,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.content",
             op::watch(get, look),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("Get a version's content, optionally awaiting a change"),
     ]

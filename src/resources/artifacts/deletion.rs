@@ -8,7 +8,7 @@ use serde_json::json;
 use super::artifact::{self, Artifact};
 use super::id::ArtifactId;
 use super::{label_history, versions};
-use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
+use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Result, Version};
 use crate::outbox::{self, About, EventType};
@@ -75,7 +75,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.delete",
             op::write(delete),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactDelete, &registries::NAMED_REGISTRY)
         .about("Delete a version, for all models"),
     ]

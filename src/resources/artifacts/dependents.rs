@@ -7,7 +7,7 @@ use super::artifact::Artifact;
 use super::id::ArtifactId;
 use super::version::{BY_RESOLVED, ImportReference, numbers};
 use super::versions;
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{ArtifactName, Range, Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
@@ -129,7 +129,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.dependents",
             op::list(list),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List dependents of a promptlet, newest first"),
     ]

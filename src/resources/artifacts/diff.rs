@@ -10,7 +10,7 @@ use similar::{Algorithm, DiffOp, DiffTag, TextDiff};
 use super::id::ArtifactId;
 use super::version::VersionRecord;
 use super::versions;
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::{Result, Selector, Version};
 use crate::resources::registries::{self, ArtifactType};
@@ -208,7 +208,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.diff",
             op::read_or_text(get, |diff| diff.diff),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("Compare two versions"),
     ]

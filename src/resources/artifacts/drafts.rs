@@ -13,7 +13,8 @@ use super::id::{ArtifactId, Model, generic};
 use super::publishing::{ArtifactVersion, Publication, publish};
 use super::version::{Numbers, numbers, versions_at};
 use crate::api::{
-    Calls, Deleted, Input, OldestRow, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op,
+    Calls, Deleted, Input, OldestRow, OrgSource, Outcome, Output, Req, Resource, ResourceRef,
+    Route, op,
 };
 use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
@@ -363,22 +364,22 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/prompts/{promptName}/drafts";
     const ONE: &str = "/prompts/{promptName}/drafts/{draftId}";
     const PUBLISH: &str = "/prompts/{promptName}/drafts/{draftId}/publish";
-    let scope = Scope::Named(&registries::BY_REFERENCE);
+    let source = OrgSource::Named(&registries::BY_REFERENCE);
     vec![
         Route::get(ALL, MEMBER, "draft.list", op::list(list))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::DraftRead, &registries::NAMED_REGISTRY)
             .about("List outstanding drafts of an artifact"),
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::DraftWrite, &registries::NAMED_REGISTRY)
             .about("Save a draft, replacing its version's previous one"),
         Route::get(ONE, MEMBER, "draft.get", op::read(get))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::DraftRead, &registries::NAMED_REGISTRY)
             .about("Get a draft"),
         Route::delete(ONE, MEMBER, "draft.delete", op::write(delete))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::DraftWrite, &registries::NAMED_REGISTRY)
             .about("Delete a draft"),
         Route::post(
@@ -387,7 +388,7 @@ pub(super) fn routes() -> Vec<Route> {
             "draft.publish",
             op::write(op::calling(JUDGE_SECS, publish_draft)),
         )
-        .scope(scope)
+        .org_source(source)
         .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
         .about("Publish a draft as its draftVersion"),
     ]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::ArtifactId;
-use crate::api::{Input, OldestRow, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OldestRow, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Credential, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Id, Label, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
@@ -222,7 +222,7 @@ fn routes() -> Vec<Route> {
             "artifact_label.history",
             op::list(list),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List label moves, newest first"),
     ]

@@ -8,7 +8,7 @@ use super::artifact::{Artifact, ArtifactInfo, set_labels};
 use super::id::ArtifactId;
 use super::version::numbers;
 use super::{label_history, versions};
-use crate::api::{Deleted, Input, Req, Resource, Route, Scope, TargetFinder, op};
+use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, TargetFinder, op};
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Error, Label, Nullable, Result, Version};
 use crate::resources::registries::{self, ArtifactType};
@@ -140,14 +140,14 @@ static LABEL: TargetFinder = TargetFinder {
 
 pub(super) fn routes() -> Vec<Route> {
     const LABELS: &str = "/registries/artifacts/labels";
-    let scope = Scope::Named(&registries::BY_REFERENCE);
+    let source = OrgSource::Named(&registries::BY_REFERENCE);
     vec![
         Route::patch(LABELS, MEMBER, "artifact_label.move", op::write(set))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::LabelMove, &LABEL)
             .about("Set or move a label"),
         Route::delete(LABELS, MEMBER, "artifact_label.delete", op::write(delete))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::LabelMove, &LABEL)
             .about("Remove a label"),
     ]

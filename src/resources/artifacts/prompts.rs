@@ -7,7 +7,7 @@ use super::id::{ArtifactId, DEFAULT_TYPE, Model, generic};
 use super::publishing::compile;
 use super::version::ResolvedImport;
 use super::versions::{self, imports};
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
 use crate::resources::environments;
@@ -163,14 +163,14 @@ fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringM
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 pub(super) fn routes() -> Vec<Route> {
-    let scope = Scope::Named(&registries::BY_REFERENCE);
+    let source = OrgSource::Named(&registries::BY_REFERENCE);
     vec![
         Route::post("/prompts/{promptName}/compile", MEMBER, "prompt.compile", op::read(preview))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("Compile a source without publishing it"),
         Route::post("/prompts/{promptName}/render", MEMBER, "prompt.render", op::read(render))
-            .scope(scope)
+            .org_source(source)
             .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("Render a version with values for its variables"),
     ]

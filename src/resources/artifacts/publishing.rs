@@ -14,7 +14,7 @@ use super::label_history::audited_name;
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, Issue, JsonMap, Prompt, Range, Result, Version, canonical,
@@ -469,7 +469,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.publish",
             op::write(op::calling(governance::JUDGE_SECS, create)),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
         .about("Publish a version"),
     ]

@@ -11,7 +11,7 @@ use super::version::{
     BY_MODEL, Numbers, ResolvedImport, VERSION_EXISTS, VersionRecord, VersionText, numbers,
     versions_at,
 };
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, Scope, op};
+use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Range, Result, Selector, StringMap, Time, Version,
@@ -266,7 +266,7 @@ pub(super) fn routes() -> Vec<Route> {
             "artifact_version.list",
             op::list(list),
         )
-        .scope(Scope::Named(&registries::BY_REFERENCE))
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .about("List versions, highest first"),
     ]

@@ -51,7 +51,7 @@ pub enum JobApprover {
 pub(super) fn create(tx: &mut Tx, req: &Req<(), NewDeployment>) -> Result<JobInfo> {
     let plan = plan_agents(&tx.view(), req.caller(), &req.input)?;
     if let Some(expected) = &req.input.plan_hash {
-        let approvals = frozen_approvals(&plan.environment, req.caller().user())?;
+        let approvals = frozen_approvals(&plan.environment, req.caller())?;
         if *expected != plan_hash(&plan, approvals.as_ref()) {
             return Err(Error::conflict(
                 "plan_changed",

@@ -69,7 +69,7 @@ pub struct PreviewLive {
 pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<DeploymentPreview> {
     let plan = plan_agents(view, req.caller(), &req.input)?;
     check_signing_key(view, &plan)?;
-    let approvals = frozen_approvals(&plan.environment, req.caller().user())?;
+    let approvals = frozen_approvals(&plan.environment, req.caller())?;
     let text = |hash: &ContentHash| Ok(plan.contents.get(hash).to_string());
     let planned = plan.targets.iter().map(|target| plan_target(target, text));
     let mut lines = MAX_COMPARED_LINES;

@@ -11,7 +11,7 @@ use super::running;
 use super::state::{JobState, TargetState};
 use super::target::{DeploymentTarget, PlannedTarget, TargetAgent};
 use crate::api::Resource;
-use crate::auth::{Caller, User};
+use crate::auth::Caller;
 use crate::base::{Error, Id, Result, canonical};
 use crate::outbox::EventType;
 use crate::resources::environments::{self, ApprovalPolicy, Environment};
@@ -21,17 +21,18 @@ use crate::store::{Tx, View};
 pub(super) const RESOURCE: Resource =
     Resource { events: &[EventType::DeploymentPendingApproval], ..Resource::EMPTY };
 
-/// Returns who must approve a job that `creator` creates.
+/// Returns who must approve a job that `creator` creates. Where self-approval is prevented, that is
+/// nobody who may be the creator.
 ///
 /// # Errors
 /// 409 if nobody could.
 pub fn frozen_approvals(
     environment: &Environment,
-    creator: Id<User>,
+    creator: &Caller,
 ) -> Result<Option<ApprovalPolicy>> {
     let Some(mut policy) = environment.approvals.clone() else { return Ok(None) };
     if policy.prevent_self_approval {
-        policy.approver_ids.retain(|approver| *approver != creator);
+        policy.approver_ids.retain(|approver| !creator.may_be(*approver));
     }
     if policy.approver_ids.is_empty() {
         return Err(Error::conflict(
@@ -85,7 +86,7 @@ pub fn check_signing_key(view: &View, plan: &Plan) -> Result<()> {
 /// 409 if nobody could approve it, or it could not be posted.
 pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob> {
     check_signing_key(&tx.view(), &plan)?;
-    let approvals = frozen_approvals(&plan.environment, caller.user())?;
+    let approvals = frozen_approvals(&plan.environment, caller)?;
     let hours = i64::from(plan.environment.approval_timeout_hours);
     let job = DeploymentJob {
         id: tx.new_id(),

@@ -13,6 +13,7 @@ mod documents;
 mod extraction;
 mod knowledge_base;
 mod passages;
+mod position;
 mod postings;
 mod ranking;
 mod search;

@@ -4,6 +4,8 @@
 //! last one, and a search reads the newest first. Rows of one posting each were the alternative: a
 //! hundred thousand documents are twenty million of them, each twenty times as large.
 
+use std::ops::ControlFlow;
+
 use bincode::{Decode, Encode};
 
 use super::content::edge;
@@ -98,6 +100,27 @@ impl DocumentPostings {
     pub fn last(view: &View, base: Id<KnowledgeBase>, word: &str) -> Result<Option<Self>> {
         let key = |ordinal| (base, word.to_string(), ordinal);
         edge(view, &key(0), &key(Ordinal::MAX), Order::Descending)
+    }
+
+    /// Calls `each` with the chunks of a word that may have postings of ordinals before `end`, the
+    /// last chunk first, until it stops.
+    ///
+    /// # Errors
+    /// Those of `each`, or if the store fails.
+    pub fn each_before(
+        view: &View,
+        base: Id<KnowledgeBase>,
+        word: &str,
+        end: Ordinal,
+        each: impl FnMut(Self) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let key = |ordinal| (base, word.to_string(), ordinal);
+        view.for_each_between((&key(0), &key(end)), Order::Descending, each)
+    }
+
+    /// Returns the ordinal that none of its postings is before.
+    pub fn first(&self) -> Ordinal {
+        self.first
     }
 
     /// Returns about how many documents have the word; of its last chunk.
@@ -200,7 +223,7 @@ fn next_first(view: &View, chunk: &DocumentPostings, ordinal: Ordinal) -> Result
         Order::Ascending,
         |(.., first)| {
             found = Some(first);
-            Ok(std::ops::ControlFlow::Break(()))
+            Ok(ControlFlow::Break(()))
         },
     )?;
     Ok(found)

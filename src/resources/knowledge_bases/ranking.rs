@@ -33,6 +33,9 @@ impl PartialOrd for Ranked {
 }
 
 impl Ranked {
+    /// The number of its bytes.
+    pub const BYTES: usize = 8;
+
     /// Its bytes, for the position in a list.
     pub fn to_bytes(self) -> Vec<u8> {
         [self.score.to_bits().to_be_bytes(), self.ordinal.to_be_bytes()].concat()
@@ -56,7 +59,7 @@ pub struct WordPostings {
 }
 
 /// All documents of a knowledge base.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collection {
     pub documents: u64,
     /// The words of all of them.

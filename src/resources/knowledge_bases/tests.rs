@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, DocumentContent};
 use super::documents::{self, NewDocument};
-use super::search::{DocumentSearch, SearchHit, search};
+use super::search::{DocumentSearch, SearchHit, search_within};
 use super::*;
 use crate::api::{Args, Calls, KnownResults, Outcome, PendingCalls};
 use crate::base::Kind;
@@ -106,9 +106,41 @@ fn page(
     q: &str,
     page: PageRequest,
 ) -> Result<Page<SearchHit>> {
+    bounded_page(fixture, base, q, page, 200_000)
+}
+
+fn bounded_page(
+    fixture: &Fixture,
+    base: Id<KnowledgeBase>,
+    q: &str,
+    page: PageRequest,
+    max_postings: usize,
+) -> Result<Page<SearchHit>> {
     let input: DocumentSearch = Fixture::input(json!({"q": q}))?;
     let args = Args { page, ..args(base, input) };
-    fixture.store.read_now(fixture.org, |view| search(view, &Req::new(&args, &fixture.member)))
+    let search = |view: &View| search_within(view, &Req::new(&args, &fixture.member), max_postings);
+    fixture.store.read_now(fixture.org, search)
+}
+
+/// All names that a search finds in pages of `limit`; `between` is called after each page with what
+/// was listed until then.
+fn walk(
+    fixture: &Fixture,
+    base: Id<KnowledgeBase>,
+    (q, limit, max_postings): (&str, usize, usize),
+    mut between: impl FnMut(&[String]),
+) -> Vec<String> {
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let request = PageRequest { limit, after };
+        let page = bounded_page(fixture, base, q, request, max_postings).unwrap();
+        names.extend(page.items.iter().map(|hit| json!(hit)["name"].as_str().unwrap().to_string()));
+        after = page.next;
+        if after.is_none() {
+            return names;
+        }
+        between(&names);
+    }
 }
 
 /// What a search finds, as JSON.
@@ -339,19 +371,85 @@ fn a_search_is_paged_and_refuses_foreign_positions_and_too_many_words() {
     }
     let all = found(&fixture, base, "word");
     assert_eq!(all.len(), 23);
-    let (mut names, mut after) = (Vec::new(), None);
-    loop {
-        let page = page(&fixture, base, "word", PageRequest { limit: 7, after }).unwrap();
-        names.extend(page.items.iter().map(|hit| json!(hit)["name"].as_str().unwrap().to_string()));
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    let names = walk(&fixture, base, ("word", 7, 200_000), |_| {});
     assert_eq!(names, all);
     let foreign = PageRequest { limit: 7, after: Some(vec![1, 2, 3]) };
     assert_eq!(page(&fixture, base, "word", foreign).unwrap_err().kind(), Kind::Invalid);
     let many: String = (0..33).map(|n| format!("w{n} ")).collect();
     let refused = Fixture::input::<DocumentSearch>(json!({"q": many})).err().unwrap();
     assert_eq!(refused.issues()[0].path, "q");
+}
+
+#[test]
+fn what_stays_is_listed_once_in_one_order_whatever_happens_between_two_pages() {
+    for is_merged in [false, true] {
+        let fixture = Fixture::new();
+        let base = make(&fixture);
+        // Of different lengths and frequencies: each change of the statistics changes the ranks.
+        let text = |n: usize| {
+            let few = if n.is_multiple_of(3) { "rare " } else { "" };
+            format!("{few}{}{}", "common ".repeat(n % 7 + 1), "filler ".repeat(n % 11 * 9))
+        };
+        let mut ids: BTreeMap<String, Id<Document>> = BTreeMap::new();
+        for n in 0..60 {
+            ids.insert(format!("d{n}"), add(&fixture, base, &format!("d{n}"), &text(n)));
+        }
+        if is_merged {
+            merge_all(&fixture, base);
+        }
+        let query = ("common rare filler", 4, 200_000);
+        let before = found(&fixture, base, query.0);
+        assert_eq!(before.len(), 60);
+        let mut gone = Vec::new();
+        let mut rounds = 0;
+        let names = walk(&fixture, base, query, |listed| {
+            rounds += 1;
+            for n in 0..5 {
+                add(&fixture, base, "new", &format!("{} rare rare", text(rounds + n)));
+            }
+            // The last one of the list, and the first one, which was listed.
+            let rest: Vec<_> = before.iter().filter(|name| !listed.contains(name)).collect();
+            let last = rest.iter().rfind(|name| !gone.contains(**name));
+            for name in last.copied().into_iter().chain(&listed[rounds - 1..rounds]) {
+                delete_document(&fixture, base, ids[name]);
+                gone.push(name.clone());
+            }
+            for _ in 0..rounds % 4 {
+                merge_step(&fixture, base);
+            }
+        });
+        assert!(rounds > 8, "{rounds}");
+        let deleted_unseen = |name: &&String| gone.contains(*name) && !names.contains(*name);
+        let expected: Vec<_> = before.iter().filter(|name| !deleted_unseen(name)).collect();
+        assert_eq!(names.iter().collect::<Vec<_>>(), expected, "merged before: {is_merged}");
+    }
+}
+
+#[test]
+fn a_search_of_many_postings_finds_the_newest_on_all_pages_alike() {
+    let fixture = Fixture::new();
+    let base = make(&fixture);
+    for n in 0..1_300 {
+        let name = if n % 400 == 7 { "rare" } else { "d" };
+        add(&fixture, base, &format!("{name}{n}"), "common");
+    }
+    merge_all(&fixture, base);
+    // Two chunks of the common word, of which three have the 1,300.
+    let query = ("common rare7 rare1207", 200, 600);
+    let names = walk(&fixture, base, query, |_| {});
+    assert_eq!(names[..2], ["rare1207", "rare7"]);
+    assert!((780..1_100).contains(&names.len()), "{}", names.len());
+    let mut n = 1_300;
+    let again = walk(&fixture, base, query, |_| {
+        for _ in 0..100 {
+            add(&fixture, base, &format!("d{n}"), "common");
+            n += 1;
+        }
+        while merge_step(&fixture, base) {}
+    });
+    assert_eq!(again, names);
+    let newest = walk(&fixture, base, ("common rare7", 200, 600), |_| {});
+    let last = format!("d{}", n - 1);
+    assert!(newest.contains(&last), "{last} is not in {newest:?}");
+    assert!(!newest.contains(&"d100".to_string()), "{newest:?}");
 }

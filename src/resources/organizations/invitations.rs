@@ -354,6 +354,7 @@ mod tests {
             id: Id::NIL,
             name: "k".into(),
             org: fixture.org,
+            created_by: ben.user(),
             approve_as: false,
             access: Default::default(),
         };

@@ -157,6 +157,14 @@ fn unfinished(view: &View) -> Result<Option<(OrganizationImport, ImportProgress)
     Ok(Some((import, view.fetch(&())?)))
 }
 
+/// Returns the slug of the organization whose import is not finished, if there is one.
+///
+/// # Errors
+/// If the store fails.
+pub fn unfinished_import(view: &View) -> Result<Option<Slug>> {
+    Ok(unfinished(view)?.map(|(import, _)| import.organization.slug))
+}
+
 /// Returns the import that is not finished, and how far it is.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::api::{
-    Deleted, Input, OrgRequired, Output, Req, Resource, ResourceRef, Route, Scope, op,
+    Deleted, Input, OrgRequired, OrgSource, Output, Req, Resource, ResourceRef, Route, op,
 };
 use crate::auth::{
     Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, ScopeName, visible_page,
@@ -222,7 +222,7 @@ fn routes() -> Vec<Route> {
         Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))
             .about("Create a registry"),
         Route::get("/registries/{registrySlug}", MEMBER_OR_PUBLIC, "registry.get", op::read(get))
-            .scope(Scope::Named(&BY_PATH))
+            .org_source(OrgSource::Named(&BY_PATH))
             .needs_for(ScopeName::RegistryRead, &REGISTRY_IN_PATH)
             .about("Get a registry"),
         Route::patch(

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::environments::{self, Environment};
-use crate::api::{Deleted, Input, Req, Resource, Route, Scope, op};
+use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{
     Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
@@ -298,7 +298,7 @@ fn routes() -> Vec<Route> {
             .needs(ScopeName::ToolRead)
             .about("Get a tool"),
         Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
-            .scope(Scope::InferFromPath(is_in_organization))
+            .org_source(OrgSource::InferFromPath(is_in_organization))
             .needs(ScopeName::ToolWrite)
             .about("Update a tool and environments that use it"),
         Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))

@@ -7,6 +7,7 @@
 mod attempt;
 mod fair_queue;
 mod file_holder;
+mod file_owner;
 mod group_commit;
 mod integrity;
 mod memory;
@@ -24,6 +25,7 @@ mod writes;
 
 pub use attempt::{Attempt, Engine, GivenBack, Terms};
 pub use fair_queue::{Bounds, FairQueue, Lane};
+pub use file_owner::give_to_owner_of_directory;
 pub use group_commit::GroupCommit;
 pub use integrity::integrity;
 pub use memory::Memory;

@@ -19,6 +19,7 @@ use redb::{
 };
 
 use super::file_holder::in_use;
+use super::file_owner::give_to_owner_of_directory;
 use super::reserve::{Reserve, check_free_space, is_full, no_space, probe};
 use super::{
     CommitOutcome, CountPages, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize,
@@ -95,7 +96,8 @@ impl Redb {
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| open_error(path, format!("cannot be created: {e}"));
         let mut new = OpenOptions::new();
-        new.write(true).create_new(true).mode(0o600).open(path).map_err(|e| wrong(&e))?;
+        let file = new.write(true).create_new(true).mode(0o600).open(path);
+        give_to_owner_of_directory(&file.map_err(|e| wrong(&e))?, path);
         if let Err(error) = builder().create(path) {
             // It holds nothing yet, and would block the next attempt.
             let _ = std::fs::remove_file(path);

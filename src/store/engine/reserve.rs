@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
+use super::file_owner::give_to_owner_of_directory;
 use crate::base::Error;
 
 /// 16 MiB: two of the largest groups of writes, so hundreds of deletions. The pages that those free
@@ -60,8 +61,14 @@ impl Reserve {
         if disk.f_bavail.saturating_mul(disk.f_frsize) < RESERVE_BYTES + MIN_FREE_BYTES {
             return Err(ErrorKind::StorageFull.into());
         }
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut new = OpenOptions::new();
-        take_up(new.write(true).create(true).truncate(true).mode(0o600).open(&self.path)?)
+        let file = new.write(true).create_new(true).mode(0o600).open(&self.path)?;
+        give_to_owner_of_directory(&file, &self.path);
+        take_up(file)
     }
 
     /// Gives up the space.

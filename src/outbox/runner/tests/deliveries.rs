@@ -1,5 +1,6 @@
 //! Deliveries: an effect of each kind, failures, and recovery after a crash.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
@@ -127,6 +128,21 @@ async fn a_delivery_that_fails_for_a_day_is_dead_until_redelivered() {
         runner.run_due().await;
     }
     assert_eq!(mailbox.mails.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn deliveries_that_failed_together_are_not_retried_together() {
+    let runner = in_memory();
+    runner.channel(&UNABLE, json!({})).await;
+    for _ in 0..20 {
+        runner.publish(json!({})).await;
+    }
+    runner.run_due().await;
+    let delay = |at: Time| at.millis() - NOON.millis();
+    let delays: BTreeSet<_> =
+        runner.deliveries().iter().map(|one| delay(one.next_attempt_at.unwrap())).collect();
+    assert!(delays.len() > 5, "{delays:?}");
+    assert!(delays.iter().all(|delay| (4_500..=5_000).contains(delay)), "{delays:?}");
 }
 
 #[tokio::test]

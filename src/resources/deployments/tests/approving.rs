@@ -71,7 +71,14 @@ fn key_of(world: &World, who: &Principal, role: Role, approve_as: bool) -> Princ
         world,
         user(who),
         role,
-        Credential::Key { id, name, org, approve_as, access: Default::default() },
+        Credential::Key {
+            id,
+            name,
+            org,
+            created_by: user(who),
+            approve_as,
+            access: Default::default(),
+        },
     )
 }
 
@@ -302,6 +309,29 @@ fn the_creator_is_no_approver_where_self_approval_is_prevented() {
     assert_eq!(anonymous.code(), "no_approver");
     // Others still deploy.
     world.deploy(&["ann"], json!({})).unwrap();
+}
+
+#[test]
+fn who_created_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
+    let world = World::new();
+    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+    let credential = Credential::Key {
+        id: Id::NIL,
+        name: "pipeline".into(),
+        org: world.org,
+        created_by: user(&world.owner),
+        approve_as: false,
+        access: Default::default(),
+    };
+    let pipeline = caller(&world, user(&service), Role::Member, credential);
+    let both = [user(&world.owner), user(&cara)];
+    world.set_approvals(json!({"approverIds": both, "preventSelfApproval": true}));
+    let job = world.deploy_as(&pipeline, &["ann"], json!({})).unwrap();
+    assert_eq!(job["createdBy"], json!(user(&service)));
+    assert_eq!(job["plan"]["approvals"]["approverIds"], json!([user(&cara)]));
+    let own = approve(&world, &world.owner, &job, json!({})).unwrap_err();
+    assert_eq!(own.code(), "approver_required");
+    assert_eq!(approve(&world, &cara, &job, json!({})).unwrap()["state"], "approved");
 }
 
 #[test]

@@ -159,3 +159,49 @@ impl Content {
         Ok(self.text.text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+    use crate::base::Kind;
+
+    /// A file with this document, and so many other parts.
+    fn docx(document: &[u8], others: usize) -> Vec<u8> {
+        let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+        for number in 0..others {
+            archive.start_file(format!("{number}"), SimpleFileOptions::default()).unwrap();
+        }
+        archive.start_file("word/document.xml", SimpleFileOptions::default()).unwrap();
+        archive.write_all(document).unwrap();
+        archive.finish().unwrap().into_inner()
+    }
+
+    /// Words that many elements deep.
+    fn nested(depth: usize) -> Vec<u8> {
+        let (open, close) = (b"<w:p>".repeat(depth - 1), b"</w:p>".repeat(depth - 1));
+        [open.as_slice(), b"<w:t>words</w:t>", &close].concat()
+    }
+
+    #[test]
+    fn what_is_within_the_limits_is_read_and_what_is_beyond_is_named() {
+        assert!(text(&docx(&nested(MAX_DEPTH), 0)).unwrap().starts_with("words"));
+        assert!(text(&docx(&nested(2), MAX_FILES - 1)).unwrap().starts_with("words"));
+        for (file, said) in [
+            (docx(&nested(MAX_DEPTH + 1), 0), "nested too deep"),
+            (docx(&nested(2), MAX_FILES), "more than 10,000 parts"),
+            (docx(b"<!DOCTYPE a []><w:t>words</w:t>", 0), "declares entities"),
+            (docx(b"<w:t>words &a;</w:t>", 0), "an entity that it does not have"),
+        ] {
+            let refused = text(&file).unwrap_err();
+            assert!(refused.message().contains(said), "{refused}");
+        }
+        let padding = vec![b' '; MAX_XML_BYTES as usize];
+        let padded = [b"<w:p><w:t>words</w:t>".as_slice(), &padding, b"</w:p>"].concat();
+        assert_eq!(text(&docx(&padded, 0)).unwrap_err().kind(), Kind::TooLarge);
+    }
+}

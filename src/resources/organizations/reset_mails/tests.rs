@@ -131,6 +131,26 @@ fn a_mailed_link_does_not_replace_one_that_was_given_in_person() {
 }
 
 #[test]
+fn a_link_that_was_given_before_the_mail_is_written_is_kept() {
+    let fixture = Fixture::new();
+    forget(&fixture, "ada@acme.test").unwrap();
+    let [find] = jobs(&fixture).try_into().unwrap();
+    let note = move |tx: &mut Tx| {
+        find_users(tx, &find)?;
+        tx.remove(&find)
+    };
+    fixture.store.write_blocking(Id::NIL, note).unwrap();
+    let Principal::Caller(ada) = &fixture.owner else { panic!("no caller of an organization") };
+    let id = ada.user();
+    let given = move |tx: &mut Tx| {
+        let user = tx.fetch(&id)?;
+        issue_password_reset(tx, &user)
+    };
+    fixture.store.write_blocking(Id::NIL, given).unwrap();
+    assert!(mails(&fixture).is_empty());
+}
+
+#[test]
 fn a_mail_that_fails_is_sent_again_as_long_as_its_link_would_be_valid() {
     let fixture = Fixture::new();
     let created_at = fixture.store.clock().now();

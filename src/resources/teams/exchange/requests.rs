@@ -7,7 +7,7 @@ use serde_json::json;
 use super::members::wake_for;
 use super::outputs::OutsideRequestState;
 use super::rules::{RuleKind, rule_for};
-use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Scope, op};
+use crate::api::{Calls, Input, OrgSource, Outcome, Req, Resource, Route, op};
 use crate::auth::OUTSIDE_AGENT;
 use crate::base::{Body, Domain, Error, Handle, HttpUrl, Id, Kind, PublicKey, Result, Slug};
 use crate::outbox::{About, EventType, publish};
@@ -85,7 +85,7 @@ fn no_such_team() -> Error {
 }
 
 /// The scope of the routes for outside agents.
-pub const SCOPE: Scope = Scope::InPath(no_such_team);
+pub const ORG_SOURCE: OrgSource = OrgSource::InPath(no_such_team);
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -344,7 +344,7 @@ fn routes() -> Vec<Route> {
             "exchange_request.create",
             op::write(op::calling(nip05::LOOKUP_SECS, ask)),
         )
-        .scope(SCOPE)
+        .org_source(ORG_SOURCE)
         .about("Ask to write to a team"),
         Route::get(
             "/exchange/{orgSlug}/{teamSlug}/requests/{requestId}",
@@ -352,7 +352,7 @@ fn routes() -> Vec<Route> {
             "exchange_request.get",
             op::read(get),
         )
-        .scope(SCOPE)
+        .org_source(ORG_SOURCE)
         .about("Get the state of your request"),
     ]
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::members::fetch_peer;
 use super::outputs::OutsideThreadMessage;
 use super::posts;
-use super::requests::{SCOPE, TeamPath, team_at};
+use super::requests::{ORG_SOURCE, TeamPath, team_at};
 use super::rules::{RuleKind, rule_for};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
@@ -144,10 +144,10 @@ fn routes() -> Vec<Route> {
     const THREAD: &str = "/exchange/{orgSlug}/{teamSlug}/messages";
     vec![
         Route::get(THREAD, OUTSIDE_AGENT, "exchange_message.list", op::list(list))
-            .scope(SCOPE)
+            .org_source(ORG_SOURCE)
             .about("List your messages with a team"),
         Route::post(THREAD, OUTSIDE_AGENT, "exchange_message.create", op::write(send))
-            .scope(SCOPE)
+            .org_source(ORG_SOURCE)
             .about("Send a message to a team"),
         Route::post(
             "/teams/{teamId}/exchange/peers/{peerId}/messages",

@@ -7,7 +7,7 @@ use crate::store::{Org, View};
 
 /// How a route finds the organization it is about.
 #[derive(Clone, Copy)]
-pub enum Scope {
+pub enum OrgSource {
     /// By `orgSlug`.
     Organization,
     /// It has none.
@@ -68,20 +68,20 @@ pub enum OrgSlugMode {
     Ignored,
 }
 
-impl Scope {
+impl OrgSource {
     /// How `orgSlug` is treated.
     pub fn org_slug(self) -> OrgSlugMode {
         match self {
-            Scope::Organization => OrgSlugMode::Required,
-            Scope::InferFromPath(_) | Scope::Named(_) => OrgSlugMode::Optional,
-            Scope::Installation | Scope::InPath(_) => OrgSlugMode::Ignored,
+            OrgSource::Organization => OrgSlugMode::Required,
+            OrgSource::InferFromPath(_) | OrgSource::Named(_) => OrgSlugMode::Optional,
+            OrgSource::Installation | OrgSource::InPath(_) => OrgSlugMode::Ignored,
         }
     }
 
     /// The argument other than `orgSlug` that determines the organization.
     pub fn argument(self) -> Option<&'static str> {
         match self {
-            Scope::Named(locate) => locate.argument,
+            OrgSource::Named(locate) => locate.argument,
             _ => None,
         }
     }
@@ -90,14 +90,14 @@ impl Scope {
 impl OrgHint {
     /// Reads arguments that were not validated: of several values the first counts, and a value
     /// that is not a text counts as absent.
-    pub fn unchecked(scope: Scope, arguments: &Value, params: &[String]) -> Self {
+    pub fn unchecked(source: OrgSource, arguments: &Value, params: &[String]) -> Self {
         let text = |name: &str| match arguments.get(name)? {
             Value::Array(values) => values.first()?.as_str().map(String::from),
             value => value.as_str().map(String::from),
         };
         OrgHint {
             org_slug: text("orgSlug"),
-            reference: scope.argument().and_then(text),
+            reference: source.argument().and_then(text),
             params: params.to_vec(),
             targets: Vec::new(),
         }

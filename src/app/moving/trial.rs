@@ -1,0 +1,81 @@
+//! The directory, in the data directory, into which a file is imported first: one that is not sound
+//! changes nothing then.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Problem;
+use crate::app::data::DataDir;
+use crate::app::data_dir_error::DataDirError;
+use crate::store::Store;
+
+/// Its name.
+const TRIAL: &str = "import-trial";
+
+/// What is in it: a data directory, which locks itself.
+const STORE: &str = "data";
+
+/// The directory of a trial; removed when it is dropped.
+pub struct Trial {
+    path: PathBuf,
+    /// Locked, so that another command does not take it for one that was left behind.
+    _lock: File,
+}
+
+impl Trial {
+    /// Begins a trial; what a killed one left is removed.
+    ///
+    /// # Errors
+    /// If another one runs, or the directory cannot be written.
+    pub fn begin(dir: &DataDir) -> Result<Self, Problem> {
+        let path = place(dir);
+        let lock = prepare(&path)
+            .map_err(|error| Problem(format!("{} cannot be used: {error}", path.display())))?;
+        match lock {
+            Some(lock) => Ok(Trial { path, _lock: lock }),
+            None => Err(Problem(
+                "another import reads its file at the moment; repeat the command when it is done"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Creates the store of the trial.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn store(&self) -> Result<Store, DataDirError> {
+        DataDir::at(self.path.join(STORE)).create()
+    }
+
+    /// Whether a killed command left a trial in a data directory.
+    pub fn is_left(dir: &DataDir) -> bool {
+        File::open(place(dir)).is_ok_and(|left| left.try_lock().is_ok())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // One that stays is removed by the next import.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn place(dir: &DataDir) -> PathBuf {
+    dir.path().join(TRIAL)
+}
+
+/// Makes an empty directory and locks it; `None` if another process has.
+fn prepare(path: &Path) -> std::io::Result<Option<File>> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let lock = File::open(path)?;
+    if lock.try_lock().is_err() {
+        return Ok(None);
+    }
+    match fs::remove_dir_all(path.join(STORE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(Some(lock)),
+    }
+}

@@ -1,0 +1,109 @@
+//! Positions in what a search finds: where its next page begins, and what the scores are computed from.
+//!
+//! A score depends on how many documents there are, and on how many have each word. These numbers
+//! change with every document and with every merge, so a position carries those of the first page:
+//! a content has the same score on all pages, and is neither left out between two nor listed twice.
+
+use super::knowledge_base::Ordinal;
+use super::ranking::{Collection, Ranked};
+use super::varint;
+
+/// Where the next page of a search begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SearchPosition {
+    /// The last document before it.
+    pub last: Ranked,
+    pub basis: RankingBasis,
+}
+
+/// What all pages of a search are ranked by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RankingBasis {
+    pub collection: Collection,
+    /// Contents with this ordinal and larger ones are newer than the first page.
+    pub end: Ordinal,
+    /// Of each word of the query, in the order of their bytes.
+    pub words: Vec<WordBasis>,
+}
+
+/// What a word of a query counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WordBasis {
+    /// In how many documents it occurs.
+    pub documents: u32,
+    /// Contents with smaller ordinals are not looked at.
+    pub first: Ordinal,
+}
+
+impl SearchPosition {
+    /// Its bytes, for a cursor.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let RankingBasis { collection, end, words } = &self.basis;
+        let mut bytes = self.last.to_bytes();
+        bytes.extend_from_slice(&collection.documents.to_be_bytes());
+        bytes.extend_from_slice(&collection.words.to_be_bytes());
+        varint::write(*end, &mut bytes);
+        for word in words {
+            varint::write(word.documents, &mut bytes);
+            varint::write(word.first, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Reads those bytes, of a search for so many words.
+    pub fn read(bytes: &[u8], words: usize) -> Option<Self> {
+        let (last, rest) = bytes.split_at_checked(Ranked::BYTES)?;
+        let (documents, rest) = rest.split_first_chunk()?;
+        let (all_words, mut rest) = rest.split_first_chunk()?;
+        let collection = Collection {
+            documents: u64::from_be_bytes(*documents),
+            words: u64::from_be_bytes(*all_words),
+        };
+        let end = varint::read(&mut rest)?;
+        let mut word = || {
+            Some(WordBasis { documents: varint::read(&mut rest)?, first: varint::read(&mut rest)? })
+        };
+        let words = (0..words).map(|_| word()).collect::<Option<_>>()?;
+        let basis = RankingBasis { collection, end, words };
+        let last = Ranked::read(last)?;
+        rest.is_empty().then_some(SearchPosition { last, basis })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn positions_read_back(
+            score in 0.0..1e6_f32,
+            ordinal: u32,
+            documents: u64,
+            words: u64,
+            end: u32,
+            of_words in prop::collection::vec((0..u32::MAX, 0..u32::MAX), 0..33),
+        ) {
+            let word = |(documents, first)| WordBasis { documents, first };
+            let position = SearchPosition {
+                last: Ranked { score, ordinal },
+                basis: RankingBasis {
+                    collection: Collection { documents, words },
+                    end,
+                    words: of_words.into_iter().map(word).collect(),
+                },
+            };
+            let (bytes, count) = (position.to_bytes(), position.basis.words.len());
+            prop_assert_eq!(SearchPosition::read(&bytes, count), Some(position));
+            prop_assert_eq!(SearchPosition::read(&bytes, count + 1), None);
+            prop_assert_eq!(SearchPosition::read(&bytes[..bytes.len() - 1], count), None);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes: Vec<u8>, words in 0..33_usize) {
+            let _ = SearchPosition::read(&bytes, words);
+        }
+    }
+}
