@@ -269,7 +269,7 @@ fn erasures(path: &Path, found: &mut Findings) {
     match Erasures::read(&path.join(ERASURES)) {
         Ok(ledger) => {
             let Erasures { len, since, .. } = ledger;
-            found.ok("erasures", format!("the ledger of erasures has {len} since {since}"));
+            found.ok("erasures", format!("the ledger is complete since {since}; erasures in it: {len}"));
         }
         Err(error) => found.error(
             "erasures",

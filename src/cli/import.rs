@@ -38,7 +38,7 @@ pub struct Import {
     slug: Option<Slug>,
 
     /// Remove what an interrupted import has written
-    #[arg(long, conflicts_with_all = ["file", "slug"])]
+    #[arg(long, env = "ROADSTEAD_UNDO", conflicts_with_all = ["file", "slug"])]
     undo: bool,
 
     #[command(flatten)]
@@ -76,11 +76,11 @@ impl Import {
         });
         output::progress("");
         let report = imported?;
-        output::print(self.common.json, &report, &text(&report))
+        output::print(self.common.json, &report, &text(&report, &self.common.data))
     }
 }
 
-fn text(report: &ImportReport) -> String {
+fn text(report: &ImportReport, data: &str) -> String {
     let ImportReport { org_slug, records, known_members, created_members, .. } = report;
     let mut text = format!("The organization {org_slug} was imported: {records} records.\n");
     if !known_members.is_empty() {
@@ -89,7 +89,7 @@ fn text(report: &ImportReport) -> String {
     for email in created_members {
         text.push_str(&format!(
             "A member without a password: {email}; print a link for them:\n  roadstead \
-             reset-password --email {email}\n"
+             reset-password --email {email} --data {data}\n"
         ));
     }
     text.push_str("Set its secrets again, switch its webhooks on, and verify its domains.");

@@ -227,8 +227,8 @@ fn announce(
     );
     if let Some(link) = link {
         text.push_str(&format!(
-            "\n\nIt is not set up yet. Within 30 minutes, POST the token after the # to \
-             /api/setup:\n  {link}\n"
+            "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST the \
+             token after the # to /api/setup:\n  {link}\n"
         ));
     }
     output::print(json, &value, &text)
