@@ -83,6 +83,10 @@ impl Findings {
 /// or else `own`.
 pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
     let mut found = Findings::default();
+    if let Err(error) = dir.require_visible() {
+        found.error("directory", error.0, "repeat this as its owner or as root");
+        return found.0;
+    }
     if !dir.exists() {
         let at = dir.absolute();
         let to_do = "name yours with --data, or create one with: roadstead init";

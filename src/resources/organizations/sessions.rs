@@ -296,7 +296,7 @@ mod tests {
             fixture.store.read_now(Id::NIL, identify).is_ok()
         };
         assert!(accepts(&token));
-        keys.begin_rotation(MasterKey::new([7; 32])).unwrap();
+        keys.begin_rotation(MasterKey::new([0xEE; 32])).unwrap();
         assert!(accepts(&token), "while the key is replaced, both sign");
         keys.end_rotation();
         assert!(!accepts(&token));
