@@ -73,15 +73,24 @@ impl DataDir {
         self.path.join(FORMAT_FILE).exists()
     }
 
+    /// Checks that it can be seen whether the directory was created.
+    ///
+    /// # Errors
+    /// If this process may not look into it.
+    pub fn require_visible(&self) -> Result<(), DataDirError> {
+        placement::require_visible(&self.path)
+    }
+
     /// Checks that the directory was completely created.
     ///
     /// # Errors
-    /// If it was not.
+    /// If it was not, or this process may not look into it.
     pub fn require_exists(&self) -> Result<(), DataDirError> {
         if self.exists() {
             return Ok(());
         }
         placement::require_no_file(&self.path)?;
+        self.require_visible()?;
         Err(DataDirError(format!(
             "{} is not a data directory; name yours with --data, or create one with: roadstead \
              init",

@@ -84,6 +84,10 @@ impl Findings {
 /// or else `own`.
 pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
     let mut found = Findings::default();
+    if let Err(error) = dir.require_visible() {
+        found.error("directory", error.0, "repeat this as its owner or as root");
+        return found.0;
+    }
     if !dir.exists() {
         let at = dir.absolute();
         let to_do = "name yours with --data, or create one with: roadstead init";
@@ -283,7 +287,7 @@ fn erasures(path: &Path, found: &mut Findings) {
     match Erasures::read(&path.join(ERASURES)) {
         Ok(ledger) => {
             let Erasures { len, since, .. } = ledger;
-            found.ok("erasures", format!("the ledger of erasures has {len} since {since}"));
+            found.ok("erasures", format!("the ledger is complete since {since}; erasures in it: {len}"));
         }
         Err(error) => found.error(
             "erasures",

@@ -96,6 +96,22 @@ pub fn denial(path: &Path, error: &io::Error) -> Option<String> {
     ))
 }
 
+/// Refuses a directory that this process may not look into: whether it is a data directory cannot be
+/// seen.
+///
+/// # Errors
+/// If it may not.
+pub fn require_visible(path: &Path) -> Result<(), DataDirError> {
+    match path.join(FORMAT_FILE).metadata() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let owner = owner("it", path);
+            let hint = owner.unwrap_or_else(|| "run this as the user of the server".into());
+            Err(DataDirError(format!("{} cannot be read: {error}; {hint}", path.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the message about a file that cannot be read. If this process may not read it, the
 /// message names its owner, or that of its directory.
 pub fn unreadable(path: &Path, error: &io::Error) -> String {

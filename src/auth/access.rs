@@ -264,17 +264,27 @@ crate::store::stored_enum!(Access { Organization = 0, Restricted = 1 });
 const MAX_CACHED_CREDENTIALS: usize = 4096;
 
 /// Authenticates callers. Results are cached with the access version of the snapshot they were read
-/// from and are valid for that version only, so none outlives a demotion or a revocation.
+/// from and the generation of the keys, and are valid for these only, so none outlives a demotion, a
+/// revocation or the key that a token was signed with.
 pub struct Authenticator {
     /// Issues and verifies session tokens.
     pub tokens: Tokens,
     cache: Mutex<CredentialCache>,
 }
 
-/// The results of one access version, by the fingerprints of credentials.
+/// What a cached result is valid for. Compared by the keys first: they change less often.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Validity {
+    /// The generation of the keys when the lookup began.
+    keys: u64,
+    /// The access version of the snapshot.
+    access: u64,
+}
+
+/// The results of one validity, by the fingerprints of credentials.
 #[derive(Default)]
 struct CredentialCache {
-    version: u64,
+    validity: Validity,
     known: HashMap<[u8; 32], CachedCredential>,
 }
 
@@ -296,14 +306,21 @@ impl Authenticator {
         Authenticator { tokens, cache: Mutex::default() }
     }
 
+    /// Returns what a result is valid for that is looked up from now on; `None` if it must not be
+    /// cached.
+    fn validity(&self, view: &View) -> Option<Validity> {
+        let access = view.access_version()?;
+        Some(Validity { keys: self.tokens.generation(), access })
+    }
+
     fn cached<T>(
         &self,
-        view: &View,
+        validity: Option<Validity>,
         raw: &RawCredential,
         what: impl FnOnce(&CachedCredential) -> Option<T>,
     ) -> Option<T> {
         let cache = self.cache.lock().expect("no code panics while holding the lock");
-        if view.access_version() != Some(cache.version) {
+        if validity != Some(cache.validity) {
             return None;
         }
         cache.known.get(&raw.fingerprint()).and_then(what)
@@ -311,18 +328,17 @@ impl Authenticator {
 
     fn cache(
         &self,
-        view: &View,
+        validity: Option<Validity>,
         raw: &RawCredential,
         identity: &Arc<Identity>,
         caller: Option<&Arc<Caller>>,
     ) {
         let mut cache = self.cache.lock().expect("no code panics while holding the lock");
-        let Some(version) = view.access_version().filter(|version| *version >= cache.version)
-        else {
+        let Some(validity) = validity.filter(|validity| *validity >= cache.validity) else {
             return;
         };
-        if version > cache.version || cache.known.len() >= MAX_CACHED_CREDENTIALS {
-            *cache = CredentialCache { version, known: HashMap::new() };
+        if validity > cache.validity || cache.known.len() >= MAX_CACHED_CREDENTIALS {
+            *cache = CredentialCache { validity, known: HashMap::new() };
         }
         let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
         let known = cache.known.entry(raw.fingerprint()).or_insert_with(new);
@@ -347,12 +363,13 @@ impl Authenticator {
     /// # Errors
     /// 401 if it is absent, malformed, unknown, revoked or expired.
     pub fn identify(&self, view: &View, raw: &RawCredential) -> Result<Arc<Identity>> {
-        let known = self.cached(view, raw, |known| Some(known.identity.clone()));
+        let validity = self.validity(view);
+        let known = self.cached(validity, raw, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
                 let identity = Arc::new(self.look_up(view, raw)?);
-                self.cache(view, raw, &identity, None);
+                self.cache(validity, raw, &identity, None);
                 identity
             }
         };
@@ -412,7 +429,9 @@ impl Authenticator {
     /// one the user is not a member of, and one the key does not belong to.
     pub fn authorize(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_in_org = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
-        let known = self.cached(view, raw, |known| known.callers.iter().find(is_in_org).cloned());
+        let validity = self.validity(view);
+        let known =
+            self.cached(validity, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -423,7 +442,7 @@ impl Authenticator {
             Err(_) => None,
         };
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.cache(view, raw, &identity, Some(&caller));
+        self.cache(validity, raw, &identity, Some(&caller));
         Ok(caller)
     }
 
@@ -438,7 +457,9 @@ impl Authenticator {
         org: Id<Org>,
     ) -> Result<Arc<Caller>> {
         let is_in_org = |caller: &&Arc<Caller>| caller.org == org;
-        let known = self.cached(view, raw, |known| known.callers.iter().find(is_in_org).cloned());
+        let validity = self.validity(view);
+        let known =
+            self.cached(validity, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -446,7 +467,7 @@ impl Authenticator {
         let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
         let caller = Arc::new(self.enter(view, &identity, organization)?);
-        self.cache(view, raw, &identity, Some(&caller));
+        self.cache(validity, raw, &identity, Some(&caller));
         Ok(caller)
     }
 

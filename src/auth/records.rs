@@ -233,7 +233,7 @@ static KEY_MEMBER: Reference<ApiKey, Membership> = Reference::cascade(
 impl Record for ApiKey {
     const TABLE: &'static str = "api_keys";
     const NOUN: &'static str = "API key";
-    const EXPORT: Export<Self> = Export::LeftOut("credentials are made anew where they are used");
+    const EXPORT: Export<Self> = Export::LeftOut("credentials are created where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: the admin who created it may have left")];

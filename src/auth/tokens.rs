@@ -144,6 +144,11 @@ impl Tokens {
         &self.issuer
     }
 
+    /// The generation of the keys that tokens are verified with ([`Keys::generation`]).
+    pub fn generation(&self) -> u64 {
+        self.keys.generation()
+    }
+
     /// Issues the token of a session.
     pub fn issue(&self, session: &Session) -> Result<String> {
         let claims = Claims {

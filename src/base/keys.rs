@@ -83,6 +83,8 @@ struct KeyRing {
     current: MasterKey,
     previous: Option<MasterKey>,
     hash_key: [u8; 32],
+    /// How often the master keys have changed since the start.
+    generation: u64,
 }
 
 impl Keys {
@@ -94,7 +96,7 @@ impl Keys {
     /// Returns the keys during a rotation: what is sealed with either opens.
     pub fn with_previous(current: MasterKey, previous: Option<MasterKey>) -> Self {
         let hash_key = hash_key_of(previous.as_ref().unwrap_or(&current));
-        Keys(Arc::new(RwLock::new(KeyRing { current, previous, hash_key })))
+        Keys(Arc::new(RwLock::new(KeyRing { current, previous, hash_key, generation: 0 })))
     }
 
     /// Makes `next` the master key; the present one still opens what it sealed.
@@ -107,13 +109,23 @@ impl Keys {
                 return Err(Error::internal("a rotation of the key is under way"));
             }
             ring.previous = Some(std::mem::replace(&mut ring.current, next));
+            ring.generation += 1;
             Ok(())
         })
     }
 
     /// Forgets the previous master key.
     pub fn end_rotation(&self) {
-        self.change(|ring| ring.previous = None);
+        self.change(|ring| {
+            ring.previous = None;
+            ring.generation += 1;
+        });
+    }
+
+    /// Returns a number that grows whenever a rotation begins or ends: what was verified with the keys
+    /// of a smaller one must be verified again.
+    pub fn generation(&self) -> u64 {
+        self.ring(|ring| ring.generation)
     }
 
     /// Returns the master key.

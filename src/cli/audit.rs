@@ -29,7 +29,7 @@ enum AuditCommand {
 
 /// Print a value for the end of each audit log, or compare earlier ones
 #[derive(Args)]
-#[command(after_help = "Keep the values where who can write the data directory cannot. With \
+#[command(after_help = "Keep the values out of reach of anybody who can write the data directory. With \
                         --against, the log must still contain the entry of the value, and the \
                         chain is verified.\n\n\
                         Exit codes: 0 done, 1 the log is another one, 2 cannot be opened.")]
@@ -136,6 +136,9 @@ impl CheckpointCommand {
         output::print(self.common.json, &value, &text(&ends, &findings))?;
         if continues == Some(false) {
             return Err(Failure::Failed("an audit log does not continue its checkpoint".into()));
+        }
+        if continues == Some(true) {
+            output::status("Every checkpoint is in its audit log, whose chain is whole.");
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ impl Config {
     pub(super) fn run(self, given: Vec<Setting>) -> Result<(), Failure> {
         let ConfigCommand::Show(Show { serve }) = self.command;
         let dir = serve.common.data_dir();
+        dir.require_visible()?;
         let reply =
             if dir.exists() { control::ask(&dir, &Request::Status, &mut |_| {})? } else { None };
         let (settings, running) = match reply {

@@ -36,7 +36,7 @@ impl Doctor {
         });
         let text: String = findings.iter().map(line).collect();
         output::print(self.serve.common.json, &value, &text)?;
-        let summary = format!("{errors} errors, {warnings} warnings");
+        let summary = format!("errors: {errors}, warnings: {warnings}");
         match worst {
             Level::Ok => Ok(()),
             Level::Warning => Err(Failure::Failed(summary)),

@@ -87,8 +87,8 @@ fn create(path: &str) -> Result<File, Failure> {
 fn text(report: &ExportReport, file: &str) -> String {
     let ExportReport { org_slug, members, records, secrets_left_out } = report;
     format!(
-        "The organization {org_slug} is in {file}: {members} members, {records} records.\nLeft out: \
-         {secrets_left_out} secrets; API keys, sessions, passwords, invitations, the audit log."
+        "The organization {org_slug} is in {file}. Members: {members}, records: {records}.\nLeft out: \
+         secrets ({secrets_left_out}), API keys, sessions, passwords, invitations, the audit log."
     )
 }
 

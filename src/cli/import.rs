@@ -74,11 +74,11 @@ impl Import {
         });
         output::progress("");
         let report = imported?;
-        output::print(self.common.json, &report, &text(&report))
+        output::print(self.common.json, &report, &text(&report, &self.common.data))
     }
 }
 
-fn text(report: &ImportReport) -> String {
+fn text(report: &ImportReport, data: &str) -> String {
     let ImportReport { org_slug, records, known_members, created_members, .. } = report;
     let mut text = format!("The organization {org_slug} was imported: {records} records.\n");
     if !known_members.is_empty() {
@@ -87,7 +87,7 @@ fn text(report: &ImportReport) -> String {
     for email in created_members {
         text.push_str(&format!(
             "A member without a password: {email}; print a link for them:\n  roadstead \
-             reset-password --email {email}\n"
+             reset-password --email {email} --data {data}\n"
         ));
     }
     text.push_str("Set its secrets again, switch its webhooks on, and verify its domains.");

@@ -14,7 +14,7 @@ use crate::base::HttpUrl;
 #[derive(Args)]
 #[command(
     after_help = "The link works once, for 30 minutes, and replaces an older one of the user. \
-                        Who opens it sets the password and ends all sessions of the user; API keys \
+                        Setting a password with it ends all sessions of the user; API keys \
                         stay valid.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened."
 )]

@@ -54,7 +54,7 @@ pub struct Serve {
     trusted_proxy: Vec<IpNet>,
 
     /// Requests per second per credential, with bursts of twice that; 0 for no limit
-    #[arg(long, value_name = "N", env = "ROADSTEAD_RATE_LIMIT", default_value_t = 500)]
+    #[arg(long, value_name = "N", env = "ROADSTEAD_RATE_LIMIT", default_value_t = 500, value_parser = values::whole_number, allow_negative_numbers = true)]
     rate_limit: u32,
 
     /// A token that lets its bearer read /metrics from another machine
@@ -227,8 +227,8 @@ fn announce(
     );
     if let Some(link) = link {
         text.push_str(&format!(
-            "\n\nIt is not set up yet. Within 30 minutes, POST the token after the # to \
-             /api/setup:\n  {link}\n"
+            "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST the \
+             token after the # to /api/setup:\n  {link}\n"
         ));
     }
     output::print(json, &value, &text)

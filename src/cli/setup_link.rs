@@ -17,6 +17,7 @@ pub struct SetupLink {
 impl SetupLink {
     pub(super) fn run(self) -> Result<(), Failure> {
         let dir = self.common.data_dir();
+        dir.require_visible()?;
         let link = dir.setup_link().ok_or_else(|| {
             let at = dir.absolute();
             let why = if dir.exists() {

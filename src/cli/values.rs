@@ -21,6 +21,11 @@ pub fn duration_secs(text: &str) -> Result<i64, String> {
     }
 }
 
+/// Parses a whole number.
+pub fn whole_number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("give a whole number from 0 to {}", u32::MAX))
+}
+
 /// Parses a network such as `10.0.0.0/8`, or a single address.
 pub fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()

@@ -119,6 +119,30 @@ fn a_key_that_cannot_be_read_is_reported_with_its_owner() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_read_is_not_taken_for_a_missing_one() {
+    let place = Place::new();
+    place.init(&[], None);
+    set_mode(place.data().parent().unwrap(), 0o755);
+    set_mode(&place.data(), 0);
+    let commands: [&[&str]; 6] = [
+        &["check"],
+        &["doctor"],
+        &["config", "show"],
+        &["setup-link"],
+        &["audit", "export"],
+        &["serve", "--must-exist"],
+    ];
+    for command in commands {
+        let ended = as_unprivileged(&place, command);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        let said = [ended.stdout.as_str(), &ended.stderr].concat();
+        assert!(said.contains("cannot be read: Permission denied"), "{ended:?}");
+        assert!(said.contains("it belongs to the user"), "{ended:?}");
+        assert!(!said.contains("not a data directory"), "{ended:?}");
+    }
+}
+
+#[test]
 fn a_directory_that_cannot_be_written_is_reported_with_its_owner() {
     let place = Place::new();
     fs::create_dir(place.data()).unwrap();

@@ -97,7 +97,7 @@ fn doctor_prints_a_line_for_each_finding() {
     let ended = place.run(&["doctor"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stdout.contains("WARNING  backup: no backup was made yet\n"), "{ended:?}");
-    assert!(ended.stderr.contains("0 errors, 1 warnings"), "{ended:?}");
+    assert!(ended.stderr.contains("errors: 0, warnings: 1"), "{ended:?}");
 }
 
 fn setting<'a>(shown: &'a Value, flag: &str) -> &'a Value {

@@ -136,7 +136,7 @@ pub struct ChainHead {
 
 impl Record for ChainHead {
     const TABLE: &'static str = "audit_log.heads";
-    const EXPORT: Export<Self> = Export::LeftOut("the chain of another installation begins anew");
+    const EXPORT: Export<Self> = Export::LeftOut("another installation begins a chain of its own");
     type Key = ();
     fn key(&self) {}
 }

@@ -28,7 +28,7 @@ pub struct ChainStart {
 
 impl Record for ChainStart {
     const TABLE: &'static str = "audit_log.starts";
-    const EXPORT: Export<Self> = Export::LeftOut("the chain of another installation begins anew");
+    const EXPORT: Export<Self> = Export::LeftOut("another installation begins a chain of its own");
     type Key = ();
     fn key(&self) {}
 }

@@ -70,7 +70,7 @@ static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::
 
 impl Record for PublicListingTerm {
     const TABLE: &'static str = "public_listing_terms";
-    const EXPORT: Export<Self> = Export::LeftOut("made anew with the public listing");
+    const EXPORT: Export<Self> = Export::LeftOut("made again with the public listing");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&PUBLIC_LISTING];
     const ORG_SCOPED: bool = false;
     type Key = (String, Id<Listing>);

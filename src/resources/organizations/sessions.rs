@@ -256,8 +256,8 @@ mod tests {
     use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{BY_ORG, passwords};
-    use crate::base::Kind;
+    use crate::auth::{Authenticator, BY_ORG, RawCredential, passwords};
+    use crate::base::{Kind, MasterKey};
     use crate::resources::testing::{Fixture, args};
 
     fn try_password(fixture: &Fixture, email: &str, password: &str) -> Result<SessionInfo> {
@@ -282,6 +282,25 @@ mod tests {
         let session = try_password(&fixture, &ada.email, PASSWORD).unwrap();
         assert_eq!(session.user.id, ada.id);
         assert_eq!(identity_of(&fixture.store, &session.token).unwrap().user, ada.id);
+    }
+
+    #[test]
+    fn a_session_ends_with_the_key_it_was_signed_with_also_in_the_cache() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let token = RawCredential::Token(session(&fixture.store, &ada));
+        let keys = fixture.store.keys();
+        let authenticator = Authenticator::new(Tokens::new(keys));
+        let accepts = |credential: &RawCredential| {
+            let identify = |view: &View| authenticator.identify(view, credential);
+            fixture.store.read_now(Id::NIL, identify).is_ok()
+        };
+        assert!(accepts(&token));
+        keys.begin_rotation(MasterKey::new([0xEE; 32])).unwrap();
+        assert!(accepts(&token), "while the key is replaced, both sign");
+        keys.end_rotation();
+        assert!(!accepts(&token));
+        assert!(accepts(&RawCredential::Token(session(&fixture.store, &ada))));
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     }
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
     if archive.len() > MAX_FILES {
-        return Err(unreadable("the DOCX file has more than 10,000 parts; save it anew"));
+        return Err(unreadable("the DOCX file has more than 10,000 parts; save it again"));
     }
     let name = document_name(&mut archive)?;
     let file = archive.by_name(&name).map_err(damaged)?;
@@ -65,7 +65,7 @@ fn document_name(archive: &mut ZipArchive<Cursor<&[u8]>>) -> Result<String> {
 
 fn damaged(error: impl std::fmt::Display) -> Error {
     let reason: String = error.to_string().chars().take(200).collect();
-    unreadable(format!("the DOCX file cannot be read ({reason}); save it anew"))
+    unreadable(format!("the DOCX file cannot be read ({reason}); save it again"))
 }
 
 /// The text as it is read.

@@ -62,11 +62,11 @@ fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<String>
         ChildEnd::Done(output) => from_child(output),
         ChildEnd::TooMuch => Err(too_long()),
         ChildEnd::TimedOut => Err(unreadable(format!(
-            "the {name} file takes too long to read; save it anew with another program, or upload \
+            "the {name} file takes too long to read; save it again with another program, or upload \
              its text"
         ))),
         ChildEnd::Failed => Err(unreadable(format!(
-            "the {name} file is damaged, or takes too much memory or time to read; save it anew with \
+            "the {name} file is damaged, or takes too much memory or time to read; save it again with \
              another program, or upload its text"
         ))),
     }
