@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use super::body::BodyBudgets;
 use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
+use super::protocol::Protocol;
 use super::router::Router;
 use super::site::Site;
 use crate::api::PublicDocument;
@@ -22,6 +23,8 @@ pub struct ServerContext {
     pub router: Arc<Router>,
     /// The pages outside of `/api`.
     pub site: Arc<dyn Site>,
+    /// Other protocols, each at a path of its own.
+    pub protocols: Vec<Arc<dyn Protocol>>,
     /// The JSON documents outside of `/api`.
     pub documents: Vec<&'static PublicDocument>,
     /// `--public-url`, without a slash at its end.
