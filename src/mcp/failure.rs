@@ -95,9 +95,7 @@ impl Failure {
         let mut response = json_response(self.body(era).to_string().into_bytes(), outer);
         if outer.is_none() {
             *response.status_mut() = match era {
-                Era::Legacy if self.id.is_some() && self.code != UNSUPPORTED_VERSION => {
-                    StatusCode::OK
-                }
+                Era::Legacy if self.id.is_some() && !is_about_headers(self.code) => StatusCode::OK,
                 _ => status_of(self.code),
             };
         }
@@ -118,6 +116,11 @@ fn is_about_connection(kind: Kind) -> bool {
             | Kind::Busy
             | Kind::Internal
     )
+}
+
+/// Whether an error is about headers: it has the same status in every revision.
+fn is_about_headers(code: i32) -> bool {
+    matches!(code, HEADER_MISMATCH | UNSUPPORTED_VERSION)
 }
 
 /// The status of a code (streamable-http, "Protocol Version Header" and "Server Validation").

@@ -85,14 +85,14 @@ fn unsupported(requested: &str) -> Failure {
     Failure::new(UNSUPPORTED_VERSION, message).with_data(data)
 }
 
-/// What `Mcp-Name` repeats, of the methods that have it.
+/// What `Mcp-Name` repeats, of the methods that have it. Without it in the body the method refuses.
 fn name_of(message: &Message) -> Option<&str> {
     let field = match message.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
         _ => return None,
     };
-    Some(message.params[field].as_str().unwrap_or_default())
+    message.params[field].as_str()
 }
 
 /// The only value of a header.

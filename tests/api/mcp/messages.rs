@@ -154,7 +154,7 @@ fn what_is_no_message_is_refused_by_the_codes_of_json_rpc() {
         ("{", PARSE_ERROR),
         ("{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"\u{1}\"}", PARSE_ERROR),
         ("nothing", PARSE_ERROR),
-        (&deep(5000), PARSE_ERROR),
+        (&deep(5000), INVALID_REQUEST),
         (&deep(65), INVALID_REQUEST),
         ("[]", INVALID_REQUEST),
         (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, INVALID_REQUEST),

@@ -3,7 +3,7 @@
 mod content;
 mod listening;
 mod messages;
-
+mod sdk;
 mod tools;
 
 use serde_json::{Value, json};
