@@ -14,7 +14,8 @@ use crate::base::{Kind, Result};
 /// The values of an answer, as many as the protocol allows.
 const MAX_VALUES: usize = 100;
 
-/// The items that are looked through: the largest page of the API.
+/// The names that are looked through: the largest page of the API. Of versions, which are larger, it
+/// is the usual page.
 const LOOKED_THROUGH: u32 = 200;
 
 /// The result of `completion/complete`: values that begin with what was typed.
@@ -117,8 +118,6 @@ async fn versions(
     let Some(list) = found(list)? else { return Ok(Candidates::default()) };
     let mut values: Vec<String> =
         list.items.into_iter().flat_map(|artifact| artifact.labels.into_keys()).collect();
-    let mut arguments = arguments;
-    arguments["limit"] = json!(LOOKED_THROUGH);
     let list: Result<List<Version>> =
         api.get("/registries/artifact-versions", &[], arguments).await;
     let Some(list) = found(list)? else { return Ok(Candidates::default()) };

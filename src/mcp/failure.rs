@@ -26,7 +26,10 @@ const RESOURCE_NOT_FOUND: i32 = -32002;
 
 /// Why a message has no result.
 #[derive(Debug)]
-pub struct Failure {
+pub struct Failure(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     code: i32,
     message: String,
     data: Option<Value>,
@@ -40,47 +43,48 @@ pub struct Failure {
 impl Failure {
     /// A failure of the protocol.
     pub fn new(code: i32, message: String) -> Self {
-        Failure { code, message, data: None, id: None, error: None, is_resource: false }
+        let (data, id, error) = (None, None, None);
+        Failure(Box::new(Inner { code, message, data, id, error, is_resource: false }))
     }
 
     /// Adds data for programs.
     pub fn with_data(mut self, data: Value) -> Self {
-        self.data = Some(data);
+        self.0.data = Some(data);
         self
     }
 
     /// Adds the id of the message.
     pub fn of(mut self, id: Option<Value>) -> Self {
-        self.id = id;
+        self.0.id = id;
         self
     }
 
     /// Says that it is about a resource.
     pub fn of_resource(mut self, uri: &str) -> Self {
-        self.is_resource = true;
-        if self.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound) {
-            self.data = Some(json!({"uri": uri}));
+        self.0.is_resource = true;
+        if self.0.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound) {
+            self.0.data = Some(json!({"uri": uri}));
         }
         self
     }
 
     /// What the API refused, if it did.
     pub fn error(&self) -> Option<&Error> {
-        self.error.as_ref()
+        self.0.error.as_ref()
     }
 
     /// The message of an error response.
     pub fn body(&self, era: Era) -> Value {
-        let is_missing = self.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound);
+        let is_missing = self.0.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound);
         let code = match era {
-            Era::Legacy if self.is_resource && is_missing => RESOURCE_NOT_FOUND,
-            _ => self.code,
+            Era::Legacy if self.0.is_resource && is_missing => RESOURCE_NOT_FOUND,
+            _ => self.0.code,
         };
-        let mut error = json!({"code": code, "message": self.message});
-        if let Some(data) = &self.data {
+        let mut error = json!({"code": code, "message": self.0.message});
+        if let Some(data) = &self.0.data {
             error["data"] = data.clone();
         }
-        match &self.id {
+        match &self.0.id {
             Some(id) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
             None => json!({"jsonrpc": "2.0", "error": error}),
         }
@@ -90,13 +94,15 @@ impl Failure {
     /// status of HTTP; of a request that could be read, the older revisions expect every other error
     /// in an ordinary response.
     pub fn response(&self, era: Era) -> Response<ResponseBody> {
-        let is_in_band = |error: &&Error| self.id.is_some() && !is_about_connection(error.kind());
-        let outer = self.error.as_ref().filter(|error| !is_in_band(error));
+        let is_in_band = |error: &&Error| self.0.id.is_some() && !is_about_connection(error.kind());
+        let outer = self.0.error.as_ref().filter(|error| !is_in_band(error));
         let mut response = json_response(self.body(era).to_string().into_bytes(), outer);
         if outer.is_none() {
             *response.status_mut() = match era {
-                Era::Legacy if self.id.is_some() && !is_about_headers(self.code) => StatusCode::OK,
-                _ => status_of(self.code),
+                Era::Legacy if self.0.id.is_some() && !is_about_headers(self.0.code) => {
+                    StatusCode::OK
+                }
+                _ => status_of(self.0.code),
             };
         }
         response
@@ -149,8 +155,9 @@ impl From<Error> for Failure {
                 .map(|issue| json!({"path": issue.path, "message": issue.message}))
                 .collect::<Vec<_>>(),
         });
-        let failure = Failure::new(code, in_words(&error)).with_data(data);
-        Failure { error: Some(error), ..failure }
+        let mut failure = Failure::new(code, in_words(&error)).with_data(data);
+        failure.0.error = Some(error);
+        failure
     }
 }
 
@@ -170,4 +177,46 @@ pub fn in_words(error: &Error) -> String {
         text += &format!("\nTry again in {secs} seconds.");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Issue;
+
+    #[test]
+    fn a_refusal_is_told_with_every_problem_and_its_place() {
+        let issues = vec![Issue::new("title", "is required"), Issue::new("priority", "must be …")];
+        let said = in_words(&Error::invalid(issues));
+        assert!(said.contains("(invalid_request)"), "{said}");
+        assert!(said.ends_with("\n- title is required\n- priority must be …"), "{said}");
+        let one = in_words(&Error::invalid_at("title", "is required"));
+        assert_eq!(one, "title is required (invalid_request)");
+        let missing = in_words(&Error::no_such("task").at("taskId"));
+        assert_eq!(missing, "there is no such task (not_found) at taskId");
+        let busy = in_words(&Error::busy("stopping", "the server is stopping", 5));
+        assert!(busy.ends_with("\nTry again in 5 seconds."), "{busy}");
+    }
+
+    #[test]
+    fn errors_have_statuses_of_http_where_the_revision_wants_them() {
+        let status = |failure: Failure, era| failure.response(era).status().as_u16();
+        let id = || Some(json!(1));
+        let code = |code| Failure::new(code, String::new());
+        for (code_of, modern, legacy) in
+            [(INVALID_PARAMS, 400, 200), (METHOD_NOT_FOUND, 404, 200), (HEADER_MISMATCH, 400, 400)]
+        {
+            assert_eq!(status(code(code_of).of(id()), Era::Modern), modern);
+            assert_eq!(status(code(code_of).of(id()), Era::Legacy), legacy);
+        }
+        assert_eq!(status(code(PARSE_ERROR), Era::Legacy), 400);
+        let forbidden = || Failure::from(Error::forbidden("scope_missing", "no"));
+        assert_eq!(status(forbidden(), Era::Modern), 403);
+        assert_eq!(status(forbidden().of(id()), Era::Modern), 200);
+        let busy = Failure::from(Error::busy("stopping", "no", 5)).of(id());
+        assert_eq!(busy.response(Era::Legacy).headers()["retry-after"], "5");
+        let missing = || Failure::from(Error::no_such("prompt")).of_resource("x:").of(id());
+        assert_eq!(missing().body(Era::Legacy)["error"]["code"], RESOURCE_NOT_FOUND);
+        assert_eq!(missing().body(Era::Modern)["error"]["code"], INVALID_PARAMS);
+    }
 }

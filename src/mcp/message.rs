@@ -121,3 +121,43 @@ impl Outcome {
 pub fn server_info() -> Value {
     json!({"name": "roadstead", "title": "Roadstead", "version": env!("CARGO_PKG_VERSION")})
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_an_id_unless_it_is_a_notification() {
+        for (body, id) in [
+            (r#"{"jsonrpc": "2.0", "id": 7, "method": "ping"}"#, Some(json!(7))),
+            (r#"{"jsonrpc": "2.0", "id": "", "method": "ping"}"#, Some(json!(""))),
+            (r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#, None),
+        ] {
+            let Ok(Sent::Message(message)) = parse(body.as_bytes()) else { panic!("{body}") };
+            assert_eq!((message.id, message.params), (id, json!({})), "{body}");
+        }
+        let answer = parse(br#"{"jsonrpc": "2.0", "id": 1, "error": {}}"#);
+        assert!(matches!(answer, Ok(Sent::Answer)));
+        let batch = br#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#;
+        let refused = parse(batch).unwrap_err().body(Era::Modern);
+        assert_eq!(refused["error"]["code"], INVALID_REQUEST);
+        assert!(refused["error"]["message"].as_str().unwrap().contains("batch"), "{refused}");
+    }
+
+    #[test]
+    fn a_result_says_its_type_in_the_newest_revision_alone() {
+        let response = |era| -> Value {
+            let outcome = Outcome::kept(&json!({"a": 1}), era, 5, false);
+            serde_json::from_slice(&outcome.response(&json!("x"), era)).unwrap()
+        };
+        let legacy = json!({"jsonrpc": "2.0", "id": "x", "result": {"a": 1}});
+        assert_eq!(response(Era::Legacy), legacy);
+        let mut result = response(Era::Modern)["result"].take();
+        result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
+        let expected =
+            json!({"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "private"});
+        assert_eq!(result, expected);
+        let empty = Outcome::of(&json!({})).response(&json!(1), Era::Modern);
+        assert!(serde_json::from_slice::<Value>(&empty).is_ok());
+    }
+}

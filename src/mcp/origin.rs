@@ -31,3 +31,35 @@ fn origin_of(base: &str) -> &str {
     let end = base[host..].find('/').map_or(base.len(), |at| host + at);
     &base[..end]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_of_this_server_if_its_origin_is_the_address_of_the_server() {
+        let is_own = |base: &str, origins: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for origin in origins {
+                headers.append(ORIGIN, origin.parse().unwrap());
+            }
+            require_own_origin(&headers, base).is_ok()
+        };
+        let base = "https://agents.example.com/roadstead";
+        assert!(is_own(base, &[]) && is_own("", &[]));
+        assert!(is_own(base, &["https://agents.example.com"]));
+        assert!(is_own("http://localhost:7420", &["http://LOCALHOST:7420"]));
+        for foreign in [
+            &["http://agents.example.com"][..],
+            &["https://agents.example.com:444"],
+            &["https://agents.example.com.evil.example"],
+            &["null"],
+            &[""],
+            &["https://agents.example.com", "https://agents.example.com"],
+        ] {
+            assert!(!is_own(base, foreign), "{foreign:?}");
+        }
+        // A server that does not know its own address has no pages.
+        assert!(!is_own("", &["http://agents.example.com"]) && !is_own("", &[""]));
+    }
+}

@@ -19,6 +19,13 @@ pub const VERSION_ARGUMENT: &str = "prompt-version";
 /// How long a client may keep a list, in milliseconds: new versions come at any time.
 pub const LIST_MS: u32 = 10_000;
 
+/// The arguments that a list shows of each prompt: more than a person fills in, and a page stays
+/// below a megabyte. A version may have thousands of variables.
+const MAX_ARGUMENTS: usize = 100;
+
+/// The missing arguments that an error names.
+const MAX_NAMED: usize = 20;
+
 /// The result of `prompts/list`.
 ///
 /// # Errors
@@ -29,7 +36,8 @@ pub async fn list(api: &Api, params: &Value, era: Era) -> Result<Outcome, Failur
     for Found { registry, artifact } in found {
         let variables = variables(api, &registry.reference, &artifact.name).await?;
         let argument = |name: &String| json!({"name": name, "required": true});
-        let mut arguments: Vec<Value> = variables.iter().map(argument).collect();
+        let mut arguments: Vec<Value> =
+            variables.iter().take(MAX_ARGUMENTS).map(argument).collect();
         arguments.push(json!({
             "name": VERSION_ARGUMENT,
             "description": "A label, a version or a range; the newest version if absent",
@@ -76,7 +84,8 @@ pub async fn get(api: &Api, params: &Value) -> Result<Outcome, Failure> {
         json!({"registryRef": registry_ref, "version": version, "variables": variables});
     let rendered: Rendered = api.post("/prompts/{promptName}/render", &[prompt], arguments).await?;
     if !rendered.missing.is_empty() {
-        let message = format!("these arguments are missing: {}", rendered.missing.join(", "));
+        let named = &rendered.missing[..rendered.missing.len().min(MAX_NAMED)];
+        let message = format!("these arguments are missing: {}", named.join(", "));
         return Err(Failure::new(INVALID_PARAMS, message));
     }
     let content = json!({"type": "text", "text": rendered.text});

@@ -16,6 +16,9 @@ use crate::base::Result;
 /// The unread messages and the notes that are shown, newest first: those of one page.
 const SHOWN: u32 = 50;
 
+/// The labels that a list shows of each text, which may have a thousand.
+const MAX_LABELS: usize = 100;
+
 /// The result of `resources/templates/list`, always the same.
 pub fn templates(era: Era) -> Outcome {
     let shown = |template: &Template| {
@@ -56,7 +59,7 @@ fn addresses(found: &Found) -> Vec<Value> {
     if artifact.labels.is_empty() {
         return vec![shown(&artifact.latest_version, &artifact.latest_version)];
     }
-    artifact.labels.iter().map(|(label, version)| shown(label, version)).collect()
+    artifact.labels.iter().take(MAX_LABELS).map(|(label, version)| shown(label, version)).collect()
 }
 
 /// The result of `resources/read`.

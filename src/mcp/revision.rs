@@ -133,3 +133,35 @@ pub fn negotiated(params: &Value) -> &'static str {
     let asked = params["protocolVersion"].as_str().unwrap_or_default();
     LEGACY.into_iter().find(|known| *known == asked).unwrap_or(LEGACY[0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_may_be_encoded() {
+        for (value, expected) in [
+            ("who_am_i", Some("who_am_i")),
+            ("=?base64?R3LDvMOfZQ==?=", Some("Grüße")),
+            ("=?base64?PT9iYXNlNjQ/eD89?=", Some("=?base64?x?=")),
+            ("=?base64??=", Some("")),
+            ("=?base64?=", Some("=?base64?=")),
+            ("=?Base64?YQ==?=", Some("=?Base64?YQ==?=")),
+            ("=?base64?*?=", None),
+            ("=?base64?/w==?=", None),
+        ] {
+            assert_eq!(decoded(value).as_deref(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_revision_asked_for_is_answered_if_it_is_known() {
+        for known in LEGACY {
+            assert_eq!(negotiated(&json!({"protocolVersion": known})), known);
+        }
+        for other in [json!({}), json!({"protocolVersion": MODERN}), json!({"protocolVersion": 1})]
+        {
+            assert_eq!(negotiated(&other), LEGACY[0]);
+        }
+    }
+}

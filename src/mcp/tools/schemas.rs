@@ -62,7 +62,7 @@ fn shortened(schema: &Value, may_be_null: bool) -> Value {
     let mut short = Map::new();
     match &schema["type"] {
         Value::Array(types) if !may_be_null => {
-            short.extend(types.iter().find(|name| *name != "null").map(|name| pair(name)));
+            short.extend(types.iter().find(|name| *name != "null").map(pair));
         }
         Value::Null => {}
         kind => short.extend([pair(kind)]),
