@@ -51,8 +51,8 @@ pub struct Route {
     pub policy: AuthPolicy,
     /// The scopes that an API key needs, all of them; none on routes that take no keys.
     pub required_scopes: Vec<RequiredScope>,
-    /// Whether every API key may call it, whatever its scopes: it tells a key about itself alone.
-    pub for_any_key: bool,
+    /// Whether every API key may call it, whatever its scopes: it is about the key itself.
+    pub needs_no_scope: bool,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
     /// Its summary in one line.
@@ -84,7 +84,7 @@ impl Route {
             path,
             policy,
             required_scopes: Vec::new(),
-            for_any_key: false,
+            needs_no_scope: false,
             name,
             about: "",
             scope,
@@ -167,9 +167,9 @@ impl Route {
         self.needs_reaching(name, ScopeReach::Listed)
     }
 
-    /// Requires no scope of an API key.
-    pub fn for_any_key(mut self) -> Self {
-        self.for_any_key = true;
+    /// Lets every API key call it, whatever its scopes.
+    pub fn needs_no_scope(mut self) -> Self {
+        self.needs_no_scope = true;
         self
     }
 

@@ -51,6 +51,12 @@ impl ServerContext {
         client_address(&self.trusted_proxies, peer, headers)
     }
 
+    /// The protocol at a path, if there is one.
+    pub(super) fn protocol(&self, path: &str) -> Option<&dyn Protocol> {
+        let found = self.protocols.iter().find(|protocol| protocol.path() == path);
+        found.map(|protocol| &**protocol)
+    }
+
     /// The base of links to this server.
     pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
         link_base(self.public_url.as_deref(), headers)

@@ -15,11 +15,12 @@ use super::headers::{
 };
 use super::metrics::endpoint_of;
 use super::observed::Observed;
+use super::protocol::begin_waiting;
 use super::response_body::ResponseBody;
 use super::router::{Match, Missing, normalized};
 use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::wire::ConnectionState;
-use super::{pages, problem, protocol, response};
+use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, LogLimit, Result};
 
@@ -77,9 +78,9 @@ async fn dispatch(
     {
         context.executor.require_setup()?;
     }
-    if let Some(protocol) = protocol::find(context, path) {
-        if let Some(refused) = protocol::refuse_method(&head.method, request_id) {
-            return Ok(refused);
+    if let Some(protocol) = context.protocol(path) {
+        if head.method != Method::POST {
+            return Ok(pages::not_allowed("POST", request_id));
         }
         let request = site_request(context, head, body, path, client, request_id);
         return Ok(replied(head, protocol.answer(request).await, observed));
@@ -127,7 +128,7 @@ fn site_request<'a>(
 fn replied(head: &Parts, reply: SiteReply, observed: &mut Observed) -> Response<ResponseBody> {
     observed.caller = reply.caller;
     if reply.response.body().is_stream() {
-        protocol::begin_waiting(head);
+        begin_waiting(head);
     }
     reply.response
 }

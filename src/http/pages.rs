@@ -11,7 +11,7 @@ use hyper::{Method, Response};
 use super::context::ServerContext;
 use super::metrics::{Endpoint, Format, require_access};
 use super::response_body::{ResponseBody, json};
-use super::{problem, protocol, public_documents};
+use super::{problem, public_documents};
 use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{ListSource, View};
@@ -33,7 +33,7 @@ pub(super) fn endpoint(context: &ServerContext, method: &Method, path: &str) -> 
     let own = PATHS.into_iter().find(|own| *own == path);
     let document = || public_documents::find(context, path).map(|document| document.path);
     let page = || context.site.find(path).map(|found| found.pattern);
-    let protocol = || protocol::find(context, path).map(|protocol| protocol.path());
+    let protocol = || context.protocol(path).map(|protocol| protocol.path());
     let found = own.or_else(document).or_else(protocol).or_else(page);
     found.map_or(Endpoint::Unmatched, |path| Endpoint::Page(is_posted(method), path))
 }

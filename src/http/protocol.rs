@@ -2,14 +2,16 @@
 //!
 //! This layer knows the path, and that it takes POST alone; what is said there is the protocol's.
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Response;
 use hyper::http::request::Parts;
-use hyper::{Method, Response};
 
-use super::context::ServerContext;
-use super::response_body::ResponseBody;
+use super::headers::raw_credential;
+use super::problem::mark;
+use super::response_body::{ResponseBody, json};
 use super::site::{SiteFuture, SiteRequest};
 use super::wire::ConnectionState;
-use super::{headers, pages, response_body};
 use crate::auth::RawCredential;
 use crate::base::Error;
 
@@ -22,21 +24,10 @@ pub trait Protocol: Send + Sync {
     fn answer<'a>(&'a self, request: SiteRequest<'a>) -> SiteFuture<'a>;
 }
 
-/// The protocol at a path, if there is one.
-pub(super) fn find<'a>(context: &'a ServerContext, path: &str) -> Option<&'a dyn Protocol> {
-    let found = context.protocols.iter().find(|protocol| protocol.path() == path);
-    found.map(|protocol| &**protocol)
-}
-
-/// Refuses a method other than POST.
-pub(super) fn refuse_method(method: &Method, id: &str) -> Option<Response<ResponseBody>> {
-    (*method != Method::POST).then(|| pages::not_allowed("POST", id))
-}
-
 impl SiteRequest<'_> {
     /// The credential of the request, in a header.
     pub fn credential(&self) -> RawCredential {
-        headers::raw_credential(&self.head.headers)
+        raw_credential(&self.head.headers)
     }
 }
 
@@ -49,10 +40,9 @@ pub fn begin_waiting(head: &Parts) {
 
 /// A response with this JSON, or with the status and headers of an error.
 pub fn json_response(body: Vec<u8>, error: Option<&Error>) -> Response<ResponseBody> {
-    let whole = http_body_util::Full::new(bytes::Bytes::from(body));
-    let mut response = response_body::json(whole);
+    let mut response = json(Full::new(Bytes::from(body)));
     if let Some(error) = error {
-        super::problem::mark(error, &mut response);
+        mark(error, &mut response);
     }
     response
 }

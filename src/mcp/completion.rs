@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::api::Api;
 use super::failure::{Failure, INVALID_PARAMS};
 use super::message::Outcome;
-use super::methods::text;
+use super::params::text;
 use super::prompts::{VERSION_ARGUMENT, named};
 use super::strict::{Artifact, List, Registry, Version};
 use super::uri::{TEMPLATES, content_arguments};

@@ -3,7 +3,7 @@
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::revision::Era;
+use super::era::Era;
 use crate::base::{Error, Kind};
 use crate::http::{ResponseBody, json_response, status};
 

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::era::Era;
 use super::failure::Failure;
-use super::listen::Watched;
-use super::revision::Era;
+use super::watched::Watched;
 use crate::api::execute::Executor;
 use crate::base::Result;
 use crate::http::{BodyAborted, ResponseBody, event_stream};

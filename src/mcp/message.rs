@@ -3,8 +3,8 @@
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::era::Era;
 use super::failure::{Failure, INVALID_REQUEST, PARSE_ERROR};
-use super::revision::Era;
 use crate::api::read::parse_body;
 
 /// A request or a notification.
@@ -16,6 +16,9 @@ pub struct Message {
     /// An object.
     pub params: Value,
 }
+
+/// How long a client may keep what changes with a new version of the server only, in milliseconds.
+pub const HOUR_MS: u32 = 3_600_000;
 
 /// What is wrong with an id.
 const BAD_ID: &str = "id must be a text or an integer";

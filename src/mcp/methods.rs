@@ -5,15 +5,13 @@ use hyper::http::request::Parts;
 use serde_json::{Value, json};
 
 use super::api::Api;
+use super::era::Era;
 use super::failure::{Failure, METHOD_NOT_FOUND};
-use super::message::{Message, Outcome, server_info};
-use super::revision::{Era, negotiated, supported};
+use super::message::{HOUR_MS, Message, Outcome, server_info};
+use super::revision::{negotiated, supported};
 use super::tools::Tools;
 use super::{completion, listen, prompts, resources};
 use crate::http::ResponseBody;
-
-/// How long a client may keep what changes with a new version of the server only.
-pub const HOUR_MS: u32 = 3_600_000;
 
 /// How to begin, for models.
 const INSTRUCTIONS: &str = "\
@@ -94,15 +92,4 @@ fn unknown(era: Era) -> Failure {
         }
     };
     Failure::new(METHOD_NOT_FOUND, message.into()).with_data(json!({"supported": supported()}))
-}
-
-/// A text among the params.
-///
-/// # Errors
-/// [`INVALID_PARAMS`](super::failure::INVALID_PARAMS) if it is absent or another type.
-pub fn text<'a>(params: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    params[name].as_str().ok_or_else(|| {
-        let message = format!("params.{name} must be a text");
-        Failure::new(super::failure::INVALID_PARAMS, message)
-    })
 }

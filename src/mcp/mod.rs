@@ -8,12 +8,14 @@
 
 mod api;
 mod completion;
+mod era;
 mod failure;
 mod listen;
 mod listen_stream;
 mod message;
 mod methods;
 mod origin;
+mod params;
 mod prompts;
 mod resources;
 mod revision;
@@ -22,6 +24,7 @@ mod strict;
 mod tools;
 mod uri;
 mod walk;
+mod watched;
 
 pub use server::{Mcp, PATH};
 pub use tools::{ToolInfo, tools};

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value, json};
 
 use super::api::Api;
+use super::era::Era;
 use super::failure::{Failure, INVALID_PARAMS};
 use super::message::Outcome;
-use super::methods::text;
-use super::revision::Era;
+use super::params::text;
 use super::strict::{List, Rendered, Version};
 use super::uri::content_arguments;
 use super::walk::{self, Found};

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::api::Api;
+use super::era::Era;
 use super::failure::{Failure, INVALID_PARAMS};
-use super::message::Outcome;
-use super::methods::{HOUR_MS, text};
+use super::message::{HOUR_MS, Outcome};
+use super::params::text;
 use super::prompts::LIST_MS;
-use super::revision::Era;
 use super::strict::{Content, Items};
 use super::uri::{JSON, TEMPLATES, TEXT, Target, Template, content_arguments, of_content};
 use super::walk::{self, Found};

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
+use super::era::Era;
 use super::failure::{Failure, HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION};
 use super::message::Message;
 
@@ -28,15 +29,6 @@ const CAPABILITIES_FIELD: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// What encloses a header's value that is Base64.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
-
-/// How requests and results look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// Without a handshake: [`MODERN`].
-    Modern,
-    /// With one: [`LEGACY`].
-    Legacy,
-}
 
 /// All revisions, newest first.
 pub fn supported() -> Vec<&'static str> {

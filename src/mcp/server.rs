@@ -6,11 +6,12 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
 use super::api::{Api, Origin};
+use super::era::Era;
 use super::failure::Failure;
 use super::message::{Message, Sent, parse};
 use super::methods::{Answer, answer};
 use super::origin::require_own_origin;
-use super::revision::{Era, LEGACY, era_of};
+use super::revision::{LEGACY, era_of};
 use super::tools::Tools;
 use crate::auth::Identity;
 use crate::base::Error;

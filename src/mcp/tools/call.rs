@@ -13,7 +13,7 @@ use crate::http::begin_waiting;
 use crate::mcp::api::Api;
 use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
 use crate::mcp::message::Outcome;
-use crate::mcp::methods::text;
+use crate::mcp::params::text;
 
 /// Where a client may put an `Idempotency-Key` for a call.
 const IDEMPOTENCY_KEY: &str = "roadstead/idempotencyKey";

@@ -75,7 +75,7 @@ fn get(view: &View, req: &Req) -> Result<WhoAmI> {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::get("/whoami", CREDENTIAL, "credential.get", op::read(get))
-            .for_any_key()
+            .needs_no_scope()
             .about("Get the user and scopes of the credential"),
     ]
 }
