@@ -10,6 +10,7 @@ pub mod base;
 pub mod cli;
 pub mod console;
 pub mod http;
+pub mod mcp;
 pub mod outbox;
 pub mod outside;
 pub mod resources;

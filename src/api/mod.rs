@@ -31,7 +31,7 @@ pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
-pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req};
+pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_names};
 pub use required_scope::{RequiredScope, ScopeReach, TargetFinder};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};

@@ -38,8 +38,10 @@ use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::base::{Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
-    self, BodyBudgets, Document, Metrics, MetricsToken, Router, ServerContext, Site, Sources,
+    self, BodyBudgets, Document, Metrics, MetricsToken, Protocol, Router, ServerContext, Site,
+    Sources,
 };
+use crate::mcp::{self, Mcp};
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
@@ -150,10 +152,13 @@ impl Server {
         let site: Arc<dyn Site> = Arc::new(Console::new()?);
         let metrics =
             metrics(&routes, &*site, &executor, deliveries.clone(), config.data_directory);
+        let router = Arc::new(Router::new(routes)?);
+        let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));
         let context = Arc::new(ServerContext {
             executor: executor.clone(),
-            router: Arc::new(Router::new(routes)?),
+            router,
             site,
+            protocols: vec![mcp],
             documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
@@ -249,7 +254,8 @@ fn metrics(
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
     let documents = resources::documents().into_iter().map(|document| document.path);
-    let pages = site.patterns().into_iter().chain(http::PATHS).chain(documents);
+    let own = http::PATHS.into_iter().chain([mcp::PATH]);
+    let pages = site.patterns().into_iter().chain(own).chain(documents);
     Metrics::new(routes, pages, sources)
 }
 

@@ -207,8 +207,8 @@ pub async fn read(
     Ok(Sent { arguments: Arguments::Upload(bytes, media_type), _memory: vec![read] })
 }
 
-/// The fields of a form, encoded, and the memory reserved for them.
-pub struct SentForm {
+/// A body as it was sent, the fields of a form or JSON, and the memory reserved for it once parsed.
+pub struct SentBytes {
     pub bytes: Bytes,
     /// Held until the request is answered.
     pub _memory: [Share<Sender>; 2],
@@ -224,7 +224,7 @@ pub async fn read_form(
     body: &mut Incoming,
     budgets: &BodyBudgets,
     client: Sender,
-) -> Result<SentForm> {
+) -> Result<SentBytes> {
     require_unencoded(headers)?;
     require_media_type(headers, &["application/x-www-form-urlencoded"])?;
     let (bytes, read) = read_whole(body, MAX_FORM_BYTES, Pace::of(client), budgets, client).await?;
@@ -232,7 +232,24 @@ pub async fn read_form(
     let weight = weight(bytes.len(), fields);
     let parsed = budgets.parsed.take(Some(client), weight, MAX_WAIT).await;
     let parsed = parsed.ok_or_else(overloaded)?;
-    Ok(SentForm { bytes, _memory: [read, parsed] })
+    Ok(SentBytes { bytes, _memory: [read, parsed] })
+}
+
+/// Reads a JSON body of a sender whose credential was verified, and reserves the memory for it.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_json(
+    headers: &HeaderMap,
+    body: &mut Incoming,
+    budgets: &BodyBudgets,
+    client: Sender,
+) -> Result<SentBytes> {
+    require_unencoded(headers)?;
+    require_json(headers)?;
+    let (bytes, read) = read_whole(body, MAX_BODY_BYTES, Pace::of(client), budgets, client).await?;
+    let parsed = budgets.reserve_parsed(client, &bytes).await?;
+    Ok(SentBytes { bytes, _memory: [read, parsed] })
 }
 
 /// The time that a body may take.

@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use super::body::BodyBudgets;
 use super::document::Document;
 use super::metrics::{Metrics, MetricsToken};
+use super::protocol::Protocol;
 use super::router::Router;
 use super::site::Site;
 use crate::api::PublicDocument;
@@ -22,6 +23,8 @@ pub struct ServerContext {
     pub router: Arc<Router>,
     /// The pages outside of `/api`.
     pub site: Arc<dyn Site>,
+    /// Other protocols, each at a path of its own.
+    pub protocols: Vec<Arc<dyn Protocol>>,
     /// The JSON documents outside of `/api`.
     pub documents: Vec<&'static PublicDocument>,
     /// `--public-url`, without a slash at its end.
@@ -46,6 +49,12 @@ impl ServerContext {
     /// not the proxy's, which may be this machine's.
     pub(super) fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         client_address(&self.trusted_proxies, peer, headers)
+    }
+
+    /// The protocol at a path, if there is one.
+    pub(super) fn protocol(&self, path: &str) -> Option<&dyn Protocol> {
+        let found = self.protocols.iter().find(|protocol| protocol.path() == path);
+        found.map(|protocol| &**protocol)
     }
 
     /// The base of links to this server.

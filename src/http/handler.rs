@@ -15,6 +15,7 @@ use super::headers::{
 };
 use super::metrics::endpoint_of;
 use super::observed::Observed;
+use super::protocol::begin_waiting;
 use super::response_body::ResponseBody;
 use super::router::{Match, Missing, normalized};
 use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
@@ -77,6 +78,13 @@ async fn dispatch(
     {
         context.executor.require_setup()?;
     }
+    if let Some(protocol) = context.protocol(path) {
+        if head.method != Method::POST {
+            return Ok(pages::not_allowed("POST", request_id));
+        }
+        let request = site_request(context, head, body, path, client, request_id);
+        return Ok(replied(head, protocol.answer(request).await, observed));
+    }
     match path.strip_prefix("/api") {
         Some("/openapi.json") => pages::document(context, head, request_id),
         Some(below) if below.starts_with('/') => {
@@ -86,23 +94,25 @@ async fn dispatch(
             Some(found) if !found.takes(&head.method) => {
                 Ok(pages::not_allowed(found.allowed(), request_id))
             }
-            Some(_) => site(context, head, body, path, client, request_id, observed).await,
+            Some(_) => {
+                let request = site_request(context, head, body, path, client, request_id);
+                Ok(replied(head, context.site.answer(request).await, observed))
+            }
             None => pages::page(context, head, path, client.peer, request_id).await,
         },
     }
 }
 
-/// Passes a request to the site.
-async fn site(
-    context: &ServerContext,
-    head: &Parts,
-    incoming: &mut Incoming,
-    path: &str,
+/// A request for the site or for another protocol.
+fn site_request<'a>(
+    context: &'a ServerContext,
+    head: &'a Parts,
+    incoming: &'a mut Incoming,
+    path: &'a str,
     client: Client,
-    request_id: &str,
-    observed: &mut Observed,
-) -> Result<Response<ResponseBody>> {
-    let request = SiteRequest {
+    request_id: &'a str,
+) -> SiteRequest<'a> {
+    SiteRequest {
         head,
         path,
         body: SiteBody { headers: &head.headers, incoming, budgets: &context.bodies },
@@ -111,15 +121,16 @@ async fn site(
         link_base: context.link_base(&head.headers),
         executor: &context.executor,
         router: &context.router,
-    };
-    let SiteReply { response, caller } = context.site.answer(request).await;
-    observed.caller = caller;
-    if response.body().is_stream()
-        && let Some(progress) = head.extensions.get::<ConnectionState>()
-    {
-        progress.wait();
     }
-    Ok(response)
+}
+
+/// The response of the site or of another protocol.
+fn replied(head: &Parts, reply: SiteReply, observed: &mut Observed) -> Response<ResponseBody> {
+    observed.caller = reply.caller;
+    if reply.response.body().is_stream() {
+        begin_waiting(head);
+    }
+    reply.response
 }
 
 /// Handles a request below `/api`: finds its route and executes it. The body is read after the

@@ -1,8 +1,8 @@
 //! HTTP: an adapter of [`api::execute`](crate::api::execute). It translates bytes, statuses and
 //! headers; authorization and execution happen there.
 //!
-//! This layer knows no resource: it gets a list of routes and of public documents, and a site of
-//! pages.
+//! This layer knows no resource: it gets a list of routes and of public documents, a site of pages,
+//! and other protocols, each with a path.
 
 mod body;
 mod connections;
@@ -16,6 +16,7 @@ mod metrics;
 mod observed;
 mod pages;
 mod problem;
+mod protocol;
 mod public_documents;
 mod response_body;
 mod response;
@@ -32,11 +33,13 @@ pub use document::Document;
 pub use handler::log_failure;
 pub use metrics::{Metrics, MetricsToken, Source, Sources};
 pub use pages::PATHS;
-pub use problem::status;
+pub use problem::{body as problem_body, status};
+pub use protocol::{Protocol, begin_waiting, json_response};
 pub use response_body::{BodyAborted, ResponseBody};
 pub use router::Router;
 pub use server::serve;
 pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
+pub use sse::event_stream;
 
 #[cfg(test)]
 mod tests;

@@ -33,7 +33,8 @@ pub(super) fn endpoint(context: &ServerContext, method: &Method, path: &str) -> 
     let own = PATHS.into_iter().find(|own| *own == path);
     let document = || public_documents::find(context, path).map(|document| document.path);
     let page = || context.site.find(path).map(|found| found.pattern);
-    let found = own.or_else(document).or_else(page);
+    let protocol = || context.protocol(path).map(|protocol| protocol.path());
+    let found = own.or_else(document).or_else(protocol).or_else(page);
     found.map_or(Endpoint::Unmatched, |path| Endpoint::Page(is_posted(method), path))
 }
 

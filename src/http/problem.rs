@@ -71,6 +71,12 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstea
 /// The response to an error.
 pub fn reply(error: &Error, request_id: &str) -> Response<ResponseBody> {
     let mut response = json(Full::new(Bytes::from(body(error, request_id))));
+    mark(error, &mut response);
+    response
+}
+
+/// Sets the status and the headers of a response to an error.
+pub fn mark(error: &Error, response: &mut Response<ResponseBody>) {
     *response.status_mut() = status(error.kind());
     if let Some(secs) = error.retry_after_secs() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
@@ -79,7 +85,6 @@ pub fn reply(error: &Error, request_id: &str) -> Response<ResponseBody> {
         response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
     }
     add_limit_headers(error, response.headers_mut());
-    response
 }
 
 /// The response to a method that a path does not support; `allowed` are those that it does.

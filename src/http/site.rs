@@ -12,7 +12,7 @@ use hyper::header::{ACCEPT, HeaderMap};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
-use super::body::{self, BodyBudgets, Sender, SentForm};
+use super::body::{self, BodyBudgets, Sender, SentBytes};
 use super::response_body::ResponseBody;
 use super::router::Router;
 use crate::api::execute::Executor;
@@ -108,9 +108,18 @@ impl SiteBody<'_> {
     ///
     /// # Errors
     /// As [`body::read_form`].
-    pub async fn read(self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<SentForm> {
+    pub async fn read(self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<SentBytes> {
         let sender = Sender::new(credential, address);
         body::read_form(self.headers, self.incoming, self.budgets, sender).await
+    }
+
+    /// Reads JSON, not parsed, of the size that the routes take with a credential.
+    ///
+    /// # Errors
+    /// As [`body::read_json`].
+    pub async fn read_json(self, credential: [u8; 32], address: IpAddr) -> Result<SentBytes> {
+        let sender = Sender::new(Some(credential), address);
+        body::read_json(self.headers, self.incoming, self.budgets, sender).await
     }
 }
 

@@ -31,15 +31,16 @@ const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
 pub fn stream(event: &'static str, items: ItemStream) -> Response<ResponseBody> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
     tokio::spawn(send(event, items, events));
-    headed(body)
+    event_stream(body)
 }
 
 /// The headers of such a response, without a body: for HEAD, which must take nothing.
 pub fn empty_stream() -> Response<ResponseBody> {
-    headed(mpsc::channel(1).1)
+    event_stream(mpsc::channel(1).1)
 }
 
-fn headed(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Response<ResponseBody> {
+/// The response with these frames.
+pub fn event_stream(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::Stream(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

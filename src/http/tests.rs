@@ -181,6 +181,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
             .unwrap(),
         ),
         site: Arc::new(Pages),
+        protocols: Vec::new(),
         documents: Vec::new(),
         metrics: Metrics::new(
             [],

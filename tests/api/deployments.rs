@@ -17,13 +17,18 @@ pub fn acme(agents: &[&str]) -> Fixture {
 }
 
 fn filled(acme: Fixture, agents: &[&str]) -> Fixture {
-    registry(&acme, "main", json!({}));
-    publish(&acme, ["main", "prompt", "hello", "1.0.0"], "Hello {{NAME}}.");
+    fill(&acme, agents);
+    acme
+}
+
+/// Adds the environment `dev`, the prompt `hello` in the registry `main`, and agents.
+pub fn fill(acme: &Fixture, agents: &[&str]) {
+    registry(acme, "main", json!({}));
+    publish(acme, ["main", "prompt", "hello", "1.0.0"], "Hello {{NAME}}.");
     acme.admin.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
     for agent in agents {
         acme.member.post("/agents", json!({"stableKey": agent, "name": agent})).ok();
     }
-    acme
 }
 
 pub fn body(agents: &[&str], more: Value) -> Value {

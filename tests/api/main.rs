@@ -39,6 +39,7 @@ mod knowledge_bases;
 mod lists;
 mod manifests;
 mod llm_providers;
+mod mcp;
 mod metrics;
 mod nostr_sdk;
 mod moving;

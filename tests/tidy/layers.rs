@@ -7,7 +7,7 @@ use crate::source::{self, Source};
 use crate::{assert_clean, assert_reports, of_product};
 
 /// The layers from the bottom up, and which layers each may import.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("store", &["base"]),
     ("outside", &["base"]),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("resources", &["base", "store", "outbox", "auth", "api", "outside", "templates"]),
     ("http", &["base", "store", "outside", "auth", "api"]),
     ("console", &["base", "auth", "api", "http"]),
+    ("mcp", &["base", "auth", "api", "http"]),
     ("cli", ALL_LAYERS),
     ("app", ALL_LAYERS),
 ];
@@ -32,6 +33,7 @@ const ALL_LAYERS: &[&str] = &[
     "resources",
     "http",
     "console",
+    "mcp",
     "cli",
     "app",
 ];

@@ -11,11 +11,11 @@ use super::meters::Meters;
 use super::searches::Searches;
 use super::works::Works;
 use crate::auth::passwords::Passwords;
-use crate::auth::{Authenticator, Tokens};
-use crate::base::{Error, Id, Result};
+use crate::auth::{Authenticator, Identity, Organization, Tokens, key_organization};
+use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
 use crate::store::engine::Bounds;
-use crate::store::{FairSemaphore, Listener, Org, Store, org_topic};
+use crate::store::{FairSemaphore, Listener, Org, Store, View, org_topic};
 
 /// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
 /// slow hosts of outsiders do not delay what members need.
@@ -89,6 +89,16 @@ impl Executor {
     /// Whether the process is stopping.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
+    }
+
+    /// Returns the slug of the organization that an API key is for; none for a session.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub async fn key_organization(&self, identity: &Identity) -> Result<Option<Slug>> {
+        let Some(org) = key_organization(identity) else { return Ok(None) };
+        let find = |view: &View| view.fetch::<Organization>(&org);
+        Ok(Some(self.store.read(Id::NIL, find).await?.slug))
     }
 
     /// Subscribes to the commits in an organization.

@@ -5,6 +5,7 @@
 //! 431 and 502 are explained once, in its introduction.
 
 mod bodies;
+mod call_schemas;
 mod descriptions;
 mod labels;
 mod operation;
@@ -25,6 +26,7 @@ use super::webhook::Webhook;
 use labels::group;
 use schemas::Schemas;
 
+pub use call_schemas::{CallSchemas, call_schemas};
 pub use labels::{scopes, who};
 pub use table::{LEGEND, routes_markdown, routes_table, scopes_markdown};
 

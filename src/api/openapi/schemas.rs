@@ -14,7 +14,7 @@ use super::descriptions;
 use crate::api::op::SchemaOf;
 
 /// The prefix of references to schemas.
-const SCHEMAS: &str = "#/components/schemas/";
+pub(super) const SCHEMAS: &str = "#/components/schemas/";
 /// The prefix of references to inputs until their names are determined.
 const INPUTS: &str = "#/components/inputs/";
 

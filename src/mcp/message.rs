@@ -1,0 +1,166 @@
+//! JSON-RPC messages: what a client sends, and the frame of what it gets.
+
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+use super::era::Era;
+use super::failure::{Failure, INVALID_REQUEST, PARSE_ERROR};
+use crate::api::read::parse_body;
+
+/// A request or a notification.
+#[derive(Debug)]
+pub struct Message {
+    /// A text or an integer; none of a notification.
+    pub id: Option<Value>,
+    pub method: String,
+    /// An object.
+    pub params: Value,
+}
+
+/// How long a client may keep what changes with a new version of the server only, in milliseconds.
+pub const HOUR_MS: u32 = 3_600_000;
+
+/// What is wrong with an id.
+const BAD_ID: &str = "id must be a text or an integer";
+
+/// What a client sent.
+#[derive(Debug)]
+pub enum Sent {
+    Message(Message),
+    /// The answer to a request, of which this server sends none.
+    Answer,
+}
+
+/// Parses a body with the limits that the bodies of all routes have.
+///
+/// # Errors
+/// [`PARSE_ERROR`] if it is not JSON, [`INVALID_REQUEST`] if it is no single message.
+pub fn parse(bytes: &[u8]) -> Result<Sent, Failure> {
+    let Value::Object(mut body) = parse_body(bytes).map_err(|error| {
+        let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+        match bytes.trim_ascii().first() {
+            Some(b'[') if is_json => invalid("send one message at a time, not a batch"),
+            _ if is_json => invalid(error.message()),
+            _ => Failure::new(PARSE_ERROR, error.message().to_string()),
+        }
+    })?
+    else {
+        return Err(invalid("a message must be a JSON object"));
+    };
+    if body.get("jsonrpc").is_none_or(|version| version != "2.0") {
+        return Err(invalid("jsonrpc must be \"2.0\""));
+    }
+    let id = match body.shift_remove("id") {
+        None => None,
+        Some(Value::Number(id)) if id.is_f64() => return Err(invalid(BAD_ID)),
+        Some(id @ (Value::String(_) | Value::Number(_))) => Some(id),
+        Some(_) => return Err(invalid(BAD_ID)),
+    };
+    let Some(Value::String(method)) = body.shift_remove("method") else {
+        let is_answer = body.contains_key("result") || body.contains_key("error");
+        let refused = invalid("method must be a text").of(id);
+        return if is_answer { Ok(Sent::Answer) } else { Err(refused) };
+    };
+    let params = match body.shift_remove("params") {
+        None => json!({}),
+        Some(params @ Value::Object(_)) => params,
+        Some(_) => return Err(invalid("params must be an object").of(id)),
+    };
+    Ok(Sent::Message(Message { id, method, params }))
+}
+
+fn invalid(message: &str) -> Failure {
+    Failure::new(INVALID_REQUEST, message.to_string())
+}
+
+/// The result of a request: JSON objects, of which those that are large are not parsed again.
+pub struct Outcome {
+    /// The fields of the result, without the braces.
+    fields: String,
+}
+
+impl Outcome {
+    /// A result with these fields.
+    pub fn of(fields: &Value) -> Self {
+        let text = fields.to_string();
+        Outcome { fields: text[1..text.len() - 1].into() }
+    }
+
+    /// A result with these fields, written as JSON without braces.
+    pub fn written(fields: String) -> Self {
+        Outcome { fields }
+    }
+
+    /// A result that a client may keep for a while: fresh for `ttl_ms` milliseconds, for every
+    /// client if `is_public`. Clients of the older revisions do not know this.
+    pub fn kept(fields: &Value, era: Era, ttl_ms: u32, is_public: bool) -> Self {
+        let mut fields = fields.clone();
+        if era == Era::Modern {
+            fields["ttlMs"] = json!(ttl_ms);
+            fields["cacheScope"] = json!(if is_public { "public" } else { "private" });
+        }
+        Outcome::of(&fields)
+    }
+
+    /// The response to the request with this id.
+    pub fn response(self, id: &Value, era: Era) -> Vec<u8> {
+        let separator = if self.fields.is_empty() { "" } else { "," };
+        let fields = self.fields;
+        let frame = match era {
+            Era::Legacy => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{{fields}}}}}"),
+            Era::Modern => {
+                let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
+                format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"resultType\":\"complete\",\
+                     \"_meta\":{meta}{separator}{fields}}}}}"
+                )
+            }
+        };
+        frame.into_bytes()
+    }
+}
+
+/// What the server says of itself.
+pub fn server_info() -> Value {
+    json!({"name": "roadstead", "title": "Roadstead", "version": env!("CARGO_PKG_VERSION")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_an_id_unless_it_is_a_notification() {
+        for (body, id) in [
+            (r#"{"jsonrpc": "2.0", "id": 7, "method": "ping"}"#, Some(json!(7))),
+            (r#"{"jsonrpc": "2.0", "id": "", "method": "ping"}"#, Some(json!(""))),
+            (r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#, None),
+        ] {
+            let Ok(Sent::Message(message)) = parse(body.as_bytes()) else { panic!("{body}") };
+            assert_eq!((message.id, message.params), (id, json!({})), "{body}");
+        }
+        let answer = parse(br#"{"jsonrpc": "2.0", "id": 1, "error": {}}"#);
+        assert!(matches!(answer, Ok(Sent::Answer)));
+        let batch = br#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#;
+        let refused = parse(batch).unwrap_err().body(Era::Modern);
+        assert_eq!(refused["error"]["code"], INVALID_REQUEST);
+        assert!(refused["error"]["message"].as_str().unwrap().contains("batch"), "{refused}");
+    }
+
+    #[test]
+    fn a_result_says_its_type_in_the_newest_revision_alone() {
+        let response = |era| -> Value {
+            let outcome = Outcome::kept(&json!({"a": 1}), era, 5, false);
+            serde_json::from_slice(&outcome.response(&json!("x"), era)).unwrap()
+        };
+        let legacy = json!({"jsonrpc": "2.0", "id": "x", "result": {"a": 1}});
+        assert_eq!(response(Era::Legacy), legacy);
+        let mut result = response(Era::Modern)["result"].take();
+        result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
+        let expected =
+            json!({"resultType": "complete", "a": 1, "ttlMs": 5, "cacheScope": "private"});
+        assert_eq!(result, expected);
+        let empty = Outcome::of(&json!({})).response(&json!(1), Era::Modern);
+        assert!(serde_json::from_slice::<Value>(&empty).is_ok());
+    }
+}

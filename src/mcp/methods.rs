@@ -1,0 +1,95 @@
+//! The methods of the protocol, and what the server says of itself.
+
+use hyper::Response;
+use hyper::http::request::Parts;
+use serde_json::{Value, json};
+
+use super::api::Api;
+use super::era::Era;
+use super::failure::{Failure, METHOD_NOT_FOUND};
+use super::message::{HOUR_MS, Message, Outcome, server_info};
+use super::revision::{negotiated, supported};
+use super::tools::Tools;
+use super::{completion, listen, prompts, resources};
+use crate::http::ResponseBody;
+
+/// How to begin, for models.
+const INSTRUCTIONS: &str = "\
+Roadstead keeps the prompts, tasks, messages and memories of a team of AI agents. Find your team with \
+team_list and yourself with team_agent_list; their ids are the teamId and agentId of the other tools. \
+Wait for work with wake_wait, acknowledge it with wake_acknowledge, then read your tasks and messages. \
+A registryRef is <organization>/<registry>.";
+
+/// The answer to a request.
+pub enum Answer {
+    Outcome(Outcome),
+    /// Messages that follow as they come about.
+    Stream(Response<ResponseBody>),
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// [`METHOD_NOT_FOUND`], and those of the method.
+pub async fn answer(
+    tools: &Tools,
+    mut api: Api,
+    head: &Parts,
+    message: Message,
+    era: Era,
+) -> Result<Answer, Failure> {
+    let Message { id, method, params } = message;
+    let outcome = match (method.as_str(), era) {
+        ("server/discover", Era::Modern) => Outcome::kept(&discovered(), era, HOUR_MS, true),
+        ("initialize", Era::Legacy) => Outcome::of(&initialized(&params)),
+        ("ping", Era::Legacy) => Outcome::of(&json!({})),
+        ("tools/list", _) => Outcome::kept(&tools.list(), era, HOUR_MS, true),
+        ("tools/call", _) => tools.call(&mut api, head, params).await?,
+        ("prompts/list", _) => prompts::list(&api, &params, era).await?,
+        ("prompts/get", _) => prompts::get(&api, &params).await?,
+        ("resources/list", _) => resources::list(&api, &params, era).await?,
+        ("resources/templates/list", _) => resources::templates(era),
+        ("resources/read", _) => resources::read(&api, &params, era).await?,
+        ("completion/complete", _) => completion::complete(&api, &params).await?,
+        ("subscriptions/listen", Era::Modern) => {
+            let id = id.unwrap_or_default();
+            return listen::listen(api, id, &params).await.map(Answer::Stream);
+        }
+        _ => return Err(unknown(era)),
+    };
+    Ok(Answer::Outcome(outcome))
+}
+
+/// What this server can do. Lists change too often to tell everybody of it; what changes is told of
+/// single resources.
+fn capabilities(era: Era) -> Value {
+    let resources = if era == Era::Modern { json!({"subscribe": true}) } else { json!({}) };
+    json!({"tools": {}, "prompts": {}, "resources": resources, "completions": {}})
+}
+
+fn discovered() -> Value {
+    json!({
+        "supportedVersions": supported(),
+        "capabilities": capabilities(Era::Modern),
+        "instructions": INSTRUCTIONS,
+    })
+}
+
+fn initialized(params: &Value) -> Value {
+    json!({
+        "protocolVersion": negotiated(params),
+        "capabilities": capabilities(Era::Legacy),
+        "serverInfo": server_info(),
+        "instructions": INSTRUCTIONS,
+    })
+}
+
+fn unknown(era: Era) -> Failure {
+    let message = match era {
+        Era::Modern => "there is no such method in this revision of the protocol",
+        Era::Legacy => {
+            "there is no such method in this revision of the protocol, or it is not offered"
+        }
+    };
+    Failure::new(METHOD_NOT_FOUND, message.into()).with_data(json!({"supported": supported()}))
+}

@@ -1,0 +1,138 @@
+//! `tools/call`: from the arguments of a model to a call of the route, and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::http::request::Parts;
+use serde_json::{Map, Value, json};
+
+use super::Tools;
+use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
+use crate::base::{Error, Issue, Kind, Result};
+use crate::http::begin_waiting;
+use crate::mcp::api::Api;
+use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
+use crate::mcp::message::Outcome;
+use crate::mcp::params::text;
+
+/// Where a client may put an `Idempotency-Key` for a call.
+const IDEMPOTENCY_KEY: &str = "roadstead/idempotencyKey";
+
+impl Tools {
+    /// The result of `tools/call`: what the route answers, or why it refuses.
+    ///
+    /// # Errors
+    /// [`INVALID_PARAMS`] for an unknown tool; what a model cannot do anything about: 401, 429, 500.
+    pub async fn call(
+        &self,
+        api: &mut Api,
+        head: &Parts,
+        mut params: Value,
+    ) -> Result<Outcome, Failure> {
+        let name = text(&params, "name")?;
+        let Some((_, route)) = self.find(name) else {
+            let message = format!("there is no tool of this name; see tools/list: {name:.128}");
+            return Err(Failure::new(INVALID_PARAMS, message));
+        };
+        let route = route?;
+        let arguments = match params["arguments"].take() {
+            Value::Null => Map::new(),
+            Value::Object(arguments) => arguments,
+            _ => {
+                let message = "params.arguments must be an object".to_string();
+                return Err(Failure::new(INVALID_PARAMS, message));
+            }
+        };
+        if let Some(key) = params["_meta"].get(IDEMPOTENCY_KEY) {
+            api.idempotency_key = Some(idempotency_key(key)?);
+        }
+        if route.waits() {
+            begin_waiting(head);
+        }
+        match run(api, &route, arguments).await {
+            Ok(json) => Ok(succeeded(&json)),
+            Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Calls the route with the arguments in their places.
+async fn run(api: &Api, route: &Arc<Route>, mut arguments: Map<String, Value>) -> Result<Bytes> {
+    let mut issues = Vec::new();
+    let mut params = Vec::new();
+    for name in path_names(route.path) {
+        let value = arguments.shift_remove(name);
+        params.push(match value {
+            Some(Value::String(text)) if !text.is_empty() => text,
+            Some(Value::Number(number)) => number.to_string(),
+            None | Some(Value::Null) => {
+                issues.push(Issue::new(name, "is required"));
+                String::new()
+            }
+            Some(_) => {
+                issues.push(Issue::new(name, "must be a text that is not empty"));
+                String::new()
+            }
+        });
+    }
+    let arguments = Value::Object(arguments);
+    if issues.is_empty() {
+        return api.call(route, params, arguments).await;
+    }
+    issues.extend(problems_of_the_rest(api, route, &params, arguments));
+    Err(Error::invalid(issues))
+}
+
+/// What else is wrong with arguments that do not name what they are about, so that a model learns all
+/// at once.
+fn problems_of_the_rest(
+    api: &Api,
+    route: &Route,
+    params: &[String],
+    arguments: Value,
+) -> Vec<Issue> {
+    let params: Vec<&str> = params.iter().map(String::as_str).collect();
+    let keys = api.executor.store.keys();
+    let mut raw = RawArgs::body(&params, &arguments, OrgSlugMode::Ignored, keys);
+    raw.targets = route.target_arguments();
+    match route.bind(raw) {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            let is_other = |issue: &&Issue| !path_names(route.path).any(|name| name == issue.path);
+            error.issues().iter().filter(is_other).cloned().collect()
+        }
+    }
+}
+
+/// Whether a model, rather than its client, can do something about an error.
+fn is_for_model(kind: Kind) -> bool {
+    !matches!(kind, Kind::Unauthenticated | Kind::Internal)
+}
+
+/// The answer of a route, as text and as JSON.
+fn succeeded(json: &Bytes) -> Outcome {
+    let text = String::from_utf8_lossy(json);
+    let quoted = Value::from(&*text);
+    Outcome::written(format!(
+        "\"content\":[{{\"type\":\"text\",\"text\":{quoted}}}],\"structuredContent\":{text}"
+    ))
+}
+
+/// A refusal, in words.
+fn refused(error: &Error) -> Outcome {
+    let content = json!([{"type": "text", "text": in_words(error)}]);
+    Outcome::of(&json!({"content": content, "isError": true}))
+}
+
+/// The key of a call, of the form that the header has.
+fn idempotency_key(value: &Value) -> Result<String, Failure> {
+    let is_good = |key: &&str| {
+        (1..=255).contains(&key.len()) && key.bytes().all(|byte| (0x20..0x7F).contains(&byte))
+    };
+    value.as_str().filter(is_good).map(String::from).ok_or_else(|| {
+        let message =
+            format!("params._meta.{IDEMPOTENCY_KEY} must be 1 to 255 printable ASCII characters");
+        Failure::new(INVALID_PARAMS, message)
+    })
+}

@@ -1,0 +1,92 @@
+//! The table of tools.
+
+use crate::api::Method::{self, Delete, Get, Patch, Post};
+
+/// A tool.
+pub struct ToolInfo {
+    pub name: &'static str,
+    pub method: Method,
+    /// The pattern of the path of its route.
+    pub path: &'static str,
+    /// What it does, where the summary of the route does not say it all.
+    pub about: Option<&'static str>,
+    /// The arguments that models are not told of: few need them. The route takes them all the same.
+    pub untold: &'static [&'static str],
+    /// The arguments that are described, since their names do not say it all.
+    pub explained: &'static [&'static str],
+    /// Whether a second call with the same arguments has no further effect, where the method does
+    /// not say so.
+    pub is_idempotent: bool,
+}
+
+const fn tool(name: &'static str, method: Method, path: &'static str) -> ToolInfo {
+    let (untold, explained) = (&[], &[]);
+    ToolInfo { name, method, path, about: None, untold, explained, is_idempotent: false }
+}
+
+impl ToolInfo {
+    const fn about(self, about: &'static str) -> Self {
+        ToolInfo { about: Some(about), ..self }
+    }
+
+    const fn untold(self, untold: &'static [&'static str]) -> Self {
+        ToolInfo { untold, ..self }
+    }
+
+    const fn explained(self, explained: &'static [&'static str]) -> Self {
+        ToolInfo { explained, ..self }
+    }
+
+    const fn idempotent(self) -> Self {
+        ToolInfo { is_idempotent: true, ..self }
+    }
+}
+
+/// All tools, in the order of the list: what one does first comes first.
+pub const fn tools() -> &'static [ToolInfo] {
+    ALL
+}
+
+const ALL: &[ToolInfo] = &[
+    tool("who_am_i", Get, "/whoami"),
+    tool("team_list", Get, "/teams"),
+    tool("team_agent_list", Get, "/teams/{teamId}/agents"),
+    tool("wake_wait", Get, "/teams/{teamId}/agents/{agentId}/wakes")
+        .about("Wait for an agent's wakes, which say that there is work; each is leased for 60 seconds")
+        .untold(&["cursor", "peek"])
+        .explained(&["wait"]),
+    tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack").idempotent(),
+    tool("task_list", Get, "/teams/{teamId}/tasks"),
+    tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
+    tool("task_create", Post, "/teams/{teamId}/tasks")
+        .untold(&["projectId"])
+        .explained(&["assigneeAgentId"]),
+    tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim").idempotent(),
+    tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}").untold(&["projectId"]),
+    tool("message_list", Get, "/teams/{teamId}/messages"),
+    tool("message_send", Post, "/teams/{teamId}/messages")
+        .about("Send a message to an agent (toAgentId) or a note on a task (taskId)"),
+    tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume").idempotent(),
+    tool("inbox_send", Post, "/teams/{teamId}/inbox"),
+    tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
+    tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
+        .explained(&["supersedes"]),
+    tool("memory_forget", Delete, "/teams/{teamId}/agents/{agentId}/memories/{memoryId}"),
+    tool("prompt_list", Get, "/registries/artifacts")
+        .about("List the prompts and promptlets of a registry")
+        .untold(&["promptName"]),
+    tool("prompt_get", Get, "/registries/artifact-versions/content")
+        .about("Get the text of a prompt")
+        .untold(&["wait", "artifactType"])
+        .explained(&["version"]),
+    tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
+    tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
+        .untold(&["artifactType", "model", "metadata"]),
+    tool("deployed_get", Get, "/agents/{stableKey}/deployed")
+        .about("Get an agent's live deployment: prompt, configuration and tools")
+        .untold(&["wait"]),
+    tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
+    tool("approval_request", Post, "/teams/{teamId}/approvals")
+        .about("Ask people for an approval; look for their decision in approval_list"),
+    tool("approval_list", Get, "/teams/{teamId}/approvals"),
+];

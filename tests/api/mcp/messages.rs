@@ -1,0 +1,225 @@
+//! Messages: discovery, the handshake of older revisions, headers, and what is refused.
+
+use serde_json::{Value, json};
+
+use super::{Client, LEGACY, MODERN, failed, quiet};
+use crate::client::Caller;
+use crate::fixture::{Fixture, key_of};
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
+const INVALID_PARAMS: i32 = -32602;
+const HEADER_MISMATCH: i32 = -32020;
+const UNSUPPORTED_VERSION: i32 = -32022;
+
+/// Sends a body with these headers besides the credential.
+fn post(key: &Caller, headers: &[(&str, &str)], body: &str) -> crate::client::Reply {
+    let mut ask = key.ask("POST", "/mcp").with("Content-Type", "application/json");
+    for (name, value) in headers {
+        ask = ask.with(name, value);
+    }
+    ask.bytes(body).send()
+}
+
+#[test]
+fn a_server_is_discovered_without_a_handshake() {
+    let acme = Fixture::new();
+    let found = Client::modern(&acme.key).result("server/discover", json!({}));
+    assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18"]));
+    assert_eq!(found["resultType"], "complete");
+    assert_eq!(found["capabilities"]["resources"], json!({"subscribe": true}));
+    assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("public")));
+    let server = &found["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!(server["name"], "roadstead");
+    // The older revisions have a handshake instead, and results without these fields.
+    let legacy = Client::legacy(&acme.key);
+    legacy.fails(200, METHOD_NOT_FOUND, "server/discover", json!({}));
+    let list = legacy.result("tools/list", json!({}));
+    assert_eq!(list.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
+    assert_eq!(legacy.result("ping", json!({})), json!({}));
+    Client::modern(&acme.key).fails(404, METHOD_NOT_FOUND, "ping", json!({}));
+    Client::modern(&acme.key).fails(404, METHOD_NOT_FOUND, "initialize", json!({}));
+}
+
+#[test]
+fn an_older_client_gets_the_revision_it_asks_for_and_no_session() {
+    let acme = Fixture::new();
+    let key = quiet(&acme.key);
+    for (asked, given) in [
+        ("2025-06-18", "2025-06-18"),
+        (LEGACY, LEGACY),
+        ("2025-03-26", LEGACY),
+        ("2099-01-01", LEGACY),
+    ] {
+        let params = json!({"protocolVersion": asked, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        let message =
+            json!({"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": params});
+        let reply = post(&key, &[], &message.to_string());
+        let answer = reply.ok();
+        assert_eq!(
+            (&answer["id"], &answer["result"]["protocolVersion"]),
+            (&json!("a"), &json!(given))
+        );
+        assert_eq!(answer["result"]["serverInfo"]["name"], "roadstead");
+        assert_eq!(reply.header("mcp-session-id"), None);
+    }
+    let version = [("MCP-Protocol-Version", "2025-06-18")];
+    let initialized = r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#;
+    let reply = post(&key, &version, initialized);
+    assert_eq!((reply.status, reply.body.len()), (202, 0));
+    // An answer, which nobody asked for.
+    let reply = post(&key, &version, r#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#);
+    assert_eq!(reply.status, 202);
+    for method in ["GET", "DELETE", "PUT"] {
+        let reply = key.ask(method, "/mcp").with("Accept", "text/event-stream").send();
+        reply.refused(405, "method_not_allowed");
+        assert_eq!(reply.header("allow"), Some("POST"));
+    }
+    // A session that the client believes in is ignored.
+    let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+    let reply = post(&key, &[version[0], ("Mcp-Session-Id", "x")], ping);
+    assert_eq!(reply.ok()["result"], json!({}));
+}
+
+#[test]
+fn headers_repeat_what_the_body_says() {
+    let acme = Fixture::new();
+    let key = quiet(&acme.key);
+    let body = |version: Value, name: &str| {
+        let mut params = json!({"name": name, "arguments": {}, "_meta": {
+            "io.modelcontextprotocol/clientCapabilities": {}}});
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = version;
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
+    };
+    let modern = body(json!(MODERN), "who_am_i");
+    let version = ("MCP-Protocol-Version", MODERN);
+    let (method, name) = (("Mcp-Method", "tools/call"), ("Mcp-Name", "who_am_i"));
+    post(&key, &[version, method, name], &modern).ok();
+    // Whoever encodes a name that needs no encoding is understood.
+    post(&key, &[version, method, ("Mcp-Name", "=?base64?d2hvX2FtX2k=?=")], &modern).ok();
+    let old = ("MCP-Protocol-Version", LEGACY);
+    for headers in [
+        &[method, name][..],
+        &[old, method, name],
+        &[version, name],
+        &[version, method],
+        &[version, ("Mcp-Method", "tools/list"), name],
+        &[version, method, ("Mcp-Name", "team_list")],
+        &[version, method, ("Mcp-Name", "Who_am_i")],
+        &[version, method, ("Mcp-Name", "=?base64?%%?=")],
+        &[version, version, method, name],
+    ] {
+        let error = failed(&post(&key, headers, &modern), 400, HEADER_MISMATCH);
+        assert!(error["message"].as_str().unwrap().to_lowercase().contains("mcp-"), "{error}");
+    }
+    let unknown = body(json!("1900-01-01"), "who_am_i");
+    let headers = [("MCP-Protocol-Version", "1900-01-01"), method, name];
+    let error = failed(&post(&key, &headers, &unknown), 400, UNSUPPORTED_VERSION);
+    assert_eq!(
+        error["data"],
+        json!({"requested": "1900-01-01",
+        "supported": [MODERN, LEGACY, "2025-06-18"]})
+    );
+    // Of a revision with a handshake the version is in the header alone.
+    let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+    failed(&post(&key, &[("MCP-Protocol-Version", "2025-03-26")], ping), 400, UNSUPPORTED_VERSION);
+    failed(&post(&key, &[], ping), 400, HEADER_MISMATCH);
+    for (without, meta) in [
+        ("protocolVersion", json!({"io.modelcontextprotocol/clientCapabilities": {}})),
+        ("clientCapabilities", json!({"io.modelcontextprotocol/protocolVersion": MODERN})),
+    ] {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list",
+            "params": {"_meta": meta}});
+        let headers = [version, ("Mcp-Method", "tools/list")];
+        let error = failed(&post(&key, &headers, &message.to_string()), 400, INVALID_PARAMS);
+        assert!(error["message"].as_str().unwrap().contains(without), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_refused_by_the_codes_of_json_rpc() {
+    let acme = Fixture::new();
+    let key = quiet(&acme.key);
+    let headers = [("MCP-Protocol-Version", LEGACY)];
+    let deep = |depth: usize| {
+        format!(
+            r#"{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"a": {}{}}}}}"#,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
+    };
+    for (body, code) in [
+        ("{", PARSE_ERROR),
+        ("{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"\u{1}\"}", PARSE_ERROR),
+        ("nothing", PARSE_ERROR),
+        (&deep(5000), INVALID_REQUEST),
+        (&deep(65), INVALID_REQUEST),
+        ("[]", INVALID_REQUEST),
+        (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, INVALID_REQUEST),
+        ("7", INVALID_REQUEST),
+        ("", INVALID_REQUEST),
+        ("{}", INVALID_REQUEST),
+        (r#"{"jsonrpc": "1.0", "id": 1, "method": "ping"}"#, INVALID_REQUEST),
+        (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, INVALID_REQUEST),
+        (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, INVALID_REQUEST),
+        (r#"{"jsonrpc": "2.0", "id": [], "method": "ping"}"#, INVALID_REQUEST),
+        (r#"{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}"#, INVALID_REQUEST),
+    ] {
+        failed(&post(&key, &headers, body), 400, code);
+    }
+    for body in [
+        r#"{"jsonrpc": "2.0", "id": 1}"#,
+        r#"{"jsonrpc": "2.0", "id": 1, "method": 5}"#,
+        r#"{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}"#,
+    ] {
+        let reply = post(&key, &headers, body);
+        failed(&reply, 200, INVALID_REQUEST);
+        assert_eq!(reply.json()["id"], 1);
+    }
+    let large = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"a": "{}"}}}}"#,
+        "a".repeat(1024 * 1024)
+    );
+    failed(&post(&key, &headers, &large), 413, 413);
+    let ask = key.ask("POST", "/mcp").with("Content-Type", "text/plain").bytes("{}");
+    failed(&ask.send(), 415, 415);
+}
+
+#[test]
+fn only_an_api_key_is_let_in_and_no_page_of_another_site() {
+    let acme = Fixture::new();
+    let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+    let version = ("MCP-Protocol-Version", LEGACY);
+    let anonymous = quiet(&acme.anonymous);
+    let unknown = anonymous.with_bearer("rsk_nothing");
+    for caller in [&anonymous, &unknown, &quiet(&acme.owner)] {
+        let reply = post(caller, &[version], ping);
+        let error = failed(&reply, 401, 401);
+        assert!(error["data"]["code"].is_string(), "{error}");
+        assert!(reply.header("www-authenticate").unwrap().starts_with("Bearer"));
+    }
+    // Before the credential is looked at, the body is not.
+    failed(&post(&anonymous, &[version], "{"), 401, 401);
+    let key = quiet(&key_of(&acme.owner));
+    post(&key, &[version], ping).ok();
+    // As a bearer token too.
+    let bearer = anonymous.with_bearer(key.credential());
+    post(&bearer, &[version], ping).ok();
+    for origin in ["https://evil.example", "null", "http://localhost:1", "http://127.0.0.1"] {
+        failed(&post(&key, &[version, ("Origin", origin)], ping), 403, 403);
+    }
+    // The client of the tests says that it asks localhost.
+    post(&key, &[version, ("Origin", "http://localhost")], ping).ok();
+}
+
+#[test]
+fn a_key_that_is_revoked_is_refused_at_once() {
+    let acme = Fixture::new();
+    let made = acme.owner.post("/api-keys", json!({"name": "a key"})).ok();
+    let client = Client::modern(&acme.owner.with_key(made["key"].as_str().unwrap()));
+    client.result("tools/list", json!({}));
+    acme.owner.delete(&format!("/api-keys/{}", made["id"].as_str().unwrap())).ok();
+    client.fails(401, 401, "tools/list", json!({}));
+}
