@@ -58,6 +58,7 @@ impl GroupCommit {
     pub fn start(mut storage: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
         let current = CurrentSnapshot::new(storage.snapshot()?);
         let meters = Arc::<StoreMeters>::default();
+        storage.count_in(&meters);
         let queue = Arc::new(Queue::new(meters.clone()));
         let mut writer = Writer {
             storage,
@@ -157,6 +158,14 @@ impl CurrentSnapshot {
         // The old reader is dropped after the lock is released.
         old.number + 1
     }
+
+    /// Replaces the reader of the current state by another one of the same state.
+    fn replace(&self, reader: Arc<dyn Reader>) {
+        let mut state = self.0.write().expect("no thread panics while holding it");
+        let old = std::mem::replace(&mut state.reader, reader);
+        drop(state);
+        drop(old);
+    }
 }
 
 struct Writer<S> {
@@ -224,6 +233,7 @@ impl<S: LocalStorage> Writer<S> {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
+                    self.idle();
                     self.size.probe(|| self.storage.size());
                 }
                 Next::Closed => return,
@@ -368,6 +378,17 @@ impl<S: LocalStorage> Writer<S> {
                 let _ = self.recover();
                 GroupOutcome::Known(Err(outcome_unknown().detail(error)))
             }
+        }
+    }
+
+    /// Lets the storage do what it does while nothing is to be written.
+    fn idle(&mut self) {
+        if !self.outcome_known {
+            return;
+        }
+        // A broken file can make redb panic, which must not end the writer.
+        if let Ok(Some(reader)) = catch_unwind(AssertUnwindSafe(|| self.storage.idle())) {
+            self.current.replace(reader);
         }
     }
 
