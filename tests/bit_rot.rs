@@ -117,24 +117,25 @@ fn a_flipped_bit_is_never_served_and_always_found_by_the_check() {
 #[test]
 fn a_flipped_bit_in_the_log_is_noticed_when_it_is_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let (path, log) = (dir.path().join("store.redb"), dir.path().join("store.wal"));
+    let path = dir.path().join("store.redb");
+    let log = |database: &Path| ["wal-1", "wal-2"].map(|ending| database.with_extension(ending));
     let store: Store = start(LoggedRedb::create(&path, tables()).unwrap());
     for id in 0..40 {
         store.write_blocking(org(0), move |tx| tx.insert(&task(id))).unwrap();
     }
-    let last_at = std::fs::read(log.join("1")).unwrap().iter().rposition(|byte| *byte != 0);
+    let last_at = std::fs::read(&log(&path)[0]).unwrap().iter().rposition(|byte| *byte != 0);
     let last_at = last_at.unwrap() + 1;
     store.write_blocking(org(0), |tx| tx.insert(&task(40))).unwrap();
     let killed = tempfile::tempdir().unwrap();
-    let (crashed, crashed_log) = (killed.path().join("store.redb"), killed.path().join("store.wal"));
-    std::fs::create_dir(&crashed_log).unwrap();
+    let crashed = killed.path().join("store.redb");
     let database = std::fs::read(&path).unwrap();
-    let files = ["1", "2"].map(|name| std::fs::read(log.join(name)).unwrap());
+    let files = log(&path).map(|file| std::fs::read(file).unwrap());
     drop(store);
-    let put = |log: &[Vec<u8>; 2]| {
+    let put = |contents: &[Vec<u8>; 2]| {
         std::fs::write(&crashed, &database).unwrap();
-        std::fs::write(crashed_log.join("1"), &log[0]).unwrap();
-        std::fs::write(crashed_log.join("2"), &log[1]).unwrap();
+        for (file, content) in log(&crashed).iter().zip(contents) {
+            std::fs::write(file, content).unwrap();
+        }
     };
     put(&files);
     let truth = read(&crashed).unwrap();

@@ -11,7 +11,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
-use roadstead::store::engine::{LogDir, LogSettings, LoggedRedb, Redb};
+use roadstead::store::engine::{LogBeside, LogSettings, LoggedRedb, Redb};
 use roadstead::store::{ListSource, Order, PageRequest, Record, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
@@ -364,7 +364,7 @@ fn same(store: &Store, model: &Model) {
 
 /// Storage with a log so small that checkpoints happen all the time.
 fn logged(path: &Path, redb: Redb) -> Store {
-    let place = Box::new(LogDir::of(path));
+    let place = Box::new(LogBeside::database(path));
     start(LoggedRedb::over(redb, place, LogSettings::SMALL).unwrap())
 }
 

@@ -17,9 +17,7 @@ use disk::{Fault, Random, SimDisk};
 use records::*;
 use redb::StorageBackend as _;
 use roadstead::base::{Error, Kind, Result};
-use roadstead::store::engine::{
-    LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, Redb,
-};
+use roadstead::store::engine::{LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, Redb};
 use roadstead::store::{ListSource, Store, Tx};
 
 // ── What is written ──────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roadstead::store::engine::{
-    CommitOutcome, LocalStorage, LogDir, LogSettings, LoggedRedb, Redb, WriteBatch, WriteOp,
+    CommitOutcome, LocalStorage, LogBeside, LogSettings, LoggedRedb, Redb, WriteBatch, WriteOp,
 };
 
 use crate::fixture::{file, place};
@@ -113,7 +113,7 @@ impl<S: LocalStorage> Engine<S> {
 fn logged(path: &Path, settings: LogSettings) -> LoggedRedb {
     let open = if path.exists() { Redb::open } else { Redb::create };
     let redb = open(path, tables()).expect("the disk is good");
-    LoggedRedb::over(redb, Box::new(LogDir::of(path)), settings).expect("the disk is good")
+    LoggedRedb::over(redb, Box::new(LogBeside::database(path)), settings).expect("the disk is good")
 }
 
 /// Returns the synced appends of 1 KB a second of the disk, into blocks that were written before.
@@ -228,9 +228,9 @@ fn start(path: &Path) -> Row {
         engine.commit(16);
     }
     drop(engine);
-    let bytes: u64 = ["1", "2"]
+    let bytes: u64 = ["wal-1", "wal-2"]
         .iter()
-        .filter_map(|name| path.with_extension("wal").join(name).metadata().ok())
+        .filter_map(|ending| path.with_extension(ending).metadata().ok())
         .map(|file| file.len())
         .sum();
     let mut times = Vec::new();

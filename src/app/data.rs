@@ -262,10 +262,9 @@ impl DataDir {
             let aside = self.path.join(format!("{DATABASE}.unfinished-{now}"));
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
             fs::rename(leftover, aside).map_err(failed)?;
-            let log = self.path.join(LOG);
-            if log.exists() {
-                let aside = self.path.join(format!("{LOG}.unfinished-{now}"));
-                fs::rename(log, aside).map_err(failed)?;
+            for name in LOG.iter().filter(|name| self.path.join(name).exists()) {
+                let aside = self.path.join(format!("{name}.unfinished-{now}"));
+                fs::rename(self.path.join(name), aside).map_err(failed)?;
             }
         }
         let key = match given {
@@ -420,12 +419,12 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let dir = DataDir::at(place.path());
         fs::write(dir.database(), "half").unwrap();
-        fs::create_dir(place.path().join(LOG)).unwrap();
-        fs::write(place.path().join(LOG).join("1"), "half").unwrap();
+        fs::write(place.path().join(LOG[0]), "log").unwrap();
         drop(dir.open_or_create().unwrap());
-        let aside = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
-        let mut logs = aside.filter(|path| path.to_string_lossy().contains("wal.unfinished-"));
-        assert_eq!(fs::read_to_string(logs.next().unwrap().join("1")).unwrap(), "half");
+        let files = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let aside = files.filter(|path| path.to_string_lossy().contains("wal-1.unfinished-"));
+        let aside: Vec<_> = aside.map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(aside, ["log"]);
         drop(dir.open().unwrap());
     }
 

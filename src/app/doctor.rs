@@ -11,9 +11,7 @@ use super::backup::LastBackup;
 use super::control::{self, ControlResponse, Request};
 use super::data::DataDir;
 use super::erasures::Erasures;
-use super::placement::{
-    DATABASE, ERASURES, FORMAT_FILE, KEY, LOG, RESERVE, SETUP_LINK, SOCKET,
-};
+use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
 use crate::http::max_connections;
 use crate::store::Clock;
@@ -118,8 +116,7 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
 fn rights(path: &Path, found: &mut Findings) {
     let mut wrong = false;
     let owner = fs::metadata(path).map(|dir| dir.uid()).ok();
-    let entries_of = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
-    let entries = entries_of(path).chain(entries_of(&path.join(LOG))).map(|entry| entry.path());
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in std::iter::once(path.to_path_buf()).chain(entries) {
         let Ok(inspected) = fs::symlink_metadata(&path) else { continue };
         let (mode, shown) = (inspected.mode() & 0o777, path.display());

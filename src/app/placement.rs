@@ -12,8 +12,8 @@ use super::data_dir_error::DataDirError;
 pub const KEY: &str = "secret.key";
 /// The database.
 pub const DATABASE: &str = "roadstead.redb";
-/// The directory with the database's log: the last writes, which are not in its file yet.
-pub const LOG: &str = "roadstead.wal";
+/// The files of the database's log: the last writes, which are not in its file yet.
+pub const LOG: [&str; 2] = ["roadstead.wal-1", "roadstead.wal-2"];
 /// Says that the directory is complete, and its format.
 pub const FORMAT_FILE: &str = "format";
 /// The socket at which commands reach a running server.
@@ -31,10 +31,11 @@ pub const LAST_BACKUP: &str = "last-backup";
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 10] = [
+const EXPECTED: [&str; 11] = [
     KEY,
     DATABASE,
-    LOG,
+    LOG[0],
+    LOG[1],
     FORMAT_FILE,
     SETUP_LINK,
     SOCKET,

@@ -1,4 +1,5 @@
-//! Storage in a redb file with a log in front of it.
+//! Storage in a redb file with a log in front of it: a write-ahead log, with checkpoints as databases
+//! have them.
 //!
 //! redb writes whole pages for every commit, however little changes: some 40 for a request. So a
 //! commit appends its changes to a log and syncs that, and a checkpoint in the background writes the
@@ -27,11 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::redb::Redb;
-use super::{
-    CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch, WriteOp,
-};
+use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch};
 use crate::base::{Error, Result};
-use crate::store::codec;
 use checkpoint::{Checkpoint, Frozen, Progress, Running};
 use layers::LayeredReader;
 use log::Log;
@@ -40,10 +38,14 @@ use part::Part;
 use position::Position;
 use tables::TableNumbers;
 
-pub use files::{LogDir, LogFile, LogFiles, LogPlace};
+pub use files::{LogBeside, LogFile, LogFiles, LogPlace};
 pub use settings::LogSettings;
 
 /// Storage in a redb file with a log in front of it.
+///
+/// It does not look whether a key that is inserted exists: whoever inserts it has, and the writer
+/// thread has compared what was read with what changed since. Looking again would be most of the
+/// processor time of a commit.
 pub struct LoggedRedb {
     // Dropped in this order: what uses the database first.
     running: Option<Running>,
@@ -78,7 +80,11 @@ impl LoggedRedb {
     /// # Errors
     /// If the file exists or cannot be written.
     pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
-        Self::over(Redb::create(path, tables)?, Box::new(LogDir::of(path)), LogSettings::default())
+        Self::over(
+            Redb::create(path, tables)?,
+            Box::new(LogBeside::database(path)),
+            LogSettings::default(),
+        )
     }
 
     /// Opens a database file with its log. One that has no log gets one.
@@ -87,18 +93,18 @@ impl LoggedRedb {
     /// If it is missing, empty, broken or served by another process; if its log is missing, damaged or
     /// another one's.
     pub fn open(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
-        Self::over(Redb::open(path, tables)?, Box::new(LogDir::of(path)), LogSettings::default())
+        Self::over(
+            Redb::open(path, tables)?,
+            Box::new(LogBeside::database(path)),
+            LogSettings::default(),
+        )
     }
 
     /// Opens the log at `place` of an open database.
     ///
     /// # Errors
     /// If the log is missing, damaged or another one's.
-    pub fn over(
-        mut redb: Redb,
-        place: Box<dyn LogPlace>,
-        settings: LogSettings,
-    ) -> Result<Self> {
+    pub fn over(mut redb: Redb, place: Box<dyn LogPlace>, settings: LogSettings) -> Result<Self> {
         let mut tables = Arc::new(TableNumbers::new(redb.tables()));
         let database = redb.shared_database()?;
         let opened = Opened::load(&database, &*place, &settings, &mut tables)?;
@@ -271,21 +277,6 @@ impl LoggedRedb {
 
     // ── Commits ──────────────────────────────────────────────────────────────
 
-    /// Refuses to insert keys that exist.
-    fn require_new(&self, writes: &WriteBatch) -> Result<()> {
-        let reader = self.reader();
-        for (name, changes) in &writes.tables {
-            for (key, op) in changes {
-                if matches!(op, WriteOp::Insert(_)) && reader.get(name, key, &mut |_| Ok(()))? {
-                    let key = codec::hex(key);
-                    let message = format!("{name} {key}: exists and would be overwritten");
-                    return Err(Error::internal(message));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Makes durable that the log is in use, before the first record after it was closed.
     fn use_log(&mut self) -> Result<()> {
         let position = Position { is_closed: false, ..self.position };
@@ -300,7 +291,6 @@ impl LoggedRedb {
     fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
         let bytes = writes.bytes();
         self.make_room(bytes).map_err(CommitOutcome::Refused)?;
-        self.require_new(writes).map_err(CommitOutcome::Refused)?;
         if self.position.is_closed {
             self.use_log().map_err(CommitOutcome::Unknown)?;
         }

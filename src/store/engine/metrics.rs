@@ -119,18 +119,18 @@ impl StoreMeters {
                 &self.refused,
             ),
             Family::histogram(
-                "roadstead_checkpoint_duration_seconds",
-                "Time of writing a part of the log to the database file",
+                "roadstead_wal_checkpoint_duration_seconds",
+                "Time of writing a part of the write-ahead log to the database file",
                 &self.checkpoint_micros,
             ),
             Family::counter(
-                "roadstead_checkpoints_failed",
+                "roadstead_wal_checkpoints_failed",
                 "Checkpoints that failed and are tried again",
                 &self.failed_checkpoints,
             ),
             Family::histogram(
-                "roadstead_log_wait_seconds",
-                "Time that commits waited for a checkpoint because the log was full",
+                "roadstead_wal_wait_seconds",
+                "Time that commits waited for a checkpoint of the write-ahead log",
                 &self.log_wait_micros,
             ),
         ];
@@ -144,8 +144,8 @@ impl StoreMeters {
             self.queued_bytes.value(),
         );
         gauge(
-            "roadstead_log_bytes",
-            "Bytes of the log that are not in the database file yet",
+            "roadstead_wal_bytes",
+            "Bytes of the write-ahead log that are not in the database file yet",
             self.log_bytes.value(),
         );
         let file_bytes = self.file_bytes.value();

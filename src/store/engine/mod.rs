@@ -27,7 +27,7 @@ pub use attempt::{Attempt, Engine, GivenBack, Terms};
 pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use group_commit::GroupCommit;
 pub use integrity::integrity;
-pub use logged::{LogDir, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
+pub use logged::{LogBeside, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
 pub use memory::Memory;
 pub use meter::Meter;
 pub use metrics::{CountPages, Pages, StorageSize, StoreMeters};

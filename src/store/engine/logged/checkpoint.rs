@@ -114,7 +114,7 @@ pub struct Running {
 
 enum Worker {
     Thread(JoinHandle<()>),
-    Stepwise(Box<Checkpoint>),
+    Stepwise(Option<Box<Checkpoint>>),
 }
 
 #[derive(Default)]
@@ -129,18 +129,25 @@ impl Shared {
         self.progress.lock().expect("no thread panics while holding it")
     }
 
-    /// Does a step. Returns whether there are more.
-    fn step(&self, checkpoint: &mut Checkpoint, begun: Instant) -> bool {
+    /// Does a step of what is in `checkpoint`, and drops that at the end: who hears of the end may
+    /// close the database. Returns whether there are more.
+    fn step(&self, checkpoint: &mut Option<Box<Checkpoint>>, begun: Instant) -> bool {
+        let Some(running) = checkpoint else { return false };
         if self.is_cancelled.load(Ordering::Relaxed) {
+            *checkpoint = None;
             return false;
         }
         // A broken file can make redb panic.
-        let step = std::panic::AssertUnwindSafe(|| checkpoint.step());
+        let step = std::panic::AssertUnwindSafe(|| running.step());
         let end = std::panic::catch_unwind(step)
             .unwrap_or_else(|_| Err(Error::internal("the database panicked")));
+        let written = running.written;
+        if !matches!(end, Ok(false)) {
+            *checkpoint = None;
+        }
         let mut progress = self.progress();
         progress.steps += 1;
-        progress.written = checkpoint.written;
+        progress.written = written;
         progress.end = match end {
             Ok(false) => None,
             Ok(true) => Some((Ok(()), begun.elapsed())),
@@ -154,11 +161,12 @@ impl Shared {
 impl Running {
     /// Begins a checkpoint. `is_stepwise`: without a thread, so that the order of what happens is the
     /// same each time.
-    pub fn begin(mut checkpoint: Checkpoint, is_stepwise: bool) -> Self {
+    pub fn begin(checkpoint: Checkpoint, is_stepwise: bool) -> Self {
+        let mut checkpoint = Some(Box::new(checkpoint));
         let shared = Arc::<Shared>::default();
         let begun = Instant::now();
         if is_stepwise {
-            let worker = Some(Worker::Stepwise(Box::new(checkpoint)));
+            let worker = Some(Worker::Stepwise(checkpoint));
             return Running { shared, worker, begun };
         }
         let own = shared.clone();
@@ -201,9 +209,12 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Waits for the thread.
+    /// Waits for the thread, unless it has nothing left to do.
     fn drop(&mut self) {
-        if let Some(Worker::Thread(thread)) = self.worker.take() {
+        let is_over = self.shared.progress().end.is_some();
+        if let Some(Worker::Thread(thread)) = self.worker.take()
+            && !is_over
+        {
             let _ = thread.join();
         }
     }

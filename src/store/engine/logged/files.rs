@@ -1,9 +1,8 @@
 //! The two files of the log, which take turns, and what is at the front of each.
 
-use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,52 +38,43 @@ pub trait LogPlace: Send {
     fn name(&self) -> String;
 }
 
-/// A directory with the files of a log.
-pub struct LogDir(PathBuf);
+/// The files of a log beside those of its database, of the same name with the endings `wal-1` and
+/// `wal-2`.
+pub struct LogBeside {
+    paths: [PathBuf; 2],
+}
 
-/// The names of the files.
-const NAMES: [&str; 2] = ["1", "2"];
-
-impl LogDir {
-    /// The log of a database: the directory beside it, of the same name, that ends in `.wal`.
-    pub fn of(database: &Path) -> Self {
-        LogDir(database.with_extension("wal"))
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        &self.0
+impl LogBeside {
+    /// The log of a database.
+    pub fn database(path: &Path) -> Self {
+        LogBeside { paths: ["wal-1", "wal-2"].map(|ending| path.with_extension(ending)) }
     }
 }
 
-impl LogPlace for LogDir {
+impl LogPlace for LogBeside {
     fn open(&self) -> io::Result<Option<LogFiles>> {
-        let open = |name| OpenOptions::new().read(true).write(true).open(self.0.join(name));
-        match (open(NAMES[0]), open(NAMES[1])) {
-            (Ok(one), Ok(two)) => Ok(Some([one, two].map(DiskFile::shared))),
-            (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
-            (Err(error), _) | (_, Err(error)) => Err(error),
+        let open = |path: &PathBuf| OpenOptions::new().read(true).write(true).open(path);
+        match self.paths.each_ref().map(open) {
+            [Ok(one), Ok(two)] => Ok(Some([one, two].map(DiskFile::shared))),
+            [Err(error), _] | [_, Err(error)] if error.kind() == ErrorKind::NotFound => Ok(None),
+            [Err(error), _] | [_, Err(error)] => Err(error),
         }
     }
 
     fn create(&self) -> io::Result<LogFiles> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let mut new = OpenOptions::new();
         new.read(true).write(true).create(true).truncate(true).mode(0o600);
-        let [one, two] = NAMES.map(|name| new.open(self.0.join(name)));
+        let [one, two] = self.paths.each_ref().map(|path| new.open(path));
         Ok([one?, two?].map(DiskFile::shared))
     }
 
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_all()?;
-        match self.0.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => File::open(parent)?.sync_all(),
-            None => Ok(()),
-        }
+        let parent = self.paths[0].parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
 
     fn name(&self) -> String {
-        self.0.display().to_string()
+        self.paths[0].with_extension("wal-*").display().to_string()
     }
 }
 
@@ -113,12 +103,6 @@ impl StorageBackend for DiskFile {
     }
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.0.write_all_at(data, offset)
-    }
-}
-
-impl fmt::Debug for LogDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LogDir").field(&self.0).finish()
     }
 }
 

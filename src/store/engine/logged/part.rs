@@ -118,15 +118,14 @@ fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, 
     let key = records.key(&entry);
     match Arc::make_mut(node) {
         Node::Leaf(entries) => {
-            let at = match entries
-                .binary_search_by(|other| records.compare(other, entry.table, key))
-            {
-                Ok(at) => {
-                    entries[at] = entry;
-                    return None;
-                }
-                Err(at) => at,
-            };
+            let at =
+                match entries.binary_search_by(|other| records.compare(other, entry.table, key)) {
+                    Ok(at) => {
+                        entries[at] = entry;
+                        return None;
+                    }
+                    Err(at) => at,
+                };
             entries.insert(at, entry);
             if entries.len() <= MAX_ENTRIES {
                 return None;

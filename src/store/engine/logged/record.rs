@@ -224,7 +224,8 @@ mod tests {
         let row = |table: &str, key: &str, value: Option<&str>| {
             (table.to_string(), key.as_bytes().to_vec(), value.map(|v| v.as_bytes().to_vec()))
         };
-        let want = [row("a", "k1", Some("value")), row("a", "k2", None), row("b.by_c", "", Some(""))];
+        let want =
+            [row("a", "k1", Some("value")), row("a", "k2", None), row("b.by_c", "", Some(""))];
         assert_eq!(seen, want);
     }
 

@@ -21,7 +21,12 @@ fn record(changes: &[(u16, Vec<u8>, Option<Vec<u8>>)]) -> Box<[u8]> {
     record::encode(LogId([1; 16]), Link::default(), &writes).unwrap().0
 }
 
-fn rows(part: &Part, table: u16, range: KeyRange<'_>, order: Order) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+fn rows(
+    part: &Part,
+    table: u16,
+    range: KeyRange<'_>,
+    order: Order,
+) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
     let changes = part.range(table, range, order);
     changes.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect()
 }
