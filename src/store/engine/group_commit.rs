@@ -109,14 +109,7 @@ impl Engine for GroupCommit {
         self.queue.push(Prepared { attempt, ran, terms })
     }
 
-    fn meters(&self) -> Arc<StoreMeters> {
-        self.queue.meters.clone()
-    }
-}
-
-impl Drop for GroupCommit {
-    /// Returns when all queued attempts have been completed.
-    fn drop(&mut self) {
+    fn close(&self) {
         self.queue.close();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         // An attempt that holds the last handle drops this on the writer thread, which cannot join
@@ -126,6 +119,17 @@ impl Drop for GroupCommit {
         {
             let _ = thread.join();
         }
+    }
+
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.queue.meters.clone()
+    }
+}
+
+impl Drop for GroupCommit {
+    /// Returns when all queued attempts have been completed.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -118,6 +118,39 @@ impl StoreMeters {
                 "Transactions refused because too many wait for the writer",
                 &self.refused,
             ),
+        ];
+        families.extend(self.log_families());
+        let mut gauge = |name, help, value: u64| {
+            families.push(Family::gauge(name, help, value as f64));
+        };
+        gauge("roadstead_queue_length", "Transactions waiting for the writer", self.queued.value());
+        gauge(
+            "roadstead_queue_bytes",
+            "Bytes of transactions waiting for the writer",
+            self.queued_bytes.value(),
+        );
+        let file_bytes = self.file_bytes.value();
+        if file_bytes > 0 {
+            gauge("roadstead_database_file_bytes", "Size of the database file", file_bytes);
+        }
+        let page_bytes = self.page_bytes.value();
+        if page_bytes > 0 {
+            gauge("roadstead_database_page_bytes", "Size of a page of the database", page_bytes);
+            let free = self.free_pages.value();
+            let help = "Pages free for later writes";
+            gauge("roadstead_database_free_pages", help, free);
+        }
+        families
+    }
+
+    /// Returns the families of the log.
+    fn log_families(&self) -> Vec<Family> {
+        vec![
+            Family::gauge(
+                "roadstead_wal_bytes",
+                "Bytes of the write-ahead log that are not in the database file yet",
+                self.log_bytes.value() as f64,
+            ),
             Family::histogram(
                 "roadstead_wal_checkpoint_duration_seconds",
                 "Time of writing a part of the write-ahead log to the database file",
@@ -133,33 +166,7 @@ impl StoreMeters {
                 "Time that commits waited for a checkpoint of the write-ahead log",
                 &self.log_wait_micros,
             ),
-        ];
-        let mut gauge = |name, help, value: u64| {
-            families.push(Family::gauge(name, help, value as f64));
-        };
-        gauge("roadstead_queue_length", "Transactions waiting for the writer", self.queued.value());
-        gauge(
-            "roadstead_queue_bytes",
-            "Bytes of transactions waiting for the writer",
-            self.queued_bytes.value(),
-        );
-        gauge(
-            "roadstead_wal_bytes",
-            "Bytes of the write-ahead log that are not in the database file yet",
-            self.log_bytes.value(),
-        );
-        let file_bytes = self.file_bytes.value();
-        if file_bytes > 0 {
-            gauge("roadstead_database_file_bytes", "Size of the database file", file_bytes);
-        }
-        let page_bytes = self.page_bytes.value();
-        if page_bytes > 0 {
-            gauge("roadstead_database_page_bytes", "Size of a page of the database", page_bytes);
-            let free = self.free_pages.value();
-            let help = "Pages free for later writes";
-            gauge("roadstead_database_free_pages", help, free);
-        }
-        families
+        ]
     }
 
     /// Sets the length of the queue.

@@ -45,6 +45,8 @@ pub struct Checkpoint {
     pub written: usize,
 }
 
+type OpenTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
+
 /// Each change counts as so many bytes more: of a small one the page it is in is most of the work.
 const CHANGE_BYTES: usize = 200;
 
@@ -58,7 +60,7 @@ impl Checkpoint {
         let (mut bytes, mut written) = (0, 0);
         let mut next = None;
         {
-            let mut open: Option<(u16, Table<'_, &[u8], &[u8]>)> = None;
+            let mut open: Option<(u16, OpenTable<'_>)> = None;
             for (number, (key, value)) in self.part.changes_from(self.next.0, &self.next.1) {
                 if bytes >= self.step_bytes {
                     next = Some((number, key.to_vec()));

@@ -49,51 +49,14 @@ impl Opened {
         settings: &LogSettings,
         tables: &mut Arc<TableNumbers>,
     ) -> Result<Self> {
-        let unusable = |what: String| {
-            let message = format!("the log {} {what}", place.name());
-            Error::new(Kind::Internal, "database", message)
-        };
-        let unreadable = |error: io::Error| unusable(format!("cannot be opened: {error}"));
-        let stored = Position::read(database)?;
-        let needed = stored.filter(|stored| !stored.is_closed);
-        let found = find(place).map_err(unreadable)?;
-        let (position, files) = match (found, stored, needed) {
-            (Found::Log(log, files), Some(stored), _) if log == stored.log => (stored, files),
-            (Found::Log(log, files), _, None) => {
-                if has_records(log, &files, Link::default()).map_err(unreadable)? {
-                    return Err(unusable(
-                        "is another database's; move it away, or put back the database that it \
-                         belongs to"
-                            .into(),
-                    ));
-                }
-                create(database, place, unreadable)?
-            }
-            (_, _, None) => create(database, place, unreadable)?,
-            (Found::Log(..), ..) => {
-                return Err(unusable(
-                    "is not the one of the database beside it; put back the one that belongs to \
-                     it, or restore a backup"
-                        .into(),
-                ));
-            }
-            (Found::Incomplete, ..) => {
-                return Err(unusable("is damaged; restore a backup".into()));
-            }
-            (Found::Nothing, ..) => {
-                return Err(unusable(
-                    "is missing, and has writes that the database beside it has not: both belong \
-                     together; put it back, or restore a backup"
-                        .into(),
-                ));
-            }
-        };
+        let (position, files) = find_or_create(database, place)?;
+        let unreadable = |error| unreadable(place, &error);
         let runs = if position.is_closed {
             if has_records(position.log, &files, position.covered).map_err(unreadable)? {
                 return Err(unusable(
+                    place,
                     "is newer than the database beside it; put back the database that belongs to \
-                     it, or move the log away to go on without what is in it"
-                        .into(),
+                     it, or move the log away to go on without what is in it",
                 ));
             }
             Vec::new()
@@ -117,6 +80,41 @@ impl Opened {
     }
 }
 
+fn unusable(place: &dyn LogPlace, what: &str) -> Error {
+    Error::new(Kind::Internal, "database", format!("the log {} {what}", place.name()))
+}
+
+fn unreadable(place: &dyn LogPlace, error: &io::Error) -> Error {
+    unusable(place, &format!("cannot be opened: {error}"))
+}
+
+/// Returns the log of a database. A log that does not belong to it is replaced, if it has no records
+/// and the database needs none.
+fn find_or_create(database: &Database, place: &dyn LogPlace) -> Result<(Position, LogFiles)> {
+    let unreadable = |error| unreadable(place, &error);
+    let stored = Position::read(database)?;
+    let is_needed = stored.is_some_and(|stored| !stored.is_closed);
+    let why = match (find(place).map_err(unreadable)?, stored) {
+        (Found::Log(log, files), Some(stored)) if log == stored.log => return Ok((stored, files)),
+        (Found::Log(..), _) if is_needed => {
+            "is not the one of the database beside it; put back the one that belongs to it, or \
+             restore a backup"
+        }
+        (Found::Incomplete, _) if is_needed => "is damaged; restore a backup",
+        (Found::Nothing, _) if is_needed => {
+            "is missing, and has writes that the database beside it has not: both belong together; \
+             put it back, or restore a backup"
+        }
+        (Found::Log(log, files), _)
+            if has_records(log, &files, Link::default()).map_err(unreadable)? =>
+        {
+            "is another database's; move it away, or put back the database that it belongs to"
+        }
+        _ => return create(database, place),
+    };
+    Err(unusable(place, why))
+}
+
 fn find(place: &dyn LogPlace) -> io::Result<Found> {
     let Some(files) = place.open()? else { return Ok(Found::Nothing) };
     Ok(match (read_front(&files[0])?, read_front(&files[1])?) {
@@ -130,11 +128,7 @@ fn has_records(log: LogId, files: &LogFiles, covered: Link) -> io::Result<bool> 
 }
 
 /// Creates an empty log. The database knows of it once it is complete.
-fn create(
-    database: &Database,
-    place: &dyn LogPlace,
-    unwritable: impl Fn(io::Error) -> Error,
-) -> Result<(Position, LogFiles)> {
+fn create(database: &Database, place: &dyn LogPlace) -> Result<(Position, LogFiles)> {
     let log = LogId(Clock::system().random());
     let write = || {
         let files = place.create()?;
@@ -143,7 +137,8 @@ fn create(
         place.sync()?;
         Ok(files)
     };
-    let files = write().map_err(unwritable)?;
+    let files = write()
+        .map_err(|error: io::Error| unusable(place, &format!("cannot be created: {error}")))?;
     let position = Position { log, covered: Link::default(), next_file: 0, is_closed: true };
     position.store(database)?;
     Ok((position, files))

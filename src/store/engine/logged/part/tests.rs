@@ -12,7 +12,10 @@ type Model = BTreeMap<(u16, Vec<u8>), Option<Vec<u8>>>;
 
 const TABLES: [&str; 3] = ["a", "b", "c"];
 
-fn record(changes: &[(u16, Vec<u8>, Option<Vec<u8>>)]) -> Box<[u8]> {
+/// A table, a key in it and its value.
+type Row = (u16, Vec<u8>, Option<Vec<u8>>);
+
+fn record(changes: &[Row]) -> Box<[u8]> {
     let mut writes = WriteBatch::default();
     for (table, key, value) in changes {
         let op = value.clone().map_or(WriteOp::Delete, WriteOp::Put);
