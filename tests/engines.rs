@@ -6,11 +6,12 @@ mod records;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
-use roadstead::store::engine::Redb;
+use roadstead::store::engine::{LogBeside, LogSettings, LoggedRedb, Redb};
 use roadstead::store::{ListSource, Order, PageRequest, Record, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
@@ -361,6 +362,12 @@ fn same(store: &Store, model: &Model) {
     assert_eq!(findings.wrong, 0, "{:#?}", findings.messages);
 }
 
+/// Storage with a log so small that checkpoints happen all the time.
+fn logged(path: &Path, redb: Redb) -> Store {
+    let place = Box::new(LogBeside::database(path));
+    start(LoggedRedb::over(redb, place, LogSettings::SMALL).unwrap())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -370,15 +377,20 @@ proptest! {
         let path = dir.path().join("store.redb");
         let memory = Store::in_memory(clock(), TABLES);
         let file = start(Redb::create(&path, tables()).unwrap());
+        let logged_path = dir.path().join("logged.redb");
+        let with_log = logged(&logged_path, Redb::create(&logged_path, tables()).unwrap());
         let mut model = Model::default();
         for transaction in &transactions {
             let want = model.apply(transaction);
             prop_assert_eq!(&on_store(&memory, transaction), &want);
             prop_assert_eq!(&on_store(&file, transaction), &want);
+            prop_assert_eq!(&on_store(&with_log, transaction), &want);
         }
         same(&memory, &model);
         same(&file, &model);
-        drop(file);
+        same(&with_log, &model);
+        drop((file, with_log));
         same(&start(Redb::open(&path, tables()).unwrap()), &model);
+        same(&logged(&logged_path, Redb::open(&logged_path, tables()).unwrap()), &model);
     }
 }

@@ -9,13 +9,15 @@ mod disk;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use disk::{Fault, Random, SimDisk};
 use records::*;
 use redb::StorageBackend as _;
 use roadstead::base::{Error, Kind, Result};
-use roadstead::store::engine::Redb;
+use roadstead::store::engine::{LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, Redb};
 use roadstead::store::{ListSource, Store, Tx};
 
 // ── What is written ──────────────────────────────────────────────────────────
@@ -109,25 +111,72 @@ impl State {
 
 // ── On such a disk ───────────────────────────────────────────────────────────
 
-fn open(disk: &SimDisk) -> Result<Store> {
-    open_with(disk, 1 << 26)
+/// The storage under test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Engine {
+    /// A redb file.
+    Plain,
+    /// A redb file with a log, which is so small that checkpoints happen all the time.
+    Logged,
 }
 
-fn open_with(disk: &SimDisk, cache_bytes: usize) -> Result<Store> {
-    let disk = disk.clone();
-    let open = move || {
-        let mut builder = Redb::builder();
-        let opened = builder.set_cache_size(cache_bytes).create_with_backend(disk.clone());
-        opened.map_err(|error| Error::internal(error.to_string()))
-    };
-    Redb::open_by(Box::new(open), None, tables()).map(start)
+const ENGINES: [Engine; 2] = [Engine::Plain, Engine::Logged];
+
+/// The log in the second and third file of a disk; one that is empty does not exist.
+struct SimLog(SimDisk);
+
+impl SimLog {
+    fn files(&self) -> LogFiles {
+        [1, 2].map(|file| Arc::new(self.0.file(file)) as LogFile)
+    }
 }
 
-/// A disk with an empty database on it.
-fn empty() -> Vec<u8> {
-    let disk = SimDisk::new(Vec::new(), 0);
-    drop(open(&disk).unwrap());
-    disk.content()
+impl LogPlace for SimLog {
+    fn open(&self) -> io::Result<Option<LogFiles>> {
+        let files = self.files();
+        let exist = files[0].len()? > 0 && files[1].len()? > 0;
+        Ok(exist.then_some(files))
+    }
+    fn create(&self) -> io::Result<LogFiles> {
+        let files = self.files();
+        files.iter().try_for_each(|file| file.set_len(0))?;
+        Ok(files)
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn name(&self) -> String {
+        "the log".into()
+    }
+}
+
+impl Engine {
+    fn open(self, disk: &SimDisk) -> Result<Store> {
+        self.open_with(disk, 1 << 26)
+    }
+
+    fn open_with(self, disk: &SimDisk, cache_bytes: usize) -> Result<Store> {
+        let file = disk.file(0);
+        let open = move || {
+            let mut builder = Redb::builder();
+            let opened = builder.set_cache_size(cache_bytes).create_with_backend(file.clone());
+            opened.map_err(|error| Error::internal(error.to_string()))
+        };
+        let redb = Redb::open_by(Box::new(open), None, tables())?;
+        if self == Engine::Plain {
+            return Ok(start(redb));
+        }
+        // What happens must be the same each time.
+        let settings = LogSettings { is_stepwise: true, ..LogSettings::SMALL };
+        LoggedRedb::over(redb, Box::new(SimLog(disk.clone())), settings).map(start)
+    }
+
+    /// A disk with an empty database on it.
+    fn empty(self) -> Vec<Vec<u8>> {
+        let disk = SimDisk::with_files(vec![Vec::new(); 3], 0);
+        drop(self.open(&disk).unwrap());
+        disk.contents()
+    }
 }
 
 fn must(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
@@ -157,14 +206,14 @@ const SCRIPT_LEN: usize = 20;
 
 /// Runs a script on a disk with this fault and says what is wrong afterwards, and how many
 /// operations the disk saw.
-fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
-    let disk = SimDisk::new(content.to_vec(), 42);
+fn run_with(engine: Engine, contents: &[Vec<u8>], fault: Fault) -> Result<u64, String> {
+    let disk = SimDisk::with_files(contents.to_vec(), 42);
     disk.set_fault(fault);
-    let store = match open(&disk) {
+    let store = match engine.open(&disk) {
         Ok(store) => store,
         // It failed while being opened: nothing was promised yet.
         Err(_) => loop {
-            if let Ok(store) = open(&disk) {
+            if let Ok(store) = engine.open(&disk) {
                 break store;
             }
         },
@@ -206,23 +255,32 @@ fn run_with(content: &[u8], fault: Fault) -> Result<u64, String> {
     if matches!(fault, Fault::Fails { at, .. } if at % 3 == 0) {
         drop(store);
     }
-    let restarted = open(&disk.restarted(1)).map_err(|error| error.to_string())?;
+    let restarted = engine.open(&disk.restarted(1)).map_err(|error| error.to_string())?;
     must(sound_state(&restarted)? == state, || "other values after a restart".into())?;
     Ok(operations)
 }
 
-#[test]
-fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_continue() {
-    let empty = empty();
-    let operations = run_with(&empty, Fault::None).unwrap();
-    assert!(operations > 300, "{operations}");
+fn nothing_is_lost_wherever_the_disk_fails(engine: Engine) {
+    let empty = engine.empty();
+    let operations = run_with(engine, &empty, Fault::None).unwrap();
+    assert!(operations > 150, "{operations}");
     for times in [1, 4] {
         for at in 1..=operations {
             let fault = Fault::Fails { at, times };
-            let ran = caught(|| run_with(&empty, fault).map(drop));
+            let ran = caught(|| run_with(engine, &empty, fault).map(drop));
             assert_eq!(ran, Ok(()), "with {fault:?}");
         }
     }
+}
+
+#[test]
+fn wherever_the_disk_fails_nothing_acknowledged_is_lost_and_writes_continue() {
+    nothing_is_lost_wherever_the_disk_fails(Engine::Plain);
+}
+
+#[test]
+fn wherever_the_disk_fails_nothing_acknowledged_is_lost_of_log_or_database() {
+    nothing_is_lost_wherever_the_disk_fails(Engine::Logged);
 }
 
 /// A disk of one page that was made longer by another, and whose sync then failed.
@@ -238,12 +296,12 @@ fn longer_after_a_failed_sync(seed: u64) -> SimDisk {
 fn a_length_whose_sync_failed_may_be_lost_until_a_sync_succeeds_and_not_after_it() {
     let mut lengths = BTreeSet::new();
     for seed in 0..32 {
-        lengths.insert(longer_after_a_failed_sync(seed).restarted(0).content().len());
+        lengths.insert(longer_after_a_failed_sync(seed).restarted(0).contents()[0].len());
 
         let disk = longer_after_a_failed_sync(seed);
         disk.write(4096, &[1; 4096]).unwrap();
         disk.sync_data().unwrap();
-        let content = disk.restarted(0).content();
+        let content = disk.restarted(0).contents().remove(0);
         assert!(content[4096..] == [1; 4096], "with the seed {seed}");
     }
     assert_eq!(lengths, BTreeSet::from([4096, 8192]));
@@ -256,17 +314,19 @@ fn task(id: u32, len: usize) -> Change {
 
 #[test]
 fn a_read_that_fails_ends_neither_reads_nor_writes() {
-    let disk = SimDisk::new(empty(), 0);
-    let store = open(&disk).unwrap();
-    // More pages than redb keeps in hardly any memory.
-    write(&store, (0, (0..500).map(|id| task(id, 3000)).collect())).unwrap();
-    drop(store);
-    let store = open_with(&disk, 8192).unwrap();
-    disk.set_fault(Fault::FailsRead);
-    assert_eq!(State::of(&store).map(drop).unwrap_err().kind(), Kind::Internal);
-    // From now on redb refuses reads and writes, and would leave open how a commit ended.
-    write(&store, (0, vec![task(500, 0)])).unwrap();
-    assert_eq!(sound_state(&store).unwrap().tasks.len(), 501);
+    for engine in ENGINES {
+        let disk = SimDisk::with_files(engine.empty(), 0);
+        let store = engine.open(&disk).unwrap();
+        // More pages than redb keeps in hardly any memory.
+        write(&store, (0, (0..500).map(|id| task(id, 3000)).collect())).unwrap();
+        drop(store);
+        let store = engine.open_with(&disk, 8192).unwrap();
+        disk.set_fault(Fault::FailsRead);
+        assert_eq!(State::of(&store).map(drop).unwrap_err().kind(), Kind::Internal);
+        // From now on redb refuses reads and writes, and would leave open how a commit ended.
+        write(&store, (0, vec![task(500, 0)])).unwrap();
+        assert_eq!(sound_state(&store).unwrap().tasks.len(), 501);
+    }
 }
 
 /// A small file system of its own, gone when dropped.
@@ -296,7 +356,7 @@ fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
     };
     let (path, ballast) = (small.0.path().join("store.redb"), small.0.path().join("ballast"));
     std::fs::write(&ballast, vec![1; 5 << 20]).unwrap();
-    let store = start(Redb::create(&path, tables()).unwrap());
+    let store = start(LoggedRedb::create(&path, tables()).unwrap());
     let mut state = State::default();
     let mut unknown = 0;
     let mut refused = 0;
@@ -326,32 +386,35 @@ fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
     write(&store, small).unwrap();
     assert_eq!(sound_state(&store), Ok(state.clone()));
     drop(store);
-    let store = start(Redb::open(&path, tables()).unwrap());
+    let store = start(LoggedRedb::open(&path, tables()).unwrap());
     assert_eq!(sound_state(&store), Ok(state));
 }
 
 #[test]
 fn a_disk_that_leaves_out_operations_is_noticed() {
-    let empty = empty();
-    let operations = run_with(&empty, Fault::None).unwrap();
-    let noticed = (1..=operations)
-        .filter(|at| caught(|| run_with(&empty, Fault::Swallows { at: *at }).map(drop)).is_err());
-    assert!(noticed.count() > 10);
+    for engine in ENGINES {
+        let empty = engine.empty();
+        let operations = run_with(engine, &empty, Fault::None).unwrap();
+        let swallowed = |at: &u64| {
+            caught(|| run_with(engine, &empty, Fault::Swallows { at: *at }).map(drop)).is_err()
+        };
+        assert!((1..=operations).filter(swallowed).count() > 10);
+    }
 }
 
 // ── Power cuts ───────────────────────────────────────────────────────────────
 
 /// Writes until the power goes, starts again (and perhaps loses power while starting), compares,
 /// and goes on so for a few rounds.
-fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
+fn cycle(engine: Engine, contents: &[Vec<u8>], seed: u64, syncs: bool) -> Result<(), String> {
     let cut = |at| if syncs { Fault::Cut { at } } else { Fault::CutWithoutSyncs { at } };
     let mut random = Random(seed);
-    let mut disk = SimDisk::new(content.to_vec(), random.next());
+    let mut disk = SimDisk::with_files(contents.to_vec(), random.next());
     let mut state = State::default();
     for round in 0..3 {
         disk.set_fault(cut(1 + random.below(150) as u64));
         let mut states = vec![state.clone()];
-        if let Ok(store) = open(&disk) {
+        if let Ok(store) = engine.open(&disk) {
             let mut number = round * 1000;
             loop {
                 number += 1;
@@ -370,10 +433,10 @@ fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
         disk = disk.restarted(random.next());
         for _ in 0..random.below(3) {
             disk.set_fault(cut(1 + random.below(6) as u64));
-            let _ = open(&disk);
+            let _ = engine.open(&disk);
             disk = disk.restarted(random.next());
         }
-        let store = open(&disk).map_err(|error| format!("does not open: {error}"))?;
+        let store = engine.open(&disk).map_err(|error| format!("does not open: {error}"))?;
         let seen = sound_state(&store)?;
         must(states.contains(&seen), || {
             let lost = state.tasks.iter().find(|(key, task)| seen.tasks.get(key) != Some(task));
@@ -385,22 +448,33 @@ fn cycle(content: &[u8], seed: u64, syncs: bool) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn wherever_the_power_fails_what_was_acknowledged_is_stored_and_nothing_is_half_done() {
-    let empty = empty();
+fn nothing_is_lost_wherever_the_power_fails(engine: Engine) {
+    let empty = engine.empty();
     let seeds = match number_from("ROADSTEAD_TEST_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number_from("ROADSTEAD_TEST_CYCLES").unwrap_or(500),
     };
     for seed in seeds {
-        let ended = caught(|| cycle(&empty, seed, true));
+        let ended = caught(|| cycle(engine, &empty, seed, true));
         assert_eq!(ended, Ok(()), "with ROADSTEAD_TEST_SEED={seed}");
     }
 }
 
 #[test]
+fn wherever_the_power_fails_what_was_acknowledged_is_stored_and_nothing_is_half_done() {
+    nothing_is_lost_wherever_the_power_fails(Engine::Plain);
+}
+
+#[test]
+fn wherever_the_power_fails_log_and_database_have_together_what_was_acknowledged() {
+    nothing_is_lost_wherever_the_power_fails(Engine::Logged);
+}
+
+#[test]
 fn a_disk_that_does_not_sync_loses_something() {
-    let empty = empty();
-    let lost = (0..20).filter(|seed| caught(|| cycle(&empty, *seed, false)).is_err());
-    assert!(lost.count() > 10);
+    for engine in ENGINES {
+        let empty = engine.empty();
+        let loses = |seed: &u64| caught(|| cycle(engine, &empty, *seed, false)).is_err();
+        assert!((0..20).filter(loses).count() > 10);
+    }
 }

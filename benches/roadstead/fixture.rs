@@ -12,7 +12,7 @@ use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
 use roadstead::store::engine::{
-    CommitOutcome, LocalStorage, ObservedReader, Reader, Redb, WriteBatch,
+    CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, StoreMeters, WriteBatch,
 };
 use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ impl Fixture {
         let batches = Batches::default();
         let tables = roadstead::resources::tables();
         let file = place.path().join("bench.redb");
-        let mut redb = Redb::create(&file, table_names(&tables)).expect("a new file");
+        let mut redb = LoggedRedb::create(&file, table_names(&tables)).expect("a new file");
         build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
         let reports_read = Arc::<AtomicU64>::default();
         let (counted, recorded) = (reports_read.clone(), batches.clone());
@@ -324,7 +324,7 @@ fn bootstrap(store: &Store) -> Bootstrapped {
 
 /// The real storage, which can limit commits to one attempt and record batches.
 struct CountingStorage {
-    redb: Redb,
+    redb: LoggedRedb,
     commits: Commits,
     batches: Batches,
     reports_read: Arc<AtomicU64>,
@@ -360,6 +360,12 @@ impl LocalStorage for CountingStorage {
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         self.redb.reopen().map(|reader| self.counting(reader))
+    }
+    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
+        self.redb.idle().map(|reader| self.counting(reader))
+    }
+    fn count_in(&mut self, meters: &Arc<StoreMeters>) {
+        self.redb.count_in(meters);
     }
     fn max_group(&self) -> usize {
         match self.commits {

@@ -3,8 +3,8 @@
 //! Every result is a ratio of two measurements of one run, taken in turn on the same machine, with
 //! the load generator on the same processors. The output is one table.
 //!
-//! `cargo bench -- reads` measures only the reads of tasks; there are also `writes`, `wakes`,
-//! `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
+//! `cargo bench -- reads` measures only the reads of tasks; there are also `commits` (of the engine
+//! alone), `writes`, `wakes`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, and `backup`. `--quick` (or
@@ -19,6 +19,7 @@ mod agent_index;
 mod audit;
 mod backup;
 mod client;
+mod commits;
 mod contents;
 mod deliveries;
 mod deployments;
@@ -56,7 +57,8 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 23] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 24] = [
+        ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),

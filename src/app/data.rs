@@ -1,5 +1,5 @@
-//! The data directory: the database, the key (unless it is kept elsewhere), and the format file,
-//! which says that both are complete and belong together; and a reserve of disk space.
+//! The data directory: the database with its log, the key (unless it is kept elsewhere), and the format
+//! file, which says that all are complete and belong together; and a reserve of disk space.
 //!
 //! The format file is written last. A directory without it was never completely created, so nothing
 //! was acknowledged in it and it is created again. A directory with it whose database is missing
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use super::data_dir_error::DataDirError;
 use super::erasures::Ledger;
 use super::format_file::{Format, check_of};
-use super::placement::{self, DATABASE, FORMAT_FILE, KEY, SETUP_LINK};
+use super::placement::{self, DATABASE, FORMAT_FILE, KEY, LOG, SETUP_LINK};
 use super::secret_key::{self, KeySource, Origin, write_private};
 use crate::base::{Id, Keys, MasterKey};
 use crate::resources::organizations;
-use crate::store::engine::Redb;
+use crate::store::engine::LoggedRedb;
 use crate::store::{Clock, Store, TABLES, build_indexes, table_names};
 
 /// A data directory.
@@ -123,16 +123,16 @@ impl DataDir {
     /// As [`DataDir::open`].
     pub fn open_to_check(&self) -> Result<Store, DataDirError> {
         let (disk, keys) = self.open_database()?;
-        Store::start(disk, Clock::system(), keys, &crate::resources::tables())
+        Store::start(disk.for_inspection(), Clock::system(), keys, &crate::resources::tables())
             .map_err(data_dir_error)
     }
 
-    fn open_database(&self) -> Result<(Redb, Keys), DataDirError> {
+    fn open_database(&self) -> Result<(LoggedRedb, Keys), DataDirError> {
         self.require_exists()?;
         let keys = self.keys()?;
         placement::require_writable(&self.path, &self.database())?;
         let tables = table_names(&crate::resources::tables());
-        Ok((Redb::open(&self.database(), tables).map_err(data_dir_error)?, keys))
+        Ok((LoggedRedb::open(&self.database(), tables).map_err(data_dir_error)?, keys))
     }
 
     /// Returns the keys of the directory: that of the format file, and the one before it during a
@@ -223,7 +223,7 @@ impl DataDir {
         })
     }
 
-    fn start(&self, mut disk: Redb, keys: Keys) -> Result<Store, DataDirError> {
+    fn start(&self, mut disk: LoggedRedb, keys: Keys) -> Result<Store, DataDirError> {
         let tables = crate::resources::tables();
         build_indexes(&mut disk, &tables, &self.progress).map_err(data_dir_error)?;
         disk.hold_reserve();
@@ -271,6 +271,10 @@ impl DataDir {
             let aside = self.path.join(format!("{DATABASE}.unfinished-{now}"));
             tracing::warn!(moved_to = %aside.display(), "an incomplete database was moved aside");
             fs::rename(leftover, aside).map_err(failed)?;
+            for name in LOG.iter().filter(|name| self.path.join(name).exists()) {
+                let aside = self.path.join(format!("{name}.unfinished-{now}"));
+                fs::rename(self.path.join(name), aside).map_err(failed)?;
+            }
         }
         let key = match given {
             Some((key, _)) => key,
@@ -282,7 +286,7 @@ impl DataDir {
             }
         };
         let tables = table_names(&crate::resources::tables());
-        let disk = Redb::create(&self.database(), tables).map_err(|error| {
+        let disk = LoggedRedb::create(&self.database(), tables).map_err(|error| {
             DataDirError(format!("{} cannot be created: {error}", self.database().display()))
         })?;
         let format = Format { current: check_of(&key), previous: None };
@@ -294,8 +298,8 @@ impl DataDir {
     /// content. One that cannot be opened was never completed.
     fn require_unused(&self, leftover: &Path) -> Result<(), DataDirError> {
         let tables = crate::resources::tables();
-        let disk = match Redb::open(leftover, table_names(&tables)) {
-            Ok(disk) => disk,
+        let disk = match LoggedRedb::open(leftover, table_names(&tables)) {
+            Ok(disk) => disk.for_inspection(),
             // Of a running server, which still writes it.
             Err(error) if error.code() == "database_in_use" => return Err(self.format_is_missing()),
             Err(_) => return Ok(()),
@@ -417,6 +421,20 @@ mod tests {
         let aside = aside.filter(|path| path.to_string_lossy().contains(".unfinished-"));
         let aside: Vec<_> = aside.map(|path| fs::read_to_string(path).unwrap()).collect();
         assert_eq!(aside, ["half"]);
+    }
+
+    #[test]
+    fn the_log_of_an_incomplete_database_is_moved_aside_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = DataDir::at(place.path());
+        fs::write(dir.database(), "half").unwrap();
+        fs::write(place.path().join(LOG[0]), "log").unwrap();
+        drop(dir.open_or_create().unwrap());
+        let files = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let aside = files.filter(|path| path.to_string_lossy().contains("wal-1.unfinished-"));
+        let aside: Vec<_> = aside.map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(aside, ["log"]);
+        drop(dir.open().unwrap());
     }
 
     #[test]

@@ -12,6 +12,8 @@ use super::data_dir_error::DataDirError;
 pub const KEY: &str = "secret.key";
 /// The database.
 pub const DATABASE: &str = "roadstead.redb";
+/// The files of the database's log: the last writes, which are not in its file yet.
+pub const LOG: [&str; 2] = ["roadstead.wal-1", "roadstead.wal-2"];
 /// Says that the directory is complete, and its format.
 pub const FORMAT_FILE: &str = "format";
 /// The socket at which commands reach a running server.
@@ -29,8 +31,19 @@ pub const LAST_BACKUP: &str = "last-backup";
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 9] =
-    [KEY, DATABASE, FORMAT_FILE, SETUP_LINK, SOCKET, RESERVE, ERASURES, LAST_BACKUP, "lost+found"];
+const EXPECTED: [&str; 11] = [
+    KEY,
+    DATABASE,
+    LOG[0],
+    LOG[1],
+    FORMAT_FILE,
+    SETUP_LINK,
+    SOCKET,
+    RESERVE,
+    ERASURES,
+    LAST_BACKUP,
+    "lost+found",
+];
 
 /// Names in the message about foreign files.
 const MAX_NAMED: usize = 3;

@@ -136,9 +136,11 @@ impl Serve {
             control::resume_rotation(dir.clone(), store.clone())?;
             announce(address, &data, created, link.as_deref(), json)?;
             if link.is_some() {
-                tokio::spawn(renew_setup_link(store, dir, link_base));
+                tokio::spawn(renew_setup_link(store.clone(), dir, link_base));
             }
-            shutdown.serve(server, &data, std::future::pending()).await
+            let ended = shutdown.serve(server, &data, std::future::pending()).await;
+            store.close();
+            ended
         })
     }
 

@@ -413,6 +413,10 @@ impl Engine for Incomplete {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))
     }
 
+    fn close(&self) {
+        self.engine.close();
+    }
+
     fn meters(&self) -> Arc<StoreMeters> {
         self.engine.meters()
     }

@@ -159,6 +159,12 @@ impl Store {
         self.engine.meters()
     }
 
+    /// Closes the storage, when all writes that wait are completed. The server does it when it stops:
+    /// threads that hold a store may live as long as the process.
+    pub fn close(&self) {
+        self.engine.close();
+    }
+
     /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no
     /// organization). Returns without waiting if the engine is in this process.
     ///

@@ -212,3 +212,33 @@ fn setup_link_says_where_it_looked() {
     let data = fs::canonicalize(place.data()).unwrap().display().to_string();
     place.run(&["setup-link"]).fails(1, &data);
 }
+
+#[test]
+fn a_stopped_server_leaves_all_in_the_database_file_and_a_killed_one_needs_its_log() {
+    for stops in [true, false] {
+        let (place, key) = Place::founded();
+        let mut serving = Serving::start(&place, &[]);
+        let tool = serving.caller(&key).post("/tools", json!({"name": "t", "type": "x"})).id();
+        if stops {
+            serving.signal("TERM");
+            serving.ends();
+        } else {
+            serving.kill();
+            fs::remove_file(place.file("control.sock")).unwrap();
+        }
+        let copy = place.copy();
+        for name in ["roadstead.wal-1", "roadstead.wal-2"] {
+            fs::remove_file(copy.file(name)).unwrap();
+        }
+        if stops {
+            copy.run(&["check", "--json"]).succeeds();
+            let serving = Serving::start(&copy, &[]);
+            serving.caller(&key).get(&format!("/tools/{tool}")).ok();
+        } else {
+            let refused = copy.run(&SERVE);
+            refused.fails(2, "roadstead.wal-* is missing");
+            let serving = Serving::start(&place, &[]);
+            serving.caller(&key).get(&format!("/tools/{tool}")).ok();
+        }
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use roadstead::app::{DataDir, Server, ServerConfig, key_in_file};
 use roadstead::base::{Keys, Result};
 use roadstead::resources;
-use roadstead::store::engine::{CommitOutcome, LocalStorage, Reader, Redb, WriteBatch};
+use roadstead::store::engine::{CommitOutcome, LocalStorage, LoggedRedb, Reader, WriteBatch};
 use roadstead::store::{Clock, Store, table_names};
 
 use crate::client::Caller;
@@ -129,7 +129,7 @@ fn it_serves_until_it_is_killed() {
 fn open(data: &std::path::Path, moment: Moment) -> Store {
     let tables = resources::tables();
     let file = DataDir::at(data).database();
-    let disk = Redb::open(&file, table_names(&tables)).unwrap();
+    let disk = LoggedRedb::open(&file, table_names(&tables)).unwrap();
     let key = key_in_file(&data.join("secret.key")).unwrap();
     let keys = Keys::with_previous(key, None);
     Store::start(Deadly { disk, moment, commits: 0 }, Clock::system(), keys, &tables).unwrap()
@@ -137,7 +137,7 @@ fn open(data: &std::path::Path, moment: Moment) -> Store {
 
 /// The real storage, which kills its process.
 struct Deadly {
-    disk: Redb,
+    disk: LoggedRedb,
     moment: Moment,
     commits: u32,
 }

@@ -1,7 +1,7 @@
 //! A simulated disk in memory that fails or loses power at a chosen operation.
 //!
-//! What was written reaches the disk at a sync. Until then a power cut keeps any part of it, in
-//! any order, torn in sectors.
+//! What was written to a file reaches the disk at a sync of that file. Until then a power cut keeps any
+//! part of it, in any order, also across files, torn in sectors.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use redb::StorageBackend;
 
 /// Disks write whole sectors, and only these.
 const SECTOR: usize = 512;
-/// The size of the first page, which holds redb's header.
+/// The size of the first page, which holds the header of a file.
 const HEADER: u64 = 4096;
 
 /// Numbers that look random; the same seed gives the same ones (splitmix64).
@@ -59,21 +59,33 @@ pub enum Fault {
     },
 }
 
-/// The disk. Clones are the same disk.
+/// A file of the disk. Clones are the same file.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk {
+    disk: Arc<Mutex<State>>,
+    file: usize,
+}
 
 struct State {
-    /// What is on the disk.
-    kept: Vec<u8>,
-    /// What reads see: everything written.
-    seen: Vec<u8>,
-    /// Written since the last sync, in order.
-    pending: Vec<Change>,
+    files: Vec<Content>,
+    /// Written since the last sync of the file, in order.
+    pending: Vec<Pending>,
     operations: u64,
     fault: Fault,
     off: bool,
     random: Random,
+}
+
+struct Content {
+    /// What is on the disk.
+    kept: Vec<u8>,
+    /// What reads see: everything written.
+    seen: Vec<u8>,
+}
+
+struct Pending {
+    file: usize,
+    change: Change,
 }
 
 #[derive(Clone)]
@@ -83,21 +95,32 @@ enum Change {
 }
 
 impl SimDisk {
-    /// A disk with this content. `seed` decides what a failure leaves.
+    /// The only file of a disk, with this content. `seed` decides what a failure leaves.
     pub fn new(content: Vec<u8>, seed: u64) -> Self {
-        SimDisk(Arc::new(Mutex::new(State {
-            kept: content.clone(),
-            seen: content,
+        Self::with_files(vec![content], seed)
+    }
+
+    /// The first file of a disk with files of these contents.
+    pub fn with_files(contents: Vec<Vec<u8>>, seed: u64) -> Self {
+        let content = |bytes: Vec<u8>| Content { kept: bytes.clone(), seen: bytes };
+        let state = State {
+            files: contents.into_iter().map(content).collect(),
             pending: Vec::new(),
             operations: 0,
             fault: Fault::None,
             off: false,
             random: Random(seed),
-        })))
+        };
+        SimDisk { disk: Arc::new(Mutex::new(state)), file: 0 }
+    }
+
+    /// Another file of the same disk.
+    pub fn file(&self, file: usize) -> SimDisk {
+        SimDisk { disk: self.disk.clone(), file }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.disk.lock().unwrap()
     }
 
     /// Sets the fault; operations are counted from 1 again.
@@ -116,22 +139,23 @@ impl SimDisk {
     pub fn restarted(&self, seed: u64) -> SimDisk {
         let mut state = self.state();
         state.off = true;
-        let State { kept, pending, random, .. } = &mut *state;
-        keep_some(kept, pending, random);
-        SimDisk::new(std::mem::take(kept), seed)
+        let State { files, pending, random, .. } = &mut *state;
+        keep_some(files, pending, random);
+        let kept = files.iter_mut().map(|file| std::mem::take(&mut file.kept)).collect();
+        SimDisk::with_files(kept, seed)
     }
 
-    /// The content, all of which is synced.
-    pub fn content(&self) -> Vec<u8> {
+    /// The contents of all files, all of which are synced.
+    pub fn contents(&self) -> Vec<Vec<u8>> {
         let state = self.state();
         assert!(state.pending.is_empty());
-        state.kept.clone()
+        state.files.iter().map(|file| file.kept.clone()).collect()
     }
 }
 
 /// Applies what a power cut or a failed sync leaves of unsynced changes, in one of the ways that
 /// disks and file systems have of doing it.
-fn keep_some(kept: &mut Vec<u8>, pending: &[Change], random: &mut Random) {
+fn keep_some(files: &mut [Content], pending: &[Pending], random: &mut Random) {
     let way = random.below(8);
     let prefix = random.below(pending.len() + 1);
     let mut order: Vec<usize> = (0..pending.len()).collect();
@@ -141,7 +165,8 @@ fn keep_some(kept: &mut Vec<u8>, pending: &[Change], random: &mut Random) {
         }
     }
     for at in order {
-        let change = &pending[at];
+        let Pending { file, change } = &pending[at];
+        let kept = &mut files[*file].kept;
         let header = matches!(change, Change::Bytes { offset, .. } if *offset < HEADER);
         let applies = match way {
             0 => false,
@@ -199,12 +224,13 @@ impl State {
         if self.off { Err(io::Error::other("the power is off")) } else { Ok(()) }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, file: usize, change: Change) {
+        let seen = &mut self.files[file].seen;
         match &change {
-            Change::Length(len) => self.seen.resize(*len as usize, 0),
-            Change::Bytes { offset, bytes } => put(&mut self.seen, *offset as usize, bytes),
+            Change::Length(len) => seen.resize(*len as usize, 0),
+            Change::Bytes { offset, bytes } => put(seen, *offset as usize, bytes),
         }
-        self.pending.push(change);
+        self.pending.push(Pending { file, change });
     }
 }
 
@@ -217,7 +243,7 @@ impl fmt::Debug for SimDisk {
 impl StorageBackend for SimDisk {
     fn len(&self) -> io::Result<u64> {
         let state = self.state();
-        state.on().map(|()| state.seen.len() as u64)
+        state.on().map(|()| state.files[self.file].seen.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -227,7 +253,8 @@ impl StorageBackend for SimDisk {
             state.fault = Fault::None;
             return Err(io::Error::from_raw_os_error(5));
         }
-        let bytes = state.seen.get(offset as usize..offset as usize + out.len());
+        let seen = &state.files[self.file].seen;
+        let bytes = seen.get(offset as usize..offset as usize + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -235,7 +262,7 @@ impl StorageBackend for SimDisk {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.state();
         if state.begin()? {
-            state.change(Change::Length(len));
+            state.change(self.file, Change::Length(len));
         }
         state.on()
     }
@@ -243,12 +270,12 @@ impl StorageBackend for SimDisk {
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         match state.begin() {
-            Ok(true) => state.change(Change::Bytes { offset, bytes: bytes.to_vec() }),
+            Ok(true) => state.change(self.file, Change::Bytes { offset, bytes: bytes.to_vec() }),
             Ok(false) => {}
             Err(error) => {
                 // A failed write may have written a part.
                 let part = state.random.below(bytes.len() + 1);
-                state.change(Change::Bytes { offset, bytes: bytes[..part].to_vec() });
+                state.change(self.file, Change::Bytes { offset, bytes: bytes[..part].to_vec() });
                 return Err(error);
             }
         }
@@ -259,11 +286,12 @@ impl StorageBackend for SimDisk {
         let mut state = self.state();
         let begun = state.begin();
         state.on()?;
-        let State { kept, seen, pending, random, fault, .. } = &mut *state;
+        let State { files, pending, random, fault, .. } = &mut *state;
         match begun {
             Ok(_) if matches!(fault, Fault::CutWithoutSyncs { .. }) => {}
             Ok(true) => {
-                for change in pending.drain(..) {
+                let kept = &mut files[self.file].kept;
+                for Pending { change, .. } in pending.extract_if(.., |p| p.file == self.file) {
                     match change {
                         Change::Length(len) => kept.resize(len as usize, 0),
                         Change::Bytes { offset, bytes } => put(kept, offset as usize, &bytes),
@@ -276,10 +304,12 @@ impl StorageBackend for SimDisk {
             // different: a power cut may lose it until the next sync, but that syncs it too, as
             // fdatasync promises. A file system that cannot write it allows no more writes.
             Err(_) => {
-                keep_some(kept, pending, random);
-                pending.clear();
+                let own: Vec<_> = pending.extract_if(.., |p| p.file == self.file).collect();
+                keep_some(files, &own, random);
+                let Content { kept, seen } = &files[self.file];
                 if kept.len() != seen.len() {
-                    pending.push(Change::Length(seen.len() as u64));
+                    let change = Change::Length(seen.len() as u64);
+                    pending.push(Pending { file: self.file, change });
                 }
             }
         }

@@ -70,14 +70,16 @@ impl Demo {
         let key = create_organization(&store, &password).await?;
         let (open_files, program) = (open_files::raise(), program());
         let config = ServerConfig { open_files, program, ..ServerConfig::default() };
-        let server = Server::start(store, listener, config)?;
+        let server = Server::start(store.clone(), listener, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});
         let session = client.post("/auth/sign-in", sign_in).await?;
         let session = client.with_credential(session["token"].as_str().unwrap_or_default().into());
         let sample = sample::fill(&client, &session).await?;
         self.announce(&client, &sample, &key, &password)?;
-        shutdown.serve(server, &dir.absolute(), agent::run(&client, &sample)).await
+        let ended = shutdown.serve(server, &dir.absolute(), agent::run(&client, &sample)).await;
+        store.close();
+        ended
     }
 
     fn announce(

@@ -65,6 +65,8 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// 503 if too many attempts wait or the engine is stopping; nothing of it is or will be stored.
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()>;
+    /// Completes what is queued and closes the storage. What is submitted later is refused.
+    fn close(&self);
     /// Returns what it counts for the metrics.
     fn meters(&self) -> Arc<StoreMeters>;
 }

@@ -58,6 +58,7 @@ impl GroupCommit {
     pub fn start(mut storage: impl LocalStorage, signals: Arc<Signals>) -> Result<Self> {
         let current = CurrentSnapshot::new(storage.snapshot()?);
         let meters = Arc::<StoreMeters>::default();
+        storage.count_in(&meters);
         let queue = Arc::new(Queue::new(meters.clone()));
         let mut writer = Writer {
             storage,
@@ -108,14 +109,7 @@ impl Engine for GroupCommit {
         self.queue.push(Prepared { attempt, ran, terms })
     }
 
-    fn meters(&self) -> Arc<StoreMeters> {
-        self.queue.meters.clone()
-    }
-}
-
-impl Drop for GroupCommit {
-    /// Returns when all queued attempts have been completed.
-    fn drop(&mut self) {
+    fn close(&self) {
         self.queue.close();
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         // An attempt that holds the last handle drops this on the writer thread, which cannot join
@@ -125,6 +119,17 @@ impl Drop for GroupCommit {
         {
             let _ = thread.join();
         }
+    }
+
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.queue.meters.clone()
+    }
+}
+
+impl Drop for GroupCommit {
+    /// Returns when all queued attempts have been completed.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -156,6 +161,14 @@ impl CurrentSnapshot {
         drop(state);
         // The old reader is dropped after the lock is released.
         old.number + 1
+    }
+
+    /// Replaces the reader of the current state by another one of the same state.
+    fn replace(&self, reader: Arc<dyn Reader>) {
+        let mut state = self.0.write().expect("no thread panics while holding it");
+        let old = std::mem::replace(&mut state.reader, reader);
+        drop(state);
+        drop(old);
     }
 }
 
@@ -224,6 +237,7 @@ impl<S: LocalStorage> Writer<S> {
                     if let Err(error) = self.recover() {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
+                    self.idle();
                     self.size.probe(|| self.storage.size());
                 }
                 Next::Closed => return,
@@ -368,6 +382,17 @@ impl<S: LocalStorage> Writer<S> {
                 let _ = self.recover();
                 GroupOutcome::Known(Err(outcome_unknown().detail(error)))
             }
+        }
+    }
+
+    /// Lets the storage do what it does while nothing is to be written.
+    fn idle(&mut self) {
+        if !self.outcome_known {
+            return;
+        }
+        // A broken file can make redb panic, which must not end the writer.
+        if let Ok(Some(reader)) = catch_unwind(AssertUnwindSafe(|| self.storage.idle())) {
+            self.current.replace(reader);
         }
     }
 

@@ -16,7 +16,8 @@ static BYTES: Buckets = Buckets {
     scale: 1,
 };
 
-/// Microseconds of a commit: a millisecond or a few on an SSD, tens on a disk.
+/// Microseconds of a commit: below a millisecond on an SSD, tens on a disk; of a checkpoint: a second
+/// or a few.
 static SECONDS: Buckets = Buckets {
     bounds: &[
         500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
@@ -44,6 +45,14 @@ pub struct StoreMeters {
     pub queued: Gauge,
     /// The bytes that they are going to write.
     pub queued_bytes: Gauge,
+    /// Bytes of the log that are not in the database file yet.
+    pub log_bytes: Gauge,
+    /// The time of each checkpoint, in microseconds.
+    pub checkpoint_micros: Histogram,
+    /// Checkpoints that failed.
+    pub failed_checkpoints: Counter,
+    /// How long commits waited for a checkpoint, in microseconds, of those that did.
+    pub log_wait_micros: Histogram,
     /// Bytes of the database file; 0 while unknown.
     pub file_bytes: Gauge,
     /// Bytes of a page of the database; 0 while unknown.
@@ -64,6 +73,10 @@ impl Default for StoreMeters {
             refused: Counter::default(),
             queued: Gauge::default(),
             queued_bytes: Gauge::default(),
+            log_bytes: Gauge::default(),
+            checkpoint_micros: Histogram::new(&SECONDS),
+            failed_checkpoints: Counter::default(),
+            log_wait_micros: Histogram::new(&SECONDS),
             file_bytes: Gauge::default(),
             page_bytes: Gauge::default(),
             free_pages: Gauge::default(),
@@ -106,6 +119,7 @@ impl StoreMeters {
                 &self.refused,
             ),
         ];
+        families.extend(self.log_families());
         let mut gauge = |name, help, value: u64| {
             families.push(Family::gauge(name, help, value as f64));
         };
@@ -127,6 +141,32 @@ impl StoreMeters {
             gauge("roadstead_database_free_pages", help, free);
         }
         families
+    }
+
+    /// Returns the families of the log.
+    fn log_families(&self) -> Vec<Family> {
+        vec![
+            Family::gauge(
+                "roadstead_wal_bytes",
+                "Bytes of the write-ahead log that are not in the database file yet",
+                self.log_bytes.value() as f64,
+            ),
+            Family::histogram(
+                "roadstead_wal_checkpoint_duration_seconds",
+                "Time of writing a part of the write-ahead log to the database file",
+                &self.checkpoint_micros,
+            ),
+            Family::counter(
+                "roadstead_wal_checkpoints_failed",
+                "Checkpoints that failed and are tried again",
+                &self.failed_checkpoints,
+            ),
+            Family::histogram(
+                "roadstead_wal_wait_seconds",
+                "Time that commits waited for a checkpoint of the write-ahead log",
+                &self.log_wait_micros,
+            ),
+        ]
     }
 
     /// Sets the length of the queue.

@@ -1,9 +1,8 @@
 //! An in-memory overlay of uncommitted changes over a reader.
 
-use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use super::{KeyRange, Order, Reader, ScanFn, WriteBatch, WriteOp};
+use super::{KeyRange, Order, Reader, ScanFn, WriteBatch};
 use crate::base::Result;
 
 /// A reader that shows `base` with `writes` applied.
@@ -34,9 +33,18 @@ impl Reader for Overlay<'_> {
         order: Order,
         each: &mut ScanFn<'_>,
     ) -> Result<()> {
-        match self.writes.tables.get(table) {
-            Some(changes) => merge_scan(self.base, changes, table, range, order, each),
-            None => self.base.scan(table, range, order, each),
+        let Some(changes) = self.writes.tables.get(table) else {
+            return self.base.scan(table, range, order, each);
+        };
+        if range.to.is_some_and(|to| to <= range.from) {
+            return Ok(());
+        }
+        let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+        let changes = changes.range::<[u8], _>((Bound::Included(range.from), to));
+        let changes = changes.map(|(key, op)| (key.as_slice(), op.value()));
+        match order {
+            Order::Ascending => merge_scan(self.base, changes, table, range, order, each),
+            Order::Descending => merge_scan(self.base, changes.rev(), table, range, order, each),
         }
     }
 
@@ -56,25 +64,20 @@ impl Reader for Overlay<'_> {
     }
 }
 
-/// Merges both in key order; a change replaces the committed entry of its key.
-fn merge_scan(
+/// Merges the rows of a range in `base` with changes of the same range, which are in `order`: of each
+/// a key and its value, `None` after a deletion. A change replaces the row of its key.
+pub(super) fn merge_scan<'a>(
     base: &dyn Reader,
-    changes: &BTreeMap<Vec<u8>, WriteOp>,
+    mut changes: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
     table: &'static str,
     range: KeyRange<'_>,
     order: Order,
     each: &mut ScanFn<'_>,
 ) -> Result<()> {
-    if range.to.is_some_and(|to| to <= range.from) {
-        return Ok(());
-    }
-    let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);
-    let changes = changes.range::<[u8], _>((Bound::Included(range.from), to));
-    let mut changes: Box<dyn Iterator<Item = (&Vec<u8>, &WriteOp)>> = match order {
-        Order::Ascending => Box::new(changes),
-        Order::Descending => Box::new(changes.rev()),
-    };
     let mut next = changes.next();
+    if next.is_none() {
+        return base.scan(table, range, order, each);
+    }
     let mut end = ControlFlow::Continue(());
     let before = |a: &[u8], b: &[u8]| match order {
         Order::Ascending => a < b,
@@ -82,40 +85,42 @@ fn merge_scan(
     };
 
     base.scan(table, range, order, &mut |key, value| {
-        while let Some((changed, op)) = next
+        while let Some((changed, new)) = next
             && before(changed, key)
         {
-            end = emit(changed, op, each)?;
+            end = emit(changed, new, each)?;
             if end == ControlFlow::Break(()) {
                 return Ok(ControlFlow::Break(()));
             }
             next = changes.next();
         }
         end = match next {
-            Some((changed, op)) if changed == key => {
+            Some((changed, new)) if changed == key => {
                 next = changes.next();
-                emit(key, op, each)?
+                emit(key, new, each)?
             }
             _ => each(key, value)?,
         };
         Ok(end)
     })?;
     while end == ControlFlow::Continue(())
-        && let Some((changed, op)) = next
+        && let Some((changed, new)) = next
     {
-        end = emit(changed, op, each)?;
+        end = emit(changed, new, each)?;
         next = changes.next();
     }
     Ok(())
 }
 
-fn emit(key: &[u8], op: &WriteOp, each: &mut ScanFn<'_>) -> Result<ControlFlow<()>> {
-    op.value().map_or(Ok(ControlFlow::Continue(())), |value| each(key, value))
+fn emit(key: &[u8], value: Option<&[u8]>, each: &mut ScanFn<'_>) -> Result<ControlFlow<()>> {
+    value.map_or(Ok(ControlFlow::Continue(())), |value| each(key, value))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LocalStorage, Memory};
+    use std::collections::BTreeMap;
+
+    use super::super::{LocalStorage, Memory, WriteOp};
     use super::*;
     use proptest::prelude::*;
 

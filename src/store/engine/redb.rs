@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic::catch_unwind;
@@ -40,12 +41,13 @@ const PAGE_BYTES: u64 = 4096;
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-fn definition(name: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
+/// Returns the definition of a table of bytes.
+pub(super) fn definition(name: &str) -> TableDefinition<'_, &'static [u8], &'static [u8]> {
     TableDefinition::new(name)
 }
 
 /// Converts a failure of the database into the error for callers.
-fn failed(error: impl Into<redb::Error>) -> Error {
+pub(super) fn failed(error: impl Into<redb::Error>) -> Error {
     match error.into() {
         // It failed before and is about to be reopened, or was reopened during the read.
         redb::Error::PreviousIo | redb::Error::DatabaseClosed => {
@@ -67,7 +69,7 @@ type Opener = Box<dyn Fn() -> Result<Database> + Send>;
 /// Storage in one redb file.
 pub struct Redb {
     /// `None` only after it could not be reopened.
-    database: Option<Database>,
+    database: Option<Arc<Database>>,
     opener: Opener,
     /// The file; `None` on another backend.
     path: Option<PathBuf>,
@@ -129,7 +131,7 @@ impl Redb {
         tables: Vec<&'static str>,
     ) -> Result<Self> {
         let redb = Redb {
-            database: Some(opener()?),
+            database: Some(Arc::new(opener()?)),
             opener,
             path,
             tables,
@@ -188,7 +190,55 @@ impl Redb {
     }
 
     fn database(&self) -> Result<&Database> {
-        self.database.as_ref().ok_or_else(|| Error::internal("the database is closed"))
+        self.database.as_deref().ok_or_else(|| Error::internal("the database is closed"))
+    }
+
+    /// Returns the database itself, which another thread may write to. It must be dropped before this
+    /// is reopened.
+    ///
+    /// # Errors
+    /// If it could not be reopened.
+    pub(super) fn shared_database(&self) -> Result<Arc<Database>> {
+        self.database.clone().ok_or_else(|| Error::internal("the database is closed"))
+    }
+
+    /// Returns the names of its tables.
+    pub(super) fn tables(&self) -> &[&'static str] {
+        &self.tables
+    }
+
+    /// Checks that there is space for a batch, for which the reserve may be released.
+    ///
+    /// # Errors
+    /// 503 if there is none.
+    pub(super) fn admit(&mut self, writes: &WriteBatch) -> Result<()> {
+        let Err(error) = self.check_space() else { return Ok(()) };
+        if self.reserve.is_none() || !writes.may_use_reserve() {
+            return Err(error);
+        }
+        self.release_reserve().map_err(|error| no_space(&error))
+    }
+
+    /// Gives up the reserve, if there is one.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub(super) fn release_reserve(&mut self) -> io::Result<()> {
+        let Some(reserve) = &mut self.reserve else { return Ok(()) };
+        if reserve.is_held() {
+            tracing::warn!("the disk is full; the reserve is released for deletions");
+        }
+        reserve.release()
+    }
+
+    /// Notes that a write succeeded. As long as the reserve is released, the disk is full.
+    pub(super) fn note_success(&mut self) {
+        self.suspect = self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held());
+    }
+
+    /// Notes that a write failed: the disk may be full.
+    pub(super) fn note_failure(&mut self) {
+        self.suspect = true;
     }
 
     fn reader(&self) -> Result<Arc<dyn Reader>> {
@@ -263,7 +313,7 @@ fn open_file(path: &Path) -> Result<Database> {
 /// Begins a durable two-phase commit: everything is synced before the root is switched, so that a
 /// failed sync leaves the state before it. Quick repair stores what a restart would otherwise have
 /// to compute.
-fn begin(database: &Database) -> Result<WriteTransaction> {
+pub(super) fn begin(database: &Database) -> Result<WriteTransaction> {
     let mut transaction = database.begin_write().map_err(failed)?;
     transaction.set_durability(Durability::Immediate).map_err(failed)?;
     transaction.set_two_phase_commit(true);
@@ -277,25 +327,18 @@ impl LocalStorage for Redb {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
-        if let Err(error) = self.check_space() {
-            let Some(reserve) = self.reserve.as_mut().filter(|_| writes.may_use_reserve()) else {
-                return CommitOutcome::Refused(error);
-            };
-            if reserve.is_held() {
-                tracing::warn!("the disk is full; the reserve is released for deletions");
-            }
-            if let Err(error) = reserve.release() {
-                return CommitOutcome::Refused(no_space(&error));
-            }
+        if let Err(error) = self.admit(writes) {
+            return CommitOutcome::Refused(error);
         }
         match self.write(writes) {
             Ok(reader) => {
-                // As long as the reserve is released, the disk is full.
-                self.suspect = self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held());
+                self.note_success();
                 CommitOutcome::Done(reader)
             }
             Err(end) => {
-                self.suspect |= matches!(end, CommitOutcome::Unknown(_));
+                if matches!(end, CommitOutcome::Unknown(_)) {
+                    self.note_failure();
+                }
                 end
             }
         }
@@ -341,7 +384,7 @@ impl LocalStorage for Redb {
             }
         }
         self.database = None;
-        self.database = Some((self.opener)()?);
+        self.database = Some(Arc::new((self.opener)()?));
         self.reads_fail = Arc::default();
         self.versions.commits += 1;
         self.versions.access = self.versions.commits;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::metrics::StorageSize;
+use super::metrics::{StorageSize, StoreMeters};
 use super::reader::Reader;
 use super::writes::WriteBatch;
 use crate::base::{Error, Result};
@@ -55,6 +55,13 @@ pub trait LocalStorage: Send + 'static {
     fn size(&mut self) -> Option<StorageSize> {
         None
     }
+    /// Does what can be done while nothing is to be written. Called every second then. Returns a reader
+    /// of the same state, if there is one that takes less memory or time than those before.
+    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
+        None
+    }
+    /// Counts in these meters from now on.
+    fn count_in(&mut self, _meters: &Arc<StoreMeters>) {}
     /// Returns how many attempts share a commit at most.
     fn max_group(&self) -> usize {
         MAX_GROUP

@@ -10,7 +10,8 @@ use crate::store::signals::Topic;
 pub enum WriteOp {
     /// Writes the key, existing or not.
     Put(Vec<u8>),
-    /// Writes a new key; the commit must fail if it exists.
+    /// Writes a new key: the attempt has looked, and found none. Storage that notices one refuses the
+    /// commit.
     Insert(Vec<u8>),
     /// Removes the key.
     Delete,

@@ -122,14 +122,15 @@ impl Queue {
     /// Appends an attempt to its lane.
     ///
     /// # Errors
-    /// 503 if the queue or the lane is full.
+    /// 503 if the queue or the lane is full, or nothing is taken from it any more.
     pub fn push(&self, prepared: Prepared) -> Result<()> {
         let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
         let is_heavy = prepared.is_heavy();
         let refused = {
             let mut waiting = self.lock();
+            let is_closed = waiting.closed;
             let queue = if is_heavy { &mut waiting.heavy } else { &mut waiting.light };
-            let refused = queue.push(lane, bytes, prepared);
+            let refused = if is_closed { Err(prepared) } else { queue.push(lane, bytes, prepared) };
             self.count(&waiting);
             refused
         };
@@ -190,7 +191,7 @@ impl Queue {
         }
     }
 
-    /// Makes [`Queue::wait`] end once the queue is empty.
+    /// Makes [`Queue::wait`] end once the queue is empty. Nothing can be appended any more.
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();

@@ -1,0 +1,448 @@
+//! Storage in a redb file with a log in front of it: a write-ahead log, with checkpoints as databases
+//! have them.
+//!
+//! redb writes whole pages for every commit, however little changes: some 40 for a request. So a
+//! commit appends its changes to a log and syncs that, and a checkpoint in the background writes the
+//! changes of thousands of commits to redb in one go. Readers see both: the changes of the log are also
+//! in memory, in a map over redb's snapshot.
+//!
+//! The log has two parts, a file each. Commits go to the live part. When it is large or old enough,
+//! and the one before it is in redb, it is frozen and written to redb, while commits go to the other
+//! file. The row that says up to which record redb has the log ([`Position`]) is written in the same
+//! transaction as the last changes. Opening reads what redb does not have.
+
+mod checkpoint;
+mod files;
+mod layers;
+mod log;
+mod opening;
+mod part;
+mod position;
+mod record;
+mod replay;
+mod settings;
+mod tables;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::redb::Redb;
+use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch};
+use crate::base::{Error, Result};
+use checkpoint::{Checkpoint, Frozen, Progress, Running};
+use layers::LayeredReader;
+use log::Log;
+use opening::Opened;
+use part::Part;
+use position::Position;
+use tables::TableNumbers;
+
+pub use files::{LogBeside, LogFile, LogFiles, LogPlace};
+pub use settings::LogSettings;
+
+/// Storage in a redb file with a log in front of it.
+///
+/// It does not look whether a key that is inserted exists: whoever inserts it has, and the writer
+/// thread has compared what was read with what changed since. Looking again would be most of the
+/// processor time of a commit.
+pub struct LoggedRedb {
+    // Dropped in this order: what uses the database first.
+    running: Option<Running>,
+    frozen: Option<Frozen>,
+    live: Part,
+    /// When the first record of the live part was added.
+    live_since: Option<Instant>,
+    log: Log,
+    place: Box<dyn LogPlace>,
+    settings: LogSettings,
+    position: Position,
+    tables: Arc<TableNumbers>,
+    /// A snapshot of the database, at most one step of a checkpoint old.
+    base: Arc<dyn Reader>,
+    /// How many steps of the running checkpoint that snapshot has.
+    base_steps: usize,
+    commits: u64,
+    access_version: u64,
+    /// Whether it must be reopened: an append or a checkpoint failed.
+    is_broken: bool,
+    /// When a checkpoint failed last.
+    failed_at: Option<Instant>,
+    /// Whether nothing is written to the database.
+    is_for_inspection: bool,
+    meters: Arc<StoreMeters>,
+    redb: Redb,
+}
+
+impl LoggedRedb {
+    /// Creates a new database file with its log.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written.
+    pub fn create(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
+        Self::over(
+            Redb::create(path, tables)?,
+            Box::new(LogBeside::database(path)),
+            LogSettings::default(),
+        )
+    }
+
+    /// Opens a database file with its log. One that has no log gets one.
+    ///
+    /// # Errors
+    /// If it is missing, empty, broken or served by another process; if its log is missing, damaged or
+    /// another one's.
+    pub fn open(path: &Path, tables: Vec<&'static str>) -> Result<Self> {
+        Self::over(
+            Redb::open(path, tables)?,
+            Box::new(LogBeside::database(path)),
+            LogSettings::default(),
+        )
+    }
+
+    /// Opens the log at `place` of an open database.
+    ///
+    /// # Errors
+    /// If the log is missing, damaged or another one's.
+    pub fn over(mut redb: Redb, place: Box<dyn LogPlace>, settings: LogSettings) -> Result<Self> {
+        let mut tables = Arc::new(TableNumbers::new(redb.tables()));
+        let database = redb.shared_database()?;
+        let opened = Opened::load(&database, &*place, &settings, &mut tables)?;
+        let base = redb.snapshot()?;
+        Ok(LoggedRedb {
+            running: None,
+            frozen: opened.frozen,
+            live_since: (!opened.live.is_empty()).then(Instant::now),
+            live: opened.live,
+            log: opened.log,
+            place,
+            settings,
+            position: opened.position,
+            tables,
+            base,
+            base_steps: 0,
+            commits: 0,
+            access_version: 0,
+            is_broken: false,
+            failed_at: None,
+            is_for_inspection: false,
+            meters: Arc::default(),
+            redb,
+        })
+    }
+
+    /// Leaves the database file as it is: what is in the log stays there.
+    pub fn for_inspection(mut self) -> Self {
+        self.is_for_inspection = true;
+        self
+    }
+
+    /// Holds a reserve of disk space from now on; see [`Redb::hold_reserve`].
+    pub fn hold_reserve(&mut self) {
+        self.redb.hold_reserve();
+    }
+
+    /// Returns a reader of the newest state.
+    fn reader(&self) -> Arc<dyn Reader> {
+        let frozen = self.frozen.as_ref().map(|frozen| frozen.part.clone());
+        Arc::new(LayeredReader {
+            live: self.live.clone(),
+            frozen,
+            base: self.base.clone(),
+            tables: self.tables.clone(),
+            access_version: self.access_version,
+        })
+    }
+
+    // ── Checkpoints ──────────────────────────────────────────────────────────
+
+    /// Notices how far the running checkpoint is, if one runs. From now on readers are over the newest
+    /// snapshot of the database.
+    ///
+    /// # Errors
+    /// If it failed: it must be reopened.
+    fn look(&mut self) -> Result<Progress> {
+        let Some(running) = &mut self.running else { return Ok(Progress::default()) };
+        let progress = running.progress();
+        if progress.steps > self.base_steps {
+            self.base = self.redb.snapshot()?;
+            self.base_steps = progress.steps;
+        }
+        if let Some((end, took)) = &progress.end {
+            self.running = None;
+            self.end_checkpoint(end, *took)?;
+        }
+        Ok(if progress.end.is_some() { Progress::default() } else { progress })
+    }
+
+    fn end_checkpoint(&mut self, end: &Result<()>, took: Duration) -> Result<()> {
+        if let Err(error) = end {
+            tracing::error!(%error, "a checkpoint failed; it will be tried again");
+            self.meters.failed_checkpoints.add_one();
+            self.redb.note_failure();
+            (self.is_broken, self.failed_at) = (true, Some(Instant::now()));
+            return Err(not_now().detail(error));
+        }
+        self.meters.checkpoint_micros.observe(micros(took));
+        self.position = self.frozen.take().map_or(self.position, |frozen| frozen.position);
+        self.failed_at = None;
+        self.redb.note_success();
+        self.measure();
+        Ok(())
+    }
+
+    /// Begins a checkpoint of the frozen part; of the live part, if there is no frozen one and
+    /// `is_due`.
+    fn begin_checkpoint(&mut self, is_due: bool) -> Result<()> {
+        let waits = self.failed_at.is_some_and(|at| at.elapsed() < self.settings.retry_interval);
+        if self.running.is_some() || self.is_broken || self.is_for_inspection || waits {
+            return Ok(());
+        }
+        if self.frozen.is_none() && is_due && !self.live.is_empty() {
+            self.freeze();
+        }
+        let Some(frozen) = &self.frozen else { return Ok(()) };
+        if self.failed_at.is_some() {
+            // What is in the log was acknowledged: it may take the space that is held in reserve.
+            let _ = self.redb.release_reserve();
+        }
+        let checkpoint = self.checkpoint_of(frozen)?;
+        self.base_steps = 0;
+        self.running = Some(Running::begin(checkpoint, self.settings.is_stepwise));
+        Ok(())
+    }
+
+    fn freeze(&mut self) {
+        let position = self.log.position();
+        self.frozen = Some(Frozen { part: std::mem::take(&mut self.live), position });
+        self.live_since = None;
+        self.log.switch();
+    }
+
+    fn checkpoint_of(&self, frozen: &Frozen) -> Result<Checkpoint> {
+        Ok(Checkpoint {
+            database: self.redb.shared_database()?,
+            part: frozen.part.clone(),
+            tables: self.tables.clone(),
+            position: frozen.position,
+            step_bytes: self.settings.step_bytes,
+            next: (0, Vec::new()),
+            written: 0,
+        })
+    }
+
+    /// Whether the live part is to be written to the database before so many bytes are added.
+    fn is_due(&self, bytes: usize) -> bool {
+        self.live.bytes() >= self.settings.checkpoint_bytes
+            || self.live.bytes() + bytes > self.settings.part_bytes
+            || self.live.is_full()
+            || self.live_since.is_some_and(|since| since.elapsed() >= self.settings.max_age)
+    }
+
+    /// Makes room for a record of so many bytes: begins a checkpoint if it is time for one, and waits
+    /// for the running one if the log becomes too long.
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        let mut waits_since = None;
+        loop {
+            let progress = self.look()?;
+            self.begin_checkpoint(self.is_due(bytes))?;
+            if self.has_room(bytes, progress.written) {
+                break;
+            }
+            let Some(running) = &mut self.running else { return Err(not_now()) };
+            waits_since.get_or_insert_with(Instant::now);
+            running.wait(&progress);
+        }
+        if let Some(since) = waits_since {
+            self.meters.log_wait_micros.observe(micros(since.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Whether the live part may become larger by so many bytes, while `written` bytes of the frozen one
+    /// are in the database. It may use the second half of its room as the checkpoint goes on, so that
+    /// many commits wait a little instead of one for all of it.
+    fn has_room(&self, bytes: usize, written: usize) -> bool {
+        let LogSettings { part_bytes, checkpoint_bytes, .. } = self.settings;
+        let more = part_bytes.saturating_sub(checkpoint_bytes);
+        let allowed = match &self.frozen {
+            Some(frozen) if self.running.is_some() => {
+                let total = frozen.part.bytes().max(1);
+                checkpoint_bytes + more * written.min(total) / total
+            }
+            _ => part_bytes,
+        };
+        self.live.is_empty() || (!self.live.is_full() && self.live.bytes() + bytes <= allowed)
+    }
+
+    // ── Commits ──────────────────────────────────────────────────────────────
+
+    /// Makes durable that the log is in use, before the first record after it was closed.
+    fn use_log(&mut self) -> Result<()> {
+        let position = Position { is_closed: false, ..self.position };
+        let stored = position.store(&*self.redb.shared_database()?);
+        self.is_broken |= stored.is_err();
+        stored?;
+        self.position = position;
+        Ok(())
+    }
+
+    /// Appends a batch to the log; the error is any other outcome of the commit.
+    fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
+        let bytes = writes.bytes();
+        self.make_room(bytes).map_err(CommitOutcome::Refused)?;
+        if self.position.is_closed {
+            self.use_log().map_err(CommitOutcome::Unknown)?;
+        }
+        let (record, link) = record::encode(self.log.id(), self.log.last(), writes)
+            .ok_or_else(|| CommitOutcome::Refused(Error::internal("too much for one record")))?;
+        self.log.append(&record, link).map_err(|error| {
+            self.is_broken = true;
+            CommitOutcome::Unknown(Error::internal(format!("the log: {error}")))
+        })?;
+        self.live.add(record, &mut self.tables).map_err(|error| {
+            self.is_broken = true;
+            CommitOutcome::Unknown(error)
+        })?;
+        self.live_since.get_or_insert_with(Instant::now);
+        self.commits += 1;
+        if writes.changes_access {
+            self.access_version = self.commits;
+        }
+        self.measure();
+        Ok(self.reader())
+    }
+
+    /// Sets the gauge of the log.
+    fn measure(&self) {
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.part.bytes());
+        self.meters.log_bytes.set((self.live.bytes() + frozen) as u64);
+    }
+
+    /// Writes all of the log to the database and closes it, so that the file alone has everything.
+    fn close(&mut self) -> Result<()> {
+        if let Some(running) = self.running.take() {
+            running.cancel();
+        }
+        self.log.end_filling();
+        if self.is_broken || self.is_for_inspection || self.redb.failed() {
+            return Ok(());
+        }
+        while !self.position.is_closed {
+            if self.frozen.is_none() && !self.live.is_empty() {
+                self.freeze();
+            }
+            match self.frozen.take() {
+                Some(frozen) => {
+                    let mut checkpoint = self.checkpoint_of(&frozen)?;
+                    while !checkpoint.step()? {}
+                    self.position = frozen.position;
+                }
+                None => {
+                    let position = Position { is_closed: true, ..self.position };
+                    position.store(&*self.redb.shared_database()?)?;
+                    self.position = position;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The error of a write while the database cannot be written to.
+fn not_now() -> Error {
+    Error::busy("read_only", "writes are not possible now", 1)
+}
+
+impl LocalStorage for LoggedRedb {
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+        self.base = self.redb.snapshot()?;
+        Ok(self.reader())
+    }
+
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
+        if let Err(error) = self.redb.admit(writes) {
+            return CommitOutcome::Refused(error);
+        }
+        match self.write(writes) {
+            Ok(reader) => {
+                if self.failed_at.is_none() {
+                    self.redb.note_success();
+                }
+                CommitOutcome::Done(reader)
+            }
+            Err(end) => {
+                if matches!(end, CommitOutcome::Unknown(_)) {
+                    self.redb.note_failure();
+                }
+                end
+            }
+        }
+    }
+
+    fn check_space(&mut self) -> Result<()> {
+        self.redb.check_space()
+    }
+
+    fn failed(&self) -> bool {
+        self.is_broken || self.redb.failed()
+    }
+
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+        if let Some(running) = self.running.take() {
+            running.cancel();
+        }
+        self.log.end_filling();
+        self.redb.reopen()?;
+        let database = self.redb.shared_database()?;
+        let opened = Opened::load(&database, &*self.place, &self.settings, &mut self.tables)?;
+        (self.live, self.frozen) = (opened.live, opened.frozen);
+        (self.log, self.position) = (opened.log, opened.position);
+        self.live_since = (!self.live.is_empty()).then(Instant::now);
+        self.is_broken = false;
+        self.commits += 1;
+        self.access_version = self.commits;
+        self.measure();
+        self.snapshot()
+    }
+
+    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
+        if self.settings.is_stepwise {
+            return None;
+        }
+        let seen = self.base_steps;
+        let is_newer = self.look().is_ok() && self.base_steps != seen;
+        // If it cannot begin, the next commit says why.
+        let _ = self.begin_checkpoint(true);
+        is_newer.then(|| self.reader())
+    }
+
+    fn count_in(&mut self, meters: &Arc<StoreMeters>) {
+        self.meters = meters.clone();
+        self.measure();
+    }
+
+    fn add_table(&mut self, name: &'static str) {
+        self.redb.add_table(name);
+        Arc::make_mut(&mut self.tables).add(name);
+    }
+
+    fn size(&mut self) -> Option<StorageSize> {
+        self.redb.size()
+    }
+}
+
+impl Drop for LoggedRedb {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, "the log was not written to the database; it is read at the next start");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

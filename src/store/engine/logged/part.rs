@@ -1,0 +1,386 @@
+//! A part of the log in memory: its records, and an ordered map of the newest change of each key.
+//!
+//! The map is a B-tree whose nodes are shared between versions: a copy of a part costs nothing, and
+//! adding to it copies only the nodes on the way. Its entries are positions in the records, which are
+//! kept as they were written, so that a part needs little more memory than its log.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::record::{self, DELETION};
+use super::tables::TableNumbers;
+use crate::base::{Error, Result};
+use crate::store::engine::{KeyRange, Order};
+
+/// Entries of a leaf: 1 KiB, which is copied for the first change after a commit.
+const MAX_ENTRIES: usize = 64;
+/// Children of an inner node.
+const MAX_CHILDREN: usize = 32;
+
+/// The records of a part are in blocks of 1,024, and 256 of those are as many as there can be.
+const BLOCK_RECORDS: usize = 1024;
+const MAX_BLOCKS: usize = 256;
+
+/// One change: where it is.
+#[derive(Clone, Copy)]
+struct Entry {
+    record: u32,
+    key_at: u32,
+    value_len: u32,
+    key_len: u16,
+    table: u16,
+}
+
+type Block = Box<[OnceLock<Box<[u8]>>]>;
+
+fn empty_slots<T>(count: usize) -> Box<[OnceLock<T>]> {
+    (0..count).map(|_| OnceLock::new()).collect()
+}
+
+/// The records of all versions of a part. Versions that do not have the last ones do not look at
+/// them.
+struct Records(Box<[OnceLock<Block>]>);
+
+impl Records {
+    fn get(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let block = self.0[number / BLOCK_RECORDS].get();
+        let record = block.and_then(|block| block[number % BLOCK_RECORDS].get());
+        record.expect("an entry's record is there before the entry")
+    }
+
+    fn put(&self, number: usize, record: Box<[u8]>) {
+        let block = self.0[number / BLOCK_RECORDS].get_or_init(|| empty_slots(BLOCK_RECORDS));
+        let put = block[number % BLOCK_RECORDS].set(record);
+        put.expect("only the newest version of a part is added to");
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        let key_at = entry.key_at as usize;
+        &self.get(entry.record)[key_at..key_at + usize::from(entry.key_len)]
+    }
+
+    fn value(&self, entry: &Entry) -> Option<&[u8]> {
+        if entry.value_len == DELETION {
+            return None;
+        }
+        let value_at = entry.key_at as usize + usize::from(entry.key_len);
+        Some(&self.get(entry.record)[value_at..value_at + entry.value_len as usize])
+    }
+
+    fn compare(&self, entry: &Entry, table: u16, key: &[u8]) -> Ordering {
+        entry.table.cmp(&table).then_with(|| self.key(entry).cmp(key))
+    }
+}
+
+enum Node {
+    Leaf(Vec<Entry>),
+    Inner {
+        /// The smallest entry of each child; that of the first may be larger than what it has.
+        firsts: Vec<Entry>,
+        children: Vec<Arc<Node>>,
+    },
+}
+
+impl Clone for Node {
+    /// Leaves room for what is added next.
+    fn clone(&self) -> Self {
+        fn roomy<T: Clone>(items: &[T], most: usize) -> Vec<T> {
+            let mut copy = Vec::with_capacity(most + 1);
+            copy.extend_from_slice(items);
+            copy
+        }
+        match self {
+            Node::Leaf(entries) => Node::Leaf(roomy(entries, MAX_ENTRIES)),
+            Node::Inner { firsts, children } => Node::Inner {
+                firsts: roomy(firsts, MAX_CHILDREN),
+                children: roomy(children, MAX_CHILDREN),
+            },
+        }
+    }
+}
+
+/// The position of the child that a key belongs to.
+fn child_of(records: &Records, firsts: &[Entry], table: u16, key: &[u8]) -> usize {
+    let at_most = |first: &Entry| records.compare(first, table, key).is_le();
+    firsts.partition_point(at_most).saturating_sub(1)
+}
+
+/// Where to divide a node of `len` items, of which the one at `at` was just added: in the middle; at
+/// the end if keys grow, so that nodes become full.
+fn division(len: usize, at: usize) -> usize {
+    if at + 1 == len { len - 1 } else { len / 2 }
+}
+
+/// Adds an entry below `node`. Returns the new node beside it, with its first entry, if it had to be
+/// divided.
+fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, Arc<Node>)> {
+    let key = records.key(&entry);
+    match Arc::make_mut(node) {
+        Node::Leaf(entries) => {
+            let at =
+                match entries.binary_search_by(|other| records.compare(other, entry.table, key)) {
+                    Ok(at) => {
+                        entries[at] = entry;
+                        return None;
+                    }
+                    Err(at) => at,
+                };
+            entries.insert(at, entry);
+            if entries.len() <= MAX_ENTRIES {
+                return None;
+            }
+            let right = entries.split_off(division(entries.len(), at));
+            Some((right[0], Arc::new(Node::Leaf(right))))
+        }
+        Node::Inner { firsts, children } => {
+            let at = child_of(records, firsts, entry.table, key) + 1;
+            let (first, child) = add(records, &mut children[at - 1], entry)?;
+            firsts.insert(at, first);
+            children.insert(at, child);
+            if children.len() <= MAX_CHILDREN {
+                return None;
+            }
+            let middle = division(children.len(), at);
+            let (firsts, children) = (firsts.split_off(middle), children.split_off(middle));
+            Some((firsts[0], Arc::new(Node::Inner { firsts, children })))
+        }
+    }
+}
+
+/// A version of a part of the log.
+#[derive(Clone)]
+pub struct Part {
+    records: Arc<Records>,
+    root: Arc<Node>,
+    len: usize,
+    bytes: usize,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        let records = Arc::new(Records(empty_slots(MAX_BLOCKS)));
+        Part { records, root: Arc::new(Node::Leaf(Vec::new())), len: 0, bytes: 0 }
+    }
+}
+
+impl Part {
+    /// Returns whether it has no records.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns whether it can take no more records.
+    pub fn is_full(&self) -> bool {
+        self.len >= MAX_BLOCKS * BLOCK_RECORDS
+    }
+
+    /// Returns the bytes of its records.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a record, which must not be added to another version of the same part. Tables that have no
+    /// number get one.
+    ///
+    /// # Errors
+    /// If the record cannot be read, although it is valid, or there are too many.
+    pub fn add(&mut self, record: Box<[u8]>, tables: &mut Arc<TableNumbers>) -> Result<()> {
+        let Some(number) = u32::try_from(self.len).ok().filter(|_| !self.is_full()) else {
+            return Err(Error::internal("a part of the log has too many records"));
+        };
+        let mut entries = Vec::new();
+        let mut last: (String, u16) = (String::new(), 0);
+        let read = record::changes(&record, |table, place| {
+            if entries.is_empty() || last.0 != table {
+                let known = tables.number(table);
+                last = (table.into(), known.unwrap_or_else(|| Arc::make_mut(tables).add(table)));
+            }
+            let record::Place { key_at, key_len, value_len } = place;
+            entries.push(Entry { record: number, key_at, value_len, key_len, table: last.1 });
+        });
+        read.ok_or_else(|| Error::internal("a record of the log has an unknown format"))?;
+        self.bytes += record.len();
+        self.records.put(self.len, record);
+        self.len += 1;
+        for entry in entries {
+            if let Some((first, child)) = add(&self.records, &mut self.root, entry) {
+                let left = std::mem::replace(&mut self.root, child);
+                let right = self.root.clone();
+                let firsts = vec![self.first(&left), first];
+                self.root = Arc::new(Node::Inner { firsts, children: vec![left, right] });
+            }
+        }
+        Ok(())
+    }
+
+    fn first(&self, node: &Node) -> Entry {
+        match node {
+            Node::Leaf(entries) => entries[0],
+            Node::Inner { firsts, .. } => firsts[0],
+        }
+    }
+
+    /// Returns the newest change of a key: `Some(None)` if it was deleted, `None` if the part has no
+    /// change of it.
+    pub fn get(&self, table: u16, key: &[u8]) -> Option<Option<&[u8]>> {
+        let mut node = &*self.root;
+        loop {
+            match node {
+                Node::Inner { firsts, children } => {
+                    node = &children[child_of(&self.records, firsts, table, key)];
+                }
+                Node::Leaf(entries) => {
+                    let found = entries
+                        .binary_search_by(|entry| self.records.compare(entry, table, key))
+                        .ok()?;
+                    return Some(self.records.value(&entries[found]));
+                }
+            }
+        }
+    }
+
+    /// Returns the changes of a range of a table, in order.
+    pub fn range<'a>(&'a self, table: u16, range: KeyRange<'a>, order: Order) -> Changes<'a> {
+        let cursor = match (order, range.to) {
+            (Order::Ascending, _) => Cursor::at(self, table, range.from),
+            (Order::Descending, Some(to)) => Cursor::at(self, table, to),
+            (Order::Descending, None) => match table.checked_add(1) {
+                Some(next) => Cursor::at(self, next, &[]),
+                None => Cursor::at_end(self),
+            },
+        };
+        Changes { part: self, cursor, table, range, order }
+    }
+
+    /// Returns all changes from a key of a table on, in order of tables and keys.
+    pub fn changes_from(&self, table: u16, key: &[u8]) -> AllChanges<'_> {
+        AllChanges { part: self, cursor: Cursor::at(self, table, key) }
+    }
+}
+
+/// A position between two entries.
+struct Cursor<'a> {
+    /// The inner nodes above the leaf, each with the position of the child.
+    above: Vec<(&'a [Arc<Node>], usize)>,
+    leaf: &'a [Entry],
+    /// The entries of the leaf before the position.
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Before the first entry that is not smaller than this key.
+    fn at(part: &'a Part, table: u16, key: &[u8]) -> Self {
+        let mut cursor = Cursor { above: Vec::new(), leaf: &[], at: 0 };
+        let choose = |firsts: &[Entry]| child_of(&part.records, firsts, table, key);
+        cursor.descend(&part.root, choose);
+        let is_smaller = |entry: &Entry| part.records.compare(entry, table, key).is_lt();
+        cursor.at = cursor.leaf.partition_point(is_smaller);
+        cursor
+    }
+
+    /// Behind the last entry.
+    fn at_end(part: &'a Part) -> Self {
+        let mut cursor = Cursor { above: Vec::new(), leaf: &[], at: 0 };
+        cursor.descend(&part.root, |firsts| firsts.len() - 1);
+        cursor.at = cursor.leaf.len();
+        cursor
+    }
+
+    fn descend(&mut self, mut node: &'a Node, choose: impl Fn(&[Entry]) -> usize) {
+        loop {
+            match node {
+                Node::Inner { firsts, children } => {
+                    let at = choose(firsts);
+                    self.above.push((children, at));
+                    node = &children[at];
+                }
+                Node::Leaf(entries) => {
+                    self.leaf = entries;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<&'a Entry> {
+        while self.at == self.leaf.len() {
+            loop {
+                let (children, at) = self.above.pop()?;
+                if at + 1 < children.len() {
+                    self.above.push((children, at + 1));
+                    self.descend(&children[at + 1], |_| 0);
+                    self.at = 0;
+                    break;
+                }
+            }
+        }
+        self.at += 1;
+        Some(&self.leaf[self.at - 1])
+    }
+
+    fn previous(&mut self) -> Option<&'a Entry> {
+        while self.at == 0 {
+            loop {
+                let (children, at) = self.above.pop()?;
+                if at > 0 {
+                    self.above.push((children, at - 1));
+                    self.descend(&children[at - 1], |firsts| firsts.len() - 1);
+                    self.at = self.leaf.len();
+                    break;
+                }
+            }
+        }
+        self.at -= 1;
+        Some(&self.leaf[self.at])
+    }
+}
+
+/// A change of a key: its key and its new value, `None` after a deletion.
+pub type Change<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The changes of a range of a table.
+pub struct Changes<'a> {
+    part: &'a Part,
+    cursor: Cursor<'a>,
+    table: u16,
+    range: KeyRange<'a>,
+    order: Order,
+}
+
+impl<'a> Iterator for Changes<'a> {
+    type Item = Change<'a>;
+
+    fn next(&mut self) -> Option<Change<'a>> {
+        let entry = match self.order {
+            Order::Ascending => self.cursor.next(),
+            Order::Descending => self.cursor.previous(),
+        }?;
+        let key = self.part.records.key(entry);
+        let is_in = match self.order {
+            Order::Ascending => self.range.to.is_none_or(|to| key < to),
+            Order::Descending => key >= self.range.from,
+        };
+        let value = self.part.records.value(entry);
+        (is_in && entry.table == self.table).then_some((key, value))
+    }
+}
+
+/// The changes of all tables.
+pub struct AllChanges<'a> {
+    part: &'a Part,
+    cursor: Cursor<'a>,
+}
+
+impl<'a> Iterator for AllChanges<'a> {
+    type Item = (u16, Change<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.cursor.next()?;
+        let records = &self.part.records;
+        Some((entry.table, (records.key(entry), records.value(entry))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! The engine over real files.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::store::engine::{KeyRange, Order, WriteOp};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("store.redb")
+    }
+
+    /// The files of the log.
+    fn log(&self) -> [PathBuf; 2] {
+        ["store.wal-1", "store.wal-2"].map(|name| self.0.path().join(name))
+    }
+
+    fn remove_log(&self) {
+        self.log().iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    }
+
+    fn copy_log(&self, to: &Place) {
+        for (from, to) in self.log().iter().zip(to.log()) {
+            std::fs::copy(from, to).unwrap();
+        }
+    }
+
+    /// What a crash now would leave.
+    fn crashed(&self) -> Place {
+        let copy = Place::new();
+        std::fs::copy(self.path(), copy.path()).unwrap();
+        self.copy_log(&copy);
+        copy
+    }
+
+    fn create(&self) -> LoggedRedb {
+        LoggedRedb::create(&self.path(), vec!["t"]).unwrap()
+    }
+
+    fn open(&self) -> Result<LoggedRedb> {
+        LoggedRedb::open(&self.path(), vec!["t"])
+    }
+
+    fn refused(&self) -> String {
+        self.open().err().expect("it should be refused").to_string()
+    }
+
+    fn small(&self) -> LoggedRedb {
+        let redb = Redb::create(&self.path(), vec!["t"]).unwrap();
+        LoggedRedb::over(redb, Box::new(LogBeside::database(&self.path())), LogSettings::SMALL)
+            .unwrap()
+    }
+}
+
+fn commit(storage: &mut LoggedRedb, changes: &[(&str, WriteOp)]) -> CommitOutcome {
+    let mut writes = WriteBatch::default();
+    for (key, op) in changes {
+        writes.add("t", key.as_bytes().to_vec(), op.clone());
+    }
+    storage.commit(&writes)
+}
+
+fn put(storage: &mut LoggedRedb, key: &str, value: &str) -> Arc<dyn Reader> {
+    match commit(storage, &[(key, WriteOp::Put(value.into()))]) {
+        CommitOutcome::Done(reader) => reader,
+        CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => panic!("{error:?}"),
+        CommitOutcome::Conflict => panic!("a conflict"),
+    }
+}
+
+fn value(reader: &dyn Reader, key: &str) -> Option<String> {
+    let mut found = None;
+    let get = reader.get("t", key.as_bytes(), &mut |value| {
+        found = Some(String::from_utf8(value.to_vec()).unwrap());
+        Ok(())
+    });
+    assert_eq!(get.unwrap(), found.is_some());
+    found
+}
+
+fn keys(reader: &dyn Reader) -> Vec<String> {
+    let mut keys = Vec::new();
+    let all = KeyRange { from: &[], to: None };
+    let scanned = reader.scan("t", all, Order::Ascending, &mut |key, _| {
+        keys.push(String::from_utf8(key.to_vec()).unwrap());
+        Ok(std::ops::ControlFlow::Continue(()))
+    });
+    scanned.unwrap();
+    keys
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_crash_and_in_the_file_alone_after_a_stop() {
+    let place = Place::new();
+    let mut storage = place.create();
+    put(&mut storage, "a", "1");
+    put(&mut storage, "b", "2");
+    commit(&mut storage, &[("a", WriteOp::Delete)]);
+    let crashed = place.crashed();
+    for _ in 0..2 {
+        let mut storage = crashed.open().unwrap();
+        assert_eq!(keys(&*storage.snapshot().unwrap()), ["b"]);
+        put(&mut storage, "b", "3");
+    }
+    drop(storage);
+    place.remove_log();
+    let mut storage = place.open().unwrap();
+    assert_eq!(value(&*storage.snapshot().unwrap(), "b").as_deref(), Some("2"));
+    put(&mut storage, "c", "3");
+    let mut storage = place.crashed().open().unwrap();
+    assert_eq!(keys(&*storage.snapshot().unwrap()), ["b", "c"]);
+}
+
+#[test]
+fn a_database_and_a_log_that_do_not_belong_together_are_refused() {
+    let (place, other) = (Place::new(), Place::new());
+    let mut storage = place.create();
+    let clean = place.crashed();
+    put(&mut storage, "a", "1");
+    let mut others = other.create();
+    put(&mut others, "b", "1");
+
+    let missing = place.crashed();
+    missing.remove_log();
+    assert!(missing.refused().contains("is missing"), "{}", missing.refused());
+    let half = place.crashed();
+    std::fs::remove_file(&half.log()[1]).unwrap();
+    assert!(half.refused().contains("is missing"), "{}", half.refused());
+    let broken = place.crashed();
+    std::fs::write(&broken.log()[1], "x").unwrap();
+    assert!(broken.refused().contains("is damaged"), "{}", broken.refused());
+    for used in [place.crashed(), clean.crashed()] {
+        other.copy_log(&used);
+        assert!(used.refused().contains("database"), "{}", used.refused());
+    }
+    // A copy of the file from before.
+    let newer = place.crashed();
+    std::fs::copy(clean.path(), newer.path()).unwrap();
+    assert!(newer.refused().contains("is newer"), "{}", newer.refused());
+    // One that has no records is replaced.
+    let unused = clean.crashed();
+    let empty = Place::new();
+    drop(empty.create());
+    empty.copy_log(&unused);
+    put(&mut unused.open().unwrap(), "a", "1");
+}
+
+#[test]
+fn a_database_without_a_log_gets_one() {
+    let place = Place::new();
+    let mut redb = Redb::create(&place.path(), vec!["t"]).unwrap();
+    let mut writes = WriteBatch::default();
+    writes.add("t", b"a".to_vec(), WriteOp::Insert(b"1".to_vec()));
+    assert!(matches!(redb.commit(&writes), CommitOutcome::Done(_)));
+    drop(redb);
+    let mut storage = place.open().unwrap();
+    put(&mut storage, "b", "2");
+    let in_use = place.refused();
+    assert!(in_use.contains("in use by another process"), "{in_use}");
+    let mut storage = place.crashed().open().unwrap();
+    assert_eq!(keys(&*storage.snapshot().unwrap()), ["a", "b"]);
+}
+
+#[test]
+fn readers_see_the_same_before_during_and_after_checkpoints() {
+    let place = Place::new();
+    let mut storage = place.small();
+    let mut readers = Vec::new();
+    let mut model = std::collections::BTreeMap::new();
+    for number in 0..600u32 {
+        let key = format!("key {}", number * 7919 % 97);
+        if number % 5 == 4 {
+            model.remove(&key);
+            commit(&mut storage, &[(&key, WriteOp::Delete)]);
+        } else {
+            let text = format!("{number} {}", "x".repeat(number as usize % 200));
+            model.insert(key.clone(), text.clone());
+            readers.push((put(&mut storage, &key, &text), model.clone()));
+        }
+    }
+    assert!(storage.position.covered.number > 100, "checkpoints were made");
+    for (reader, model) in &readers {
+        assert_eq!(keys(&**reader), model.keys().cloned().collect::<Vec<_>>());
+        for (key, text) in model {
+            assert_eq!(value(&**reader, key).as_ref(), Some(text));
+        }
+    }
+    let mut crashed = place.crashed().open().unwrap();
+    assert_eq!(keys(&*crashed.snapshot().unwrap()), model.keys().cloned().collect::<Vec<_>>());
+}
+
+#[test]
+fn while_nothing_is_written_the_log_goes_to_the_database_and_out_of_memory() {
+    let place = Place::new();
+    let mut storage = place.create();
+    let meters = Arc::<StoreMeters>::default();
+    storage.count_in(&meters);
+    put(&mut storage, "a", "1");
+    assert!(meters.log_bytes.value() > 0);
+    let reader = loop {
+        if let Some(reader) = storage.idle()
+            && storage.frozen.is_none()
+        {
+            break reader;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((meters.log_bytes.value(), value(&*reader, "a").as_deref()), (0, Some("1")));
+    assert!(storage.live.is_empty() && storage.running.is_none());
+    assert!(storage.idle().is_none(), "there is nothing to do");
+    assert_eq!(value(&*storage.base, "a").as_deref(), Some("1"));
+}
+
+#[test]
+fn an_inspection_leaves_the_database_as_it_is() {
+    let place = Place::new();
+    let mut storage = place.create();
+    put(&mut storage, "a", "1");
+    let crashed = place.crashed();
+    for _ in 0..2 {
+        let mut storage = crashed.open().unwrap().for_inspection();
+        assert_eq!(keys(&*storage.snapshot().unwrap()), ["a"]);
+        assert!(storage.idle().is_none() && storage.running.is_none());
+    }
+    let mut redb = Redb::open(&crashed.path(), vec!["t"]).unwrap();
+    assert_eq!(keys(&*redb.snapshot().unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_table_of_an_index_that_is_no_longer_defined_can_be_read_and_emptied() {
+    let place = Place::new();
+    let mut storage = LoggedRedb::create(&place.path(), vec!["t", "old"]).unwrap();
+    let mut writes = WriteBatch::default();
+    writes.add("old", b"a".to_vec(), WriteOp::Insert(b"1".to_vec()));
+    assert!(matches!(storage.commit(&writes), CommitOutcome::Done(_)));
+    let crashed = place.crashed();
+    let mut storage = crashed.open().unwrap();
+    storage.add_table("old");
+    assert!(storage.snapshot().unwrap().get("old", b"a", &mut |_| Ok(())).unwrap());
+    let mut writes = WriteBatch::default();
+    writes.add("old", b"a".to_vec(), WriteOp::Delete);
+    assert!(matches!(storage.commit(&writes), CommitOutcome::Done(_)));
+    assert!(!storage.snapshot().unwrap().get("old", b"a", &mut |_| Ok(())).unwrap());
+}
