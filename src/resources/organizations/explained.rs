@@ -73,6 +73,7 @@ impl Output for AccessExplanation {
 #[serde(rename_all = "camelCase")]
 struct ExplainedRule {
     rule: AccessRule,
+    /// Whether a request passes it.
     met: bool,
     /// Why, as a sentence.
     reason: String,
