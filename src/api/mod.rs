@@ -32,7 +32,7 @@ pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_names};
-pub use required_scope::{RequiredScope, ScopeReach, TargetFinder};
+pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use webhook::Webhook;

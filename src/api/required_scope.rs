@@ -5,7 +5,7 @@
 //! name at that moment.
 
 use super::org_source::OrgHint;
-use crate::auth::{KeyAccess, ScopeName, ScopeTarget};
+use crate::auth::{AuthPolicy, KeyAccess, ScopeName, ScopeTarget};
 use crate::base::Result;
 use crate::store::View;
 
@@ -36,12 +36,28 @@ pub struct TargetFinder {
     pub find: fn(&View, &OrgHint) -> Result<Option<ScopeTarget>>,
 }
 
+/// Requires the scopes that a route declares of a key: full access if it declares none. `find` finds
+/// the resource that the request names.
+///
+/// # Errors
+/// 403 that names the scope; those of `find`.
+pub fn require_scopes(
+    required: &[RequiredScope],
+    access: &KeyAccess,
+    find: impl Fn(&TargetFinder) -> Result<Option<ScopeTarget>>,
+) -> Result<()> {
+    if required.is_empty() {
+        return access.require_full();
+    }
+    required.iter().try_for_each(|scope| scope.check(access, &find))
+}
+
 impl RequiredScope {
-    /// Requires the scope of a key, in a view of the organization of the request.
-    ///
-    /// # Errors
-    /// 403 that names the scope.
-    pub fn check(&self, view: &View, access: &KeyAccess, hint: &OrgHint) -> Result<()> {
+    fn check(
+        &self,
+        access: &KeyAccess,
+        find: impl Fn(&TargetFinder) -> Result<Option<ScopeTarget>>,
+    ) -> Result<()> {
         match self.reach {
             ScopeReach::All => access.require(self.name, None),
             ScopeReach::Listed => access.require_some(self.name),
@@ -49,8 +65,14 @@ impl RequiredScope {
             ScopeReach::One(_) if access.covers(self.name, None) => Ok(()),
             ScopeReach::One(finder) => {
                 access.require_some(self.name)?;
-                access.require(self.name, (finder.find)(view, hint)?.as_ref())
+                access.require(self.name, find(finder)?.as_ref())
             }
         }
     }
+}
+
+/// What a route requires of its callers, by which their rights are explained.
+pub struct RouteRule {
+    pub policy: AuthPolicy,
+    pub required_scopes: Vec<RequiredScope>,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
+use super::basis::{Access, AccessBasis, grant_required};
 use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
     ResourceType, Role, Session, User,
@@ -106,6 +107,20 @@ pub enum Credential {
     Session(Id<Session>),
 }
 
+impl Credential {
+    /// The credential that a key is.
+    fn of_key(key: &ApiKey) -> Self {
+        Credential::Key {
+            id: key.id,
+            name: key.name.to_string(),
+            org: key.org,
+            created_by: key.created_by,
+            approve_as: key.approve_as,
+            access: Arc::new(key.access.clone()),
+        }
+    }
+}
+
 /// An authenticated user, not yet in an organization.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -203,10 +218,25 @@ impl Caller {
         id: Id<Granted>,
         access: Access,
     ) -> Result<bool> {
-        if access == Access::Organization || self.is_admin() {
-            return Ok(true);
+        Ok(self.basis(view, kind, id, access)?.is_some())
+    }
+
+    /// Why the caller may use a resource; `None` if they may not.
+    pub(super) fn basis(
+        &self,
+        view: &View,
+        kind: ResourceType,
+        id: Id<Granted>,
+        access: Access,
+    ) -> Result<Option<AccessBasis>> {
+        if access == Access::Organization {
+            return Ok(Some(AccessBasis::Open));
         }
-        Ok(view.find(&GRANT_BY_TARGET, &(self.user(), kind, id))?.is_some())
+        if self.is_admin() {
+            return Ok(Some(AccessBasis::Admin));
+        }
+        let grant: Option<Grant> = view.find(&GRANT_BY_TARGET, &(self.user(), kind, id))?;
+        Ok(grant.map(|grant| AccessBasis::Grant(grant.id)))
     }
 
     /// Refuses a caller who may not use a resource with 403.
@@ -217,13 +247,7 @@ impl Caller {
         id: Id<Granted>,
         access: Access,
     ) -> Result<()> {
-        if self.is_allowed(view, kind, id, access)? {
-            return Ok(());
-        }
-        Err(Error::forbidden(
-            "grant_required",
-            "this is restricted; ask an organization admin for an access grant",
-        ))
+        if self.is_allowed(view, kind, id, access)? { Ok(()) } else { Err(grant_required()) }
     }
 
     /// The resources of a type for which the user has a grant; lists are filtered by them.
@@ -236,29 +260,6 @@ impl Caller {
         Ok(granted)
     }
 }
-
-/// Who may use a fleet, registry or environment.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "ResourceAccess")]
-pub enum Access {
-    /// Every member.
-    #[default]
-    Organization,
-    /// Admins, and users with a grant.
-    Restricted,
-}
-crate::store::stored_enum!(Access { Organization = 0, Restricted = 1 });
 
 /// Limit of the cache; at the limit all entries are dropped and looked up again.
 const MAX_CACHED_CREDENTIALS: usize = 4096;
@@ -397,15 +398,7 @@ impl Authenticator {
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
                     return Err(invalid_credential());
                 }
-                let credential = Credential::Key {
-                    id: key.id,
-                    name: key.name.into_string(),
-                    org: key.org,
-                    created_by: key.created_by,
-                    approve_as: key.approve_as,
-                    access: Arc::new(key.access),
-                };
-                (key.user, None, credential, key.expires_at)
+                (key.user, None, Credential::of_key(&key), key.expires_at)
             }
             RawCredential::Token(token) => {
                 let (id, user) =
@@ -441,7 +434,7 @@ impl Authenticator {
             Ok(slug) => view.find(&BY_SLUG, &slug)?,
             Err(_) => None,
         };
-        let caller = Arc::new(self.enter(view, &identity, organization)?);
+        let caller = Arc::new(enter(view, &identity, organization)?);
         self.cache(validity, raw, &identity, Some(&caller));
         Ok(caller)
     }
@@ -466,34 +459,49 @@ impl Authenticator {
         }
         let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
-        let caller = Arc::new(self.enter(view, &identity, organization)?);
+        let caller = Arc::new(enter(view, &identity, organization)?);
         self.cache(validity, raw, &identity, Some(&caller));
         Ok(caller)
     }
+}
 
-    fn enter(
-        &self,
-        view: &View,
-        identity: &Identity,
-        organization: Option<Organization>,
-    ) -> Result<Caller> {
-        let id = organization.as_ref().map_or(Id::NIL, |organization| organization.id);
-        // Looked up even without an organization, so that both cases take the same time.
-        let membership = view.get::<Membership>(&(identity.user, id))?;
-        let for_it = match &identity.credential {
-            Credential::Key { org, .. } => *org == id,
-            Credential::Session(_) => true,
-        };
-        match (organization, membership) {
-            (Some(organization), Some(membership)) if for_it => Ok(Caller {
-                identity: identity.clone(),
-                org: id,
-                org_slug: organization.slug,
-                role: membership.role,
-            }),
-            _ => Err(Error::organization_not_found("orgSlug")),
-        }
+/// Returns the caller that an identity is in an organization.
+///
+/// # Errors
+/// The same 404 for an organization that does not exist, one the user is not a member of, and one the
+/// key does not belong to.
+fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -> Result<Caller> {
+    let id = organization.as_ref().map_or(Id::NIL, |organization| organization.id);
+    // Looked up even without an organization, so that both cases take the same time.
+    let membership = view.get::<Membership>(&(identity.user, id))?;
+    let for_it = match &identity.credential {
+        Credential::Key { org, .. } => *org == id,
+        Credential::Session(_) => true,
+    };
+    match (organization, membership) {
+        (Some(organization), Some(membership)) if for_it => Ok(Caller {
+            identity: identity.clone(),
+            org: id,
+            org_slug: organization.slug,
+            role: membership.role,
+        }),
+        _ => Err(Error::organization_not_found("orgSlug")),
     }
+}
+
+/// Returns the caller that a member of the view's organization is in a session or, if one is given,
+/// with this key of theirs: for explaining what they may do, without a credential of theirs.
+///
+/// # Errors
+/// 404 for a user who is no member.
+pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result<Caller> {
+    let identity = Identity {
+        user: user.id,
+        name: user.name.to_string(),
+        credential: key.map_or(Credential::Session(Id::NIL), Credential::of_key),
+        expires_at: key.and_then(|key| key.expires_at),
+    };
+    enter(view, &identity, view.get::<Organization>(&view.org())?)
 }
 
 /// Whether a credential begins with a quotation mark, which no valid one does.

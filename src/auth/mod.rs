@@ -5,6 +5,7 @@
 //! the next request.
 
 mod access;
+mod basis;
 pub mod nostr;
 pub mod passwords;
 mod policy;
@@ -14,9 +15,10 @@ mod scopes;
 mod tokens;
 
 pub use access::{
-    Access, Authenticator, Caller, Credential, Identity, RawCredential, credential_bytes,
-    in_session, key_organization, organization_named, user_organizations,
+    Authenticator, Caller, Credential, Identity, RawCredential, credential_bytes, in_session,
+    key_organization, organization_named, supposed_caller, user_organizations,
 };
+pub use basis::{Access, AccessBasis, grant_required};
 pub use policy::{
     ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, OUTSIDE_AGENT,
     RequiredCredential, SESSION, SESSION_ADMIN, SESSION_MEMBER,

@@ -1,6 +1,7 @@
 //! The access policies of routes.
 
 use super::records::Role;
+use crate::base::{Error, Kind, Result};
 
 /// Who may call a route: three independent requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,5 +78,35 @@ impl AuthPolicy {
     /// Whether only admins and owners of the organization may call.
     pub fn needs_admin(self) -> bool {
         self.role >= Some(Role::Admin)
+    }
+
+    /// Requires what the policy asks of a member's role.
+    ///
+    /// # Errors
+    /// 403 for a member where an admin is required.
+    pub fn require_role(self, role: Role) -> Result<()> {
+        if !self.needs_admin() || role >= Role::Admin {
+            return Ok(());
+        }
+        Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may do this",
+        ))
+    }
+
+    /// Requires that API keys, valid or not, are accepted.
+    ///
+    /// # Errors
+    /// 401 if a session is required.
+    pub fn require_keys(self) -> Result<()> {
+        if !self.is_session_only() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Kind::Unauthenticated,
+            "session_required",
+            "this takes the session of a signed-in person, as Authorization: Bearer <token>; API \
+             keys are not accepted here",
+        ))
     }
 }

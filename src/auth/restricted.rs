@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
-use super::access::{Access, Caller};
+use super::access::Caller;
+use super::basis::{Access, AccessBasis};
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Exporting, Id, Importing, Portable, Result, Time};
 use crate::store::{
@@ -90,6 +91,17 @@ impl<T: Restrictable> Restricted<T> {
             None => true,
         };
         Ok(usable.then_some(self.0))
+    }
+
+    /// Why a caller may use it; `None` if they may not. The same rule opens it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn basis(&self, view: &View, caller: &Caller) -> Result<Option<AccessBasis>> {
+        match self.0.guard() {
+            Some(guard) => caller.basis(view, T::KIND, guard, self.0.access(view)?),
+            None => Ok(Some(AccessBasis::Open)),
+        }
     }
 
     /// Opens it for reading; a public resource for every client.

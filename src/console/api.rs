@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::strict::List;
 use crate::api::execute::{Arguments, Authenticated, Body, Executor, Request};
 use crate::api::{Method, Route};
 use crate::auth::{Identity, RawCredential, Role};
@@ -18,6 +19,10 @@ use crate::http::Router;
 
 /// The route of the session, by which a visitor is authenticated.
 pub(super) const SESSION: &str = "/auth/session";
+
+/// Lists are read whole in pages of this size, and not more of them than this.
+const PAGE: &str = "100";
+const MAX_PAGES: usize = 10;
 
 /// Characters of a path's segment that need no encoding.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -95,6 +100,31 @@ impl Api {
         self.with_query(Method::Get, path, query).await
     }
 
+    /// Gets the items of a list: the first 1,000, for choices and for names of what other lists refer
+    /// to.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn items<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let mut query = [query, &[("limit", PAGE)]].concat();
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let page: List<T> = self.get(path, &query).await?;
+            items.extend(page.items);
+            cursor = page.next_cursor.0;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(items)
+    }
+
     /// Deletes a resource.
     ///
     /// # Errors
@@ -109,6 +139,14 @@ impl Api {
     /// Those of the route.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Post, path, body).await
+    }
+
+    /// Sets a resource.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
+        self.with_body(Method::Put, path, body).await
     }
 
     /// Updates a resource.

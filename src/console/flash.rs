@@ -37,6 +37,92 @@ pub enum Flash {
     Cancelled,
     /// The job of a rollback was created.
     RollbackBegun,
+    /// An invitation was revoked.
+    InvitationRevoked,
+    /// A member was changed.
+    MemberSaved,
+    /// A member was removed.
+    MemberRemoved,
+    /// The visitor left an organization.
+    Left,
+    /// A service account was created.
+    ServiceAccountCreated,
+    /// An API key was revoked.
+    KeyRevoked,
+    /// A grant was created.
+    GrantCreated,
+    /// A grant was removed.
+    GrantRemoved,
+    /// A provider was created.
+    ProviderCreated,
+    /// A provider was changed.
+    ProviderSaved,
+    /// A provider was deleted.
+    ProviderDeleted,
+    /// An entry of the log is delivered again.
+    Redelivered,
+    /// Entries of a channel are delivered again.
+    RedeliveryBegun,
+    /// A channel was created.
+    ChannelCreated,
+    /// A channel was changed.
+    ChannelSaved,
+    /// A channel was deleted.
+    ChannelDeleted,
+    /// A channel delivers another type of events.
+    Subscribed,
+    /// A channel delivers one type of events less.
+    Unsubscribed,
+    /// An environment was created.
+    EnvironmentCreated,
+    /// An environment was changed.
+    EnvironmentSaved,
+    /// An environment was deleted.
+    EnvironmentDeleted,
+    /// A variable was set.
+    VariableSet,
+    /// A variable was removed.
+    VariableRemoved,
+    /// A secret was set.
+    SecretSet,
+    /// A secret was removed.
+    SecretRemoved,
+    /// A credential was set.
+    CredentialSet,
+    /// A credential was removed.
+    CredentialRemoved,
+    /// A tool was created.
+    ToolCreated,
+    /// A tool was changed.
+    ToolSaved,
+    /// A tool was deleted.
+    ToolDeleted,
+    /// A policy was created.
+    PolicyCreated,
+    /// A policy was changed.
+    PolicySaved,
+    /// A policy was deleted.
+    PolicyDeleted,
+    /// A policy was assigned to a registry.
+    PolicyAssigned,
+    /// A policy was removed from a registry.
+    PolicyUnassigned,
+    /// A flag was cleared.
+    FlagCleared,
+    /// A domain was added.
+    DomainAdded,
+    /// A domain was released.
+    DomainReleased,
+    /// A knowledge base was created.
+    KnowledgeBaseCreated,
+    /// A knowledge base was deleted.
+    KnowledgeBaseDeleted,
+    /// A document was added.
+    DocumentAdded,
+    /// A document was replaced.
+    DocumentSaved,
+    /// A document was deleted.
+    DocumentDeleted,
 }
 
 /// All of them: the name in the cookie, and the text.
@@ -62,6 +148,53 @@ const ALL: &[(Flash, &str, &str)] = &[
     (Flash::Denied, "denied", "The deployment was denied."),
     (Flash::Cancelled, "cancelled", "The job was cancelled."),
     (Flash::RollbackBegun, "rollback", "This job brings the targets back to what was live before."),
+    (Flash::InvitationRevoked, "invitation-revoked", "The invitation was revoked."),
+    (Flash::MemberSaved, "member-saved", "The member was saved."),
+    (Flash::MemberRemoved, "member-removed", "The member was removed."),
+    (Flash::Left, "left", "You have left the organization."),
+    (Flash::ServiceAccountCreated, "account-created", "The service account was created."),
+    (Flash::KeyRevoked, "key-revoked", "The key was revoked."),
+    (Flash::GrantCreated, "grant-created", "Access was granted."),
+    (Flash::GrantRemoved, "grant-removed", "The grant was removed."),
+    (Flash::ProviderCreated, "provider-created", "The provider was created."),
+    (Flash::ProviderSaved, "provider-saved", "The provider was saved."),
+    (Flash::ProviderDeleted, "provider-deleted", "The provider was deleted."),
+    (Flash::Redelivered, "redelivered", "The entry is delivered again."),
+    (Flash::RedeliveryBegun, "redelivery", "The entries are delivered again, a few at a time."),
+    (Flash::ChannelCreated, "channel-created", "The channel was created. Choose what it delivers."),
+    (Flash::ChannelSaved, "channel-saved", "The channel was saved."),
+    (Flash::ChannelDeleted, "channel-deleted", "The channel was deleted."),
+    (Flash::Subscribed, "subscribed", "The channel delivers these events from now on."),
+    (Flash::Unsubscribed, "unsubscribed", "The channel does not deliver these events any more."),
+    (Flash::EnvironmentCreated, "environment-created", "The environment was created."),
+    (Flash::EnvironmentSaved, "environment-saved", "The environment was saved."),
+    (Flash::EnvironmentDeleted, "environment-deleted", "The environment was deleted."),
+    (Flash::VariableSet, "variable-set", "The variable was set."),
+    (Flash::VariableRemoved, "variable-removed", "The variable was removed."),
+    (Flash::SecretSet, "secret-set", "The secret was set."),
+    (Flash::SecretRemoved, "secret-removed", "The secret was removed."),
+    (Flash::CredentialSet, "credential-set", "The credential was set."),
+    (Flash::CredentialRemoved, "credential-removed", "The credential was removed."),
+    (Flash::ToolCreated, "tool-created", "The tool was created."),
+    (Flash::ToolSaved, "tool-saved", "The tool was saved."),
+    (Flash::ToolDeleted, "tool-deleted", "The tool was deleted."),
+    (Flash::PolicyCreated, "policy-created", "The policy was created. Assign it to a registry."),
+    (Flash::PolicySaved, "policy-saved", "The policy was saved."),
+    (Flash::PolicyDeleted, "policy-deleted", "The policy was deleted."),
+    (Flash::PolicyAssigned, "policy-assigned", "The policy was assigned."),
+    (
+        Flash::PolicyUnassigned,
+        "policy-unassigned",
+        "The policy does not examine that registry any more.",
+    ),
+    (Flash::FlagCleared, "flag-cleared", "The flag was cleared."),
+    (Flash::DomainAdded, "domain-added", "The domain was added."),
+    (Flash::DomainReleased, "domain-released", "The domain was released."),
+    (Flash::KnowledgeBaseCreated, "base-created", "The knowledge base was created."),
+    (Flash::KnowledgeBaseDeleted, "base-deleted", "The knowledge base was deleted."),
+    (Flash::DocumentAdded, "document-added", "The document was added."),
+    (Flash::DocumentSaved, "document-saved", "The document was replaced."),
+    (Flash::DocumentDeleted, "document-deleted", "The document was deleted."),
 ];
 
 impl Flash {

@@ -19,6 +19,8 @@ pub struct Frame {
     pub path: String,
     /// The sections of the organization.
     pub sections: Vec<Section>,
+    /// The pages beside this one: label, path, and whether it is this.
+    pub tabs: Vec<(&'static str, String, bool)>,
     /// The pages above this one.
     pub crumbs: Vec<(String, String)>,
     pub theme: Option<&'static str>,
@@ -36,6 +38,8 @@ pub struct Frame {
     pub problems: Problems,
     /// The values that the form is filled with.
     pub form: Fields,
+    /// What the query of the page says.
+    pub query: Fields,
     pub styles: &'static str,
     pub icon: &'static str,
     /// Paths of the page's scripts.
@@ -69,6 +73,7 @@ impl Frame {
             here: visit.target.clone(),
             path: visit.path.clone(),
             sections: slug.map(|slug| sections::of(&slug, &visit.path)).unwrap_or_default(),
+            tabs: Vec::new(),
             crumbs: Vec::new(),
             theme: visit.theme,
             user: visit.session.as_ref().map(|session| session.user.clone()),
@@ -79,6 +84,7 @@ impl Frame {
             key: clock.new_id().to_string(),
             problems: Problems::default(),
             form: visit.form.clone(),
+            query: visit.query.clone(),
             styles: assets::path("console"),
             icon: assets::path("icon"),
             scripts: SCRIPTS.map(assets::path).into(),
@@ -90,6 +96,18 @@ impl Frame {
     /// Adds a page above this one.
     pub fn crumb(mut self, label: impl Into<String>, path: impl Into<String>) -> Self {
         self.crumbs.push((label.into(), path.into()));
+        self
+    }
+
+    /// Shows links to the pages beside this one; paths are below the organization's.
+    pub fn tabs(mut self, tabs: &[(&'static str, &str)]) -> Self {
+        let slug = self.member.as_ref().map_or("", |member| &member.org_slug);
+        let tab = |(label, path): &(&'static str, &str)| {
+            let path = format!("/o/{slug}{path}");
+            let is_current = self.path.starts_with(&path);
+            (*label, path, is_current)
+        };
+        self.tabs = tabs.iter().map(tab).collect();
         self
     }
 
@@ -130,6 +148,19 @@ impl Frame {
     /// Whether one of several values of a form's field is chosen.
     pub fn is_chosen(&self, name: &str, value: &str, default: &str) -> bool {
         self.value(name, default) == value
+    }
+
+    /// Whether a box of a form is checked.
+    pub fn is_checked(&self, name: &str, default: bool) -> bool {
+        match self.form.sent(&format!("has.{name}")) {
+            Some(_) => self.form.sent(name).is_some(),
+            None => default,
+        }
+    }
+
+    /// The name of the section that the page is in.
+    pub fn section(&self) -> &'static str {
+        self.sections.iter().find(|section| section.is_current).map_or("", |section| section.label)
     }
 
     /// The visitor's initials.

@@ -25,6 +25,7 @@ mod paths;
 mod place;
 mod problems;
 mod reply;
+mod roster;
 mod sections;
 mod site;
 mod strict;

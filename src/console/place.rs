@@ -10,10 +10,6 @@ use crate::console::frame::Frame;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
-/// Members are read in pages of this size, and not more pages than this: beyond, their ids are shown.
-const MEMBERS: &str = "100";
-const MAX_PAGES: usize = 10;
-
 /// A registry.
 #[derive(Deserialize)]
 pub struct Registry {
@@ -148,18 +144,8 @@ impl People {
     /// # Errors
     /// Those of the route.
     pub async fn read(api: &Api) -> Result<Self> {
-        let mut names = BTreeMap::new();
-        let mut cursor = None;
-        for _ in 0..MAX_PAGES {
-            let mut query = vec![("limit", MEMBERS)];
-            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: List<Member> = api.get("/organizations/members", &query).await?;
-            names.extend(page.items.into_iter().map(|member| (member.user_id, member.name)));
-            cursor = page.next_cursor.0;
-            if cursor.is_none() {
-                break;
-            }
-        }
+        let members: Vec<Member> = api.items("/organizations/members", &[]).await?;
+        let names = members.into_iter().map(|member| (member.user_id, member.name)).collect();
         Ok(People(names))
     }
 

@@ -53,7 +53,7 @@ impl Problems {
         all.collect()
     }
 
-    /// Shows the problems of the API's field `path` at the form's field `name`.
+    /// Shows the problems of the API's field `path`, and of what is in it, at the form's field `name`.
     pub fn rename(mut self, path: &'static str, name: &'static str) -> Self {
         self.renamed.push((path, name));
         self
@@ -66,7 +66,9 @@ impl Problems {
 
     /// The name of the form's field that a path is about.
     pub fn field<'a>(&self, path: &'a str) -> &'a str {
-        let found = self.renamed.iter().find(|(from, _)| *from == path);
+        let is_below = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.']);
+        let is_it = |from: &str| path.strip_prefix(from).is_some_and(is_below);
+        let found = self.renamed.iter().find(|(from, _)| is_it(from));
         found.map_or(path, |(_, name)| name)
     }
 
@@ -131,6 +133,10 @@ mod tests {
         let missing = Problems::of(&Error::no_such("version").at("version"));
         assert_eq!(missing.at("version"), ["there is no such version"]);
         assert_eq!(missing.sentences(), [("version", "There is no such version.".into())]);
+        let issue = vec![Issue::new("access[3]", "is no scope")];
+        let inside = Problems::of(&Error::invalid(issue)).rename("access", "scopes");
+        assert_eq!(inside.at("scopes"), ["is no scope"]);
+        assert!(inside.rename("acc", "other").at("other").is_empty());
         let conflict = Problems::of(&Error::conflict("taken", "it exists already"));
         assert_eq!(conflict.summary, "It exists already.");
         assert!(!Problems::default().any());

@@ -14,6 +14,13 @@ const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Today", "today", "", &[]),
     ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
     ("Deployments", "deployments", "/deployments", &[]),
+    ("Environments", "environments", "/environments", &[]),
+    ("Tools", "tools", "/tools", &[]),
+    ("Governance", "governance", "/governance", &[]),
+    ("Knowledge", "knowledge", "/knowledge", &[]),
+    ("Directory", "directory", "/directory", &[]),
+    ("Operations", "operations", "/operations", &[]),
+    ("Settings", "settings", "/settings", &[]),
 ];
 
 /// The sections of an organization, with the one that `path` belongs to.

@@ -7,8 +7,43 @@ use crate::auth::Role;
 const TEXTS: &[(&str, &str)] = &[
     ("access.organization", "All members"),
     ("access.restricted", "Granted members"),
+    ("access_rule.credential", "Credential"),
+    ("access_rule.grant", "Access"),
+    ("access_rule.role", "Role"),
+    ("access_rule.scope", "Scope"),
     ("artifact.prompt", "Prompt"),
     ("artifact.promptlet", "Promptlet"),
+    ("listing.organization", "Your organization"),
+    ("listing.public", "Anyone"),
+    ("llm.anthropic", "Anthropic"),
+    ("llm.custom", "OpenAI's API"),
+    ("llm.google", "Google"),
+    ("llm.openai", "OpenAI"),
+    ("llm.openrouter", "OpenRouter"),
+    ("media.application/pdf", "PDF"),
+    (
+        "media.application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "Word document",
+    ),
+    ("media.text/csv", "CSV"),
+    ("media.text/markdown", "Markdown"),
+    ("media.text/plain", "Text"),
+    ("prompts.http", "JSON over HTTP"),
+    ("prompts.langfuse", "Langfuse"),
+    ("prompts.mlflow", "MLflow"),
+    ("prompts.phoenix", "Arize Phoenix"),
+    ("prompts.roadstead", "Roadstead"),
+    ("search.agent", "Agents"),
+    ("search.environment", "Environments"),
+    ("search.fleet", "Fleets"),
+    ("search.knowledge_base", "Knowledge bases"),
+    ("search.policy", "Policies"),
+    ("search.prompt", "Prompts"),
+    ("search.promptlet", "Promptlets"),
+    ("search.registry", "Registries"),
+    ("search.task", "Tasks"),
+    ("search.team", "Teams"),
+    ("search.tool", "Tools"),
     ("visibility.private", "Private"),
     ("visibility.public", "Public"),
     ("workflows.agent_wake.description", "Wakes an agent of a team."),
@@ -39,6 +74,20 @@ pub fn role(role: &Role) -> &'static str {
         Role::Member => "Member",
         Role::Admin => "Admin",
         Role::Owner => "Owner",
+    }
+}
+
+/// The name of a workflow of channels.
+pub fn workflow(key: &str) -> String {
+    text(&format!("workflows.{key}.label")).to_string()
+}
+
+/// A role, as the API and forms write it.
+pub fn role_key(role: &Role) -> &'static str {
+    match role {
+        Role::Member => "member",
+        Role::Admin => "admin",
+        Role::Owner => "owner",
     }
 }
 

@@ -1,6 +1,8 @@
 //! The audit log as admins read it: what was done and refused, in the order of its chain, newest
 //! first (reference: audit-log).
 
+mod checkpoints;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +17,8 @@ use crate::store::{Key as _, Order, Page, PageRequest, Record as _, View, codec}
 use std::ops::ControlFlow;
 
 /// Reading the audit log; its records are in `api::audit`.
-pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+pub const RESOURCE: Resource =
+    Resource { routes, children: &[&checkpoints::RESOURCE], ..Resource::EMPTY };
 
 /// A page ends after 20,000 searched postings, as other lists do: a combination of filters that
 /// are frequent alone may match nothing.

@@ -21,12 +21,16 @@ mod agent_cards;
 mod notifications;
 pub mod audit_logs;
 pub mod knowledge_bases;
+mod search;
 
 #[cfg(test)]
 mod testing;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::api::openapi::{self, Contents};
-use crate::api::{self, Metric, OldestRow, PublicDocument, Resource, Route, Webhook};
+use crate::api::{self, Metric, OldestRow, PublicDocument, Resource, Route, RouteRule, Webhook};
 use crate::base::Result;
 use crate::outbox::{Event, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
@@ -56,7 +60,25 @@ pub const ALL: &[Resource] = &[
     notifications::RESOURCE,
     audit_logs::RESOURCE,
     knowledge_bases::RESOURCE,
+    search::RESOURCE,
+    EXPLAINED,
 ];
+
+/// Explaining access takes the rules of all routes.
+const EXPLAINED: Resource = Resource { routes: explained, ..Resource::EMPTY };
+
+/// What the routes require, by the names of their actions.
+static RULES: LazyLock<BTreeMap<&'static str, RouteRule>> = LazyLock::new(|| {
+    let rule = |route: Route| {
+        let Route { name, policy, required_scopes, .. } = route;
+        (name, RouteRule { policy, required_scopes })
+    };
+    routes().into_iter().map(rule).collect()
+});
+
+fn explained() -> Vec<Route> {
+    vec![organizations::explain_route(|action| RULES.get(action))]
+}
 
 /// Returns all entries: those of [`ALL`] and their descendants.
 fn entries() -> impl Iterator<Item = &'static Resource> {
@@ -83,6 +105,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("whoami", "The credential of a request."),
     ("organizations", "Organizations with their members, invitations and domains."),
     ("api-keys", "Credentials for programs."),
+    ("access", "What a member or a key may do, and by which rule."),
     ("access-grants", "Who may use a restricted environment, registry or fleet."),
     ("llm-providers", "Connections to language models."),
     ("governance", "Policies for what is published, and what they found."),
@@ -98,6 +121,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("notifications", "Channels that report events, and the log of what was delivered."),
     ("audit-logs", "What was done and refused, by whom: a chain that shows changes."),
     ("knowledge-bases", "Documents, and searching in them."),
+    ("search", "Finding by name, over all kinds."),
 ];
 
 /// Generates the OpenAPI document of all routes, for a server of this version.

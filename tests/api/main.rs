@@ -30,6 +30,7 @@ mod deployments;
 mod drafts;
 mod environments;
 mod exchange;
+mod explain;
 mod governance;
 mod https;
 mod ids;

@@ -34,6 +34,9 @@ fn more(route: &Route) -> Value {
             "handle": "a@example.com",
             "pubkey": "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9",
         }),
+        (Method::Get, "/access/explain") => {
+            json!({"action": "tool.create", "userId": unknown_id()})
+        }
         _ => json!({}),
     }
 }

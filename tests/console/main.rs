@@ -5,12 +5,15 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod crawl;
+mod filled;
 mod forms;
 mod html;
 mod journeys;
 mod pictures;
 mod prompts;
 mod server;
+mod operations;
 mod sessions;
+mod settings;
 mod visitor;
 mod webdriver;

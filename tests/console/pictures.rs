@@ -69,9 +69,27 @@ fn the_main_pages_are_pictured() {
     let Some(driver) = driver() else { return };
     let server = Running::new();
     fill(&server);
+    crate::filled::operations(&server, "Harbour");
+    crate::filled::directory(&server, "Harbour");
     let home = format!("http://{}", server.address);
     let job = server.ada().get("/agents/deployments").items()[0]["id"].clone();
     let job = format!("/o/acme/deployments/jobs/{}", job.as_str().unwrap());
+    let first = |kind: &str, page: &str| {
+        let path = match kind {
+            "channels" => "/notifications/channels",
+            "policies" => "/governance/policies",
+            "domains" => "/organizations/domains",
+            "environments" => "/environments",
+            "tools" => "/tools",
+            _ => "/knowledge-bases",
+        };
+        format!("{page}/{}", server.ada().get(path).items()[0]["id"].as_str().unwrap())
+    };
+    let me = server.ada().get("/auth/session").ok()["user"]["id"].clone();
+    let why = format!(
+        "/o/acme/settings/access?who=user:{}&action=deployment.create",
+        me.as_str().unwrap()
+    );
     let pages = [
         ("today", "/o/acme"),
         ("registries", "/o/acme/prompts"),
@@ -83,6 +101,24 @@ fn the_main_pages_are_pictured() {
         ("labels", "/o/acme/prompts/main/release-notes/labels?version=1.2.0"),
         ("job", &job),
         ("account", "/account"),
+        ("search", "/o/acme/search?q=har"),
+        ("members", "/o/acme/settings/members"),
+        ("keys", "/o/acme/settings/keys"),
+        ("new-key", "/o/acme/settings/keys/new"),
+        ("grants", "/o/acme/settings/grants"),
+        ("why", &why),
+        ("providers", "/o/acme/settings/providers"),
+        ("log", "/o/acme/operations/log"),
+        ("channel", &first("channels", "/o/acme/operations/channels")),
+        ("new-channel", "/o/acme/operations/new-channel?workflow=webhook"),
+        ("audit", "/o/acme/operations/audit"),
+        ("environment", &first("environments", "/o/acme/environments")),
+        ("edit-environment", &format!("{}/edit", first("environments", "/o/acme/environments"))),
+        ("tool", &first("tools", "/o/acme/tools")),
+        ("policy", &first("policies", "/o/acme/governance/policies")),
+        ("new-policy", "/o/acme/governance/new-policy"),
+        ("knowledge", &first("knowledge-bases", "/o/acme/knowledge")),
+        ("domain", &first("domains", "/o/acme/directory/domains")),
     ];
     for (width, height) in [(1280, 800), (390, 844)] {
         for theme in ["light", "dark"] {

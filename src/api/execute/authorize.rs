@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::executor::Executor;
 use crate::api::org_source::{OrgHint, OrgResolver, OrgSource};
 use crate::api::request::{Principal, path_names};
+use crate::api::required_scope::{TargetFinder, require_scopes};
 use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{
@@ -46,16 +47,7 @@ impl AuthRequest<'_> {
     /// Refuses API keys where a session is required.
     fn require_kind(&self) -> Result<()> {
         match self.credential {
-            RawCredential::Key(_) | RawCredential::Malformed
-                if self.route.policy.is_session_only() =>
-            {
-                Err(Error::new(
-                    Kind::Unauthenticated,
-                    "session_required",
-                    "this takes the session of a signed-in person, as Authorization: Bearer <token>; API \
-                     keys are not accepted here",
-                ))
-            }
+            RawCredential::Key(_) | RawCredential::Malformed => self.route.policy.require_keys(),
             _ => Ok(()),
         }
     }
@@ -66,14 +58,8 @@ impl AuthRequest<'_> {
     /// 401; 404 for the organization; 403 for the role and for the scopes of the key.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
-        if let Principal::Caller(caller) = &who
-            && self.route.policy.needs_admin()
-            && !caller.is_admin()
-        {
-            return Err(Error::forbidden(
-                "admin_required",
-                "only an owner or admin of the organization may do this",
-            ));
+        if let Principal::Caller(caller) = &who {
+            self.route.policy.require_role(caller.role)?;
         }
         match self.check_scopes(&view, &who, hint) {
             Ok(()) => Ok((who, view)),
@@ -97,11 +83,8 @@ impl AuthRequest<'_> {
         if !self.route.policy.needs_credential() || self.route.needs_no_scope {
             return Ok(());
         }
-        let required = &self.route.required_scopes;
-        if required.is_empty() {
-            return access.require_full();
-        }
-        required.iter().try_for_each(|scope| scope.check(view, access, hint))
+        let find = |finder: &TargetFinder| (finder.find)(view, hint);
+        require_scopes(&self.route.required_scopes, access, find)
     }
 
     /// A member whose key lacks a scope reads what is public, as every client does.

@@ -1,4 +1,4 @@
-// Keys for links: g and a letter goes to a section, j and k walk through the rows of a list, ? says
+// Keys: / goes to the search, g and a letter goes to a section, j and k walk through the rows of a list, ? says
 // so. They can be switched off, there.
 const OFF = "keys-off";
 const stored = () => { try { return localStorage.getItem(OFF); } catch { return null; } };
@@ -40,6 +40,7 @@ function help() {
     list.append(term, element("dd", text));
   };
   for (const [letter, link] of sections()) entry(`g ${letter}`, link.textContent.trim());
+  entry("/", "Search");
   entry("j", "Next row");
   entry("k", "Row before");
   entry("?", "This help");
@@ -70,6 +71,15 @@ addEventListener("keydown", (event) => {
   } else if (!isOff && before === "g") {
     const found = sections().find(([letter]) => letter === key);
     if (found) found[1].click();
+  } else if (!isOff && key === "/") {
+    const field = [...document.querySelectorAll("[data-find]")].find((one) => one.checkVisibility());
+    const menu = document.querySelector(".menu");
+    if (!field && menu) menu.open = true;
+    const found = field ?? menu?.querySelector("[data-find]");
+    if (found) {
+      event.preventDefault();
+      found.focus();
+    }
   } else if (!isOff && (key === "j" || key === "k")) {
     event.preventDefault();
     walk(key === "j" ? 1 : -1);

@@ -22,6 +22,31 @@ mod theme;
 mod today;
 mod version;
 
+mod access;
+mod audit;
+mod channel;
+mod channels;
+mod confirm;
+mod directory;
+mod document;
+pub mod domains;
+mod environment;
+mod environments;
+mod flags;
+mod grants;
+mod keys;
+mod knowledge;
+mod llm_provider;
+mod member;
+mod members;
+pub mod notifications;
+mod policies;
+mod prompt_provider;
+mod providers;
+mod search;
+mod shown_once;
+mod tools;
+
 use super::page::Page;
 
 /// The pages of each file.
@@ -47,6 +72,28 @@ const ALL: &[&[Page]] = &[
     deployments::PAGES,
     job::PAGES,
     live::PAGES,
+    members::PAGES,
+    member::PAGES,
+    keys::PAGES,
+    grants::PAGES,
+    access::PAGES,
+    providers::PAGES,
+    llm_provider::PAGES,
+    prompt_provider::PAGES,
+    notifications::PAGES,
+    channels::PAGES,
+    channel::PAGES,
+    audit::PAGES,
+    environments::PAGES,
+    environment::PAGES,
+    tools::PAGES,
+    policies::PAGES,
+    flags::PAGES,
+    directory::PAGES,
+    domains::PAGES,
+    knowledge::PAGES,
+    document::PAGES,
+    search::PAGES,
 ];
 
 /// Returns all pages.

@@ -28,6 +28,7 @@ mod versions;
 
 use crate::api::Resource;
 
+pub use artifact::Artifact;
 pub use diff::{MAX_COMPARED_LINES, unified};
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};

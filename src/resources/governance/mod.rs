@@ -19,6 +19,7 @@ use crate::store::TableInfo;
 
 pub use evaluation::{PolicyVerdict, Submission, evaluate, record_refusal, record_result};
 pub use judge::JUDGE_SECS;
+pub use policy::Policy;
 use provider_references::ProviderReference;
 
 /// Policies, their assignments, and flags.

@@ -31,7 +31,7 @@ use crate::base::{Description, Error, Id, Name, Nullable, Result, Time};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use extraction::{Format, MAX_FILE_BYTES, child_output};
-use knowledge_base::KnowledgeBase;
+pub use knowledge_base::KnowledgeBase;
 
 /// Knowledge bases, their documents and the index of these.
 pub const RESOURCE: Resource = Resource {

@@ -3,6 +3,7 @@
 //!
 //! Besides `auth`, only this module reads and writes records that no organization owns.
 
+mod explained;
 mod grants;
 mod invitation;
 mod invitation_mails;
@@ -22,6 +23,7 @@ mod tokens;
 mod users;
 mod whoami;
 
+pub use explained::route as explain_route;
 pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
 pub use organization::all;

@@ -33,7 +33,7 @@ pub use registry::{
     Registry, RegistryVisibility, find, find_by_id, require_readable, require_usable,
 };
 use scope_target::REGISTRY_IN_PATH;
-pub use scope_target::{NAMED_REGISTRY, registry_target};
+pub use scope_target::{NAMED_REGISTRY, registry_target, target as scope_target};
 
 /// Registries, and the organization of each.
 pub const RESOURCE: Resource = Resource {

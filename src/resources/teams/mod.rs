@@ -29,6 +29,7 @@ mod wakes;
 use crate::api::Resource;
 
 pub use member::{Member, team_of};
+pub use task::Task;
 pub use team::Team;
 
 /// Everything about teams.

@@ -1,0 +1,220 @@
+//! `/o/{org}/settings/keys`: API keys. The text of a key is in the answer to the form that creates it
+//! and nowhere else.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::confirm::Confirm;
+use super::shown_once::ShownOnce;
+use crate::auth::{Role, ScopeName};
+use crate::base::{Error, Result, Time};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::reply::Reply;
+use crate::console::roster::{self, Member};
+use crate::console::strict::{List, Nullable};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/settings/keys").get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/settings/keys/new")
+        .get(|visit| Box::pin(form(visit, None)))
+        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/keys/{key}/delete")
+        .get(|visit| Box::pin(confirm(visit, None)))
+        .post(|visit| Box::pin(revoke(visit))),
+];
+
+/// How long a key may be valid: days, and the label.
+const LIVES: [(&str, &str); 4] = [
+    ("90", "90 days"),
+    ("30", "30 days"),
+    ("365", "A year"),
+    ("", "For as long as it is not revoked"),
+];
+/// What a key may do.
+const ACCESSES: [(&str, &str); 3] = [
+    ("read", "Read only"),
+    ("scopes", "The scopes below"),
+    ("full", "All that whom it acts as may do"),
+];
+
+#[derive(Template)]
+#[template(path = "keys.html")]
+struct Keys {
+    frame: Frame,
+    base: String,
+    keys: List<Key>,
+    members: Vec<Member>,
+    is_admin: bool,
+    next: String,
+}
+
+#[derive(Template)]
+#[template(path = "new_key.html")]
+struct NewKey {
+    frame: Frame,
+    accounts: Vec<(String, String)>,
+    account: String,
+    lives: &'static [(&'static str, &'static str)],
+    accesses: &'static [(&'static str, &'static str)],
+    scopes: Vec<(&'static str, &'static str)>,
+    is_admin: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Key {
+    id: String,
+    name: String,
+    start: String,
+    permissions: Vec<String>,
+    access: Value,
+    service_account_id: Nullable<String>,
+    created_by: String,
+    last_used_at: Nullable<Time>,
+    expires_at: Nullable<Time>,
+}
+
+impl Key {
+    /// What it may do, in a few words.
+    fn access(&self) -> String {
+        let mut text = match &self.access {
+            Value::String(all) if all == "full" => "Full".into(),
+            Value::String(_) => "Read".into(),
+            Value::Array(scopes) => {
+                let scopes: Vec<_> = scopes.iter().filter_map(Value::as_str).collect();
+                scopes.join(", ")
+            }
+            _ => String::new(),
+        };
+        if !self.permissions.is_empty() {
+            text.push_str(", approves for others");
+        }
+        text
+    }
+
+    /// As whom it acts.
+    fn acts_as<'a>(&'a self, members: &'a [Member]) -> &'a str {
+        roster::name(members, self.service_account_id.as_deref().unwrap_or(&self.created_by))
+    }
+}
+
+#[derive(Deserialize)]
+struct Created {
+    key: String,
+    name: String,
+}
+
+fn crumbs(visit: &Visit, frame: Frame) -> Frame {
+    frame.crumb("Keys", visit.in_org("/settings/keys"))
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
+    let query: Vec<_> = cursor.into_iter().collect();
+    let page = Keys {
+        frame: visit.frame("Keys").tabs(&roster::tabs(visit)),
+        base: visit.in_org("/settings"),
+        keys: visit.api.get("/api-keys", &query).await?,
+        members: roster::members(&visit.api).await?,
+        is_admin: visit.member().role >= Role::Admin,
+        next: format!("{}?", visit.path),
+    };
+    render(page.frame.status, &page)
+}
+
+async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let is_admin = visit.member().role >= Role::Admin;
+    let mut accounts = vec![(String::new(), "You".to_string())];
+    if is_admin {
+        let members = roster::members(&visit.api).await?;
+        let services = members.into_iter().filter(Member::is_service);
+        accounts.extend(services.map(|member| (member.user_id, member.name)));
+    }
+    let frame = crumbs(visit, visit.frame("New key")).failed(error.as_ref());
+    let page = NewKey {
+        frame: frame.rename("access", "scopes").rename("expiresInDays", "days"),
+        accounts,
+        account: visit.query.get("for").into(),
+        lives: &LIVES,
+        accesses: &ACCESSES,
+        scopes: ScopeName::all().map(|name| (name.text(), name.target().placeholder())).collect(),
+        is_admin,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn create(visit: &Visit) -> Result<Reply> {
+    let access = match visit.form.get("access") {
+        "scopes" => json!(visit.form.get("scopes").split_whitespace().collect::<Vec<_>>()),
+        all => json!(all),
+    };
+    let mut body = json!({"name": visit.form.get("name"), "access": access});
+    if let Some(account) = visit.form.some("serviceAccountId") {
+        body["serviceAccountId"] = json!(account);
+    }
+    if visit.form.sent("allowApproveAs").is_some() {
+        body["allowApproveAs"] = json!(true);
+    }
+    if let Some(days) = visit.form.some("days") {
+        // What is no number is for the API to refuse.
+        body["expiresInDays"] =
+            days.parse::<i64>().map_or_else(|_| json!(days), |days| json!(days));
+    }
+    match visit.api.post::<Created>("/api-keys", body).await {
+        Ok(Created { key, name }) => {
+            let address = &visit.api.link_base;
+            let slug = &visit.member().org_slug;
+            ShownOnce {
+                frame: crumbs(visit, visit.frame(&format!("The key {name}"))),
+                lead: "Copy the key now, and keep it as you keep a password.".into(),
+                command: format!(
+                    "curl -H 'X-API-Key: {key}' '{address}/api/organizations/members?orgSlug={slug}'"
+                ),
+                secret: key,
+                next: (visit.in_org("/settings/keys"), "Back to the keys"),
+            }
+            .show()
+        }
+        Err(error) => form(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn find(visit: &Visit) -> Result<Key> {
+    let keys: Vec<Key> = visit.api.items("/api-keys", &[]).await?;
+    let found = keys.into_iter().find(|key| key.id == visit.param(1));
+    found.ok_or_else(|| Error::no_such("API key"))
+}
+
+async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let key = find(visit).await?;
+    let used = match key.last_used_at.0 {
+        Some(at) => format!("It was last used at {at}."),
+        None => "It was never used.".into(),
+    };
+    Confirm {
+        frame: crumbs(visit, visit.frame(&format!("Revoke the key {}?", key.name))),
+        consequences: format!(
+            "Programs that use the key {}… are refused from the next request on. {used} A revoked \
+             key cannot be brought back.",
+            key.start
+        ),
+        label: format!("Revoke {}", key.name),
+        back: visit.in_org("/settings/keys"),
+    }
+    .show(error.as_ref())
+}
+
+async fn revoke(visit: &Visit) -> Result<Reply> {
+    let path = format!("/api-keys/{}", segment(visit.param(1)));
+    match visit.api.delete(&path, &[]).await {
+        Ok(()) => Ok(visit.done(&visit.in_org("/settings/keys"), Flash::KeyRevoked)),
+        Err(error) => confirm(visit, visit.failed(error)?).await,
+    }
+}

@@ -1,0 +1,346 @@
+//! `/o/{org}/governance`: policies for what is published: their rules, and to which registries they
+//! are assigned.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::confirm::Confirm;
+use crate::api::Method;
+use crate::base::{Error, Result};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::Registry;
+use crate::console::reply::Reply;
+use crate::console::strict::Nullable;
+use crate::console::visit::Visit;
+
+/// Their paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/governance").get(|visit| {
+        Box::pin(async { Ok(Reply::see_other(visit.in_org("/governance/policies"))) })
+    }),
+    Page::of_org("/o/{org}/governance/policies").get(|visit| Box::pin(list(visit))),
+    Page::of_org("/o/{org}/governance/new-policy")
+        .get(|visit| Box::pin(form(visit, None)))
+        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/governance/policies/{policy}")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(act(visit))),
+    Page::of_org("/o/{org}/governance/policies/{policy}/edit")
+        .get(|visit| Box::pin(edit(visit, None)))
+        .post(|visit| Box::pin(save(visit))),
+    Page::of_org("/o/{org}/governance/policies/{policy}/delete")
+        .get(|visit| Box::pin(confirm(visit, None)))
+        .post(|visit| Box::pin(delete(visit))),
+];
+
+/// The pages of governance beside each other.
+pub const TABS: [(&str, &str); 3] = [
+    ("Policies", "/governance/policies"),
+    ("Flags", "/governance/flags"),
+    ("Dry run", "/governance/check"),
+];
+
+/// The types of rules.
+const TYPES: [(&str, &str); 8] = [
+    ("forbidPattern", "Must not match the pattern"),
+    ("requirePattern", "Must match the pattern"),
+    ("maxLength", "Has at most this many characters"),
+    ("requireVariable", "Must use the variable"),
+    ("forbidVariable", "Must not use the variable"),
+    ("requireMetadata", "Must have the metadata"),
+    ("forbidModel", "Must not be for the model"),
+    ("judge", "A language model judges by this instruction"),
+];
+
+const SEVERITIES: [(&str, &str); 2] =
+    [("error", "Refuse what violates it"), ("warning", "Publish it, with a flag")];
+
+/// Rules that can be added at a time.
+const BLANK_RULES: usize = 3;
+
+#[derive(Template)]
+#[template(path = "policies.html")]
+struct Policies {
+    frame: Frame,
+    base: String,
+    policies: Vec<Policy>,
+    may_write: bool,
+}
+
+#[derive(Template)]
+#[template(path = "policy.html")]
+struct PolicyPage {
+    frame: Frame,
+    policy: Policy,
+    assignments: Vec<Assignment>,
+    /// Registries to which it is not assigned: slug and name.
+    registries: Vec<(String, String)>,
+    may_write: bool,
+}
+
+#[derive(Template)]
+#[template(path = "edit_policy.html")]
+struct EditPolicy {
+    frame: Frame,
+    name: String,
+    description: String,
+    severity: String,
+    rows: Vec<Row>,
+    types: &'static [(&'static str, &'static str)],
+    severities: &'static [(&'static str, &'static str)],
+    providers: Vec<(String, String)>,
+    back: String,
+}
+
+/// A rule in the form: the names of its fields, with their values.
+struct Row {
+    at: usize,
+    kind: String,
+    value: String,
+    provider: String,
+}
+
+impl Row {
+    fn field(&self, name: &str) -> String {
+        format!("rules[{}].{name}", self.at)
+    }
+}
+
+#[derive(Deserialize)]
+struct Policy {
+    id: String,
+    name: String,
+    description: Nullable<String>,
+    severity: String,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    r#type: String,
+    value: Value,
+    llm_provider_id: Nullable<String>,
+}
+
+impl Rule {
+    fn value(&self) -> String {
+        match &self.value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    fn label(&self) -> &str {
+        let found = TYPES.iter().find(|(kind, _)| *kind == self.r#type);
+        found.map_or(self.r#type.as_str(), |(_, label)| label)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Assignment {
+    id: String,
+    registry_ref: String,
+}
+
+#[derive(Deserialize)]
+struct Provider {
+    id: String,
+    name: String,
+}
+
+fn api_path(visit: &Visit) -> String {
+    format!("/governance/policies/{}", segment(visit.param(1)))
+}
+
+fn crumbs(visit: &Visit, frame: Frame) -> Frame {
+    frame.crumb("Policies", visit.in_org("/governance/policies"))
+}
+
+async fn list(visit: &Visit) -> Result<Reply> {
+    let page = Policies {
+        frame: visit.frame("Policies").tabs(&TABS),
+        base: visit.in_org("/governance"),
+        policies: visit.api.items("/governance/policies", &[]).await?,
+        may_write: visit.may(Method::Post, "/governance/policies"),
+    };
+    render(page.frame.status, &page)
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
+    let path = format!("{}/assignments", api_path(visit));
+    let assignments: Vec<Assignment> = visit.api.items(&path, &[]).await?;
+    let registries: Vec<Registry> = visit.api.items("/registries", &[]).await?;
+    let org = &visit.member().org_slug;
+    let is_new = |registry: &Registry| {
+        let reference = format!("{org}/{}", registry.slug);
+        assignments.iter().all(|one| one.registry_ref != reference)
+    };
+    let registries = registries.into_iter().filter(is_new);
+    let registries = registries.map(|registry| (registry.slug, registry.name)).collect();
+    let page = PolicyPage {
+        frame: crumbs(visit, visit.frame(&policy.name)).failed(error.as_ref()),
+        may_write: visit.may(Method::Patch, "/governance/policies/id"),
+        registries,
+        policy,
+        assignments,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let path = format!("{}/assignments", api_path(visit));
+    let (outcome, flash) = match visit.form.get("action") {
+        "assign" => {
+            let body = json!({"registryRef": visit.form.get("registryRef")});
+            (visit.api.post::<Value>(&path, body).await.map(drop), Flash::PolicyAssigned)
+        }
+        "remove" => {
+            let path = format!("{path}/{}", segment(visit.form.get("assignment")));
+            (visit.api.delete(&path, &[]).await, Flash::PolicyUnassigned)
+        }
+        _ => return show(visit, None).await,
+    };
+    match outcome {
+        Ok(()) => Ok(visit.done(&visit.path, flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
+}
+
+/// The rules that were entered, without rows that were left empty.
+fn entered(visit: &Visit) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for at in 0.. {
+        let of = |name: &str| visit.form.sent(&format!("rules[{at}].{name}")).map(String::from);
+        let Some(kind) = of("type") else { break };
+        let value = of("value").unwrap_or_default();
+        if !value.trim().is_empty() {
+            let provider = of("llmProviderId").unwrap_or_default();
+            rows.push(Row { at: rows.len(), kind, value, provider });
+        }
+    }
+    rows
+}
+
+fn body(visit: &Visit) -> Value {
+    let rule = |row: Row| {
+        // What is no number is for the API to refuse.
+        let number = row.value.trim().parse::<i64>().ok().filter(|_| row.kind == "maxLength");
+        let value = number.map_or_else(|| json!(row.value), |number| json!(number));
+        let mut rule = json!({"type": row.kind, "value": value});
+        if row.kind == "judge" && !row.provider.is_empty() {
+            rule["llmProviderId"] = json!(row.provider);
+        }
+        rule
+    };
+    let rules: Vec<Value> = entered(visit).into_iter().map(rule).collect();
+    json!({
+        "name": visit.form.get("name"), "severity": visit.form.get("severity"), "rules": rules,
+    })
+}
+
+async fn fields(
+    visit: &Visit,
+    frame: Frame,
+    policy: Option<Policy>,
+    back: String,
+) -> Result<Reply> {
+    let mut rows = entered(visit);
+    if rows.is_empty()
+        && let Some(policy) = &policy
+    {
+        let stored = policy.rules.iter().enumerate();
+        rows = stored
+            .map(|(at, rule)| Row {
+                at,
+                kind: rule.r#type.clone(),
+                value: rule.value(),
+                provider: rule.llm_provider_id.0.clone().unwrap_or_default(),
+            })
+            .collect();
+    }
+    for _ in 0..BLANK_RULES {
+        let blank = String::new;
+        rows.push(Row { at: rows.len(), kind: blank(), value: blank(), provider: blank() });
+    }
+    let mut providers = vec![(String::new(), "The default one".to_string())];
+    let known: Vec<Provider> = visit.api.items("/llm-providers", &[]).await?;
+    providers.extend(known.into_iter().map(|one| (one.id, one.name)));
+    let policy = policy.as_ref();
+    let page = EditPolicy {
+        name: policy.map_or_else(String::new, |policy| policy.name.clone()),
+        description: policy.and_then(|policy| policy.description.0.clone()).unwrap_or_default(),
+        severity: policy.map_or_else(|| "error".into(), |policy| policy.severity.clone()),
+        frame,
+        rows,
+        types: &TYPES,
+        severities: &SEVERITIES,
+        providers,
+        back,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Post, "/governance/policies")?;
+    let frame = crumbs(visit, visit.frame("New policy")).failed(error.as_ref());
+    fields(visit, frame, None, visit.in_org("/governance/policies")).await
+}
+
+async fn create(visit: &Visit) -> Result<Reply> {
+    let mut body = body(visit);
+    if let Some(description) = visit.form.some("description") {
+        body["description"] = json!(description);
+    }
+    match visit.api.post::<Policy>("/governance/policies", body).await {
+        Ok(made) => {
+            let path = visit.in_org(&format!("/governance/policies/{}", segment(&made.id)));
+            Ok(visit.done(&path, Flash::PolicyCreated))
+        }
+        Err(error) => form(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Patch, "/governance/policies/id")?;
+    let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
+    let back = visit.path.trim_end_matches("/edit").to_string();
+    let frame = crumbs(visit, visit.frame(&format!("Change {}", policy.name)));
+    let frame = frame.crumb(policy.name.clone(), back.clone()).failed(error.as_ref());
+    fields(visit, frame, Some(policy), back).await
+}
+
+async fn save(visit: &Visit) -> Result<Reply> {
+    let mut body = body(visit);
+    body["description"] = json!(visit.form.some("description"));
+    match visit.api.patch::<Policy>(&api_path(visit), body).await {
+        Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::PolicySaved)),
+        Err(error) => edit(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Delete, "/governance/policies/id")?;
+    let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
+    Confirm {
+        frame: crumbs(visit, visit.frame(&format!("Delete {}?", policy.name))),
+        consequences: "What is published is not examined by it any more. Its flags stay.".into(),
+        label: format!("Delete {}", policy.name),
+        back: visit.path.trim_end_matches("/delete").into(),
+    }
+    .show(error.as_ref())
+}
+
+async fn delete(visit: &Visit) -> Result<Reply> {
+    match visit.api.delete(&api_path(visit), &[]).await {
+        Ok(()) => Ok(visit.done(&visit.in_org("/governance/policies"), Flash::PolicyDeleted)),
+        Err(error) => confirm(visit, visit.failed(error)?).await,
+    }
+}

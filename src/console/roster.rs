@@ -1,0 +1,115 @@
+//! What the pages of settings have in common: the members, and what can be restricted to some of them.
+
+use serde::Deserialize;
+
+use super::api::Api;
+use super::visit::Visit;
+use crate::api::Method;
+use crate::auth::Role;
+use crate::base::{Error, Result, Time};
+
+/// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
+/// to call.
+const TABS: [(&str, &str, &str); 5] = [
+    ("Members", "/settings/members", "/organizations/members"),
+    ("Keys", "/settings/keys", "/api-keys"),
+    ("Grants", "/settings/grants", "/access-grants"),
+    ("Why may she?", "/settings/access", "/access/explain"),
+    ("Providers", "/settings/providers", "/llm-providers"),
+];
+
+/// The tabs that a visitor may open.
+pub fn tabs(visit: &Visit) -> Vec<(&'static str, &'static str)> {
+    let open = TABS.iter().filter(|(_, _, route)| visit.may(Method::Get, route));
+    open.map(|(label, path, _)| (*label, *path)).collect()
+}
+
+/// A member of the organization: a person or a service account.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    pub user_id: String,
+    pub kind: String,
+    pub email: String,
+    pub name: String,
+    pub email_verified: bool,
+    pub role: Role,
+    pub joined_at: Time,
+}
+
+impl Member {
+    /// Whether programs act as it.
+    pub fn is_service(&self) -> bool {
+        self.kind == "service"
+    }
+}
+
+/// Reads the members.
+///
+/// # Errors
+/// Those of the route.
+pub async fn members(api: &Api) -> Result<Vec<Member>> {
+    api.items("/organizations/members", &[]).await
+}
+
+/// Reads a member.
+///
+/// # Errors
+/// 404 if there is none with this id; those of the route.
+pub async fn member(api: &Api, id: &str) -> Result<Member> {
+    let found = members(api).await?.into_iter().find(|member| member.user_id == id);
+    found.ok_or_else(|| Error::no_such("member"))
+}
+
+/// The name of a member.
+pub fn name<'a>(members: &'a [Member], id: &str) -> &'a str {
+    let found = members.iter().find(|member| member.user_id == id);
+    found.map_or("a former member", |member| member.name.as_str())
+}
+
+/// What can be restricted to members with a grant.
+pub struct Thing {
+    pub kind: &'static str,
+    pub id: String,
+    pub name: String,
+    pub is_restricted: bool,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+    name: String,
+    access: String,
+}
+
+impl Thing {
+    /// Its type and id in one text, for forms.
+    pub fn key(&self) -> String {
+        format!("{}:{}", self.kind, self.id)
+    }
+
+    /// Its name with its type.
+    pub fn label(&self) -> String {
+        format!("{} ({})", self.name, self.kind)
+    }
+}
+
+/// Reads the registries, environments and fleets that the visitor may use.
+///
+/// # Errors
+/// Those of the routes.
+pub async fn things(api: &Api) -> Result<Vec<Thing>> {
+    let mut things = Vec::new();
+    for (kind, path) in
+        [("registry", "/registries"), ("environment", "/environments"), ("fleet", "/fleets")]
+    {
+        let found: Vec<Named> = api.items(path, &[]).await?;
+        things.extend(found.into_iter().map(|Named { id, name, access }| Thing {
+            kind,
+            id,
+            name,
+            is_restricted: access == "restricted",
+        }));
+    }
+    Ok(things)
+}

@@ -1,0 +1,266 @@
+//! Explains what a member or a key may do, and by which rule (reference: identity-and-rights, "Why
+//! may she?"). It asks the rules that decide about requests themselves.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::service_accounts;
+use crate::api::{Input, Output, Req, ResourceRef, Route, RouteRule, op, require_scopes};
+use crate::auth::{
+    ADMIN, AccessBasis, ApiKey, Caller, Credential, Grant, Granted, KEYS_BY_ORG, Membership,
+    ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User, grant_required,
+    supposed_caller,
+};
+use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::resources::environments::{self, Environment};
+use crate::resources::fleet::Fleet;
+use crate::resources::registries::{self, Registry};
+use crate::store::{Order, Record, View};
+
+/// Finds what the route of an action requires, by the action's name.
+pub type RuleOf = fn(&str) -> Option<&'static RouteRule>;
+
+/// A question about the rights of a member or a key.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [{"userId": "01890a5d-ac96-774b-bcce-b302099a8057",
+    "action": "artifact_version.publish", "resourceType": "registry",
+    "resourceId": "01890a5d-ac96-774b-bcce-b302099a8058"}]))]
+struct AccessQuestion {
+    /// The member or service account, in a session; exactly one of `userId` and `keyId` is needed.
+    user_id: Option<Id<User>>,
+    /// The API key, which acts as its user.
+    key_id: Option<Id<ApiKey>>,
+    /// What they would do: the name of an action, as in the audit log.
+    action: String,
+    /// With `resourceId`: what they would do it to, or what that belongs to.
+    resource_type: Option<ResourceType>,
+    resource_id: Option<Id<Granted>>,
+}
+
+impl Input for AccessQuestion {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.user_id.is_some() == self.key_id.is_some() {
+            issues.push(Issue::new("userId", "must be sent, or keyId instead of it"));
+        }
+        if self.resource_type.is_some() != self.resource_id.is_some() {
+            issues.push(Issue::new("resourceId", "must be sent together with resourceType"));
+        }
+    }
+}
+
+/// What a member or a key may do, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct AccessExplanation {
+    /// Whether all rules are met. What depends on the state of a resource is not asked.
+    allowed: bool,
+    /// The user as whom they act.
+    user_id: Id<User>,
+    role: Role,
+    /// The rules in the order in which a request meets them.
+    rules: Vec<ExplainedRule>,
+}
+
+impl Output for AccessExplanation {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::of("user", self.user_id)
+    }
+}
+
+/// A rule, and whether it is met.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ExplainedRule {
+    rule: AccessRule,
+    /// Whether a request passes it.
+    met: bool,
+    /// Why, as a sentence.
+    reason: String,
+    /// The code of the error that a request gets; null if the rule is met.
+    code: Option<&'static str>,
+    /// The grant by which the rule is met, if it is by one.
+    grant_id: Option<Id<Grant>>,
+}
+
+/// A rule that decides about requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum AccessRule {
+    /// Whether an API key is accepted at all.
+    Credential,
+    /// The role in the organization.
+    Role,
+    /// The scopes of an API key.
+    Scope,
+    /// The access of the resource, and the grants for it.
+    Grant,
+}
+
+impl ExplainedRule {
+    /// A rule by its outcome; `reason` says why it is met.
+    ///
+    /// # Errors
+    /// Those that are no refusals.
+    fn of(rule: AccessRule, outcome: Result<()>, reason: impl Into<String>) -> Result<Self> {
+        let refusal = match outcome {
+            Ok(()) => None,
+            Err(error) if matches!(error.kind(), Kind::Forbidden | Kind::Unauthenticated) => {
+                Some(error)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(ExplainedRule {
+            rule,
+            met: refusal.is_none(),
+            code: refusal.as_ref().map(Error::code),
+            reason: refusal.map_or(reason.into(), |error| error.message().into()),
+            grant_id: None,
+        })
+    }
+}
+
+/// A resource that the question names.
+struct Subject {
+    basis: Option<AccessBasis>,
+    /// As scopes of keys name it.
+    target: Option<ScopeTarget>,
+    is_public: bool,
+}
+
+fn explain(
+    view: &View,
+    req: &Req<(), AccessQuestion>,
+    rule_of: RuleOf,
+) -> Result<AccessExplanation> {
+    let question = &req.input;
+    let rule = rule_of(&question.action).ok_or_else(|| {
+        Error::invalid_at(
+            "action",
+            "must be the name of an action, such as artifact_version.publish",
+        )
+    })?;
+    let caller = caller(view, question)?;
+    let subject = match (question.resource_type, question.resource_id) {
+        (Some(kind), Some(id)) => Some(subject(view, &caller, kind, id)?),
+        _ => None,
+    };
+    let subject = subject.as_ref();
+    let is_public = rule.policy.public_read && subject.is_some_and(|subject| subject.is_public);
+    let mut rules = Vec::new();
+    if !caller.is_session() {
+        let reason = "API keys are accepted for this";
+        rules.push(ExplainedRule::of(AccessRule::Credential, rule.policy.require_keys(), reason)?);
+    }
+    let reason =
+        if rule.policy.needs_admin() { "owners and admins may" } else { "every member may" };
+    rules.push(ExplainedRule::of(AccessRule::Role, rule.policy.require_role(caller.role), reason)?);
+    rules.extend(scope_rule(rule, &caller, subject, is_public)?);
+    if let Some(subject) = subject {
+        rules.push(grant_rule(subject, is_public)?);
+    }
+    Ok(AccessExplanation {
+        allowed: rules.iter().all(|rule| rule.met),
+        user_id: caller.user(),
+        role: caller.role,
+        rules,
+    })
+}
+
+/// The caller that the question is about.
+fn caller(view: &View, question: &AccessQuestion) -> Result<Caller> {
+    if let Some(id) = question.key_id {
+        let key: Option<ApiKey> = view.first(&KEYS_BY_ORG, &(view.org(), id), Order::Ascending)?;
+        let key = key.filter(|key| key.id == id && key.expires_at.is_none_or(|at| at > view.now()));
+        let key = key.ok_or_else(|| Error::no_such("API key").at("keyId"))?;
+        return supposed_caller(view, &view.fetch(&key.user)?, Some(&key));
+    }
+    let id = question.user_id.unwrap_or(Id::NIL);
+    let is_member = view.get::<Membership>(&(id, view.org()))?.is_some();
+    let user = if is_member { view.get::<User>(&id)? } else { None };
+    let user = user.ok_or_else(|| Error::no_such("member").at("userId"))?;
+    if service_accounts::fetch(view, id).is_ok() {
+        let message = "must be a person: a service account acts through its keys; send keyId";
+        return Err(Error::invalid_at("userId", message));
+    }
+    supposed_caller(view, &user, None)
+}
+
+fn subject(view: &View, caller: &Caller, kind: ResourceType, id: Id<Granted>) -> Result<Subject> {
+    match kind {
+        ResourceType::Fleet => subject_of::<Fleet>(view, caller, id, |_| None),
+        ResourceType::Registry => subject_of::<Registry>(view, caller, id, |registry| {
+            Some(registries::scope_target(registry))
+        }),
+        ResourceType::Environment => subject_of::<Environment>(view, caller, id, |environment| {
+            Some(environments::scope_target(environment))
+        }),
+    }
+}
+
+fn subject_of<T: Restrictable>(
+    view: &View,
+    caller: &Caller,
+    id: Id<Granted>,
+    target: impl Fn(&T) -> Option<ScopeTarget>,
+) -> Result<Subject>
+where
+    Restricted<T>: Record<Key = Id<T>>,
+{
+    let found: Option<Restricted<T>> = view.get(&id.cast())?;
+    let found = found.ok_or_else(|| Error::no_such("resource").at("resourceId"))?;
+    Ok(Subject {
+        basis: found.basis(view, caller)?,
+        target: target(found.without_caller()),
+        is_public: found.is_public(),
+    })
+}
+
+/// What the scopes of a key say; a session has none.
+fn scope_rule(
+    rule: &RouteRule,
+    caller: &Caller,
+    subject: Option<&Subject>,
+    is_public: bool,
+) -> Result<Option<ExplainedRule>> {
+    let Credential::Key { access, .. } = &caller.identity.credential else { return Ok(None) };
+    let names: Vec<_> = rule.required_scopes.iter().map(|one| one.name.text()).collect();
+    let target = subject.and_then(|subject| subject.target.as_ref());
+    let outcome = if is_public {
+        Ok(())
+    } else if rule.policy.is_session_only() {
+        return Ok(None);
+    } else {
+        require_scopes(&rule.required_scopes, access, |_| Ok(target.cloned()))
+    };
+    let reason = match names.as_slice() {
+        _ if is_public => "anyone may read it".into(),
+        [] => "the key has full access".into(),
+        names => format!("the key has {}", names.join(" and ")),
+    };
+    ExplainedRule::of(AccessRule::Scope, outcome, reason).map(Some)
+}
+
+/// Whether the resource is open to the caller.
+fn grant_rule(subject: &Subject, is_public: bool) -> Result<ExplainedRule> {
+    let (outcome, reason) = match subject.basis {
+        _ if is_public => (Ok(()), "anyone may read it"),
+        Some(AccessBasis::Open) => (Ok(()), "it is open to every member"),
+        Some(AccessBasis::Admin) => (Ok(()), "it is restricted, and open to owners and admins"),
+        Some(AccessBasis::Grant(_)) => (Ok(()), "it is restricted, and there is a grant for it"),
+        None => (Err(grant_required()), ""),
+    };
+    let grant_id = match subject.basis {
+        Some(AccessBasis::Grant(id)) if !is_public => Some(id),
+        _ => None,
+    };
+    Ok(ExplainedRule { grant_id, ..ExplainedRule::of(AccessRule::Grant, outcome, reason)? })
+}
+
+/// The route that explains access, by the rules that `rule_of` finds.
+pub fn route(rule_of: RuleOf) -> Route {
+    let explain = move |view: &View, req: &Req<(), AccessQuestion>| explain(view, req, rule_of);
+    Route::get("/access/explain", ADMIN, "access.explain", op::read(explain))
+        .needs(ScopeName::GrantRead)
+        .about("Explain what a member or key may do")
+}
