@@ -19,6 +19,7 @@ mod flash;
 mod frame;
 mod guard;
 mod headers;
+mod heatmap;
 mod page;
 mod pages;
 mod paths;
@@ -28,6 +29,7 @@ mod reply;
 mod sections;
 mod site;
 mod strict;
+mod team;
 mod texts;
 mod visit;
 

@@ -13,7 +13,9 @@ pub struct Section {
 const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Today", "today", "", &[]),
     ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
+    ("Agents", "agents", "/agents", &["/fleets", "/new/agent", "/new/fleet"]),
     ("Deployments", "deployments", "/deployments", &[]),
+    ("Teams", "teams", "/teams", &["/new/team"]),
 ];
 
 /// The sections of an organization, with the one that `path` belongs to.

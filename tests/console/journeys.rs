@@ -4,7 +4,7 @@ use crate::server::{PASSWORD, Running};
 use crate::webdriver::{Browser, Driver, driver};
 
 /// Runs a journey twice.
-fn with_and_without_scripts(journey: fn(&Driver, bool)) {
+pub fn with_and_without_scripts(journey: fn(&Driver, bool)) {
     let Some(driver) = driver() else { return };
     for scripts in [true, false] {
         journey(&driver, scripts);
@@ -12,7 +12,7 @@ fn with_and_without_scripts(journey: fn(&Driver, bool)) {
 }
 
 /// Signs in through the page.
-fn sign_in(browser: &Browser, server: &Running, email: &str) {
+pub fn sign_in(browser: &Browser, server: &Running, email: &str) {
     browser.open(&format!("http://{}/sign-in", server.address));
     browser.fill("#f-email", email);
     browser.fill("#f-password", PASSWORD);

@@ -4,13 +4,19 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod agents;
 mod crawl;
 mod forms;
 mod html;
 mod journeys;
+mod outside;
 mod pictures;
 mod prompts;
 mod server;
 mod sessions;
+#[path = "../api/sites.rs"]
+mod sites;
+mod teams;
+mod work;
 mod visitor;
 mod webdriver;

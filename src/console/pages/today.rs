@@ -3,8 +3,11 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::agents::Agent;
 use super::deployments::{self, Job};
+use super::today_teams::{Teams, mail, peers, questions};
 use crate::base::{Result, Time};
+use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -18,7 +21,7 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}").get(|visit| Box::pin(show(visit)))];
 
 /// Rows of a group.
-const ROWS: &str = "5";
+pub const ROWS: &str = "5";
 /// Failures are shown for a week.
 const RECENT_SECS: i64 = 7 * 24 * 3600;
 
@@ -32,21 +35,21 @@ struct Today {
 }
 
 /// Things of one kind that wait.
-struct Group {
-    title: &'static str,
-    icon: &'static str,
-    kind: &'static str,
-    rows: Vec<Row>,
+pub struct Group {
+    pub title: &'static str,
+    pub icon: &'static str,
+    pub kind: &'static str,
+    pub rows: Vec<Row>,
     /// Whether there are more than are shown.
-    is_cut: bool,
+    pub is_cut: bool,
 }
 
 /// One thing that waits.
-struct Row {
-    title: String,
-    path: String,
-    detail: String,
-    at: Time,
+pub struct Row {
+    pub title: String,
+    pub path: String,
+    pub detail: String,
+    pub at: Time,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +68,18 @@ async fn show(visit: &Visit) -> Result<Reply> {
         visit.api.get("/registries", &[("limit", "1")]).await?;
     let waiting = jobs(visit, "Waits for your approval", &[("approver", "me")]).await?;
     let failed = jobs(visit, "Deployments that failed", &[("state", "error")]).await?;
-    let groups = [waiting, recent(visit, failed), flags(visit).await?];
+    let mut teams = Teams::new();
+    let groups = [
+        waiting,
+        questions(visit, &mut teams).await?,
+        mail(visit, &mut teams).await?,
+        peers(visit, &mut teams).await?,
+        recent(visit, failed),
+        agents(visit, "error", "Agents that report an error").await?,
+        agents(visit, "stale", "Agents that are silent").await?,
+        agents(visit, "drifted", "Agents that run something else").await?,
+        flags(visit).await?,
+    ];
     let page = Today {
         frame: visit.frame("Today").live(),
         base: visit.in_org(""),
@@ -97,6 +111,26 @@ fn recent(visit: &Visit, group: Group) -> Group {
     let (kind, icon, _) = deployments::state("error");
     let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
     Group { rows, kind, icon, ..group }
+}
+
+/// Agents with this status.
+async fn agents(visit: &Visit, status: &str, title: &'static str) -> Result<Group> {
+    let query = [("status", status), ("limit", ROWS)];
+    let found: List<Agent> = visit.api.get("/agents", &query).await?;
+    let row = |agent: Agent| Row {
+        path: visit.in_org(&format!("/agents/{}", segment(&agent.stable_key))),
+        title: agent.name,
+        detail: agent.draft.prompt(),
+        at: agent.updated_at,
+    };
+    let (kind, icon, _) = super::agents::status(status);
+    Ok(Group {
+        title,
+        icon,
+        kind,
+        is_cut: found.next_cursor.is_some(),
+        rows: found.items.into_iter().map(row).collect(),
+    })
 }
 
 /// What was published although a policy warns of it.
