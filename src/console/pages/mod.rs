@@ -39,6 +39,7 @@ mod team_approvals;
 mod team_settings;
 mod teams;
 mod timeline;
+mod today_group;
 mod today_teams;
 
 use super::page::Page;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::agents::Agent;
 use super::deployments::{self, Job};
+use super::today_group::{Group, ROWS, Row};
 use super::today_teams::{Teams, mail, peers, questions};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
@@ -20,8 +21,6 @@ use crate::console::visit::Visit;
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}").get(|visit| Box::pin(show(visit)))];
 
-/// Rows of a group.
-pub const ROWS: &str = "5";
 /// Failures are shown for a week.
 const RECENT_SECS: i64 = 7 * 24 * 3600;
 
@@ -32,24 +31,6 @@ struct Today {
     base: String,
     groups: Vec<Group>,
     has_registries: bool,
-}
-
-/// Things of one kind that wait.
-pub struct Group {
-    pub title: &'static str,
-    pub icon: &'static str,
-    pub kind: &'static str,
-    pub rows: Vec<Row>,
-    /// Whether there are more than are shown.
-    pub is_cut: bool,
-}
-
-/// One thing that waits.
-pub struct Row {
-    pub title: String,
-    pub path: String,
-    pub detail: String,
-    pub at: Time,
 }
 
 #[derive(Deserialize)]
@@ -66,8 +47,8 @@ struct Flag {
 async fn show(visit: &Visit) -> Result<Reply> {
     let registries: List<serde_json::Value> =
         visit.api.get("/registries", &[("limit", "1")]).await?;
-    let waiting = jobs(visit, "Waits for your approval", &[("approver", "me")]).await?;
-    let failed = jobs(visit, "Deployments that failed", &[("state", "error")]).await?;
+    let waiting = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
+    let failed = jobs(visit, "Deployments that failed", "error", ("state", "error")).await?;
     let mut teams = Teams::new();
     let groups = [
         waiting,
@@ -89,9 +70,14 @@ async fn show(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-/// Jobs of deployments that these parameters select.
-async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Result<Group> {
-    let query: Vec<_> = query.iter().copied().chain([("limit", ROWS)]).collect();
+/// Jobs of deployments that a parameter selects, as `only` does on their page.
+async fn jobs(
+    visit: &Visit,
+    title: &'static str,
+    only: &str,
+    parameter: (&str, &str),
+) -> Result<Group> {
+    let query = [parameter, ("limit", ROWS)];
     let found: List<Job> = visit.api.get("/agents/deployments", &query).await?;
     let row = |job: Job| Row {
         path: deployments::path(visit, &job.id),
@@ -102,7 +88,8 @@ async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Res
     let is_cut = found.next_cursor.is_some();
     let rows = found.items.into_iter().map(row).collect();
     let (_, icon, _) = deployments::state("pending_approval");
-    Ok(Group { title, icon, kind: "warning", rows, is_cut })
+    let all = visit.in_org(&format!("/deployments?only={only}"));
+    Ok(Group { title, icon, kind: "warning", rows, is_cut, all })
 }
 
 /// What happened in the last days: nobody mends what is older.
@@ -128,6 +115,7 @@ async fn agents(visit: &Visit, status: &str, title: &'static str) -> Result<Grou
         title,
         icon,
         kind,
+        all: visit.in_org(&format!("/agents?only={status}")),
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
     })
@@ -150,6 +138,7 @@ async fn flags(visit: &Visit) -> Result<Group> {
         title: "Flagged by a policy",
         icon: "triangle",
         kind: "warning",
+        all: String::new(),
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
     })

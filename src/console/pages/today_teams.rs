@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::inbox::{Message, beginning};
-use super::today::{Group, ROWS, Row};
+use super::today_group::{Group, ROWS, Row};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::strict::List;
@@ -82,7 +82,8 @@ pub async fn questions(visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let (path, detail) = teams.at(visit, &one.team_id, "/approvals").await?;
         rows.push(Row { title: one.title, path, detail, at: one.created_at });
     }
-    Ok(Group { title: "Agents ask for a decision", icon: "clock", kind: "warning", rows, is_cut })
+    let (title, all) = ("Agents ask for a decision", String::new());
+    Ok(Group { title, icon: "clock", kind: "warning", rows, is_cut, all })
 }
 
 /// Unread mail of agents.
@@ -99,7 +100,8 @@ pub async fn mail(visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let detail = format!("{} in {team}", message.from.name);
         rows.push(Row { title: message.title(), path, detail, at: message.created_at });
     }
-    Ok(Group { title: "Unread mail", icon: "inbox", kind: "unread", rows, is_cut })
+    let (title, all) = ("Unread mail", String::new());
+    Ok(Group { title, icon: "inbox", kind: "unread", rows, is_cut, all })
 }
 
 /// Outside agents that wait for a decision.
@@ -116,6 +118,6 @@ pub async fn peers(visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let title = beginning(&peer.handle);
         rows.push(Row { title, path, detail, at: peer.created_at });
     }
-    let title = "Outside agents ask to write";
-    Ok(Group { title, icon: "clock", kind: "warning", rows, is_cut })
+    let (title, all) = ("Outside agents ask to write", String::new());
+    Ok(Group { title, icon: "clock", kind: "warning", rows, is_cut, all })
 }

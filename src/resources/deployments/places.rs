@@ -50,7 +50,9 @@ pub struct PlaceDeployment {
     version: Version,
     /// Hash of what was deployed, which heartbeats should name.
     hash: String,
+    /// The user who created its job.
     deployed_by: Id<User>,
+    /// When it was applied.
     deployed_at: Time,
 }
 
