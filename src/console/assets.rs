@@ -34,6 +34,7 @@ const fn script(name: &'static str, content: &'static str) -> Source {
 
 const SOURCES: &[Source] = &[
     Source { name: "console", extension: "css", content: include_str!("assets/console.css") },
+    script("board", include_str!("assets/board.js")),
     script("copy", include_str!("assets/copy.js")),
     script("draft", include_str!("assets/draft.js")),
     script("editor", include_str!("assets/editor.js")),

@@ -123,6 +123,74 @@ pub enum Flash {
     DocumentSaved,
     /// A document was deleted.
     DocumentDeleted,
+    /// A task was moved.
+    TaskOpen,
+    /// A task was moved.
+    TaskInProgress,
+    /// A task was moved.
+    TaskBlocked,
+    /// A task was moved.
+    TaskDone,
+    /// A task was moved.
+    TaskCancelled,
+    /// A task was created.
+    TaskCreated,
+    /// A task was changed.
+    TaskSaved,
+    /// A note was written.
+    NoteAdded,
+    /// A message was marked as read.
+    MessageRead,
+    /// A message was answered.
+    Answered,
+    /// A team was created.
+    TeamCreated,
+    /// A team was changed.
+    TeamSaved,
+    /// A team was deleted.
+    TeamDeleted,
+    /// A question of an agent was answered with yes.
+    TeamApproved,
+    /// A question of an agent was answered with no.
+    TeamDenied,
+    /// An agent was added to a team.
+    AgentHired,
+    /// An agent was removed from a team.
+    AgentRemoved,
+    /// The role of an agent was changed.
+    TeamAgentSaved,
+    /// A memory was deleted.
+    MemoryForgotten,
+    /// An entry was added to a timeline.
+    TimelineAdded,
+    /// An outside agent was accepted.
+    PeerAccepted,
+    /// An outside agent was refused.
+    PeerRefused,
+    /// An outside agent was blocked.
+    PeerBlocked,
+    /// An outside agent was forgotten.
+    PeerForgotten,
+    /// An outside agent was written to.
+    PeerWritten,
+    /// An agent was created.
+    AgentCreated,
+    /// The draft of an agent was changed.
+    AgentSaved,
+    /// An agent was deleted.
+    AgentDeleted,
+    /// A version of an agent was made.
+    AgentVersioned,
+    /// A version of an agent was restored.
+    AgentRestored,
+    /// A fleet was created.
+    FleetCreated,
+    /// A fleet was changed.
+    FleetSaved,
+    /// A fleet was deleted.
+    FleetDeleted,
+    /// A deployment was created.
+    Deployed,
 }
 
 /// All of them: the name in the cookie, and the text.
@@ -195,6 +263,44 @@ const ALL: &[(Flash, &str, &str)] = &[
     (Flash::DocumentAdded, "document-added", "The document was added."),
     (Flash::DocumentSaved, "document-saved", "The document was replaced."),
     (Flash::DocumentDeleted, "document-deleted", "The document was deleted."),
+    (Flash::TaskOpen, "task-open", "The task is open."),
+    (Flash::TaskInProgress, "task-in-progress", "The task is in progress."),
+    (Flash::TaskBlocked, "task-blocked", "The task is blocked."),
+    (Flash::TaskDone, "task-done", "The task is done."),
+    (Flash::TaskCancelled, "task-cancelled", "The task is cancelled."),
+    (Flash::TaskCreated, "task-created", "The task was created."),
+    (Flash::TaskSaved, "task-saved", "The task was saved."),
+    (Flash::NoteAdded, "note-added", "The note was added."),
+    (Flash::MessageRead, "message-read", "The message is marked as read."),
+    (Flash::Answered, "answered", "Your answer was sent."),
+    (Flash::TeamCreated, "team-created", "The team was created. Add its agents next."),
+    (Flash::TeamSaved, "team-saved", "The team was saved."),
+    (Flash::TeamDeleted, "team-deleted", "The team was deleted."),
+    (Flash::TeamApproved, "team-approved", "You approved. The agent reads it when it looks."),
+    (Flash::TeamDenied, "team-denied", "You denied. The agent reads it when it looks."),
+    (Flash::AgentHired, "agent-hired", "The agent is in the team now."),
+    (Flash::AgentRemoved, "agent-removed", "The agent has left the team."),
+    (Flash::TeamAgentSaved, "team-agent-saved", "Role and skills were saved."),
+    (Flash::MemoryForgotten, "memory-forgotten", "The memory is forgotten."),
+    (Flash::TimelineAdded, "timeline-added", "The entry was added."),
+    (Flash::PeerAccepted, "peer-accepted", "The outside agent may write to the team now."),
+    (Flash::PeerRefused, "peer-refused", "The outside agent was refused, and reads why."),
+    (Flash::PeerBlocked, "peer-blocked", "The outside agent is blocked."),
+    (Flash::PeerForgotten, "peer-forgotten", "The outside agent is forgotten."),
+    (Flash::PeerWritten, "peer-written", "Your message was sent."),
+    (Flash::AgentCreated, "agent-created", "The agent was created."),
+    (Flash::AgentSaved, "agent-saved", "The draft was saved. Nothing that runs has changed."),
+    (Flash::AgentDeleted, "agent-deleted", "The agent was deleted."),
+    (Flash::AgentVersioned, "agent-versioned", "The draft is a version now."),
+    (
+        Flash::AgentRestored,
+        "agent-restored",
+        "The draft is as that version was. Deploy it to make it live.",
+    ),
+    (Flash::FleetCreated, "fleet-created", "The fleet was created."),
+    (Flash::FleetSaved, "fleet-saved", "The fleet was saved."),
+    (Flash::FleetDeleted, "fleet-deleted", "The fleet was deleted. Its agents stay."),
+    (Flash::Deployed, "deployed", "The deployment is under way."),
 ];
 
 impl Flash {

@@ -19,6 +19,7 @@ mod flash;
 mod frame;
 mod guard;
 mod headers;
+mod heatmap;
 mod page;
 mod pages;
 mod paths;
@@ -29,6 +30,7 @@ mod roster;
 mod sections;
 mod site;
 mod strict;
+mod team;
 mod texts;
 mod visit;
 

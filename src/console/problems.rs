@@ -79,8 +79,12 @@ impl Problems {
     }
 }
 
-/// The words of a field's name: `newPassword` is `new password`.
+/// The words of a field's name: `draft.newPassword` is `new password`. Names in capitals stay.
 fn words(name: &str) -> String {
+    let name = name.rsplit('.').next().unwrap_or(name);
+    if !name.contains(char::is_lowercase) {
+        return name.into();
+    }
     let mut words = String::new();
     for letter in name.chars() {
         if letter.is_uppercase() {
@@ -130,6 +134,10 @@ mod tests {
         assert_eq!(problems.at("email"), ["must be an address"]);
         assert!(problems.any() && problems.summary.is_empty());
         assert_eq!(problems.sentences()[1], ("newPassword", "New password is short.".into()));
+        let nested = vec![Issue::new("a.newName", "is short"), Issue::new("a.NAME", "is short")];
+        let nested = Problems::of(&Error::invalid(nested));
+        let sentences: Vec<_> = nested.sentences().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(sentences, ["New name is short.", "NAME is short."]);
         let missing = Problems::of(&Error::no_such("version").at("version"));
         assert_eq!(missing.at("version"), ["there is no such version"]);
         assert_eq!(missing.sentences(), [("version", "There is no such version.".into())]);

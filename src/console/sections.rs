@@ -13,9 +13,11 @@ pub struct Section {
 const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Today", "today", "", &[]),
     ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
+    ("Agents", "agents", "/agents", &["/fleets", "/new/agent", "/new/fleet"]),
     ("Deployments", "deployments", "/deployments", &[]),
-    ("Environments", "environments", "/environments", &[]),
+    ("Teams", "teams", "/teams", &["/new/team"]),
     ("Tools", "tools", "/tools", &[]),
+    ("Environments", "environments", "/environments", &[]),
     ("Governance", "governance", "/governance", &[]),
     ("Knowledge", "knowledge", "/knowledge", &[]),
     ("Directory", "directory", "/directory", &[]),

@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::json;
 
+use crate::outside;
 use crate::server::Running;
 use crate::visitor::{Page, Visitor};
 
 /// Markup, and the ends of what it may be put in.
 const MARKUP: &str =
     "</textarea></script>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
+
+/// The same for names that are shorter.
+const SHORT: &str = "</textarea></script>\"'><script>alert(1)";
 
 /// Forms that end what the crawl needs.
 const LAST: [&str; 3] = ["/sign-out", "/account/sessions/end", "/theme"];
@@ -55,6 +59,82 @@ fn fill(server: &Running) {
     crate::filled::directory(server, MARKUP);
 }
 
+/// Adds a team with something in each of its lists, agents, and a deployment.
+fn fill_teams(server: &Running) {
+    let api = server.ada();
+    let fleet = json!({"name": MARKUP, "description": MARKUP});
+    let fleet = api.post("/fleets", fleet).id();
+    let draft = json!({"registryRef": "acme/main", "promptName": "notes", "promptVersion": "1.0.0",
+        "model": MARKUP, "provider": MARKUP, "variables": {"NAME": MARKUP},
+        "providerConfig": {MARKUP: MARKUP}});
+    for (key, fleet) in [("scribe", json!(fleet)), ("herald", json!(null))] {
+        let body = json!({"stableKey": key, "name": MARKUP, "description": MARKUP,
+            "fleetId": fleet, "draft": draft});
+        api.post("/agents", body).ok();
+        api.post(&format!("/agents/{key}/versions"), json!({})).ok();
+    }
+    api.patch("/agents/scribe", json!({"draft": {"model": "m", "provider": "p"}})).ok();
+    api.post("/agents/scribe/versions", json!({})).ok();
+    let deploy = |version: &str| {
+        let body = json!({"agentIds": ["scribe", "herald"], "promptName": "notes",
+            "version": version, "environment": "production", "provider": MARKUP});
+        api.post("/agents/deployments", body).ok()
+    };
+    let is_done = |job: &serde_json::Value| {
+        let path = format!("/agents/deployments/{}", job["id"].as_str().unwrap());
+        let state = api.get(&path).ok()["state"].clone();
+        (state == "complete").then_some(())
+    };
+    for version in ["1.0.0", "1.1.0"] {
+        let job = deploy(version);
+        crate::client::eventually("a deployment", || is_done(&job));
+    }
+    let beat = json!({"environment": "production", "hash": MARKUP, "error": MARKUP});
+    api.post("/agents/scribe/heartbeat", beat).ok();
+    let beat = json!({"environment": "production", "hash": MARKUP});
+    api.post("/agents/herald/heartbeat", beat).ok();
+
+    let team = json!({"slug": "crew", "name": MARKUP, "description": MARKUP,
+        "budget": {"monthlyUsd": 1}});
+    let team = api.post("/teams", team).id();
+    let post = |path: &str, body| api.post(&format!("/teams/{team}{path}"), body);
+    let hired = json!({"stableKey": "scribe", "role": "scrum_master", "skills": [SHORT]});
+    let agent = post("/agents", hired).id();
+    let task = json!({"title": MARKUP, "description": MARKUP, "assigneeAgentId": agent});
+    let task = post("/tasks", task).id();
+    post("/messages", json!({"taskId": task, "body": MARKUP, "fromAgentId": agent})).ok();
+    post("/messages", json!({"toAgentId": agent, "body": MARKUP, "subject": MARKUP})).ok();
+    for subject in [Some(MARKUP), None] {
+        let mail = json!({"fromAgentId": agent, "body": MARKUP, "subject": subject,
+            "taskId": task});
+        post("/inbox", mail).ok();
+    }
+    for _ in 0..2 {
+        let question = json!({"agentId": agent, "title": MARKUP, "body": MARKUP, "taskId": task});
+        post("/approvals", question).ok();
+    }
+    let first = api.get(&format!("/teams/{team}/approvals")).items()[0]["id"].clone();
+    let decided = json!({"decision": "denied", "comment": MARKUP});
+    post(&format!("/approvals/{}/decide", first.as_str().unwrap()), decided).ok();
+    post("/timeline", json!({"kind": "milestone", "title": MARKUP, "body": MARKUP})).ok();
+    let memory = json!({"content": MARKUP, "tags": [SHORT]});
+    post(&format!("/agents/{agent}/memories"), memory).ok();
+    let run = json!({"status": "failed", "costUsd": 2, "error": MARKUP});
+    post(&format!("/agents/{agent}/runs"), run).ok();
+    for step in ["accept", "refuse", "block"] {
+        let (_, peer) = outside::ask(server, "crew", MARKUP);
+        post(
+            &format!("/exchange/peers/{peer}/{step}"),
+            match step {
+                "refuse" => json!({"reason": MARKUP}),
+                _ => json!({}),
+            },
+        )
+        .ok();
+    }
+    outside::ask(server, "crew", MARKUP);
+}
+
 /// Visits everything that can be reached by links.
 fn crawl(visitor: &Visitor) -> BTreeMap<String, Page> {
     let mut known: BTreeSet<String> = BTreeSet::from(["/o/acme".to_string()]);
@@ -87,6 +167,7 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
     server.add("ben", "member");
     server.add("grace", "admin");
     fill(&server);
+    fill_teams(&server);
     for person in ["ben", "grace", "ada"] {
         let visitor = server.signed_in(&format!("{person}@acme.test"));
         let pages = crawl(&visitor);
@@ -100,6 +181,12 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
             "/o/acme/settings/providers",
             "/o/acme/operations/channels",
             "/o/acme/tools/new",
+            "/o/acme/teams/crew/board",
+            "/o/acme/teams/crew/tasks/1",
+            "/o/acme/teams/crew/timeline",
+            "/o/acme/agents/scribe/versions/1",
+            "/o/acme/fleets",
+            "/o/acme/deployments/new",
         ] {
             assert!(pages.contains_key(needed), "{person} finds no {needed}");
         }
@@ -111,11 +198,15 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
             let forms = page.forms().into_iter().filter(|form| form.is_post);
             for form in forms.filter(|form| !LAST.contains(&form.action.as_str())) {
                 // As it is: what is required is missing, so that most change nothing.
-                if !sent.insert(form.action.clone()) || form.action.ends_with("/delete") {
+                let is_end = form.action.ends_with("/delete") || form.action.ends_with("/remove");
+                if !sent.insert(form.action.clone()) || is_end {
                     continue;
                 }
                 let reply = visitor.send_form(&form, &[]);
-                let is_taken = matches!(reply.status, 200 | 303 | 400 | 409);
+                // A name that is missing is of nothing.
+                let is_refilled = reply.words().contains("Check what you entered");
+                let is_taken = matches!(reply.status, 200 | 303 | 400 | 409)
+                    || (reply.status == 404 && is_refilled);
                 assert!(is_taken, "{person}: {} on {}: {}", reply.status, page.path, reply.words());
                 is_plain(&reply);
             }

@@ -4,16 +4,22 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod agents;
 mod crawl;
 mod filled;
 mod forms;
 mod html;
 mod journeys;
+mod outside;
 mod pictures;
 mod prompts;
 mod server;
 mod operations;
 mod sessions;
 mod settings;
+#[path = "../api/sites.rs"]
+mod sites;
+mod teams;
+mod work;
 mod visitor;
 mod webdriver;

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::outside;
 use crate::server::{PASSWORD, Running};
 use crate::webdriver::driver;
 
@@ -63,6 +64,97 @@ fn fill(server: &Running) {
     api.post("/agents/deployments", body).ok();
 }
 
+/// A team at work.
+fn fill_team(server: &Running) {
+    let api = server.ada();
+    let team = json!({"slug": "shipping", "name": "Shipping", "budget": {"monthlyUsd": 50},
+        "description": "Brings releases to those who wait for them."});
+    let team = api.post("/teams", team).id();
+    let post = |path: &str, body: Value| api.post(&format!("/teams/{team}{path}"), body);
+    let hire = |key: &str, role: &str, skills: Value| {
+        post("/agents", json!({"stableKey": key, "role": role, "skills": skills})).id()
+    };
+    let scribe = hire("scribe", "scrum_master", json!(["writing", "proofreading"]));
+    let herald = hire("herald", "member", json!(["publishing"]));
+    for (title, status, agent) in [
+        ("Write the release notes of 1.5", "in_progress", Some(&scribe)),
+        ("Translate the notes into German", "open", Some(&herald)),
+        ("Collect what changed since 1.4", "done", Some(&scribe)),
+        ("Ask Legal about the new licence of a dependency", "blocked", Some(&scribe)),
+        ("Tell subscribers", "open", None),
+        ("Publish the notes of 1.4", "done", Some(&herald)),
+        ("Check the links in the handbook", "open", None),
+        ("Draw a picture for the announcement", "cancelled", None),
+    ] {
+        let task = json!({"title": title, "assigneeAgentId": agent,
+            "description": "Lead with what changes for the reader.\nName every breaking change."});
+        let id = post("/tasks", task).id();
+        api.patch(&format!("/teams/{team}/tasks/{id}"), json!({"status": status})).ok();
+    }
+    let task = api.get(&format!("/teams/{team}/tasks?number=1")).items().remove(0);
+    for (from, body) in [
+        (Some(&scribe), "The log names two changes that I cannot find in the code."),
+        (None, "Leave them out, and say so at the end."),
+    ] {
+        post("/messages", json!({"taskId": task["id"], "body": body, "fromAgentId": from})).ok();
+    }
+    for (subject, body) in [
+        (
+            "Which tone for the announcement?",
+            "The last one was formal. Readers liked the one \
+            before, which was not. Shall I write as plainly as there?",
+        ),
+        ("The notes of 1.4 are out", "All links answer."),
+    ] {
+        let mail = json!({"fromAgentId": scribe, "subject": subject, "body": body,
+            "taskId": task["id"]});
+        post("/inbox", mail).ok();
+    }
+    let question = json!({"agentId": herald, "title": "Publish the notes of 1.5 on Friday?",
+        "body": "The freeze begins at noon. I would publish at ten.", "taskId": task["id"]});
+    post("/approvals", question).ok();
+    for (kind, title, body) in [
+        ("milestone", "1.4 is out", "Two days before it was promised."),
+        ("blocker_digest", "One thing is in the way", "Legal has not answered about a licence."),
+    ] {
+        let entry = json!({"kind": kind, "title": title, "body": body, "agentId": scribe});
+        post("/timeline", entry).ok();
+    }
+    for (status, cost, error) in
+        [("succeeded", 12.4, None), ("failed", 0.31, Some("the model did not answer in time"))]
+    {
+        let run = json!({"status": status, "costUsd": cost, "error": error});
+        post(&format!("/agents/{scribe}/runs"), run).ok();
+    }
+    let memory = json!({"content": "Ada wants British spelling.", "tags": ["style"]});
+    post(&format!("/agents/{scribe}/memories"), memory).ok();
+    outside::ask(server, "shipping", "We translate handbooks. May our agent send you a sample?");
+    let beat = json!({"environment": "staging", "hash": "4c1fe53b0a9d", "error": null});
+    api.post("/agents/scribe/heartbeat", beat).ok();
+}
+
+/// Deploys to an environment without approvals, twice.
+fn deploy(server: &Running) {
+    let api = server.ada();
+    let id = api.post("/environments", json!({"slug": "staging", "name": "Staging"})).id();
+    for (name, value) in [("PRODUCT", "Harbour"), ("LANGUAGE", "English"), ("TEAM", "Shipping")] {
+        api.put(&format!("/environments/{id}/variables/{name}"), json!({"value": value})).ok();
+    }
+    for version in ["1.0.0", "1.1.0"] {
+        let body = json!({"agentIds": ["scribe"], "promptName": "release-notes",
+            "version": version, "environment": "staging", "provider": "anthropic"});
+        let job = api.post("/agents/deployments", body).id();
+        let path = format!("/agents/deployments/{job}");
+        let is_done = || (api.get(&path).ok()["state"] == "complete").then_some(());
+        crate::client::eventually("a deployment", is_done);
+    }
+    for model in ["claude-sonnet", "claude-opus"] {
+        api.patch("/agents/scribe", json!({"draft": {"model": model}})).ok();
+        api.post("/agents/scribe/versions", json!({})).ok();
+    }
+    api.post("/fleets", json!({"name": "Writers", "description": "All that write."})).ok();
+}
+
 #[test]
 fn the_main_pages_are_pictured() {
     let Ok(folder) = std::env::var("ROADSTEAD_PICTURES") else { return };
@@ -71,8 +163,11 @@ fn the_main_pages_are_pictured() {
     fill(&server);
     crate::filled::operations(&server, "Harbour");
     crate::filled::directory(&server, "Harbour");
+    deploy(&server);
+    fill_team(&server);
     let home = format!("http://{}", server.address);
-    let job = server.ada().get("/agents/deployments").items()[0]["id"].clone();
+    let waiting = "/agents/deployments?state=pending_approval";
+    let job = server.ada().get(waiting).items()[0]["id"].clone();
     let job = format!("/o/acme/deployments/jobs/{}", job.as_str().unwrap());
     let first = |kind: &str, page: &str| {
         let path = match kind {
@@ -90,7 +185,37 @@ fn the_main_pages_are_pictured() {
         "/o/acme/settings/access?who=user:{}&action=deployment.create",
         me.as_str().unwrap()
     );
+    let team = server.ada().get("/teams?slug=shipping").items()[0]["id"].clone();
+    let of_team = |list: &str| {
+        let path = format!("/teams/{}/{list}", team.as_str().unwrap());
+        server.ada().get(&path).items().pop().unwrap()["id"].as_str().unwrap().to_string()
+    };
+    let mail = format!("/o/acme/teams/shipping/inbox/{}", of_team("messages?audience=human"));
+    let hired = format!("/o/acme/teams/shipping/agents/{}", of_team("agents"));
+    let peer = format!("/o/acme/teams/shipping/peers/{}", of_team("exchange/peers"));
     let pages = [
+        ("teams", "/o/acme/teams"),
+        ("new-team", "/o/acme/new/team"),
+        ("board", "/o/acme/teams/shipping/board"),
+        ("task", "/o/acme/teams/shipping/tasks/1"),
+        ("tasks", "/o/acme/teams/shipping/tasks"),
+        ("inbox", "/o/acme/teams/shipping/inbox"),
+        ("message", &mail),
+        ("approvals", "/o/acme/teams/shipping/approvals"),
+        ("team-agents", "/o/acme/teams/shipping/agents"),
+        ("team-agent", &hired),
+        ("timeline", "/o/acme/teams/shipping/timeline"),
+        ("peers", "/o/acme/teams/shipping/peers"),
+        ("peer", &peer),
+        ("team-settings", "/o/acme/teams/shipping/settings"),
+        ("agents", "/o/acme/agents"),
+        ("agent", "/o/acme/agents/scribe"),
+        ("agent-draft", "/o/acme/agents/scribe/edit"),
+        ("agent-versions", "/o/acme/agents/scribe/versions"),
+        ("agent-compare", "/o/acme/agents/scribe/compare"),
+        ("fleets", "/o/acme/fleets"),
+        ("deploy", "/o/acme/deployments/new?agent=scribe"),
+        ("deployments", "/o/acme/deployments"),
         ("today", "/o/acme"),
         ("registries", "/o/acme/prompts"),
         ("registry", "/o/acme/prompts/main"),

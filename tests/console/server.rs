@@ -42,6 +42,7 @@ impl Running {
         let here = "127.0.0.0/8".parse().unwrap();
         let config =
             ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..ServerConfig::default() };
+        let config = crate::outside::SITES.configure(config);
         let server = {
             let _within = runtime.enter();
             Server::start(store.clone(), listener, config).unwrap()
@@ -120,6 +121,31 @@ impl Running {
         let body = json!({"registryRef": "main", "artifactType": kind, "name": name,
             "version": version, "source": source});
         self.ada().post("/registries/artifacts", body).ok()
+    }
+
+    /// Creates an agent, and a team with it; returns the ids of the team and of the agent in it.
+    pub fn team(&self, slug: &str, key: &str) -> (String, String) {
+        let api = self.ada();
+        api.post("/agents", json!({"stableKey": key, "name": key})).ok();
+        let team = api.post("/teams", json!({"slug": slug, "name": slug})).id();
+        let hired = json!({"stableKey": key, "role": "scrum_master"});
+        let agent = api.post(&format!("/teams/{team}/agents"), hired).id();
+        (team, agent)
+    }
+
+    /// Creates the environment `production` and the prompt `notes` 1.0.0, and lets agents, made here,
+    /// have it as their draft.
+    pub fn deployable(&self, keys: &[&str], approvals: Value) {
+        let api = self.ada();
+        self.registry();
+        self.publish("prompt", "notes", "1.0.0", "Hello.");
+        let body = json!({"slug": "production", "name": "Production", "approvals": approvals});
+        api.post("/environments", body).ok();
+        for key in keys {
+            let draft = json!({"registryRef": "acme/main", "promptName": "notes",
+                "promptVersion": "*", "model": "m", "provider": "p"});
+            api.post("/agents", json!({"stableKey": key, "name": key, "draft": draft})).ok();
+        }
     }
 
     /// Creates the registry `main`.

@@ -70,6 +70,12 @@ impl Page {
         found.unwrap_or_else(|| panic!("no field {name} in {form:?}")).1.clone()
     }
 
+    /// Whether a field is marked as wrong.
+    pub fn has_problem(&self, field: &str) -> bool {
+        let tags = html::tags(&self.text);
+        tags.iter().any(|tag| tag.get("aria-errormessage") == Some(&format!("e-{field}")))
+    }
+
     /// Paths of this server that it links to.
     pub fn links(&self) -> Vec<String> {
         let tags = html::tags(&self.text);

@@ -164,6 +164,35 @@ impl Browser<'_> {
         self.ask("POST", &format!("/element/{id}/value"), Some(&json!({"text": text}))).unwrap();
     }
 
+    /// Presses keys while an element has the focus.
+    #[track_caller]
+    pub fn press(&self, css: &str, keys: &str) {
+        let id = self.element(css);
+        let body = json!({"text": keys});
+        self.ask("POST", &format!("/element/{id}/value"), Some(&body)).unwrap();
+    }
+
+    /// Drags an element to another with the mouse; again if the page has replaced one of them
+    /// meanwhile.
+    #[track_caller]
+    pub fn drag(&self, from: &str, to: &str) {
+        let drag = || {
+            let at = |css: &str| {
+                let origin = json!({ELEMENT: self.element(css)});
+                json!({"type": "pointerMove", "duration": 50, "origin": origin, "x": 0, "y": 0})
+            };
+            let steps = json!([at(from), {"type": "pointerDown", "button": 0}, at(to),
+                {"type": "pointerUp", "button": 0}]);
+            let mouse = json!({"type": "pointer", "id": "mouse", "actions": steps});
+            self.ask("POST", "/actions", Some(&json!({"actions": [mouse]})))
+        };
+        let begun = Instant::now();
+        while let Err(error) = drag() {
+            assert!(error.contains("stale") && begun.elapsed() < PATIENCE, "{error}");
+            self.ask("DELETE", "/actions", None).unwrap();
+        }
+    }
+
     /// The value of a field.
     #[track_caller]
     pub fn value(&self, css: &str) -> String {

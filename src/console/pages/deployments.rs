@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use askama::Template;
 use serde::Deserialize;
 
+use crate::api::Method;
 use crate::base::{Result, Time};
 use crate::console::api::{Api, segment};
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
+use crate::console::heatmap::Heatmap;
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
@@ -40,6 +42,8 @@ struct Deployments {
     environments: Environments,
     only: String,
     filters: Vec<(&'static str, &'static str)>,
+    heatmap: Heatmap,
+    may_deploy: bool,
     next: String,
 }
 
@@ -151,6 +155,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
         jobs: visit.api.get("/agents/deployments", &query).await?,
         environments: Environments::read(&visit.api).await?,
         only: only.into(),
+        heatmap: Heatmap::read(visit).await?,
+        may_deploy: visit.may(Method::Post, "/agents/deployments"),
         filters: FILTERS.iter().map(|(value, label, _)| (*value, *label)).collect(),
         next: format!("{}?only={only}&", visit.path),
     };

@@ -21,6 +21,26 @@ mod sign_out;
 mod theme;
 mod today;
 mod version;
+// Teams, agents, and deploying to them.
+mod agent;
+mod agent_draft;
+mod agent_versions;
+mod agents;
+pub mod board;
+mod deploy;
+mod fleets;
+pub mod inbox;
+pub mod peers;
+mod task;
+mod tasks;
+mod team_agent;
+pub mod team_agents;
+mod team_approvals;
+mod team_settings;
+mod teams;
+mod timeline;
+mod today_group;
+mod today_teams;
 
 mod access;
 mod audit;
@@ -72,6 +92,23 @@ const ALL: &[&[Page]] = &[
     deployments::PAGES,
     job::PAGES,
     live::PAGES,
+    teams::PAGES,
+    team_settings::PAGES,
+    board::PAGES,
+    tasks::PAGES,
+    task::PAGES,
+    inbox::PAGES,
+    team_agents::PAGES,
+    team_agent::PAGES,
+    team_approvals::PAGES,
+    timeline::PAGES,
+    peers::PAGES,
+    agents::PAGES,
+    agent::PAGES,
+    agent_draft::PAGES,
+    agent_versions::PAGES,
+    fleets::PAGES,
+    deploy::PAGES,
     members::PAGES,
     member::PAGES,
     keys::PAGES,

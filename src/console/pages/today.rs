@@ -3,8 +3,12 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::agents::Agent;
 use super::deployments::{self, Job};
+use super::today_group::{Group, ROWS, Row};
+use super::today_teams::{Teams, mail, peers, questions};
 use crate::base::{Result, Time};
+use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -17,8 +21,6 @@ use crate::console::visit::Visit;
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}").get(|visit| Box::pin(show(visit)))];
 
-/// Rows of a group.
-const ROWS: &str = "5";
 /// Failures are shown for a week.
 const RECENT_SECS: i64 = 7 * 24 * 3600;
 
@@ -29,24 +31,6 @@ struct Today {
     base: String,
     groups: Vec<Group>,
     has_registries: bool,
-}
-
-/// Things of one kind that wait.
-struct Group {
-    title: &'static str,
-    icon: &'static str,
-    kind: &'static str,
-    rows: Vec<Row>,
-    /// Whether there are more than are shown.
-    is_cut: bool,
-}
-
-/// One thing that waits.
-struct Row {
-    title: String,
-    path: String,
-    detail: String,
-    at: Time,
 }
 
 #[derive(Deserialize)]
@@ -63,9 +47,20 @@ struct Flag {
 async fn show(visit: &Visit) -> Result<Reply> {
     let registries: List<serde_json::Value> =
         visit.api.get("/registries", &[("limit", "1")]).await?;
-    let waiting = jobs(visit, "Waits for your approval", &[("approver", "me")]).await?;
-    let failed = jobs(visit, "Deployments that failed", &[("state", "error")]).await?;
-    let groups = [waiting, recent(visit, failed), flags(visit).await?];
+    let waiting = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
+    let failed = jobs(visit, "Deployments that failed", "error", ("state", "error")).await?;
+    let mut teams = Teams::new();
+    let groups = [
+        waiting,
+        questions(visit, &mut teams).await?,
+        mail(visit, &mut teams).await?,
+        peers(visit, &mut teams).await?,
+        recent(visit, failed),
+        agents(visit, "error", "Agents that report an error").await?,
+        agents(visit, "stale", "Agents that are silent").await?,
+        agents(visit, "drifted", "Agents that run something else").await?,
+        flags(visit).await?,
+    ];
     let page = Today {
         frame: visit.frame("Today").live(),
         base: visit.in_org(""),
@@ -75,9 +70,14 @@ async fn show(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-/// Jobs of deployments that these parameters select.
-async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Result<Group> {
-    let query: Vec<_> = query.iter().copied().chain([("limit", ROWS)]).collect();
+/// Jobs of deployments that a parameter selects, as `only` does on their page.
+async fn jobs(
+    visit: &Visit,
+    title: &'static str,
+    only: &str,
+    parameter: (&str, &str),
+) -> Result<Group> {
+    let query = [parameter, ("limit", ROWS)];
     let found: List<Job> = visit.api.get("/agents/deployments", &query).await?;
     let row = |job: Job| Row {
         path: deployments::path(visit, &job.id),
@@ -88,7 +88,8 @@ async fn jobs(visit: &Visit, title: &'static str, query: &[(&str, &str)]) -> Res
     let is_cut = found.next_cursor.is_some();
     let rows = found.items.into_iter().map(row).collect();
     let (_, icon, _) = deployments::state("pending_approval");
-    Ok(Group { title, icon, kind: "warning", rows, is_cut })
+    let all = visit.in_org(&format!("/deployments?only={only}"));
+    Ok(Group { title, icon, kind: "warning", rows, is_cut, all })
 }
 
 /// What happened in the last days: nobody mends what is older.
@@ -97,6 +98,27 @@ fn recent(visit: &Visit, group: Group) -> Group {
     let (kind, icon, _) = deployments::state("error");
     let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
     Group { rows, kind, icon, ..group }
+}
+
+/// Agents with this status.
+async fn agents(visit: &Visit, status: &str, title: &'static str) -> Result<Group> {
+    let query = [("status", status), ("limit", ROWS)];
+    let found: List<Agent> = visit.api.get("/agents", &query).await?;
+    let row = |agent: Agent| Row {
+        path: visit.in_org(&format!("/agents/{}", segment(&agent.stable_key))),
+        title: agent.name,
+        detail: agent.draft.prompt(),
+        at: agent.updated_at,
+    };
+    let (kind, icon, _) = super::agents::status(status);
+    Ok(Group {
+        title,
+        icon,
+        kind,
+        all: visit.in_org(&format!("/agents?only={status}")),
+        is_cut: found.next_cursor.is_some(),
+        rows: found.items.into_iter().map(row).collect(),
+    })
 }
 
 /// What was published although a policy warns of it.
@@ -116,6 +138,7 @@ async fn flags(visit: &Visit) -> Result<Group> {
         title: "Flagged by a policy",
         icon: "triangle",
         kind: "warning",
+        all: String::new(),
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
     })

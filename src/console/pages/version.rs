@@ -52,6 +52,8 @@ struct VersionPage {
     values: BTreeMap<String, String>,
     preview: Option<Preview>,
     metadata: String,
+    /// Where it is deployed, with this version filled in.
+    deploy: String,
 }
 
 #[derive(Template)]
@@ -115,6 +117,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         } else {
             serde_json::to_string_pretty(&row.metadata).unwrap_or_default()
         },
+        deploy: deploy_path(visit, &place, &content.version),
         artifact,
         content,
         row,
@@ -123,6 +126,13 @@ async fn show(visit: &Visit) -> Result<Reply> {
         place,
     };
     render(page.frame.status, &page)
+}
+
+fn deploy_path(visit: &Visit, place: &Place, version: &str) -> String {
+    let registry = format!("{}/{}", visit.param(0), place.registry);
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("registry", &registry).append_pair("prompt", &place.name);
+    visit.in_org(&format!("/deployments/new?{}", query.append_pair("version", version).finish()))
 }
 
 /// The values that were entered for variables.

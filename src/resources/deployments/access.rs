@@ -99,6 +99,11 @@ impl<'a> Visible<'a> {
             })
     }
 
+    /// Whether the caller may see what happens in an environment.
+    pub fn has_environment(&self, environment: Id<Environment>) -> bool {
+        self.has(environment, &[], &[])
+    }
+
     /// Whether the caller may see a job.
     pub fn has_job(&self, job: &DeploymentJob) -> bool {
         self.has(job.environment, &job.registries, &job.agents)

@@ -84,6 +84,7 @@ pub(super) fn report(tx: &mut Tx, req: &Req<String, Heartbeat>) -> Result<Heartb
         drifted,
         stale: false,
         error: input.error.as_ref().map(|error| error.to_string()),
+        hash: Some(input.hash.to_string()),
     };
     let answer = HeartbeatAnswer { drifted, expected_hash };
     if old.as_ref().is_some_and(|old| is_repeated(old, &new)) {

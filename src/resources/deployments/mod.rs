@@ -20,6 +20,7 @@ mod info;
 mod job;
 mod jobs;
 mod live;
+mod places;
 mod plan;
 mod plan_tools;
 mod preview;
@@ -65,6 +66,7 @@ pub const RESOURCE: Resource = Resource {
         &history::RESOURCE,
         &heatmap::RESOURCE,
         &deployed::RESOURCE,
+        &places::RESOURCE,
         &heartbeats::RESOURCE,
     ],
     ..Resource::EMPTY

@@ -9,7 +9,8 @@ use crate::base::{Id, Result, Time};
 use crate::resources::agents::{self, Agent, AgentStatus};
 use crate::resources::environments::Environment;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 /// The last heartbeat of an agent from an environment.
@@ -27,8 +28,37 @@ pub struct AgentReport {
     pub stale: bool,
     /// The error that it reported.
     pub error: Option<String>,
+    /// The hash of what it said it runs; none until it reports what it runs since the newest
+    /// deployment.
+    pub hash: Option<String>,
 }
-crate::base::portable!(AgentReport { agent, environment, reported_at, drifted, stale, error });
+crate::base::portable!(AgentReport {
+    agent,
+    environment,
+    reported_at,
+    drifted,
+    stale,
+    error,
+    hash,
+});
+
+/// A report as stored in version 1, without the hash. Its fields never change.
+#[derive(Encode, Decode)]
+struct AgentReportV1 {
+    agent: Id<Agent>,
+    environment: Id<Environment>,
+    reported_at: Time,
+    drifted: bool,
+    stale: bool,
+    error: Option<String>,
+}
+
+impl From<AgentReportV1> for AgentReport {
+    fn from(old: AgentReportV1) -> Self {
+        let AgentReportV1 { agent, environment, reported_at, drifted, stale, error } = old;
+        AgentReport { agent, environment, reported_at, drifted, stale, error, hash: None }
+    }
+}
 
 impl AgentReport {
     /// The status that it gives the agent; none if all is well.
@@ -71,12 +101,19 @@ impl Record for AgentReport {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &BY_TIME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT, &ENVIRONMENT];
+    const VERSION: u8 = 2;
     type Key = (Id<Agent>, Id<Environment>);
     fn key(&self) -> Self::Key {
         (self.agent, self.environment)
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         update_status(tx, self.agent)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<AgentReportV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -110,7 +147,8 @@ pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
 /// If the store fails.
 pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>) -> Result<()> {
     if let Some(old) = report(&tx.view(), agent, environment)? {
-        tx.put(&AgentReport { reported_at: tx.now(), drifted: false, error: None, ..old })?;
+        let (drifted, error, hash) = (false, None, None);
+        tx.put(&AgentReport { reported_at: tx.now(), drifted, error, hash, ..old })?;
     }
     update_status(tx, agent)
 }

@@ -86,7 +86,7 @@ impl Output for TeamApproval {
 }
 
 /// Approvals by state, then by team.
-static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
+pub static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
     Index::non_unique("team_approvals.by_decision", |approval| Some(approval.decision));
 
 static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
@@ -181,7 +181,7 @@ fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<Tea
 }
 
 /// Creates an approval and publishes the event that it was requested.
-fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
+pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
     let team = fetch_team(&tx.view(), req.params)?;
     let member = fetch_member(&tx.view(), team.id, req.input.agent_id)?;
     if let Some(task) = req.input.task_id {

@@ -59,7 +59,7 @@ impl Input for NewMessage {
     "examples" = [{"fromAgentId": "01890a5d-ac96-774b-bcce-b302099a8057", "subject": "Done",
         "body": "The release notes are ready."}],
 ))]
-struct NewInboxMessage {
+pub struct NewInboxMessage {
     from_agent_id: Id<Member>,
     subject: Option<Title>,
     body: Body,
@@ -141,7 +141,7 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     Ok(message)
 }
 
-fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<Message> {
+pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
     let team = fetch_team(&view, req.params)?;
@@ -184,7 +184,7 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
 
 /// Marks a message to the humans read; agents read theirs by [`consume`]
 /// (reference: teams-and-wakes, "Reading messages").
-fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
+pub(super) fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
     require_team(&tx.view(), req.params.0)?;
     let message: Message = tx.fetch(&req.params)?;
     match message.audience {

@@ -24,6 +24,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod waiting;
 mod wakes;
 
 use crate::api::Resource;
@@ -45,6 +46,7 @@ pub const RESOURCE: Resource = Resource {
         &approvals::RESOURCE,
         &timeline::RESOURCE,
         &exchange::RESOURCE,
+        &waiting::RESOURCE,
     ],
     ..Resource::EMPTY
 };

@@ -114,6 +114,10 @@ pub static BY_STATUS: Index<Task, TaskStatus> =
 pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
     Index::non_unique("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
 
+/// Tasks by their number in the team, by which people name them.
+pub static BY_NUMBER: Index<Task, (Id<Team>, u32)> =
+    Index::non_unique("tasks.by_number", |task| Some((task.team_id, task.number)));
+
 /// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(
     assignee: Option<Id<Member>>,
@@ -147,7 +151,7 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 impl Record for Task {
     const TABLE: &'static str = "tasks";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("created_by", "history: who made it may have left")];

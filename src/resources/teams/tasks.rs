@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::lists::merged;
 use super::member::{Member, fetch_member, fetch_optional};
 use super::task::{
-    BY_ASSIGNEE, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus, current_assignee,
-    fetch_task, next_number, place,
+    BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
+    current_assignee, fetch_task, next_number, place,
 };
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::wakes::{self, WakeCause};
@@ -26,6 +26,7 @@ pub(super) const RESOURCE: Resource = Resource {
 const DEFAULT_PRIORITY: u8 = 2;
 
 type Priority = Int<0, 4>;
+type TaskNumber = Int<1, { u32::MAX as i64 }>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -94,6 +95,8 @@ struct TaskFilter {
     assignee_agent_id: Option<Id<Member>>,
     /// True: only tasks without an assignee; false: only tasks with one.
     unassigned: Option<bool>,
+    /// Only the task with this number.
+    number: Option<TaskNumber>,
 }
 impl Input for TaskFilter {}
 
@@ -101,7 +104,10 @@ impl Input for TaskFilter {}
 
 fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     let team = require_team(view, req.params)?;
-    let TaskFilter { status, assignee_agent_id, unassigned } = &req.input;
+    let TaskFilter { status, assignee_agent_id, unassigned, number } = &req.input;
+    if let Some(number) = number {
+        return numbered(view, team, *number, &req.input);
+    }
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::single(vec![])),
         (Some(id), _) => Some(Some(*id)),
@@ -120,6 +126,23 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
         (None, None) => view.page(ListSource::TABLE, &team, Order::Descending, &req.page, keep),
     }
+}
+
+/// The task with this number, if it is one that the filter selects.
+fn numbered(
+    view: &View,
+    team: Id<Team>,
+    number: TaskNumber,
+    filter: &TaskFilter,
+) -> Result<Page<Task>> {
+    let number = u32::try_from(number.get()).map_err(|_| Error::no_such("task"))?;
+    let found: Option<Task> = view.first(&BY_NUMBER, &(team, number), Order::Ascending)?;
+    let is_wanted = |task: &Task| {
+        filter.status.is_none_or(|status| task.status == status)
+            && filter.assignee_agent_id.is_none_or(|id| task.assignee_agent_id == Some(id))
+            && filter.unassigned.is_none_or(|is_free| task.assignee_agent_id.is_none() == is_free)
+    };
+    Ok(Page::single(found.filter(is_wanted).into_iter().collect()))
 }
 
 /// Creates a task.

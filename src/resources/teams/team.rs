@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, TargetFinder, op};
-use crate::auth::{ADMIN, MEMBER, ScopeName, ScopeTarget};
+use crate::auth::{ADMIN, Caller, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -139,6 +139,13 @@ struct TeamPatch {
 }
 impl Input for TeamPatch {}
 
+#[derive(Deserialize, JsonSchema)]
+struct TeamFilter {
+    /// Only the team with this slug.
+    slug: Option<String>,
+}
+impl Input for TeamFilter {}
+
 /// A team's budget.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -194,12 +201,19 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<()>) -> Result<Page<TeamInfo>> {
-    let is_listed = |team: &Team| {
-        req.caller().covers(ScopeName::TeamRead, Some(&ScopeTarget::named(&team.slug)))
-    };
+fn list(view: &View, req: &Req<(), TeamFilter>) -> Result<Page<TeamInfo>> {
+    let is_listed = |team: &Team| may_read(req.caller(), team);
+    if let Some(slug) = &req.input.slug {
+        let found = Slug::parse(slug).ok().map(|slug| view.find(&BY_SLUG, &slug)).transpose()?;
+        let team = found.flatten().filter(is_listed);
+        return Page::single(team.into_iter().collect()).try_map(|team| info(view, team));
+    }
     view.page(ListSource::TABLE, &(), Order::Descending, &req.page, is_listed)?
         .try_map(|team| info(view, team))
+}
+
+fn may_read(caller: &Caller, team: &Team) -> bool {
+    caller.covers(ScopeName::TeamRead, Some(&ScopeTarget::named(&team.slug)))
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
@@ -353,10 +367,19 @@ mod tests {
         let fixture = Fixture::new();
         let made = ["one", "two"].map(|slug| make(&fixture, json!({"slug": slug, "name": slug})));
         let ids = made.map(|team| team.unwrap().id);
-        let listed = fixture.read(list, (), ()).unwrap().items;
-        assert_eq!(listed.iter().map(|team| team.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
+        let filter = |query| Fixture::input(query).unwrap();
+        let found = |query| -> Vec<_> {
+            let page = fixture.read(list, (), filter(query)).unwrap();
+            page.items.iter().map(|team| team.id).collect()
+        };
+        assert_eq!(found(json!({})), [ids[1], ids[0]]);
+        assert_eq!(found(json!({"slug": "one"})), [ids[0]]);
+        assert!(found(json!({"slug": "three"})).is_empty());
+        assert!(found(json!({"slug": "No slug"})).is_empty());
         let (_, eve) = fixture.other_org("other");
-        assert!(fixture.read_as(&eve, list, (), ()).unwrap().items.is_empty());
+        for query in [json!({}), json!({"slug": "one"})] {
+            assert!(fixture.read_as(&eve, list, (), filter(query)).unwrap().items.is_empty());
+        }
         assert_eq!(code(fixture.read_as(&eve, get, ids[0], ())), "not_found");
         assert_eq!(code(fixture.write_as(&eve, delete, ids[0], ())), "not_found");
     }

@@ -1,6 +1,6 @@
 //! Heartbeats: drift, errors and silence.
 
-use super::super::heartbeats;
+use super::super::{heartbeats, places};
 use super::*;
 use crate::outbox::RetentionSettings;
 
@@ -46,6 +46,33 @@ fn a_different_hash_is_drift_which_is_told_once_each_time_it_begins() {
     world.deployed(&["ann"], json!({}));
     assert_eq!(world.agent_status("ann"), "deployed");
     world.assert_sound();
+}
+
+#[test]
+fn an_agent_is_where_it_is_live_or_reports_from_and_says_what_it_runs() {
+    let world = World::new();
+    let places = || -> Vec<Value> {
+        let page = world.read(places::list, "ann".to_string(), ()).unwrap();
+        page.items.into_iter().map(|place| json!(place)).collect()
+    };
+    assert!(places().is_empty());
+    beat(&world, "x", None);
+    assert_eq!(places()[0]["live"], Value::Null);
+    assert_eq!(places()[0]["report"]["hash"], "x");
+    world.deployed(&["ann"], json!({}));
+    let [place] = <[Value; 1]>::try_from(places()).unwrap();
+    assert_eq!(place["environmentId"], json!(world.dev));
+    assert_eq!(place["live"]["hash"], json!(world.live("ann").unwrap().hash));
+    assert_eq!(place["live"]["promptName"], "hello");
+    assert_eq!(place["report"]["hash"], Value::Null, "not since it was deployed");
+    beat(&world, "y", Some("out of memory"));
+    let report = places()[0]["report"].clone();
+    assert_eq!((&report["hash"], &report["drifted"]), (&json!("y"), &json!(true)));
+    assert_eq!(report["error"], "out of memory");
+    environments::tests::patch(&world, world.dev, json!({"access": "restricted"}));
+    let member = world.member.clone();
+    let hidden = world.read_as(&member, places::list, "ann".to_string(), ()).unwrap();
+    assert!(hidden.items.is_empty());
 }
 
 #[test]

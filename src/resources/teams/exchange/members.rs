@@ -106,6 +106,10 @@ pub fn fetch_peer(view: &View, (team, id): (Id<Team>, Id<Peer>)) -> Result<Peer>
     view.fetch(&(team, id))
 }
 
+fn get(view: &View, req: &Req<(Id<Team>, Id<Peer>)>) -> Result<PeerInfo> {
+    fetch_peer(view, req.params).map(PeerInfo::from)
+}
+
 /// Accepts a pending request and wakes the Scrum Master.
 pub fn accept(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>)>) -> Result<PeerInfo> {
     let peer = fetch_pending(&tx.view(), req.params)?;
@@ -173,11 +177,15 @@ fn decide(
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
+    const ONE: &str = "/teams/{teamId}/exchange/peers/{peerId}";
     let post = |path, name, operation| Route::post(path, MEMBER, name, operation);
     vec![
         Route::get("/teams/{teamId}/exchange/peers", MEMBER, "peer.list", op::list(list))
             .needs_for(ScopeName::ExchangeRead, &TEAM_IN_PATH)
             .about("List outside agents, newest first"),
+        Route::get(ONE, MEMBER, "peer.get", op::read(get))
+            .needs_for(ScopeName::ExchangeRead, &TEAM_IN_PATH)
+            .about("Get an outside agent"),
         post("/teams/{teamId}/exchange/peers/{peerId}/accept", "peer.accept", op::write(accept))
             .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Accept a pending outside agent"),
@@ -187,13 +195,8 @@ fn routes() -> Vec<Route> {
         post("/teams/{teamId}/exchange/peers/{peerId}/block", "peer.block", op::write(block))
             .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
             .about("Block an outside agent"),
-        Route::delete(
-            "/teams/{teamId}/exchange/peers/{peerId}",
-            MEMBER,
-            "peer.delete",
-            op::write(forget),
-        )
-        .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
-        .about("Forget an outside agent"),
+        Route::delete(ONE, MEMBER, "peer.delete", op::write(forget))
+            .needs_for(ScopeName::ExchangeWrite, &TEAM_IN_PATH)
+            .about("Forget an outside agent"),
     ]
 }

@@ -46,6 +46,29 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
 }
 
 #[test]
+fn a_task_is_found_by_its_number_in_its_team() {
+    let fixture = Fixture::new();
+    let (crew, other) = (team(&fixture, "crew", None), team(&fixture, "other", None));
+    let ann = add_agent(&fixture, crew, "ann");
+    task(&fixture, crew, json!({"title": "one"}));
+    task(&fixture, crew, json!({"title": "two", "assigneeAgentId": ann}));
+    task(&fixture, other, json!({"title": "one"}));
+    assert_eq!(numbers(&fixture, crew, json!({"number": 2})), [2]);
+    assert!(numbers(&fixture, crew, json!({"number": 3})).is_empty());
+    assert!(numbers(&fixture, other, json!({"number": 2})).is_empty());
+    for (filter, is_found) in [
+        (json!({"number": 2, "status": "open", "assigneeAgentId": ann}), true),
+        (json!({"number": 2, "unassigned": false}), true),
+        (json!({"number": 2, "unassigned": true}), false),
+        (json!({"number": 2, "status": "done"}), false),
+        (json!({"number": 1, "assigneeAgentId": ann}), false),
+    ] {
+        assert_eq!(!numbers(&fixture, crew, filter.clone()).is_empty(), is_found, "{filter}");
+    }
+    fixture.assert_sound();
+}
+
+#[test]
 fn a_patch_that_changes_nothing_leaves_the_task_as_it_was() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);

@@ -1,0 +1,290 @@
+//! `/o/{org}/deployments/new`: deploying a prompt to agents. First what would change and who must
+//! approve is shown; what is deployed then is exactly that, by the hash of its plan.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::agent_versions::Change;
+use super::agents::Agent;
+use super::deployments::path;
+use crate::api::Method;
+use crate::base::{Error, Result};
+use crate::console::api::segment;
+use crate::console::diff::{self, Row};
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{People, Registry};
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/deployments/new")
+    .get(|visit| Box::pin(form(visit, None)))
+    .post(|visit| Box::pin(act(visit)))];
+
+/// So many agents can be ticked; others are named.
+const OFFERED: &str = "100";
+/// Rows of all diffs on a page.
+const ROWS: usize = 1000;
+/// The prefix of fields with values of variables, which is the API's.
+const VARIABLES: &str = "agentVariables.";
+
+#[derive(Template)]
+#[template(path = "deploy.html")]
+struct Deploy {
+    frame: Frame,
+    here: String,
+    agents: Vec<Choice>,
+    registries: Vec<(String, String)>,
+    environments: Vec<(String, String)>,
+    defaults: Defaults,
+    /// Variables that need a value, or were given one: the field, and the name.
+    variables: Vec<(String, String)>,
+}
+
+/// An agent that can be ticked.
+struct Choice {
+    key: String,
+    name: String,
+    is_chosen: bool,
+}
+
+/// What the form is filled with at first: the draft of the agent that it was opened for.
+#[derive(Default)]
+struct Defaults {
+    registry: String,
+    prompt: String,
+    version: String,
+    provider: String,
+    environment: String,
+}
+
+#[derive(Template)]
+#[template(path = "deploy_preview.html")]
+struct DeployPreview {
+    frame: Frame,
+    here: String,
+    /// The fields of the form, which are sent once more.
+    sent: Vec<(String, String)>,
+    title: String,
+    preview: Preview,
+    targets: Vec<Shown>,
+    people: People,
+}
+
+/// What would change for an agent.
+struct Shown {
+    key: String,
+    live: String,
+    rows: Vec<Row>,
+    /// Rows that are left out.
+    rest: usize,
+    changes: Vec<Change>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Preview {
+    plan: Plan,
+    plan_hash: String,
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    tools: Vec<PlanTool>,
+    approvals: Nullable<Policy>,
+}
+
+#[derive(Deserialize)]
+struct PlanTool {
+    name: String,
+    version: String,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    approver_ids: Vec<String>,
+    min_approvals: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Target {
+    stable_key: String,
+    live: Nullable<Live>,
+    diff: String,
+    changes: Vec<Change>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Live {
+    prompt_name: String,
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Environment {
+    slug: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    id: String,
+}
+
+/// The agents that were ticked or named.
+fn chosen(visit: &Visit) -> Vec<String> {
+    let fields = if visit.form.is_empty() { &visit.query } else { &visit.form };
+    let ticked = fields.pairs().filter(|(name, _)| *name == "agent").map(|(_, key)| key.into());
+    let named = super::team_agents::words(visit.form.get("others")).into_iter().map(String::from);
+    ticked.chain(named).collect()
+}
+
+async fn defaults(visit: &Visit, chosen: &[String]) -> Result<Defaults> {
+    let of = |name: &str| visit.query.get(name).to_string();
+    let asked = Defaults {
+        registry: of("registry"),
+        prompt: of("prompt"),
+        version: of("version"),
+        environment: of("environment"),
+        provider: String::new(),
+    };
+    let [only] = chosen else { return Ok(asked) };
+    let agent: Agent = visit.api.get(&format!("/agents/{}", segment(only)), &[]).await?;
+    let or = |asked: String, own: Nullable<String>| {
+        if asked.is_empty() { own.0.unwrap_or_default() } else { asked }
+    };
+    Ok(Defaults {
+        registry: or(asked.registry, agent.draft.registry_ref),
+        prompt: or(asked.prompt, agent.draft.prompt_name),
+        version: or(asked.version, agent.draft.prompt_version),
+        provider: agent.draft.provider.0.unwrap_or_default(),
+        environment: asked.environment,
+    })
+}
+
+async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Post, "/agents/deployments")?;
+    let api = &visit.api;
+    let chosen = chosen(visit);
+    let agents: List<Agent> = api.get("/agents", &[("limit", OFFERED)]).await?;
+    let agents = agents.items.into_iter().map(|agent| Choice {
+        is_chosen: chosen.contains(&agent.stable_key),
+        name: agent.name,
+        key: agent.stable_key,
+    });
+    let many = [("limit", "100")];
+    let environments: List<Environment> = api.get("/environments", &many).await?;
+    let registries: List<Registry> = api.get("/registries", &many).await?;
+    let org = &visit.member().org_slug;
+    let registry = |one: Registry| (format!("{org}/{}", one.slug), one.name);
+    let usual = (String::new(), "That of each agent's draft".to_string());
+    let missing = error.iter().flat_map(|error| error.issues()).map(|issue| issue.path.as_str());
+    let given = visit.form.pairs().map(|(name, _)| name);
+    let defaults =
+        if visit.form.is_empty() { defaults(visit, &chosen).await? } else { Defaults::default() };
+    let variables = missing.chain(given).filter_map(|name| name.strip_prefix(VARIABLES));
+    let variables: BTreeSet<_> = variables.map(String::from).collect();
+    let frame = visit.frame("Deploy").crumb("Deployments", visit.in_org("/deployments"));
+    let page = Deploy {
+        frame: frame.failed(error.as_ref()).rename("agentIds", "others"),
+        here: visit.in_org("/deployments/new"),
+        agents: agents.collect(),
+        registries: [usual].into_iter().chain(registries.items.into_iter().map(registry)).collect(),
+        environments: environments.items.into_iter().map(|one| (one.slug, one.name)).collect(),
+        defaults,
+        variables: variables.into_iter().map(|one| (format!("{VARIABLES}{one}"), one)).collect(),
+    };
+    render(page.frame.status, &page)
+}
+
+/// The request of the form.
+fn request(visit: &Visit) -> Value {
+    let of = |name: &str| visit.form.get(name).trim();
+    let mut body = json!({
+        "agentIds": chosen(visit), "promptName": of("promptName"), "version": of("version"),
+        "environment": of("environment"), "provider": of("provider"),
+    });
+    for name in ["registryRef", "model"] {
+        if let Some(text) = visit.form.some(name) {
+            body[name] = json!(text);
+        }
+    }
+    let variables = visit.form.pairs().filter_map(|(name, value)| {
+        Some((name.strip_prefix(VARIABLES)?.to_string(), json!(value)))
+    });
+    let variables: Map<_, _> = variables.collect();
+    if !variables.is_empty() {
+        body["agentVariables"] = variables.into();
+    }
+    body
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let body = request(visit);
+    match visit.form.get("action") {
+        "preview" => preview(visit, body, None).await,
+        "deploy" => deploy(visit, body).await,
+        _ => form(visit, None).await,
+    }
+}
+
+async fn deploy(visit: &Visit, body: Value) -> Result<Reply> {
+    let mut planned = body.clone();
+    planned["planHash"] = json!(visit.form.get("planHash"));
+    match visit.api.post::<Job>("/agents/deployments", planned).await {
+        Ok(job) => Ok(visit.done(&path(visit, &job.id), Flash::Deployed)),
+        Err(error) if error.code() == "plan_changed" => preview(visit, body, Some(error)).await,
+        Err(error) => form(visit, visit.failed(error)?).await,
+    }
+}
+
+/// Shows what would change; `error` says why what was shown before was not deployed.
+async fn preview(visit: &Visit, body: Value, error: Option<Error>) -> Result<Reply> {
+    let mut preview: Preview = match visit.api.post("/agents/deployments/preview", body).await {
+        Ok(preview) => preview,
+        Err(error) => return form(visit, visit.failed(error)?).await,
+    };
+    let mut left = ROWS;
+    let targets = std::mem::take(&mut preview.targets).into_iter();
+    let targets = targets.map(|target| shown(target, &mut left)).collect();
+    let kept = visit.form.kept().filter(|(name, _)| !matches!(*name, "action" | "planHash"));
+    let of = |name: &str| visit.form.get(name).trim();
+    let title = format!("Deploy {} {} to {}", of("promptName"), of("version"), of("environment"));
+    let frame = visit.frame(&title).crumb("Deployments", visit.in_org("/deployments"));
+    let page = DeployPreview {
+        frame: frame.failed(error.as_ref()),
+        here: visit.in_org("/deployments/new"),
+        sent: kept.map(|(name, value)| (name.into(), value.into())).collect(),
+        title,
+        preview,
+        targets,
+        people: People::read(&visit.api).await?,
+    };
+    render(page.frame.status, &page)
+}
+
+fn shown(target: Target, left: &mut usize) -> Shown {
+    let mut rows = diff::rows(&target.diff);
+    let rest = rows.len().saturating_sub(*left);
+    rows.truncate(*left);
+    *left -= rows.len();
+    let live = target.live.0.map(|live| format!("{} {}", live.prompt_name, live.version));
+    Shown {
+        key: target.stable_key,
+        live: live.unwrap_or_default(),
+        rows,
+        rest,
+        changes: target.changes,
+    }
+}

@@ -1,0 +1,199 @@
+//! `/o/{org}/teams/{slug}/agents/{agent}`: an agent of a team: what it is to do next, what it did,
+//! what it remembers.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::inbox::beginning;
+use super::team_agents::{ROLES, words};
+use crate::base::{Error, Result, Time};
+use crate::console::api::segment;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::team::{TeamAgent, TeamPlace, usd};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/teams/{slug}/agents/{agent}")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(act(visit))),
+    Page::of_org("/o/{org}/teams/{slug}/agents/{agent}/remove")
+        .get(|visit| Box::pin(ask(visit, None)))
+        .post(|visit| Box::pin(remove(visit))),
+];
+
+/// Rows of each of its lists.
+const ROWS: &str = "20";
+
+#[derive(Template)]
+#[template(path = "team_agent.html")]
+struct AgentPage {
+    frame: Frame,
+    place: TeamPlace,
+    org: String,
+    agent: TeamAgent,
+    roles: [(&'static str, &'static str); 2],
+    wakes: List<Wake>,
+    /// Numbers of the tasks that they are about, by id.
+    tasks: BTreeMap<String, u32>,
+    runs: List<Run>,
+    memories: List<Memory>,
+    /// The words that memories are searched for.
+    search: String,
+    next: String,
+    is_editing: bool,
+}
+
+#[derive(Template)]
+#[template(path = "remove_team_agent.html")]
+struct Remove {
+    frame: Frame,
+    place: TeamPlace,
+    agent: TeamAgent,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wake {
+    reason: String,
+    task_id: Nullable<String>,
+    attempts: u32,
+    created_at: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    status: String,
+    cost_usd: Nullable<f64>,
+    error: Nullable<String>,
+    created_at: Time,
+}
+
+impl Run {
+    /// Class, icon and word of how it ended.
+    fn state(&self) -> (&'static str, &'static str, &'static str) {
+        match self.status.as_str() {
+            "succeeded" => ("good", "check", "Succeeded"),
+            "failed" => ("bad", "octagon", "Failed"),
+            _ => ("off", "off", "Cancelled"),
+        }
+    }
+
+    /// What it cost.
+    fn cost(&self) -> String {
+        self.cost_usd.map_or(String::new(), usd)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Memory {
+    id: String,
+    content: String,
+    tags: Vec<String>,
+    created_at: Time,
+}
+
+impl Memory {
+    /// What a button says it forgets.
+    fn beginning(&self) -> String {
+        beginning(&self.content)
+    }
+}
+
+impl AgentPage {
+    /// The number of the task that a wake is about.
+    fn task(&self, wake: &Wake) -> Option<&u32> {
+        self.tasks.get(wake.task_id.as_deref()?)
+    }
+}
+
+fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
+    place.api(&format!("/agents/{}{below}", segment(visit.param(2))))
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let api = &visit.api;
+    let at = |below: &str| api_path(visit, &place, below);
+    let agent: TeamAgent = api.get(&at(""), &[]).await?;
+    let few = [("limit", ROWS)];
+    let peek = [("limit", ROWS), ("peek", "true")];
+    let wakes: List<Wake> = api.get(&at("/wakes"), &peek).await?;
+    let about = wakes.items.iter().filter_map(|wake| wake.task_id.as_deref());
+    let tasks = place.numbers_of(api, about).await?;
+    let search = visit.query.get("q").trim();
+    let mut query = vec![("limit", ROWS)];
+    query.extend((!search.is_empty()).then_some(("q", search)));
+    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    let frame = place.crumbs(visit, visit.frame(&agent.name)).crumb("Agents", place.at("/agents"));
+    let page = AgentPage {
+        frame: frame.failed(error.as_ref()).live(),
+        org: visit.in_org(""),
+        wakes,
+        tasks,
+        runs: api.get(&at("/runs"), &few).await?,
+        memories: api.get(&at("/memories"), &query).await?,
+        roles: ROLES,
+        search: search.into(),
+        next: format!("{}?{}", visit.path, filter(search)),
+        is_editing: error.is_some(),
+        agent,
+        place,
+    };
+    render(page.frame.status, &page)
+}
+
+/// The query of a search, to which a cursor is added.
+fn filter(search: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if search.is_empty() { String::new() } else { query.append_pair("q", search).finish() + "&" }
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let of = |name| visit.form.get(name);
+    let (done, flash) = match of("action") {
+        "save" => {
+            let body = json!({"role": of("role"), "skills": words(of("skills"))});
+            let saved = visit.api.patch::<Value>(&api_path(visit, &place, ""), body).await;
+            (saved.map(drop), Flash::TeamAgentSaved)
+        }
+        "forget" => {
+            let below = format!("/memories/{}", segment(of("memory")));
+            let gone = visit.api.delete(&api_path(visit, &place, &below), &[]).await;
+            (gone, Flash::MemoryForgotten)
+        }
+        _ => return show(visit, None).await,
+    };
+    match done {
+        Ok(()) => Ok(visit.done(&visit.path, flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let agent: TeamAgent = visit.api.get(&api_path(visit, &place, ""), &[]).await?;
+    let frame = place.crumbs(visit, visit.frame(&format!("Remove {}", agent.name)));
+    let frame = frame.crumb("Agents", place.at("/agents")).failed(error.as_ref());
+    let page = Remove { frame, place, agent };
+    render(page.frame.status, &page)
+}
+
+async fn remove(visit: &Visit) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    match visit.api.delete(&api_path(visit, &place, ""), &[]).await {
+        Ok(()) => Ok(visit.done(&place.at("/agents"), Flash::AgentRemoved)),
+        Err(error) => ask(visit, visit.failed(error)?).await,
+    }
+}

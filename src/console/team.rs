@@ -1,0 +1,270 @@
+//! What the pages of a team have in common: which team it is, the ways between them, and the names
+//! of its agents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::api::{Api, segment};
+use super::frame::Frame;
+use super::strict::{List, Nullable};
+use super::visit::Visit;
+use crate::base::{Error, Result, Time};
+
+/// Agents are read in pages of this size, and not more pages than this: beyond, they are not named.
+const AGENTS: &str = "100";
+const MAX_PAGES: usize = 10;
+
+/// What waits is counted up to this: more is "9+".
+const COUNTED: usize = 9;
+const ONE_MORE: &str = "10";
+
+/// A team.
+#[derive(Deserialize)]
+pub struct Team {
+    pub id: String,
+    pub slug: String,
+    pub name: String,
+    pub description: Nullable<String>,
+    pub budget: Nullable<Budget>,
+}
+
+/// A team's budget, and what it has spent this month, in US dollars.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    pub monthly_usd: f64,
+    pub spent_usd: f64,
+}
+
+impl Budget {
+    /// The part that is spent, in percent of the budget; at most 100.
+    pub fn percent(&self) -> String {
+        let part = if self.monthly_usd > 0.0 { self.spent_usd / self.monthly_usd } else { 1.0 };
+        format!("{:.1}", (part * 100.0).clamp(0.0, 100.0))
+    }
+
+    /// Whether more is spent than there is.
+    pub fn is_exceeded(&self) -> bool {
+        self.spent_usd > self.monthly_usd
+    }
+
+    /// What is spent.
+    pub fn spent(&self) -> String {
+        usd(self.spent_usd)
+    }
+
+    /// What there is.
+    pub fn monthly(&self) -> String {
+        usd(self.monthly_usd)
+    }
+}
+
+/// An amount of US dollars.
+pub fn usd(amount: f64) -> String {
+    format!("${amount:.2}")
+}
+
+/// A way to one of the team's pages.
+pub struct Tab {
+    pub label: &'static str,
+    pub path: String,
+    pub is_current: bool,
+    /// How much waits there; empty if nothing does.
+    pub count: String,
+}
+
+/// The team that a page's path names.
+pub struct TeamPlace {
+    pub team: Team,
+    /// The path of its pages.
+    pub path: String,
+    pub tabs: Vec<Tab>,
+}
+
+impl TeamPlace {
+    /// The team of a visit, whose path is `/o/{org}/teams/{slug}…`.
+    ///
+    /// # Errors
+    /// 404 if there is none, and those of the routes.
+    pub async fn of(visit: &Visit) -> Result<Self> {
+        let slug = visit.param(1);
+        let found: List<Team> = visit.api.get("/teams", &[("slug", slug)]).await?;
+        let team = found.items.into_iter().next().ok_or_else(|| Error::no_such("team"))?;
+        let path = visit.in_org(&format!("/teams/{}", segment(slug)));
+        let mut place = TeamPlace { team, path, tabs: Vec::new() };
+        place.tabs = place.read_tabs(visit).await?;
+        Ok(place)
+    }
+
+    async fn read_tabs(&self, visit: &Visit) -> Result<Vec<Tab>> {
+        let unread = [("audience", "human"), ("unread", "true")];
+        let mut tabs = Vec::new();
+        for (label, name, counted) in [
+            ("Board", "board", None),
+            ("Inbox", "inbox", Some(("/messages", &unread[..]))),
+            ("Approvals", "approvals", Some(("/approvals", &[("decision", "pending")][..]))),
+            ("Agents", "agents", None),
+            ("Timeline", "timeline", None),
+            ("Peers", "peers", Some(("/exchange/peers", &[("state", "pending")][..]))),
+            ("Settings", "settings", None),
+        ] {
+            let count = match counted {
+                Some((below, query)) => self.count(&visit.api, below, query).await?,
+                None => String::new(),
+            };
+            let path = format!("{}/{name}", self.path);
+            let is_task =
+                name == "board" && visit.path.starts_with(&format!("{}/tasks", self.path));
+            let is_current = is_task || visit.path.starts_with(&path);
+            tabs.push(Tab { label, path, is_current, count });
+        }
+        Ok(tabs)
+    }
+
+    /// How many there are, in words.
+    async fn count(&self, api: &Api, below: &str, query: &[(&str, &str)]) -> Result<String> {
+        let query: Vec<_> = query.iter().copied().chain([("limit", ONE_MORE)]).collect();
+        let found: List<Value> = api.get(&self.api(below), &query).await?;
+        Ok(match found.items.len() {
+            0 => String::new(),
+            count if count > COUNTED => format!("{COUNTED}+"),
+            count => count.to_string(),
+        })
+    }
+
+    /// A path of the API below the team's.
+    pub fn api(&self, below: &str) -> String {
+        format!("/teams/{}{below}", segment(&self.team.id))
+    }
+
+    /// A path of one of its pages.
+    pub fn at(&self, below: &str) -> String {
+        format!("{}{below}", self.path)
+    }
+
+    /// The path of a task's page.
+    pub fn task(&self, number: &u32) -> String {
+        format!("{}/tasks/{number}", self.path)
+    }
+
+    /// Adds the pages above the team's.
+    pub fn crumbs(&self, visit: &Visit, frame: Frame) -> Frame {
+        frame
+            .crumb("Teams", visit.in_org("/teams"))
+            .crumb(self.team.name.clone(), self.at("/board"))
+    }
+
+    /// The number of a task, by its id.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn number_of(&self, api: &Api, task: &str) -> Result<u32> {
+        let task: TaskNumber =
+            api.get(&self.api(&format!("/tasks/{}", segment(task))), &[]).await?;
+        Ok(task.number)
+    }
+
+    /// The numbers of tasks, by their ids.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn numbers_of<'a>(
+        &self,
+        api: &Api,
+        tasks: impl Iterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, u32>> {
+        let mut numbers = BTreeMap::new();
+        for task in tasks.collect::<BTreeSet<_>>() {
+            numbers.insert(task.to_string(), self.number_of(api, task).await?);
+        }
+        Ok(numbers)
+    }
+}
+
+#[derive(Deserialize)]
+struct TaskNumber {
+    number: u32,
+}
+
+/// An agent of a team.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamAgent {
+    pub id: String,
+    pub stable_key: String,
+    pub name: String,
+    pub role: String,
+    pub skills: Vec<String>,
+    pub wake_url: Nullable<String>,
+    pub hired_at: Time,
+}
+
+impl TeamAgent {
+    /// What it is good at.
+    pub fn skills(&self) -> String {
+        self.skills.join(", ")
+    }
+}
+
+/// The agents of a team.
+pub struct Crew(pub Vec<TeamAgent>);
+
+impl Crew {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn read(api: &Api, place: &TeamPlace) -> Result<Self> {
+        let mut all = Vec::new();
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            let mut query = vec![("limit", AGENTS)];
+            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let page: List<TeamAgent> = api.get(&place.api("/agents"), &query).await?;
+            all.extend(page.items);
+            cursor = page.next_cursor.0;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(Crew(all))
+    }
+
+    /// An agent, if it is in the team.
+    pub fn find(&self, id: &str) -> Option<&TeamAgent> {
+        self.0.iter().find(|agent| agent.id == id)
+    }
+
+    /// The name of an agent.
+    pub fn name<'a>(&'a self, id: &str) -> &'a str {
+        self.find(id).map_or("an agent that has left", |agent| agent.name.as_str())
+    }
+
+    /// The choices of a form's field: nobody, and each agent.
+    pub fn choices(&self, nobody: &str) -> Vec<(String, String)> {
+        let agents = self.0.iter().map(|agent| (agent.id.clone(), agent.name.clone()));
+        [(String::new(), nobody.to_string())].into_iter().chain(agents).collect()
+    }
+}
+
+/// The field that has this value, or `null` if it is empty: what a PATCH clears.
+pub fn or_null(visit: &Visit, name: &str) -> Value {
+    visit.form.some(name).map_or(Value::Null, Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_shown_in_percent_up_to_all_of_it() {
+        let budget = |monthly_usd, spent_usd| Budget { monthly_usd, spent_usd };
+        assert_eq!(budget(50.0, 12.5).percent(), "25.0");
+        assert_eq!(budget(50.0, 80.0).percent(), "100.0");
+        assert_eq!(budget(0.0, 0.0).percent(), "100.0");
+        assert!(budget(50.0, 80.0).is_exceeded() && !budget(50.0, 50.0).is_exceeded());
+        assert_eq!(budget(50.0, 0.055).spent(), "$0.06");
+    }
+}

@@ -1,0 +1,130 @@
+//! What waits for people in all teams of the organization
+//! (reference: teams-and-wakes, "What waits for people").
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::approvals::{BY_DECISION, TeamApproval, TeamApprovalState};
+use super::member::Member;
+use super::message::{BY_INBOX, Message};
+use super::peer::{PENDING_BY_PUBKEY, Peer};
+use super::team::Team;
+use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{Caller, MEMBER, ScopeName, ScopeTarget};
+use crate::base::{Body, Handle, Id, Result, Time};
+use crate::store::{Order, Page, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+// ── What callers see ─────────────────────────────────────────────────────────
+
+/// An outside agent whose request waits for a decision.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingPeer {
+    id: Id<Peer>,
+    /// The team that it wrote to.
+    team_id: Id<Team>,
+    /// Its handle, whose domain confirmed the key when it asked.
+    handle: Handle,
+    /// What it wrote.
+    first_message: Body,
+    created_at: Time,
+}
+
+impl Output for WaitingPeer {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
+    }
+}
+
+impl From<Peer> for WaitingPeer {
+    fn from(peer: Peer) -> Self {
+        let Peer { id, team, handle, first_message, created_at, .. } = peer;
+        WaitingPeer { id, team_id: team, handle, first_message, created_at }
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Whether a team exists and the scopes of the caller's key reach it. What cannot be read is not
+/// listed.
+fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
+    let team = view.get::<Team>(&team).ok().flatten();
+    team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug))))
+}
+
+fn mail(view: &View, req: &Req) -> Result<Page<Message>> {
+    let is_listed =
+        |message: &Message| reaches(view, req.caller(), ScopeName::TeamRead, message.team_id);
+    let unread = (None::<Id<Member>>, false);
+    view.page(&BY_INBOX, &unread, Order::Descending, &req.page, is_listed)
+}
+
+fn approvals(view: &View, req: &Req) -> Result<Page<TeamApproval>> {
+    let is_listed = |approval: &TeamApproval| {
+        reaches(view, req.caller(), ScopeName::TeamRead, approval.team_id)
+    };
+    let pending = TeamApprovalState::Pending;
+    view.page(&BY_DECISION, &pending, Order::Descending, &req.page, is_listed)
+}
+
+fn peers(view: &View, req: &Req) -> Result<Page<WaitingPeer>> {
+    let is_listed = |peer: &Peer| reaches(view, req.caller(), ScopeName::ExchangeRead, peer.team);
+    let found = view.page(&PENDING_BY_PUBKEY, &(), Order::Ascending, &req.page, is_listed)?;
+    Ok(found.map(WaitingPeer::from))
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/teams/inbox", MEMBER, "waiting_message.list", op::list(mail))
+            .needs_listed(ScopeName::TeamRead)
+            .about("List unread mail to the people of all teams"),
+        Route::get("/teams/approvals", MEMBER, "waiting_approval.list", op::list(approvals))
+            .needs_listed(ScopeName::TeamRead)
+            .about("List the pending approvals of all teams"),
+        Route::get("/teams/exchange/peers", MEMBER, "waiting_peer.list", op::list(peers))
+            .needs_listed(ScopeName::ExchangeRead)
+            .about("List the pending outside agents of all teams"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resources::teams::testing::{add_agent, team};
+    use crate::resources::teams::{approvals, messages, team};
+    use crate::resources::testing::Fixture;
+
+    #[test]
+    fn unread_mail_and_pending_approvals_of_all_teams_are_listed_until_they_are_dealt_with() {
+        let fixture = Fixture::new();
+        let teams = [team(&fixture, "one", None), team(&fixture, "two", None)];
+        for (at, key) in teams.iter().zip(["ann", "bob"]) {
+            let agent = add_agent(&fixture, *at, key);
+            let mail = json!({"fromAgentId": agent, "body": "b"});
+            fixture.write(messages::send_to_humans, *at, Fixture::input(mail).unwrap()).unwrap();
+            let question = json!({"agentId": agent, "title": "t"});
+            fixture.write(approvals::create, *at, Fixture::input(question).unwrap()).unwrap();
+        }
+        let mails = || fixture.read(super::mail, (), ()).unwrap().items;
+        let questions = || fixture.read(super::approvals, (), ()).unwrap().items;
+        let of = |ids: Vec<Id<Team>>| ids == [teams[1], teams[0]];
+        assert!(of(mails().iter().map(|one| one.team_id).collect()));
+        assert!(of(questions().iter().map(|one| one.team_id).collect()));
+        let (_, eve) = fixture.other_org("other");
+        assert!(fixture.read_as(&eve, super::mail, (), ()).unwrap().items.is_empty());
+
+        let first = mails().remove(0);
+        fixture.write(messages::open, (first.team_id, first.id), ()).unwrap();
+        assert_eq!(mails().len(), 1);
+        // Its rows are removed a little later than the team.
+        fixture.write(team::delete, teams[0], ()).unwrap();
+        assert!(mails().is_empty());
+        assert_eq!(questions().len(), 1);
+    }
+}

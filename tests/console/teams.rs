@@ -1,0 +1,230 @@
+//! Teams: their tasks, mail, approvals, timeline, agents and peers.
+
+use serde_json::{Value, json};
+
+use crate::outside;
+use crate::server::Running;
+use crate::visitor::{Page, Visitor};
+
+const BOARD: &str = "/o/acme/teams/crew/board";
+const TASK: &str = "/o/acme/teams/crew/tasks/1";
+
+/// Sends one of a page's forms by one of its buttons.
+#[track_caller]
+fn press(ada: &Visitor, page: &Page, button: (&str, &str), more: &[(&str, &str)]) -> Page {
+    let has = |name: &String, value: &String| (name.as_str(), value.as_str()) == button;
+    let forms = page.forms().into_iter();
+    let mut found = forms.filter(|form| form.buttons.iter().any(|(name, value)| has(name, value)));
+    let form = found.next().unwrap_or_else(|| panic!("no button {button:?} on {}", page.path));
+    let fields = [more, &[button]].concat();
+    let reply = ada.send_form(&form, &fields);
+    if reply.status == 303 { ada.open(reply.location()) } else { reply }
+}
+
+#[test]
+fn a_team_is_made_and_gets_an_agent_and_tasks_that_move() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    server.ada().post("/agents", json!({"stableKey": "scribe", "name": "Scribe"})).ok();
+    ada.get("/o/acme/teams").shows("There are no teams yet.").shows("Create a team");
+    let new = "/o/acme/new/team";
+    let wrong = [("name", "Crew"), ("slug", "No slug"), ("monthlyUsd", "much")];
+    let refused = ada.send(&ada.get(new), new, &wrong);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("monthlyUsd") && refused.has_problem("slug"));
+    let right = [("name", "Crew"), ("slug", "crew"), ("monthlyUsd", "50")];
+    let page = ada.submit(&refused, new, &right);
+    page.shows("The team was created.").shows("$0.00 of $50.00").shows("No agent is in this team");
+    let add = "/o/acme/teams/crew/agents/add";
+    let refused = ada.send(&ada.get(add), add, &[("stableKey", "nobody")]);
+    assert_eq!(refused.status, 404);
+    let fields = [("stableKey", "scribe"), ("role", "member"), ("skills", "writing, reading,")];
+    ada.submit(&refused, add, &fields).shows("in the team now").shows("writing, reading");
+
+    ada.get(BOARD).shows("There are no tasks yet.");
+    let new = "/o/acme/teams/crew/tasks/new";
+    let form = ada.get(new);
+    let scribe = server.ada().get("/teams?slug=crew").items()[0]["id"].clone();
+    let scribe = server.ada().get(&format!("/teams/{}/agents", scribe.as_str().unwrap())).items();
+    let scribe = scribe[0]["id"].as_str().unwrap().to_string();
+    let fields = [("title", "Write the notes"), ("assigneeAgentId", &scribe), ("priority", "1")];
+    ada.submit(&form, new, &fields).shows("The task was created.").shows("Write the notes");
+    let board = ada.get(BOARD);
+    board.shows("Write the notes").shows("Scribe");
+    let moved = press(&ada, &board, ("task", "1"), &[("to-1", "blocked")]);
+    moved.shows("The task is blocked.");
+    assert_eq!(ada.get(BOARD).field(BOARD, "to-1"), "blocked");
+    let refused = press(&ada, &moved, ("task", "1"), &[("to-1", "nowhere")]);
+    assert_eq!(refused.status, 400);
+    refused.shows("Check what you entered");
+    ada.get("/o/acme/teams/crew/tasks?only=blocked").shows("Write the notes");
+    ada.get("/o/acme/teams/crew/tasks?only=free").hides("Write the notes");
+}
+
+#[test]
+fn a_task_is_changed_assigned_and_annotated() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    api.post(&format!("/teams/{team}/tasks"), json!({"title": "one", "description": "x"})).ok();
+    let ada = server.signed_in("ada@acme.test");
+    let task = || api.get(&format!("/teams/{team}/tasks?number=1")).items().remove(0);
+    let page = ada.get(TASK);
+    let more = [("status", "in_progress"), ("assigneeAgentId", &*agent), ("priority", "0")];
+    let page = press(&ada, &page, ("action", "save"), &more);
+    page.shows("The task was saved.").shows("In progress");
+    let (status, assignee) = (task()["status"].clone(), task()["assigneeAgentId"].clone());
+    assert_eq!((status, assignee), (json!("in_progress"), json!(agent)));
+    let refused = press(&ada, &page, ("action", "edit"), &[("title", ""), ("description", "kept")]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("title"));
+    let page = press(&ada, &refused, ("action", "edit"), &[("title", "two")]);
+    page.shows("two #1").shows("kept");
+    press(&ada, &page, ("action", "edit"), &[("description", "")]);
+    assert_eq!(task()["description"], Value::Null);
+    press(&ada, &page, ("action", "note"), &[("body", "Look here.")]).shows("Look here.");
+    let wakes = api.get(&format!("/teams/{team}/agents/{agent}/wakes?peek=true")).items();
+    let reasons: Vec<_> = wakes.iter().map(|wake| wake["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, ["task_assigned", "task_note"]);
+    assert_eq!(ada.get("/o/acme/teams/crew/tasks/2").status, 404);
+    assert_eq!(ada.get("/o/acme/teams/crew/tasks/x").status, 404);
+    assert_eq!(ada.get("/o/acme/teams/none/board").status, 404);
+}
+
+#[test]
+fn mail_to_the_people_is_read_and_answered() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    for subject in ["Which tone?", "Done"] {
+        let mail = json!({"fromAgentId": agent, "subject": subject, "body": "Say <b>."});
+        api.post(&format!("/teams/{team}/inbox"), mail).ok();
+    }
+    let ada = server.signed_in("ada@acme.test");
+    ada.get("/o/acme").shows("Unread mail").shows("Which tone?").shows("scribe in crew");
+    let inbox = ada.get("/o/acme/teams/crew/inbox");
+    inbox.shows("Inbox 2 waiting").shows("Done");
+    let links = inbox.links();
+    let mut mails = links.iter().filter(|link| link.starts_with("/o/acme/teams/crew/inbox/"));
+    let pages: Vec<_> = mails.by_ref().map(|link| ada.get(link)).collect();
+    let question = pages.iter().find(|page| page.words().contains("Which tone?")).unwrap();
+    let other = pages.iter().find(|page| page.words().contains("Done")).unwrap();
+    ada.get("/o/acme/teams/crew/inbox").shows("Inbox 2 waiting");
+    let refused = press(&ada, question, ("action", "answer"), &[("body", "")]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("body"));
+    let sent = press(&ada, &refused, ("action", "answer"), &[("body", "A calm one.")]);
+    sent.shows("Your answer was sent.").hides("Which tone?").shows("Inbox 1 waiting");
+    let got = api.get(&format!("/teams/{team}/messages?agentId={agent}")).items().remove(0);
+    assert_eq!((&got["subject"], &got["body"]), (&json!("Re: Which tone?"), &json!("A calm one.")));
+    let read = press(&ada, other, ("action", "read"), &[]);
+    read.shows("You have read everything.");
+    ada.get("/o/acme/teams/crew/inbox?show=all").shows("Which tone?").shows("Done");
+    ada.get("/o/acme").hides("Unread mail");
+}
+
+#[test]
+fn questions_are_decided_entries_are_added_and_memories_forgotten() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    let post = |path: &str, body| api.post(&format!("/teams/{team}{path}"), body).ok();
+    post("/approvals", json!({"agentId": agent, "title": "Publish?", "body": "They are ready."}));
+    post(&format!("/agents/{agent}/memories"), json!({"content": "Ada likes tea."}));
+    post(&format!("/agents/{agent}/runs"), json!({"status": "succeeded", "costUsd": 0.5}));
+    let ada = server.signed_in("ada@acme.test");
+    ada.get("/o/acme").shows("Agents ask for a decision").shows("Publish?");
+    let page = ada.get("/o/acme/teams/crew/approvals");
+    page.shows("Publish?").shows("They are ready.");
+    let decided = press(&ada, &page, ("decision", "approved"), &[("comment", "Well done.")]);
+    decided.shows("You approved.").shows("No decision waits");
+    let again = press(&ada, &page, ("decision", "denied"), &[]);
+    assert_eq!(again.status, 409);
+    ada.get("/o/acme/teams/crew/approvals?show=all").shows("Well done.").shows("Approved");
+
+    let timeline = "/o/acme/teams/crew/timeline";
+    let refused = ada.send(&ada.get(timeline), timeline, &[]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("title"));
+    let fields = [("kind", "milestone"), ("title", "Notes are out")];
+    ada.submit(&refused, timeline, &fields).shows("Notes are out").shows("Milestone");
+    ada.get(&format!("{timeline}?only=summary")).hides("Notes are out");
+
+    let own = format!("/o/acme/teams/crew/agents/{agent}");
+    let page = ada.get(&own);
+    page.shows("Ada likes tea.").shows("$0.50").shows("Succeeded");
+    ada.get(&format!("{own}?q=coffee")).hides("Ada likes tea.");
+    press(&ada, &page, ("action", "forget"), &[]).shows("forgotten").hides("Ada likes tea.");
+    let saved = press(&ada, &page, ("action", "save"), &[("role", "member"), ("skills", "tea")]);
+    saved.shows("Role and skills were saved.").shows("tea");
+    let remove = format!("{own}/remove");
+    let gone = ada.submit(&ada.get(&remove), &remove, &[]);
+    gone.shows("The agent has left the team.");
+}
+
+#[test]
+fn a_peer_is_refused_with_a_reason_alone_and_another_accepted() {
+    let server = Running::new();
+    server.team("crew", "scribe");
+    let (first, _) = outside::ask(&server, "crew", "May I?");
+    let (second, _) = outside::ask(&server, "crew", "And I?");
+    let ada = server.signed_in("ada@acme.test");
+    ada.get("/o/acme").shows("Outside agents ask to write").shows(&first);
+    let list = ada.get("/o/acme/teams/crew/peers");
+    list.shows(&first).shows(&second).shows("Peers 2 waiting");
+    let page_of = |handle: &str| {
+        let links = list.links().into_iter();
+        let mut pages = links.filter(|link| link.contains("/peers/")).map(|link| ada.get(&link));
+        pages.find(|page| page.words().contains(handle)).unwrap()
+    };
+    let page = page_of(&first);
+    page.shows("May I?");
+    for empty in ["", "  "] {
+        let refused = press(&ada, &page, ("action", "refuse"), &[("reason", empty)]);
+        assert_eq!(refused.status, 400);
+        assert!(refused.has_problem("reason"), "at its field");
+    }
+    let refused = press(&ada, &page, ("action", "refuse"), &[("reason", "No surveys.")]);
+    refused.shows("The outside agent was refused").shows("No surveys.").shows("Refused");
+    let accepted = press(&ada, &page_of(&second), ("action", "accept"), &[]);
+    accepted.shows("may write to the team now");
+    press(&ada, &accepted, ("action", "write"), &[("body", "Welcome.")]).shows("Your message");
+    ada.get("/o/acme/teams/crew/peers?only=accepted").shows(&second).hides(&first);
+    let blocked = press(&ada, &refused, ("action", "block"), &[]);
+    blocked.shows("Blocked");
+    press(&ada, &blocked, ("action", "forget"), &[]).shows("is forgotten").hides(&first);
+}
+
+#[test]
+fn a_team_is_renamed_and_deleted_by_an_admin_alone() {
+    let server = Running::new();
+    server.add("ben", "member");
+    server.team("crew", "scribe");
+    let (ada, ben) = (server.signed_in("ada@acme.test"), server.signed_in("ben@acme.test"));
+    let settings = "/o/acme/teams/crew/settings";
+    let page = ben.get(settings);
+    page.hides("Delete");
+    let fields = [("name", "The crew"), ("monthlyUsd", "0.5"), ("description", "Sails.")];
+    ben.submit(&page, settings, &fields).shows("The team was saved.").shows("The crew");
+    assert_eq!(ben.get("/o/acme/teams/crew/delete").status, 403);
+    let delete = "/o/acme/teams/crew/delete";
+    ada.submit(&ada.get(delete), delete, &[]).shows("The team was deleted.");
+    assert_eq!(ada.get(BOARD).status, 404);
+}
+
+#[test]
+fn a_full_board_is_small() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    for number in 0..100 {
+        let title = format!("Write the notes of release {number} for all who read them");
+        let task = json!({"title": title, "assigneeAgentId": agent});
+        let id = api.post(&format!("/teams/{team}/tasks"), task).id();
+        let status = ["open", "in_progress", "blocked", "done", "cancelled"][number % 5];
+        api.patch(&format!("/teams/{team}/tasks/{id}"), json!({"status": status})).ok();
+    }
+    let board = server.signed_in("ada@acme.test").get(BOARD);
+    assert!(board.text.len() < 60_000, "{} bytes", board.text.len());
+    board.shows("All of these");
+}
