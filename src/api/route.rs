@@ -51,6 +51,8 @@ pub struct Route {
     pub policy: AuthPolicy,
     /// The scopes that an API key needs, all of them; none on routes that take no keys.
     pub required_scopes: Vec<RequiredScope>,
+    /// Whether every API key may call it, whatever its scopes: it is about the key itself.
+    pub needs_no_scope: bool,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
     /// Its summary in one line.
@@ -82,6 +84,7 @@ impl Route {
             path,
             policy,
             required_scopes: Vec::new(),
+            needs_no_scope: false,
             name,
             about: "",
             scope,
@@ -162,6 +165,12 @@ impl Route {
     /// the key has it for.
     pub fn needs_listed(self, name: ScopeName) -> Self {
         self.needs_reaching(name, ScopeReach::Listed)
+    }
+
+    /// Lets every API key call it, whatever its scopes.
+    pub fn needs_no_scope(mut self) -> Self {
+        self.needs_no_scope = true;
+        self
     }
 
     fn needs_reaching(mut self, name: ScopeName, reach: ScopeReach) -> Self {

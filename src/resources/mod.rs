@@ -80,6 +80,7 @@ const GROUPS: &[(&str, &str)] = &[
     ),
     ("setup", "The first organization and its owner."),
     ("auth", "Signing in and out, passwords, invitations."),
+    ("whoami", "The credential of a request."),
     ("organizations", "Organizations with their members, invitations and domains."),
     ("api-keys", "Credentials for programs."),
     ("access-grants", "Who may use a restricted environment, registry or fleet."),

@@ -94,7 +94,7 @@ impl AuthRequest<'_> {
             _ => return Ok(()),
         };
         let Some(access) = identity.key_access() else { return Ok(()) };
-        if !self.route.policy.needs_credential() {
+        if !self.route.policy.needs_credential() || self.route.needs_no_scope {
             return Ok(());
         }
         let required = &self.route.required_scopes;

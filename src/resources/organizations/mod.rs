@@ -20,6 +20,7 @@ mod sessions;
 mod setup;
 mod tokens;
 mod users;
+mod whoami;
 
 pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
@@ -47,6 +48,7 @@ pub const RESOURCE: Resource = Resource {
         &setup::RESOURCE,
         &sessions::RESOURCE,
         &own_sessions::RESOURCE,
+        &whoami::RESOURCE,
         &users::RESOURCE,
         &password_resets::RESOURCE,
         &reset_mails::RESOURCE,

@@ -101,11 +101,17 @@ impl Output for CurrentSession {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Membership")]
-struct MembershipInfo {
+pub(super) struct MembershipInfo {
     org_slug: Slug,
     /// The name of the organization.
     org_name: Name,
     role: Role,
+}
+
+impl MembershipInfo {
+    pub(super) fn new(organization: Organization, role: Role) -> Self {
+        MembershipInfo { org_slug: organization.slug, org_name: organization.name, role }
+    }
 }
 
 /// The credentials of a user.
@@ -228,8 +234,7 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
     let user: User = view.fetch(&session.user)?;
     let memberships = view.all(ListSource::TABLE, &user.id)?.into_iter().map(|m: Membership| {
         let organization: Organization = view.fetch(&m.org)?;
-        let (org_slug, org_name) = (organization.slug, organization.name);
-        Ok(MembershipInfo { org_slug, org_name, role: m.role })
+        Ok(MembershipInfo::new(organization, m.role))
     });
     Ok(CurrentSession {
         user: UserInfo::of(&user),
