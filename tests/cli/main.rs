@@ -34,6 +34,7 @@ mod logging_in;
 mod moving;
 mod reset_password;
 mod outgoing;
+mod pipelines;
 mod prompts;
 mod rotation;
 mod secrets;

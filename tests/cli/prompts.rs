@@ -180,6 +180,11 @@ fn texts_are_printed_as_they_are_compared_and_rendered() {
     let changes = ["\n-{{ import \"voice@^1.0\" }} You", "\n+{{ import \"voice@^1.0\" }} Now"];
     assert!(changes.iter().all(|line| diff.contains(line)), "{diff}");
 
+    let of_file = desk.run(&["prompt", "diff", "main/scribe", "1.0.0", "--file", &file]).stdout;
+    assert!(of_file.contains(changes[0]) && of_file.contains(changes[1]), "{of_file}");
+    let same = desk.run(&["prompt", "diff", "main/scribe", "1.0.1", "--file", &file]);
+    assert_eq!(same.stdout.trim(), "");
+
     let what = desk.file("what", "release notes");
     let set = ["--set", "TEAM=Shipping", "--set-file", &format!("WHAT={what}")];
     let render = ["prompt", "render", "main/scribe@1.0.0"];

@@ -55,13 +55,13 @@ struct Decision {
 }
 
 impl Approve {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         self.decision.decide("approve")
     }
 }
 
 impl Deny {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         self.decision.decide("deny")
     }
 }

@@ -80,7 +80,7 @@ pub struct Deploy {
 }
 
 impl Deploy {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let variables = self.values.read()?;
         let api = self.client.connect()?;
         let mut body = json!({

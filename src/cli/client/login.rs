@@ -39,7 +39,7 @@ pub struct Login {
 }
 
 impl Login {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let name = self.client.profile.clone().unwrap_or_else(|| DEFAULT.into());
         // Before a password is asked for: a file that cannot be used stays as it is.
         let mut profiles = Profiles::read()?;

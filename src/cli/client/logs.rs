@@ -55,7 +55,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let org = api.org()?.to_string();
         let mut entries = api.block_on(self.newest(&api, &org, self.limit, &HashSet::new()))?;

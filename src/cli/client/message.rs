@@ -31,7 +31,7 @@ enum MessageCommand {
 }
 
 impl Message {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             MessageCommand::List(command) => command.run(),
             MessageCommand::Inbox(command) => command.run(),

@@ -55,7 +55,7 @@ struct Remove {
 }
 
 impl ProfileCommands {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             ProfileCommand::List(command) => command.run(),
             ProfileCommand::Use(command) => command.run(),

@@ -25,17 +25,22 @@ pub struct PromptFile {
     pub version: Option<String>,
     pub model: Option<String>,
     pub metadata: Map<String, Value>,
+    /// Labels that belong on the version.
+    pub labels: Vec<String>,
     /// Lines before the text.
     lines_before: usize,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct FrontMatter {
     #[serde(rename = "type")]
     artifact_type: Option<String>,
     version: Option<String>,
     model: Option<String>,
+    /// For `apply`.
+    #[serde(default)]
+    labels: Vec<String>,
     metadata: Option<toml::Table>,
     /// Metadata that TOML cannot express, as JSON.
     metadata_json: Option<String>,
@@ -94,12 +99,12 @@ impl PromptFile {
         })?;
         let metadata = match (front.metadata, front.metadata_json) {
             (Some(_), Some(_)) => {
-                return Err(at(1, 1, "has both metadata and metadata-json; keep one".into()));
+                return Err(at(1, 1, "has both metadata and metadataJson; keep one".into()));
             }
             (Some(table), None) => toml_json::object(table)
                 .map_err(|NotJson(why)| at(1, 1, format!("metadata {why}")))?,
             (None, Some(text)) => serde_json::from_str(&text)
-                .map_err(|error| at(1, 1, format!("metadata-json is no JSON object: {error}")))?,
+                .map_err(|error| at(1, 1, format!("metadataJson is no JSON object: {error}")))?,
             (None, None) => Map::new(),
         };
         Ok(PromptFile {
@@ -109,6 +114,7 @@ impl PromptFile {
             version: front.version,
             model: front.model,
             metadata,
+            labels: front.labels,
             lines_before,
         })
     }
@@ -204,7 +210,7 @@ mod tests {
             ("---\nversion: 1\n---\nHi", "a.md:1:1:", "TOML"),
             ("+++\nmodel = \"a\"\nmodel = \"b\"\n+++\n", "a.md:3:1:", "duplicate"),
             ("+++\nmetadata.a = 2020-01-01\n+++\n", "a.md:1:1:", "quotation marks"),
-            ("+++\nmetadata-json = \"[]\"\n+++\n", "a.md:1:1:", "no JSON object"),
+            ("+++\nmetadataJson = \"[]\"\n+++\n", "a.md:1:1:", "no JSON object"),
         ] {
             let problem = PromptFile::parse("a.md", text).unwrap_err().to_string();
             assert!(problem.starts_with(place) && problem.contains(why), "{text}: {problem}");

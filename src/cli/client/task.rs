@@ -34,7 +34,7 @@ enum TaskCommand {
 }
 
 impl Task {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             TaskCommand::List(command) => command.run(),
             TaskCommand::Get(command) => command.run(),

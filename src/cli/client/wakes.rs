@@ -64,7 +64,7 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let Some(command) = &self.exec else { return self.show(&api) };
         let mut stop = api.block_on(async { Stop::new() })?;

@@ -16,7 +16,7 @@ pub struct WhoAmI {
 }
 
 impl WhoAmI {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let mut who = api.whoami()?;
         who["url"] = json!(api.base());

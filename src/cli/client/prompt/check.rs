@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Which;
+use super::which::Which;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::{FileProblem, PromptFile};

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Which;
+use super::which::Which;
 use crate::cli::client::api::Api;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::failure::Failure;

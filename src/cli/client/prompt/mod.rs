@@ -1,13 +1,14 @@
 //! `roadstead prompt`: reading, publishing and promoting prompts.
 
 mod check;
+mod diff;
 mod labels;
 mod publish;
 mod read;
+mod which;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use super::artifact_name::ArtifactName;
 use crate::cli::failure::Failure;
 
 /// Read, check, publish and promote prompts
@@ -27,7 +28,7 @@ enum PromptCommand {
     List(read::List),
     Get(read::Get),
     Render(read::Render),
-    Diff(read::Diff),
+    Diff(diff::Diff),
     History(read::History),
     Check(check::Check),
     Publish(publish::Publish),
@@ -36,7 +37,7 @@ enum PromptCommand {
 }
 
 impl Prompt {
-    pub(in crate::cli) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             PromptCommand::List(command) => command.run(),
             PromptCommand::Get(command) => command.run(),
@@ -49,33 +50,4 @@ impl Prompt {
             PromptCommand::Rollback(command) => command.run(),
         }
     }
-}
-
-/// The kinds of artifacts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ArtifactKind {
-    Prompt,
-    Promptlet,
-}
-
-impl ArtifactKind {
-    /// Its name in the API.
-    fn text(self) -> &'static str {
-        match self {
-            ArtifactKind::Prompt => "prompt",
-            ArtifactKind::Promptlet => "promptlet",
-        }
-    }
-}
-
-/// The artifact of a command.
-#[derive(Args)]
-struct Which {
-    /// The artifact: REGISTRY/NAME, optionally with @VERSION
-    #[arg(value_name = "ARTIFACT", value_parser = |text: &str| ArtifactName::parse(text))]
-    artifact: ArtifactName,
-
-    /// Its type
-    #[arg(long = "type", value_name = "TYPE", value_enum, default_value = "prompt")]
-    kind: ArtifactKind,
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::Which;
+use super::which::Which;
 use crate::cli::client::api::segment;
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
@@ -133,47 +133,6 @@ impl Render {
             output::status(&format!("no value for: {}", printable(&missing)));
         }
         Ok(())
-    }
-}
-
-/// Compare two versions as a unified diff
-#[derive(Args)]
-#[command(after_help = "Example: roadstead prompt diff main/scribe production 1.1.0")]
-pub struct Diff {
-    #[command(flatten)]
-    which: Which,
-
-    /// The older one: a version, a range or a label
-    from: String,
-
-    /// The newer one; by default the newest
-    to: Option<String>,
-
-    /// Model that the texts are for
-    #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
-
-    #[command(flatten)]
-    client: ClientFlags,
-}
-
-impl Diff {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        let artifact = &self.which.artifact;
-        artifact.without_selector()?;
-        let api = self.client.connect()?;
-        let registry = artifact.registry_ref(&api)?;
-        let query = [
-            ("registryRef", Some(registry.as_str())),
-            ("promptName", Some(&artifact.name)),
-            ("artifactType", Some(self.which.kind.text())),
-            ("from", Some(&self.from)),
-            ("to", Some(self.to.as_deref().unwrap_or("*"))),
-            ("model", self.model.as_deref()),
-        ];
-        let diff = api.get("/registries/artifact-versions/diff", &query)?;
-        let text = for_terminal(diff["diff"].as_str().unwrap_or_default());
-        output::print(self.client.json, &diff, &text)
     }
 }
 
