@@ -9,6 +9,8 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--data-dir", "--datadir", "--dir", "--db", "--database", "-d"], "--data DIR"),
     (&["--base-url", "--url", "--domain", "--external-url"], "--public-url URL"),
     (&["--password"], "--password-stdin, which keeps it out of the list of processes"),
+    (&["--api-key", "--token", "--key-file"], "--key FILE, or the variable ROADSTEAD_API_KEY"),
+    (&["--server", "--endpoint", "--remote"], "--url URL"),
     (&["--log", "--verbose", "--debug", "-v"], "--log-level debug"),
 ];
 

@@ -2,12 +2,14 @@
 //!
 //! Results go to stdout, as text or, with `--json`, as one JSON object; everything else goes to
 //! stderr. Exit codes: 0 success, 1 failure or a damaged data directory, 2 invalid usage or a data
-//! directory that cannot be opened.
+//! directory that cannot be opened. Commands for servers elsewhere are in [`client`].
 
 mod audit;
 mod backup;
 mod check;
+mod client;
 mod common;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -18,12 +20,14 @@ mod hints;
 mod import;
 mod init;
 mod log_writer;
+mod manual;
 mod memory;
 mod open_files;
 mod openapi;
 mod output;
 mod passphrase;
 mod password;
+mod private_file;
 mod reset_password;
 mod restore;
 mod routes;
@@ -38,6 +42,18 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use crate::app::Setting;
+
+use client::decide::{Approve, Deny};
+use client::deploy::Deploy;
+use client::login::Login;
+use client::logs::Logs;
+use client::message::Message;
+use client::profile_commands::ProfileCommands;
+use client::prompt::Prompt;
+use client::task::Task;
+use client::wakes::Wakes;
+use client::whoami::WhoAmI;
 use failure::Failure;
 
 /// One self-hosted binary in which a small team keeps its AI agents.
@@ -50,6 +66,7 @@ use failure::Failure;
                   the teams in which they get tasks, read mail, remember, and are woken.\n\n\
                   Try it:      roadstead demo\n\
                   Use it:      roadstead serve        (prints a link to set it up)\n\
+                  Talk to it:  roadstead login\n\
                   See it all:  roadstead routes",
     after_help = "Every flag can also be given as an environment variable: ROADSTEAD_ and its \
                   name in capitals, with underscores (--log-format is ROADSTEAD_LOG_FORMAT). The \
@@ -81,6 +98,21 @@ enum Command {
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
     SetupLink(setup_link::SetupLink),
+    Login(Login),
+    Profiles(ProfileCommands),
+    #[command(name = "whoami")]
+    WhoAmI(WhoAmI),
+    Prompt(Prompt),
+    Task(Task),
+    Message(Message),
+    Wakes(Wakes),
+    Deploy(Deploy),
+    Approve(Approve),
+    Deny(Deny),
+    Logs(Logs),
+    Completions(completions::Completions),
+    #[command(name = "man")]
+    Manual(manual::Manual),
     Version(version::Version),
 }
 
@@ -93,7 +125,21 @@ pub fn run() -> ExitCode {
         Ok((Cli::from_arg_matches(&matches)?, settings))
     });
     let (cli, settings) = parsed.unwrap_or_else(|error| hints::with_hint(error).exit());
-    let result = match cli.command {
+    match run_command(cli.command, settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => {
+            output::error(&message);
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(message)) => {
+            output::error(&message);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> {
+    match command {
         Command::Serve(command) => command.run(settings),
         Command::Init(command) => command.run(),
         Command::Demo(command) => command.run(),
@@ -111,18 +157,20 @@ pub fn run() -> ExitCode {
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),
         Command::SetupLink(command) => command.run(),
+        Command::Login(command) => command.run(),
+        Command::Profiles(command) => command.run(),
+        Command::WhoAmI(command) => command.run(),
+        Command::Prompt(command) => command.run(),
+        Command::Task(command) => command.run(),
+        Command::Message(command) => command.run(),
+        Command::Wakes(command) => command.run(),
+        Command::Deploy(command) => command.run(),
+        Command::Approve(command) => command.run(),
+        Command::Deny(command) => command.run(),
+        Command::Logs(command) => command.run(),
+        Command::Completions(command) => command.run(Cli::command()),
+        Command::Manual(command) => command.run(Cli::command()),
         Command::Version(command) => command.run(),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Failed(message)) => {
-            output::error(&message);
-            ExitCode::from(1)
-        }
-        Err(Failure::Usage(message)) => {
-            output::error(&message);
-            ExitCode::from(2)
-        }
     }
 }
 

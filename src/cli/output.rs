@@ -8,14 +8,21 @@ use super::failure::Failure;
 
 /// Prints a result to stdout: `text`, or `value` as one JSON object.
 pub fn print(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
+    print_text(json, value, text.strip_suffix('\n').unwrap_or(text))
+}
+
+/// Like [`print`], for a text whose line ends belong to it: one more is added at its end.
+pub fn print_text(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
+    if !json {
+        return line(text);
+    }
+    line(&serde_json::to_string(value).map_err(|e| Failure::Failed(e.to_string()))?)
+}
+
+/// Prints a line to stdout.
+pub fn line(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = if json {
-        let line = serde_json::to_string(value).map_err(|e| Failure::Failed(e.to_string()))?;
-        writeln!(out, "{line}")
-    } else {
-        writeln!(out, "{}", text.strip_suffix('\n').unwrap_or(text))
-    };
-    match written.and_then(|()| out.flush()) {
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
         // The reader has closed the pipe: `roadstead routes | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),

@@ -1,18 +1,14 @@
 //! Flags for the encryption of backups, and reading a passphrase.
 
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::failure::Failure;
 use super::password::unseen;
+use super::private_file;
 use crate::app::backup::{BackupError, Decryption, Encryption, Secret};
-
-/// A passphrase or an identity is short.
-const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// What decrypts a backup.
 #[derive(Args)]
@@ -35,7 +31,7 @@ impl DecryptionFlags {
             decryption.passphrase = Some(in_file(path)?);
         }
         for path in &self.identity {
-            let text = content(path)?;
+            let text = private_file::read(path)?;
             decryption
                 .add_identities(&text)
                 .map_err(|error| Failure::from(error.of(&path.display().to_string())))?;
@@ -60,32 +56,12 @@ pub fn encryption(
 
 /// Returns the passphrase on the first line of a file.
 fn in_file(path: &Path) -> Result<Secret, Failure> {
-    let text = content(path)?;
+    let text = private_file::read(path)?;
     let secret = Secret::new(text.lines().next().unwrap_or_default().to_string());
     if secret.is_empty() {
         return Err(Failure::Usage(format!("{}: the first line is empty", path.display())));
     }
     Ok(secret)
-}
-
-/// Returns the content of a file that only its owner may read, or that systemd provides.
-fn content(path: &Path) -> Result<String, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("{} {why}", path.display()));
-    let cannot = |error: io::Error| wrong(format!("cannot be read: {error}"));
-    let file = File::open(path).map_err(cannot)?;
-    let mode = file.metadata().map_err(cannot)?.permissions().mode();
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
-    let is_credential = credentials.is_some_and(|directory| path.starts_with(directory));
-    if mode & 0o077 != 0 && !is_credential {
-        return Err(wrong(format!(
-            "is accessible to other users (mode {:03o}); run: chmod 600 {}",
-            mode & 0o777,
-            path.display()
-        )));
-    }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(cannot)?;
-    Ok(text)
 }
 
 /// Asks a terminal for the passphrase of a backup that is read.

@@ -16,6 +16,8 @@ pub enum Method {
     Get,
     Post,
     Patch,
+    Put,
+    Delete,
 }
 
 /// An HTTP request to send. It has no `Debug`: the URL and the headers may hold secrets.

@@ -143,6 +143,8 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
         Method::Get => hyper::Method::GET,
         Method::Post => hyper::Method::POST,
         Method::Patch => hyper::Method::PATCH,
+        Method::Put => hyper::Method::PUT,
+        Method::Delete => hyper::Method::DELETE,
     };
     *request.uri_mut() = target.path.clone();
     let headers = request.headers_mut();

@@ -186,7 +186,8 @@ impl Serving {
         Self::of(through)
     }
 
-    fn of(mut command: Command) -> Self {
+    /// Runs a command that serves.
+    pub fn of(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Keeps the prompts of a repository in a registry: prompts/NAME.md and promptlets/NAME.md.
+#
+#   prompts.sh check     on a pull request: compile, policies, and what would change; changes nothing
+#   prompts.sh release   on a merge: publish what has changed, preview the deployment, promote
+#
+# ROADSTEAD_URL and ROADSTEAD_API_KEY say where; REGISTRY, LABEL and, for the preview, AGENT,
+# ENVIRONMENT and PROVIDER say what. A key for `check` needs the scopes
+#   artifact:read@main policy:check
+# and one for `release` these, too:
+#   artifact:publish@main label:move@main#production deployment:preview@production
+set -eu
+
+registry=${REGISTRY:-main}
+label=${LABEL:-production}
+
+# Promptlets come first: prompts import them.
+files() {
+  for folder in promptlets prompts; do
+    for file in "$folder"/*.md; do
+      if [ -e "$file" ]; then
+        echo "${folder%s} $(basename "$file" .md) $file"
+      fi
+    done
+  done
+}
+
+check() {
+  failed=0
+  # A list in a file rather than a pipe: what a pipe sets is lost at its end.
+  list=$(mktemp)
+  files > "$list"
+  while read -r type name file; do
+    roadstead prompt check "$registry/$name" "$file" --type "$type" || failed=1
+    roadstead prompt diff "$registry/$name" "$label" --file "$file" --type "$type" 2> /dev/null ||
+      echo "$registry/$name is new: no version has the label $label"
+  done < "$list"
+  rm "$list"
+  return $failed
+}
+
+# The version of a file, published if it has changed.
+publish() {
+  published=$(roadstead prompt publish "$registry/$2" "$3" --type "$1" --bump "${BUMP:-patch}" \
+    --json) || return 1
+  echo "$published" | sed 's/.*"version":"\([^"]*\)".*/\1/'
+}
+
+release() {
+  list=$(mktemp)
+  files > "$list"
+  while read -r type name file; do
+    version=$(publish "$type" "$name" "$file")
+    if [ "$type" = prompt ] && [ -n "${AGENT:-}" ]; then
+      roadstead deploy "$AGENT" --prompt "$registry/$name@$version" \
+        --environment "$ENVIRONMENT" --provider "$PROVIDER" --preview
+    fi
+    roadstead prompt promote "$registry/$name" "$version" --type "$type" --label "$label"
+  done < "$list"
+  rm "$list"
+}
+
+case ${1:-} in
+  check) check ;;
+  release) release ;;
+  *) echo "usage: prompts.sh check|release" >&2; exit 2 ;;
+esac

@@ -1,0 +1,285 @@
+//! Requests to the API of a server, as any other client sends them.
+//!
+//! A request that the server could not take for the moment is repeated a few times; a POST has an
+//! `Idempotency-Key`, so that it is still done once (reference: conventions, "Idempotency").
+
+use std::cell::OnceCell;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::refusal::Refusal;
+use crate::cli::failure::Failure;
+use crate::outside::{BodyLimit, Call, Limits, Method, Outside, Response};
+use crate::store::Clock;
+
+/// Longer than the longest long poll, and than a request with a judge.
+const TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Longer than any answer: a page of 100 messages has at most 40 MB.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// A page of a list.
+const PAGE: &str = "100";
+
+/// Most pages read of one list: 100,000 items, more than a person reads and a program wants at once.
+const MAX_PAGES: usize = 1000;
+
+/// How often a request is repeated that the server was too busy for.
+const REPEATS: u32 = 4;
+
+/// The longest pause before a repeated request. A server that asks for a longer one has a reason
+/// that a person should know.
+const MAX_PAUSE_SECS: u64 = 10;
+
+/// Parameters of a query; those without a value are left out.
+pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
+
+/// A client of one server, with one credential.
+pub struct Api {
+    runtime: Runtime,
+    outside: Outside,
+    base: String,
+    credential: String,
+    /// The organization that requests are about, once it is known.
+    org: OnceCell<String>,
+    clock: Clock,
+}
+
+impl Api {
+    /// Creates a client of the server at `base`, about this organization, else about that of the key.
+    ///
+    /// # Errors
+    /// The process has no file descriptors left for it.
+    pub fn new(
+        outside: Outside,
+        base: &str,
+        credential: String,
+        org: Option<String>,
+    ) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let base = base.trim_end_matches('/').to_string();
+        let org = org.map_or_else(OnceCell::new, OnceCell::from);
+        Ok(Api { runtime, outside, base, credential, org, clock: Clock::system() })
+    }
+
+    /// The URL of the server.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Runs a future to its end.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    /// Who the credential is.
+    pub fn whoami(&self) -> Result<Value, Refusal> {
+        self.get("/whoami", &[])
+    }
+
+    /// The slug of the organization that requests are about: as given, else the only one of the
+    /// credential.
+    ///
+    /// # Errors
+    /// Usage, if the credential is of several organizations and none was given.
+    pub fn org(&self) -> Result<&str, Failure> {
+        if let Some(org) = self.org.get() {
+            return Ok(org);
+        }
+        let org = only_organization(&self.whoami()?)?;
+        Ok(self.org.get_or_init(|| org))
+    }
+
+    /// GET, with this query only.
+    pub fn get(&self, path: &str, query: Query) -> Result<Value, Refusal> {
+        self.block_on(self.request(Method::Get, path, query, None))
+    }
+
+    /// GET in the organization.
+    pub fn get_in_org(&self, path: &str, query: Query) -> Result<Value, Failure> {
+        let org = self.org()?;
+        Ok(self.get(path, &[query, &[("orgSlug", Some(org))]].concat())?)
+    }
+
+    /// All items of a list in the organization.
+    pub fn list_in_org(&self, path: &str, query: Query) -> Result<Vec<Value>, Failure> {
+        let org = self.org()?;
+        Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), usize::MAX)?)
+    }
+
+    /// The first items of a list, at most `most`, read page by page.
+    pub fn list(&self, path: &str, query: Query, most: usize) -> Result<Vec<Value>, Refusal> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let paged = [("limit", Some(PAGE)), ("cursor", cursor.as_deref())];
+            let mut page = self.get(path, &[query, &paged[..]].concat())?;
+            match page["items"].take() {
+                Value::Array(more) => items.extend(more),
+                _ => return Err(Refusal::Unanswered("an unexpected answer: no list".into())),
+            }
+            cursor = page["nextCursor"].as_str().map(str::to_string);
+            if cursor.is_none() || items.len() >= most {
+                break;
+            }
+        }
+        items.truncate(most);
+        Ok(items)
+    }
+
+    /// Sends a body, as it is.
+    pub fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, Refusal> {
+        self.block_on(self.request(method, path, &[], Some(body)))
+    }
+
+    /// POST in the organization.
+    pub fn post_in_org(&self, path: &str, mut body: Value) -> Result<Value, Failure> {
+        body["orgSlug"] = self.org()?.into();
+        Ok(self.send(Method::Post, path, &body)?)
+    }
+
+    /// PATCH in the organization.
+    pub fn patch_in_org(&self, path: &str, mut body: Value) -> Result<Value, Failure> {
+        body["orgSlug"] = self.org()?.into();
+        Ok(self.send(Method::Patch, path, &body)?)
+    }
+
+    /// Sends a request, and again if the server was too busy for it; returns the body of a success.
+    pub async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        body: Option<&Value>,
+    ) -> Result<Value, Refusal> {
+        let idempotency_key =
+            (method == Method::Post).then(|| self.clock.new_id().hyphenated().to_string());
+        let mut pause = 1;
+        for repeat in 0.. {
+            let refusal =
+                match self.once(method, path, query, body, idempotency_key.as_deref()).await {
+                    Ok(value) => return Ok(value),
+                    Err(refusal) => refusal,
+                };
+            let busy = refusal.problem().filter(|problem| matches!(problem.status, 429 | 503));
+            let Some(problem) = busy.filter(|_| repeat < REPEATS) else { return Err(refusal) };
+            let asked = problem.retry_after.unwrap_or(pause);
+            if asked > MAX_PAUSE_SECS {
+                return Err(refusal);
+            }
+            tokio::time::sleep(Duration::from_secs(asked.max(pause))).await;
+            pause = (pause * 2).min(MAX_PAUSE_SECS);
+        }
+        unreachable!("the loop ends with a return")
+    }
+
+    /// Sends a request once; returns the body of a success.
+    pub async fn once(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        body: Option<&Value>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Value, Refusal> {
+        let mut headers = vec![("accept".to_string(), "application/json".to_string())];
+        if !self.credential.is_empty() {
+            headers.push(("authorization".into(), format!("Bearer {}", self.credential)));
+        }
+        if body.is_some() {
+            headers.push(("content-type".into(), "application/json".into()));
+        }
+        if let Some(key) = idempotency_key {
+            headers.push(("idempotency-key".into(), key.into()));
+        }
+        let call = Call {
+            method,
+            url: format!("{}/api{path}{}", self.base, query_text(query)),
+            headers,
+            body: body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),
+            limits: Limits {
+                total: TIMEOUT,
+                answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
+                https_only: false,
+            },
+        };
+        let answer = self.outside.send(call).await;
+        let answer = answer.map_err(|failure| Refusal::Unanswered(failure.to_string()))?;
+        if !answer.is_success() {
+            let after = answer.header("retry-after").and_then(|secs| secs.parse().ok());
+            return Err(Refusal::of_body(answer.status, &answer.body, after));
+        }
+        json(&answer)
+    }
+}
+
+fn json(answer: &Response) -> Result<Value, Refusal> {
+    serde_json::from_slice(&answer.body).map_err(|_| Refusal::of_body(answer.status, &[], None))
+}
+
+/// Returns the only organization of a credential (`GET /whoami`).
+pub fn only_organization(whoami: &Value) -> Result<String, Failure> {
+    let memberships = whoami["memberships"].as_array();
+    let slugs = memberships.into_iter().flatten().filter_map(|of| of["orgSlug"].as_str());
+    match slugs.collect::<Vec<_>>()[..] {
+        [only] => Ok(only.to_string()),
+        [] => Err(Failure::Failed("you are a member of no organization".into())),
+        ref several => Err(Failure::Usage(format!(
+            "you are a member of several organizations; name one with --org: {}",
+            several.join(", ")
+        ))),
+    }
+}
+
+/// Returns a query with its question mark; nothing if no parameter has a value.
+fn query_text(query: Query) -> String {
+    let mut text = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in query {
+        if let Some(value) = value {
+            text.append_pair(name, value);
+        }
+    }
+    let text = text.finish();
+    if text.is_empty() { text } else { format!("?{text}") }
+}
+
+/// Encodes what a person named as a segment of a path.
+pub fn segment(text: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet =
+        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_query_has_only_the_parameters_with_a_value() {
+        assert_eq!(query_text(&[]), "");
+        assert_eq!(query_text(&[("a", None)]), "");
+        let query = [("a", Some("x y&z")), ("b", None), ("c", Some("é"))];
+        assert_eq!(query_text(&query), "?a=x+y%26z&c=%C3%A9");
+    }
+
+    #[test]
+    fn what_a_person_names_stays_one_segment() {
+        assert_eq!(segment("scribe-1.0_~"), "scribe-1.0_~");
+        assert_eq!(segment("../a?b#c%"), "..%2Fa%3Fb%23c%25");
+    }
+
+    #[test]
+    fn the_organization_must_be_named_where_there_are_several() {
+        let of = |slugs: &[&str]| {
+            let of: Vec<_> = slugs.iter().map(|slug| json!({"orgSlug": slug})).collect();
+            only_organization(&json!({"memberships": of}))
+        };
+        assert!(matches!(of(&["acme"]), Ok(slug) if slug == "acme"));
+        assert!(matches!(of(&[]), Err(Failure::Failed(_))));
+        assert!(matches!(of(&["a", "b"]), Err(Failure::Usage(why)) if why.contains("a, b")));
+    }
+}

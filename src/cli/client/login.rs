@@ -1,0 +1,100 @@
+//! `roadstead login`
+
+use std::io::{self, IsTerminal as _};
+
+use clap::Args;
+use serde_json::json;
+
+use super::api::{Api, only_organization};
+use super::flags::{ClientFlags, credential};
+use super::profiles::{DEFAULT, Profile, Profiles};
+use super::table::printable;
+use super::whoami;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::cli::password::{first_line, unseen};
+use crate::outside::Method;
+
+/// Keep a server and an API key, or a session, as a profile
+#[derive(Args)]
+#[command(
+    after_help = "Asks for the key unseen, unless --key or ROADSTEAD_API_KEY supplies it. With \
+                        --email it signs in with a password instead: a session lasts 12 hours, and \
+                        may do what no key may. The profile becomes the current one.\n\n\
+                        Profiles are in roadstead/profiles.json below XDG_CONFIG_HOME or ~/.config, \
+                        readable by you only.\n\n\
+                        Example: roadstead login --url https://agents.example.com"
+)]
+pub struct Login {
+    /// Sign in with this e-mail address and a password
+    #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_EMAIL")]
+    email: Option<String>,
+
+    /// Read the password from the first line of stdin
+    #[arg(long, requires = "email", env = "ROADSTEAD_PASSWORD_STDIN")]
+    password_stdin: bool,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Login {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let name = self.client.profile.clone().unwrap_or_else(|| DEFAULT.into());
+        // Before a password is asked for: a file that cannot be used stays as it is.
+        let mut profiles = Profiles::read()?;
+        let url = self.client.login_url().trim_end_matches('/').to_string();
+        let credential = match &self.email {
+            Some(email) => self.signed_in(&url, email)?,
+            None => self.key(&url)?,
+        };
+        let api = self.client.client(&url, credential.clone(), None)?;
+        let mut who = api.whoami()?;
+        who["url"] = json!(url);
+        let org_slug = match &self.client.org {
+            Some(org) => org.clone(),
+            None => only_organization(&who)?,
+        };
+        let expires_at = who["expiresAt"].as_str().map(str::to_string);
+        let profile = Profile { url, org_slug: Some(org_slug.clone()), credential, expires_at };
+        profiles.profiles.insert(name.clone(), profile);
+        profiles.current = Some(name.clone());
+        profiles.write()?;
+        who["profile"] = json!(name);
+        who["orgSlug"] = json!(org_slug);
+        let text = format!("{}\nprofile: {name}", whoami::text(&who));
+        output::print(self.client.json, &who, &printable(&text))
+    }
+
+    /// Returns the key that was given, or asks for it.
+    fn key(&self, url: &str) -> Result<String, Failure> {
+        if let Some(key) = self.client.given_key()? {
+            return Ok(key);
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Failure::Usage(
+                "there is no terminal to ask for the key; give it in a file (--key FILE), on stdin \
+                 (--key -) or in the variable ROADSTEAD_API_KEY, or sign in with --email"
+                    .into(),
+            ));
+        }
+        credential(&unseen(&format!("API key for {url}: "))?)
+    }
+
+    /// Signs in and returns the token of the session.
+    fn signed_in(&self, url: &str, email: &str) -> Result<String, Failure> {
+        let password = if self.password_stdin {
+            first_line()?
+        } else if io::stdin().is_terminal() {
+            unseen(&format!("Password of {email}: "))?
+        } else {
+            return Err(Failure::Usage(
+                "there is no terminal to ask for the password; use --password-stdin".into(),
+            ));
+        };
+        let api: Api = self.client.client(url, String::new(), None)?;
+        let body = json!({"email": email, "password": password});
+        let session = api.send(Method::Post, "/auth/sign-in", &body)?;
+        credential(session["token"].as_str().unwrap_or_default())
+    }
+}

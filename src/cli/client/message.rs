@@ -1,0 +1,212 @@
+//! `roadstead message`
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::api::segment;
+use super::flags::ClientFlags;
+use super::lookup::{AgentFlag, Team, TeamFlag};
+use super::table::{Table, cell, printable, time};
+use super::text_file::text_or_stdin;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// Send and read the mail of a team
+#[derive(Args)]
+#[command(
+    after_help = "ROADSTEAD_TEAM and ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
+                        A key needs the scopes team:read and, to send or acknowledge, team:work."
+)]
+pub struct Message {
+    #[command(subcommand)]
+    command: MessageCommand,
+}
+
+#[derive(Subcommand)]
+enum MessageCommand {
+    List(List),
+    Inbox(Inbox),
+    Send(Send),
+    Ack(Ack),
+}
+
+impl Message {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            MessageCommand::List(command) => command.run(),
+            MessageCommand::Inbox(command) => command.run(),
+            MessageCommand::Send(command) => command.run(),
+            MessageCommand::Ack(command) => command.run(),
+        }
+    }
+}
+
+/// Flags of every command about messages.
+#[derive(Args)]
+struct Flags {
+    #[command(flatten)]
+    team: TeamFlag,
+
+    #[command(flatten)]
+    agent: AgentFlag,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Flags {
+    fn print(&self, items: &[Value], nothing: &str) -> Result<(), Failure> {
+        let table = Table::of(["SENT (UTC)", "FROM", "ID", "READ", "TEXT"], items, |message| {
+            let read = if message["readAt"].is_null() { "no" } else { "yes" };
+            let text = match message["subject"].as_str() {
+                Some(subject) => format!("{subject}: {}", cell(&message["body"])),
+                None => cell(&message["body"]),
+            };
+            let (from, id) = (cell(&message["from"]["name"]), cell(&message["id"]));
+            [time(&message["createdAt"]), from, id, read.into(), text]
+        });
+        output::print(self.client.json, &json!({"items": items}), &table.text(nothing))
+    }
+}
+
+/// List the messages of a team, newest first
+#[derive(Args)]
+struct List {
+    /// Only those about this task, by number or id
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: usize,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl List {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let task = self.task.as_deref().map(|task| team.task(task)).transpose()?;
+        let agent = team.acting(&self.flags.agent)?;
+        let query = [
+            ("taskId", task.as_deref()),
+            ("agentId", agent.as_deref()),
+            ("orgSlug", Some(api.org()?)),
+        ];
+        let items = api.list(&team.path("/messages"), &query, self.limit)?;
+        self.flags.print(&items, "no messages")
+    }
+}
+
+/// List the unread mail of --agent; without it, that to the people
+#[derive(Args)]
+#[command(after_help = "Example: roadstead message inbox --team shipping --agent scribe")]
+struct Inbox {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Inbox {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let agent = team.acting(&self.flags.agent)?;
+        let query = [
+            ("unread", Some("true")),
+            ("agentId", agent.as_deref()),
+            ("audience", agent.is_none().then_some("human")),
+        ];
+        let items = api.list_in_org(&team.path("/messages"), &query)?;
+        self.flags.print(&items, "no unread mail")
+    }
+}
+
+/// Send mail to an agent, or from --agent to the people
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+                        roadstead message send \"On one page, please\" --to scribe --team shipping\n  \
+                        roadstead message send - --to-people --agent scribe --team shipping < report")]
+struct Send {
+    /// The text, or - to read it from stdin
+    text: String,
+
+    /// Agent of the team, by stable key or id
+    #[arg(long, value_name = "AGENT", required_unless_present = "to_people")]
+    to: Option<String>,
+
+    /// To the people of the team
+    #[arg(long, conflicts_with = "to")]
+    to_people: bool,
+
+    /// What it is about, in a line
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+
+    /// Task that it is about, by number or id
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Send {
+    fn run(self) -> Result<(), Failure> {
+        let text = text_or_stdin(&self.text)?;
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let from = team.acting(&self.flags.agent)?;
+        let task = self.task.as_deref().map(|task| team.task(task)).transpose()?;
+        let mut body = json!({
+            "body": text,
+            "subject": self.subject,
+            "taskId": task,
+            "fromAgentId": from,
+        });
+        let path = if self.to_people {
+            if body["fromAgentId"].is_null() {
+                return Err(Failure::Usage("--to-people takes --agent: who writes?".into()));
+            }
+            team.path("/inbox")
+        } else {
+            let to = self.to.as_deref().map(|name| team.agent(name)).transpose()?;
+            body["toAgentId"] = json!(to);
+            team.path("/messages")
+        };
+        let message = api.post_in_org(&path, body)?;
+        let shown = printable(&format!("sent: {}", cell(&message["id"])));
+        output::print(self.flags.client.json, &message, &shown)
+    }
+}
+
+/// Mark a message as read: by --agent, or without it one to the people
+#[derive(Args)]
+struct Ack {
+    /// Id of the message
+    message: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Ack {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let path = team.path(&format!("/messages/{}", segment(&self.message)));
+        let message = match team.acting(&self.flags.agent)? {
+            Some(agent) => {
+                api.post_in_org(&format!("{path}/consume"), json!({"agentId": agent}))?
+            }
+            None => api.patch_in_org(&path, json!({}))?,
+        };
+        let shown = if message["readAt"].is_null() {
+            "not read: mail to an agent is acknowledged with --agent"
+        } else {
+            "read"
+        };
+        output::print(self.flags.client.json, &message, shown)
+    }
+}

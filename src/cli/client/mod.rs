@@ -1,0 +1,30 @@
+//! Commands that talk to a server, as any other client of its API (reference: command-line, "As a
+//! client").
+//!
+//! They use the public API only, by [`api::Api`]; which server and which credential say the flags
+//! ([`flags`]) and the profiles ([`profiles`]). A credential is never an argument, and no message
+//! has one.
+
+mod api;
+mod artifact_name;
+mod assignments;
+mod backoff;
+pub(super) mod decide;
+pub(super) mod deploy;
+mod flags;
+pub(super) mod login;
+pub(super) mod logs;
+mod lookup;
+pub(super) mod message;
+pub(super) mod profile_commands;
+mod profiles;
+pub(super) mod prompt;
+mod prompt_file;
+mod refusal;
+mod stop;
+mod table;
+pub(super) mod task;
+mod text_file;
+mod toml_json;
+pub(super) mod wakes;
+pub(super) mod whoami;

@@ -1,0 +1,136 @@
+//! `roadstead prompt check`: everything that would refuse a file, without publishing it.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::which::Which;
+use crate::cli::client::api::{Api, segment};
+use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::prompt_file::{FileProblem, PromptFile};
+use crate::cli::client::table::printable;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::outside::Method;
+
+/// Compile a file and check it against the registry's policies, without publishing it
+#[derive(Args)]
+#[command(after_help = "Every problem is a line FILE:LINE:COLUMN: MESSAGE. A broken policy of \
+                        severity error fails the check, one of severity warning does not.\n\n\
+                        A key needs the scopes artifact:read and policy:check.\n\n\
+                        Example: roadstead prompt check main/scribe scribe.md")]
+pub struct Check {
+    #[command(flatten)]
+    which: Which,
+
+    /// File with the text, below an optional front matter, or - for stdin
+    file: String,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+/// What a check found.
+struct Found {
+    problem: FileProblem,
+    is_error: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.which.artifact.without_selector()?;
+        let file = PromptFile::read(&self.file)?;
+        let api = self.client.connect()?;
+        let found = found(&api, &self.which, &file)?;
+        let errors = found.iter().filter(|found| found.is_error).count();
+        let items: Vec<Value> = found
+            .iter()
+            .map(|Found { problem, is_error }| {
+                json!({
+                    "file": problem.path,
+                    "line": problem.line,
+                    "column": problem.column,
+                    "severity": if *is_error { "error" } else { "warning" },
+                    "message": problem.message,
+                })
+            })
+            .collect();
+        let lines = found.iter().map(|Found { problem, is_error }| {
+            let kind = if *is_error { "" } else { "warning: " };
+            printable(&format!("{kind}{problem}\n"))
+        });
+        let mut text: String = lines.collect();
+        if errors == 0 {
+            text.push_str(&format!("{} can be published", file.path));
+        }
+        output::print(self.client.json, &json!({"ok": errors == 0, "problems": items}), &text)?;
+        match errors {
+            0 => Ok(()),
+            1 => Err(Failure::Failed(format!("{} has a problem", file.path))),
+            errors => Err(Failure::Failed(format!("{} has {errors} problems", file.path))),
+        }
+    }
+}
+
+fn found(api: &Api, which: &Which, file: &PromptFile) -> Result<Vec<Found>, Failure> {
+    let registry = which.artifact.registry_ref(api)?;
+    let body = json!({
+        "registryRef": registry,
+        "artifactType": which.kind.text(),
+        "source": file.source,
+        "model": file.model,
+    });
+    let path = format!("/prompts/{}/compile", segment(&which.artifact.name));
+    let compiled = match api.send(Method::Post, &path, &body) {
+        Ok(compiled) => compiled,
+        Err(refusal) => match refusal.with_code("invalid_request") {
+            None => return Err(refusal.into()),
+            Some(problem) => {
+                let issues = problem.issues.iter();
+                let found = issues.map(|(path, message)| Found {
+                    problem: file.problem_of_issue(path, message),
+                    is_error: true,
+                });
+                return Ok(found.collect());
+            }
+        },
+    };
+    let problems = compiled["problems"].as_array().into_iter().flatten();
+    let found: Vec<Found> = problems.map(|problem| in_text(file, problem)).collect();
+    // A text that does not compile has no compiled text to examine.
+    if found.is_empty() {
+        broken_policies(api, which, file, &compiled["compiled"])
+    } else {
+        Ok(found)
+    }
+}
+
+fn in_text(file: &PromptFile, problem: &Value) -> Found {
+    let number = |field: &str| {
+        problem[field].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(1)
+    };
+    let message = problem["message"].as_str().unwrap_or_default();
+    let problem = file.problem_in_text(number("line"), number("column"), message);
+    Found { problem, is_error: true }
+}
+
+fn broken_policies(
+    api: &Api,
+    which: &Which,
+    file: &PromptFile,
+    compiled: &Value,
+) -> Result<Vec<Found>, Failure> {
+    let body = json!({
+        "orgSlug": which.artifact.org(api)?,
+        "registryRef": which.artifact.registry_ref(api)?,
+        "text": compiled,
+        "model": file.model,
+        "metadata": file.metadata,
+    });
+    let verdict = api.send(Method::Post, "/governance/check", &body)?;
+    let issues = verdict["issues"].as_array().into_iter().flatten();
+    let found = issues.map(|issue| Found {
+        problem: file.problem(issue["message"].as_str().unwrap_or_default().to_string()),
+        is_error: issue["severity"] != "warning",
+    });
+    Ok(found.collect())
+}

@@ -1,0 +1,84 @@
+//! `roadstead prompt diff`
+
+use clap::Args;
+use serde_json::json;
+use similar::TextDiff;
+
+use super::which::Which;
+use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::prompt_file::PromptFile;
+use crate::cli::client::table::for_terminal;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// Compare two versions, or a version and a file, as a unified diff
+#[derive(Args)]
+#[command(after_help = "Compares the texts as they were published, before imports.\n\n\
+                        Examples:\n  \
+                        roadstead prompt diff main/scribe 1.0.0 production\n  \
+                        roadstead prompt diff main/scribe production --file scribe.md")]
+pub struct Diff {
+    #[command(flatten)]
+    which: Which,
+
+    /// The older one: a version, a range or a label
+    from: String,
+
+    /// The newer one; by default the newest
+    #[arg(conflicts_with = "file")]
+    to: Option<String>,
+
+    /// Compare with this file, - for stdin, instead of another version
+    #[arg(long, value_name = "FILE")]
+    file: Option<String>,
+
+    /// Model that the texts are for
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Diff {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let artifact = &self.which.artifact;
+        artifact.without_selector()?;
+        let file = self.file.as_deref().map(PromptFile::read).transpose()?;
+        let api = self.client.connect()?;
+        let registry = artifact.registry_ref(&api)?;
+        let diff = match &file {
+            Some(file) => {
+                let query = [
+                    ("registryRef", Some(registry.as_str())),
+                    ("promptName", Some(&artifact.name)),
+                    ("artifactType", Some(self.which.kind.text())),
+                    ("version", Some(&self.from)),
+                    ("model", self.model.as_deref().or(file.model.as_deref())),
+                ];
+                let from = api.get("/registries/artifact-versions/content", &query)?;
+                let source = from["source"].as_str().unwrap_or_default();
+                let version = from["version"].as_str().unwrap_or_default();
+                json!({"from": version, "to": file.path, "diff": unified(source, version, file)})
+            }
+            None => {
+                let query = [
+                    ("registryRef", Some(registry.as_str())),
+                    ("promptName", Some(&artifact.name)),
+                    ("artifactType", Some(self.which.kind.text())),
+                    ("from", Some(&self.from)),
+                    ("to", Some(self.to.as_deref().unwrap_or("*"))),
+                    ("model", self.model.as_deref()),
+                ];
+                api.get("/registries/artifact-versions/diff", &query)?
+            }
+        };
+        let text = for_terminal(diff["diff"].as_str().unwrap_or_default());
+        output::print(self.client.json, &diff, &text)
+    }
+}
+
+fn unified(source: &str, version: &str, file: &PromptFile) -> String {
+    let diff = TextDiff::from_lines(source, file.source.as_str());
+    diff.unified_diff().header(version, &file.path).to_string()
+}

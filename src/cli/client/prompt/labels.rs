@@ -1,0 +1,148 @@
+//! `roadstead prompt promote` and `rollback`: moving labels.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::which::Which;
+use crate::cli::client::api::Api;
+use crate::cli::client::flags::ClientFlags;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::outside::Method;
+
+/// What `--if-version` is called for a label that does not exist.
+const NONE: &str = "none";
+
+/// Put a label on a version, moving it if it exists
+#[derive(Args)]
+#[command(after_help = "With --if-version the label is moved only from that version, so that \
+                        nobody's later promotion is undone; otherwise the command fails.\n\n\
+                        A key needs the scopes label:move and artifact:read.\n\n\
+                        Example: roadstead prompt promote main/scribe 1.1.0 --label production \
+                        --if-version 1.0.0")]
+pub struct Promote {
+    #[command(flatten)]
+    which: Which,
+
+    /// The version: exact, a range, or another label
+    version: String,
+
+    /// The label
+    #[arg(long, value_name = "LABEL", default_value = "production")]
+    label: String,
+
+    /// Version that the label must be on now; none for a new label
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<String>,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Promote {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.which.artifact.without_selector()?;
+        let api = self.client.connect()?;
+        let (artifact, kind) = (&self.which.artifact, self.which.kind.text());
+        let version = if is_exact(&self.version) {
+            self.version.clone()
+        } else {
+            let content = artifact.resolve(&api, kind, Some(&self.version))?;
+            content["version"].as_str().unwrap_or_default().to_string()
+        };
+        let from = self
+            .if_version
+            .as_ref()
+            .map(|version| if version == NONE { Value::Null } else { version.clone().into() });
+        moved(&api, &self.which, &self.label, &version, from, self.client.json)
+    }
+}
+
+/// Put a label back on the version that it was moved from last
+#[derive(Args)]
+#[command(after_help = "A second rollback undoes the first. If the label is moved meanwhile, \
+                        nothing is done.\n\n\
+                        A key needs the scopes label:move and artifact:read.\n\n\
+                        Example: roadstead prompt rollback main/scribe --label production")]
+pub struct Rollback {
+    #[command(flatten)]
+    which: Which,
+
+    /// The label
+    #[arg(long, value_name = "LABEL", default_value = "production")]
+    label: String,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Rollback {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        self.which.artifact.without_selector()?;
+        let api = self.client.connect()?;
+        let registry = self.which.artifact.registry_ref(&api)?;
+        let query = [
+            ("registryRef", Some(registry.as_str())),
+            ("promptName", Some(&self.which.artifact.name)),
+            ("artifactType", Some(self.which.kind.text())),
+            ("label", Some(&self.label)),
+        ];
+        let moves = api.list("/registries/artifacts/labels/history", &query, 1)?;
+        let last = moves
+            .first()
+            .ok_or_else(|| Failure::Failed(format!("the label {} was never moved", self.label)))?;
+        let Some(version) = last["from"].as_str() else {
+            return Err(Failure::Failed(format!(
+                "the label {} was on no version before its last move",
+                self.label
+            )));
+        };
+        let from = Some(last["to"].clone());
+        moved(&api, &self.which, &self.label, version, from, self.client.json)
+    }
+}
+
+/// Moves a label and prints where it is now.
+fn moved(
+    api: &Api,
+    which: &Which,
+    label: &str,
+    version: &str,
+    from: Option<Value>,
+    json: bool,
+) -> Result<(), Failure> {
+    let registry = which.artifact.registry_ref(api)?;
+    let mut body = json!({
+        "registryRef": registry,
+        "promptName": which.artifact.name,
+        "artifactType": which.kind.text(),
+        "label": label,
+        "version": version,
+    });
+    if let Some(from) = from {
+        body["from"] = from;
+    }
+    let artifact = api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
+    let text = format!("{label}: {registry}/{}@{version}", which.artifact.name);
+    output::print(json, &artifact, &text)
+}
+
+/// Whether a text is three numbers with dots.
+fn is_exact(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('.').collect();
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    parts.len() == 3 && parts.iter().all(|part| is_number(&part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exact_version_is_three_numbers() {
+        assert!(is_exact("1.2.3"));
+        for text in ["1.2", "^1.2.3", "1.2.x", "production", "1..3", "1.2.3.4"] {
+            assert!(!is_exact(text), "{text}");
+        }
+    }
+}

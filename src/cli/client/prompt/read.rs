@@ -1,0 +1,194 @@
+//! `roadstead prompt list`, `get`, `render`, `diff`, `history`: nothing is changed.
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::which::Which;
+use crate::cli::client::api::segment;
+use crate::cli::client::artifact_name::registry_ref;
+use crate::cli::client::assignments::Assignments;
+use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::table::{Table, cell, for_terminal, printable, time};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::outside::Method;
+
+/// List the artifacts of a registry
+#[derive(Args)]
+pub struct List {
+    /// The registry: REGISTRY, or ORG/REGISTRY
+    registry: String,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl List {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let api = self.client.connect()?;
+        let registry = registry_ref(&self.registry, &api)?;
+        let query = [("registryRef", Some(registry.as_str()))];
+        let items = api.list("/registries/artifacts", &query, usize::MAX)?;
+        let table = Table::of(["NAME", "TYPE", "LATEST", "LABELS"], &items, |item| {
+            let labels = item["labels"].as_object().into_iter().flatten();
+            let labels: Vec<_> =
+                labels.map(|(label, version)| format!("{label}={}", cell(version))).collect();
+            let [name, kind] = ["name", "artifactType"].map(|field| cell(&item[field]));
+            [name, kind, cell(&item["latestVersion"]), labels.join(" ")]
+        });
+        output::print(self.client.json, &json!({"items": items}), &table.text("no artifacts"))
+    }
+}
+
+/// Print the text of a prompt
+#[derive(Args)]
+#[command(
+    after_help = "Prints the compiled text, as a model receives it but for its variables.\n\n\
+                        Example: roadstead prompt get main/scribe@production"
+)]
+pub struct Get {
+    #[command(flatten)]
+    which: Which,
+
+    /// Print the text as it was published, with its imports
+    #[arg(long)]
+    source: bool,
+
+    /// Model that the text is for
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Get {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let api = self.client.connect()?;
+        let artifact = &self.which.artifact;
+        let registry = artifact.registry_ref(&api)?;
+        let query = [
+            ("registryRef", Some(registry.as_str())),
+            ("promptName", Some(&artifact.name)),
+            ("artifactType", Some(self.which.kind.text())),
+            ("version", artifact.selector.as_deref()),
+            ("model", self.model.as_deref()),
+        ];
+        let content = api.get("/registries/artifact-versions/content", &query)?;
+        let field = if self.source { "source" } else { "compiled" };
+        let text = for_terminal(content[field].as_str().unwrap_or_default());
+        output::print_text(self.client.json, &content, &text)
+    }
+}
+
+/// Print a prompt with values for its variables
+#[derive(Args)]
+#[command(after_help = "A variable without a value stays in place and is named on stderr.\n\n\
+                        Example: roadstead prompt render main/scribe --set PRODUCT=Harbour")]
+pub struct Render {
+    #[command(flatten)]
+    which: Which,
+
+    #[command(flatten)]
+    values: Assignments,
+
+    /// Environment, by slug or id, that supplies the other values
+    #[arg(long, value_name = "ENVIRONMENT")]
+    environment: Option<String>,
+
+    /// Model that the text is for
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// Fail if a variable has no value
+    #[arg(long)]
+    strict: bool,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Render {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let variables = self.values.read()?;
+        let api = self.client.connect()?;
+        let artifact = &self.which.artifact;
+        let body = json!({
+            "registryRef": artifact.registry_ref(&api)?,
+            "artifactType": self.which.kind.text(),
+            "version": artifact.selector,
+            "model": self.model,
+            "environment": self.environment,
+            "variables": variables,
+        });
+        let path = format!("/prompts/{}/render", segment(&artifact.name));
+        let rendered = api.send(Method::Post, &path, &body)?;
+        let missing = cell(&rendered["missing"]);
+        if self.strict && !missing.is_empty() {
+            return Err(Failure::Failed(format!("no value for: {}", printable(&missing))));
+        }
+        let text = for_terminal(rendered["text"].as_str().unwrap_or_default());
+        output::print_text(self.client.json, &rendered, &text)?;
+        if !missing.is_empty() {
+            output::status(&format!("no value for: {}", printable(&missing)));
+        }
+        Ok(())
+    }
+}
+
+/// List the versions of a prompt, highest first, or the moves of a label, newest first
+#[derive(Args)]
+pub struct History {
+    #[command(flatten)]
+    which: Which,
+
+    /// List the moves of this label instead
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: usize,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl History {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let artifact = &self.which.artifact;
+        artifact.without_selector()?;
+        let api = self.client.connect()?;
+        let registry = artifact.registry_ref(&api)?;
+        let query = [
+            ("registryRef", Some(registry.as_str())),
+            ("promptName", Some(&artifact.name)),
+            ("artifactType", Some(self.which.kind.text())),
+            ("label", self.label.as_deref()),
+        ];
+        let json = self.client.json;
+        if self.label.is_some() {
+            let moves = api.list("/registries/artifacts/labels/history", &query, self.limit)?;
+            let table = Table::of(["MOVED (UTC)", "FROM", "TO", "KEY"], &moves, |item| {
+                let [from, to, via] = ["from", "to", "via"].map(|field| cell(&item[field]));
+                [time(&item["movedAt"]), from, to, via]
+            });
+            return output::print(json, &json!({"items": moves}), &table.text("never moved"));
+        }
+        let versions = api.list("/registries/artifact-versions", &query[..3], self.limit)?;
+        let labels = labels(&api.list("/registries/artifacts", &query[..3], 1)?);
+        let table =
+            Table::of(["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"], &versions, |item| {
+                let version = cell(&item["version"]);
+                let here = labels.iter().filter(|(_, at)| at.as_str() == Some(&version));
+                let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
+                [version, cell(&item["model"]), time(&item["publishedAt"]), here.join(" ")]
+            });
+        output::print(json, &json!({"items": versions}), &table.text("no versions"))
+    }
+}
+
+fn labels(artifacts: &[Value]) -> Map<String, Value> {
+    let artifact = artifacts.first().and_then(|artifact| artifact["labels"].as_object());
+    artifact.cloned().unwrap_or_default()
+}

@@ -1,0 +1,230 @@
+//! Files with a prompt: its text below a front matter in TOML (reference: command-line, "Prompts as
+//! files").
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::text_file::{self, position};
+use super::toml_json::{self, NotJson};
+use crate::cli::failure::Failure;
+
+/// The longest file: a prompt of 300 KiB, and what may be said about it.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// The line before and after the front matter.
+const FENCE: &str = "+++";
+
+/// A prompt as it is in a file.
+#[derive(Debug)]
+pub struct PromptFile {
+    /// How the file is called in messages.
+    pub path: String,
+    /// The text, without the line end at the end of the file.
+    pub source: String,
+    pub artifact_type: Option<String>,
+    pub version: Option<String>,
+    pub model: Option<String>,
+    pub metadata: Map<String, Value>,
+    /// Labels that belong on the version.
+    pub labels: Vec<String>,
+    /// Lines before the text.
+    lines_before: usize,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct FrontMatter {
+    #[serde(rename = "type")]
+    artifact_type: Option<String>,
+    version: Option<String>,
+    model: Option<String>,
+    /// For `apply`.
+    #[serde(default)]
+    labels: Vec<String>,
+    metadata: Option<toml::Table>,
+    /// Metadata that TOML cannot express, as JSON.
+    metadata_json: Option<String>,
+}
+
+/// A problem at a place of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblem {
+    pub path: String,
+    /// From 1; 0 for the file as a whole.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    pub message: String,
+}
+
+impl std::fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.message),
+            line => write!(f, "{}:{line}:{}: {}", self.path, self.column, self.message),
+        }
+    }
+}
+
+impl PromptFile {
+    /// Reads a file, or stdin for `-`.
+    ///
+    /// # Errors
+    /// Usage, with line and column where the file is wrong.
+    pub fn read(path: &str) -> Result<Self, Failure> {
+        let text = text_file::read(path, MAX_FILE_BYTES)?;
+        let shown = if path == "-" { "stdin" } else { path };
+        PromptFile::parse(shown, &text).map_err(|problem| Failure::Usage(problem.to_string()))
+    }
+
+    /// Parses the content of a file.
+    ///
+    /// # Errors
+    /// Where its front matter is wrong.
+    pub fn parse(path: &str, text: &str) -> Result<Self, FileProblem> {
+        let at = |line: usize, column: usize, message: String| FileProblem {
+            path: path.into(),
+            line,
+            column,
+            message,
+        };
+        let (front, body, lines_before) = match split(text) {
+            Some(Ok(parts)) => parts,
+            Some(Err(message)) => return Err(at(1, 1, message.into())),
+            None => ("", text, 0),
+        };
+        let front: FrontMatter = toml::from_str(front).map_err(|error| {
+            let (line, column) = position(front.as_bytes(), error.span().map_or(0, |s| s.start));
+            at(line + 1, column, error.message().trim().replace('\n', ", "))
+        })?;
+        let metadata = match (front.metadata, front.metadata_json) {
+            (Some(_), Some(_)) => {
+                return Err(at(1, 1, "has both metadata and metadataJson; keep one".into()));
+            }
+            (Some(table), None) => toml_json::object(table)
+                .map_err(|NotJson(why)| at(1, 1, format!("metadata {why}")))?,
+            (None, Some(text)) => serde_json::from_str(&text)
+                .map_err(|error| at(1, 1, format!("metadataJson is no JSON object: {error}")))?,
+            (None, None) => Map::new(),
+        };
+        Ok(PromptFile {
+            path: path.into(),
+            source: body.strip_suffix('\n').unwrap_or(body).to_string(),
+            artifact_type: front.artifact_type,
+            version: front.version,
+            model: front.model,
+            metadata,
+            labels: front.labels,
+            lines_before,
+        })
+    }
+
+    /// A problem at a line and column of the text, both from 1.
+    pub fn problem_in_text(&self, line: usize, column: usize, message: &str) -> FileProblem {
+        let (path, message) = (self.path.clone(), message.to_string());
+        FileProblem { path, line: self.lines_before + line, column, message }
+    }
+
+    /// A problem of the file as a whole.
+    pub fn problem(&self, message: String) -> FileProblem {
+        FileProblem { path: self.path.clone(), line: 0, column: 0, message }
+    }
+
+    /// A problem that the server found at `path` of a request: of the text at its place in the file.
+    pub fn problem_of_issue(&self, path: &str, message: &str) -> FileProblem {
+        if !matches!(path, "source" | "body" | "text") {
+            return self.problem(format!("{path} {message}"));
+        }
+        match place_in_message(message) {
+            Some((said, line, column)) => self.problem_in_text(line, column, said),
+            None => self.problem(message.to_string()),
+        }
+    }
+}
+
+/// Splits a file into front matter, text, and the number of lines before the text. `None` if it has
+/// no front matter.
+fn split(text: &str) -> Option<Result<(&str, &str, usize), &'static str>> {
+    let is_fence = |line: &str| line.trim_end() == FENCE;
+    let first = text.split_inclusive('\n').next()?;
+    if !is_fence(first) {
+        return looks_like_yaml(text).then_some(Err("the front matter is TOML between lines of \
+                                                    +++ here (name = \"value\"), not YAML between \
+                                                    lines of ---"));
+    }
+    let rest = &text[first.len()..];
+    let (mut end, mut lines) = (0, 1);
+    for line in rest.split_inclusive('\n') {
+        lines += 1;
+        if is_fence(line) {
+            return Some(Ok((&rest[..end], &rest[end + line.len()..], lines)));
+        }
+        end += line.len();
+    }
+    Some(Err("the front matter has no end: a line with +++ alone"))
+}
+
+/// Whether a text begins with what is a front matter elsewhere. A text may also begin with a rule.
+fn looks_like_yaml(text: &str) -> bool {
+    let mut lines = text.lines();
+    let begins = lines.next().is_some_and(|line| line.trim_end() == "---");
+    let fields: Vec<&str> = lines.by_ref().take_while(|line| line.trim_end() != "---").collect();
+    let has_end = text.lines().skip(1).any(|line| line.trim_end() == "---");
+    begins && has_end && !fields.is_empty() && fields.iter().all(|line| line.contains(':'))
+}
+
+/// Splits a message that ends in `(line 2, column 3)`.
+fn place_in_message(message: &str) -> Option<(&str, usize, usize)> {
+    let (said, place) = message.rsplit_once(" (line ")?;
+    let (line, column) = place.strip_suffix(')')?.split_once(", column ")?;
+    Some((said, line.parse().ok()?, column.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_front_matter_and_a_text_or_the_text_alone() {
+        let text =
+            "+++\nversion = \"1.2.0\"\nmodel = \"m\"\n[metadata]\nowner = \"ada\"\n+++\nHi\n";
+        let file = PromptFile::parse("a.md", text).unwrap();
+        assert_eq!((file.source.as_str(), file.lines_before), ("Hi", 6));
+        assert_eq!(file.version.as_deref(), Some("1.2.0"));
+        assert_eq!(json!(file.metadata), json!({"owner": "ada"}));
+        assert_eq!(PromptFile::parse("a.md", "Hi\n\n").unwrap().source, "Hi\n");
+        assert_eq!(PromptFile::parse("a.md", "Hi").unwrap().source, "Hi");
+        assert_eq!(PromptFile::parse("a.md", "").unwrap().source, "");
+        assert_eq!(PromptFile::parse("a.md", "---\nA rule above.\n").unwrap().lines_before, 0);
+    }
+
+    #[test]
+    fn problems_of_the_front_matter_have_line_and_column() {
+        for (text, place, why) in [
+            ("+++\nversion = 1.2\n+++\n", "a.md:2:11:", "string"),
+            ("+++\nmodel = \"a\"\nversoin = \"1.2.0\"\n+++\n", "a.md:3:1:", "versoin"),
+            ("+++\nmodel = \"a\n+++\n", "a.md:2:", ""),
+            ("+++\nmodel = \"a\"\n", "a.md:1:1:", "no end"),
+            ("---\nversion: 1\n---\nHi", "a.md:1:1:", "TOML"),
+            ("+++\nmodel = \"a\"\nmodel = \"b\"\n+++\n", "a.md:3:1:", "duplicate"),
+            ("+++\nmetadata.a = 2020-01-01\n+++\n", "a.md:1:1:", "quotation marks"),
+            ("+++\nmetadataJson = \"[]\"\n+++\n", "a.md:1:1:", "no JSON object"),
+        ] {
+            let problem = PromptFile::parse("a.md", text).unwrap_err().to_string();
+            assert!(problem.starts_with(place) && problem.contains(why), "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_problem_of_the_server_is_shown_at_its_line_of_the_file() {
+        let file = PromptFile::parse("a.md", "+++\n+++\none\n{{ x y }}\n").unwrap();
+        let problem = file.problem_of_issue("source", "is no variable (line 2, column 1)");
+        assert_eq!(problem.to_string(), "a.md:4:1: is no variable");
+        let problem = file.problem_of_issue("source", "breaks the policy \"short\"");
+        assert_eq!(problem.to_string(), "a.md: breaks the policy \"short\"");
+        let problem = file.problem_of_issue("metadata.owner", "is required");
+        assert_eq!(problem.to_string(), "a.md: metadata.owner is required");
+    }
+}

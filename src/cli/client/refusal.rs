@@ -1,0 +1,100 @@
+//! Why a request has no result.
+
+use serde_json::Value;
+
+use crate::cli::failure::Failure;
+
+/// Why a request has no result.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// The server answered with an error.
+    Answered(Problem),
+    /// Nothing usable was answered: the server cannot be reached, or something else answers there.
+    Unanswered(String),
+}
+
+/// An error that the server answered (reference: conventions, "Errors").
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub status: u16,
+    /// The stable word for programs.
+    pub code: String,
+    pub message: String,
+    /// Path and message of each problem of an invalid request.
+    pub issues: Vec<(String, String)>,
+    /// Seconds after which to try again, if the server says so.
+    pub retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// Reads the body of an error.
+    pub fn of_body(status: u16, body: &[u8], retry_after: Option<u64>) -> Self {
+        let value: Value = serde_json::from_slice(body).unwrap_or_default();
+        let text = |value: &Value| value.as_str().map(str::to_string);
+        let (Some(message), Some(code)) = (text(&value["message"]), text(&value["code"])) else {
+            return Refusal::Unanswered(not_the_server(status));
+        };
+        let issues = value["issues"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|issue| Some((text(&issue["path"])?, text(&issue["message"])?)));
+        let issues = issues.collect();
+        Refusal::Answered(Problem { status, code, message, issues, retry_after })
+    }
+
+    /// The error that the server answered, if it is one with this code.
+    pub fn with_code(&self, code: &str) -> Option<&Problem> {
+        self.problem().filter(|problem| problem.code == code)
+    }
+
+    /// The error that the server answered.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Refusal::Answered(problem) => Some(problem),
+            Refusal::Unanswered(_) => None,
+        }
+    }
+
+    /// Whether the same request may succeed later: the server is not there, overloaded or stopping.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Refusal::Answered(problem) => matches!(problem.status, 408 | 429 | 500..),
+            Refusal::Unanswered(_) => true,
+        }
+    }
+}
+
+/// Says what answers where no Roadstead does.
+fn not_the_server(status: u16) -> String {
+    match status {
+        300..400 => format!(
+            "status {status}: the URL leads elsewhere, and redirects are not followed; give the \
+             URL that it leads to"
+        ),
+        502..=504 => format!("status {status} of a proxy: the server behind it does not answer"),
+        _ => format!("status {status} and no answer of Roadstead; is the URL that of its server?"),
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        let problem = match refusal {
+            Refusal::Unanswered(why) => return Failure::Failed(why),
+            Refusal::Answered(problem) => problem,
+        };
+        let hint = match (problem.status, problem.code.as_str()) {
+            (401, "session_required") => {
+                "\nThis takes a session, not a key: roadstead login --email ADDRESS"
+            }
+            (401, _) => "\nThe key or session is not valid here (any more): roadstead login",
+            _ => "",
+        };
+        let issues: String = problem.issues.iter().map(issue_line).collect();
+        Failure::Failed(format!("{} ({}){issues}{hint}", problem.message, problem.code))
+    }
+}
+
+fn issue_line((path, message): &(String, String)) -> String {
+    if path.is_empty() { format!("\n  {message}") } else { format!("\n  {path} {message}") }
+}

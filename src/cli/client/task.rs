@@ -1,0 +1,308 @@
+//! `roadstead task`
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::api::segment;
+use super::flags::ClientFlags;
+use super::lookup::{AgentFlag, Team, TeamFlag};
+use super::table::{Table, cell, printable, time};
+use super::text_file::text_or_stdin;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// List, create, claim and update the tasks of a team
+#[derive(Args)]
+#[command(
+    after_help = "A task is named by its number in the team or by its id. ROADSTEAD_TEAM and \
+                        ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
+                        A key needs the scopes team:read and, to change anything, team:work."
+)]
+pub struct Task {
+    #[command(subcommand)]
+    command: TaskCommand,
+}
+
+#[derive(Subcommand)]
+enum TaskCommand {
+    List(List),
+    Get(Get),
+    Create(Create),
+    Claim(Claim),
+    Update(Update),
+    Note(Note),
+}
+
+impl Task {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            TaskCommand::List(command) => command.run(),
+            TaskCommand::Get(command) => command.run(),
+            TaskCommand::Create(command) => command.run(),
+            TaskCommand::Claim(command) => command.run(),
+            TaskCommand::Update(command) => command.run(),
+            TaskCommand::Note(command) => command.run(),
+        }
+    }
+}
+
+/// Flags of every command about tasks.
+#[derive(Args)]
+struct Flags {
+    #[command(flatten)]
+    team: TeamFlag,
+
+    #[command(flatten)]
+    agent: AgentFlag,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+/// List tasks, newest first
+#[derive(Args)]
+#[command(after_help = "Example: roadstead task list --team shipping --status open")]
+struct List {
+    /// Only those with this status: open, in_progress, blocked, done or cancelled
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+
+    /// Only those of --agent
+    #[arg(long, conflicts_with = "unassigned")]
+    mine: bool,
+
+    /// Only those that nobody has
+    #[arg(long)]
+    unassigned: bool,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: usize,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl List {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let agent = if self.mine { team.acting(&self.flags.agent)? } else { None };
+        if self.mine && agent.is_none() {
+            return Err(Failure::Usage("--mine takes --agent: whose tasks are meant?".into()));
+        }
+        let query = [
+            ("status", self.status.as_deref()),
+            ("assigneeAgentId", agent.as_deref()),
+            ("unassigned", self.unassigned.then_some("true")),
+            ("orgSlug", Some(api.org()?)),
+        ];
+        let items = api.list(&team.path("/tasks"), &query, self.limit)?;
+        let agents = api.list_in_org(&team.path("/agents"), &[])?;
+        let table = Table::of(["#", "STATUS", "ASSIGNEE", "TITLE"], &items, |task| {
+            let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
+            [number, status, agent_name(&agents, &task["assigneeAgentId"]), title]
+        });
+        output::print(self.flags.client.json, &json!({"items": items}), &table.text("no tasks"))
+    }
+}
+
+/// The stable key of an agent with this id.
+fn agent_name(agents: &[Value], id: &Value) -> String {
+    let agent = agents.iter().find(|agent| agent["id"] == *id);
+    agent.map_or_else(|| cell(id), |agent| cell(&agent["stableKey"]))
+}
+
+/// Print a task with the notes on it
+#[derive(Args)]
+struct Get {
+    /// Number or id
+    task: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Get {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let id = team.task(&self.task)?;
+        let mut task = api.get_in_org(&team.path(&format!("/tasks/{}", segment(&id))), &[])?;
+        let query = [("taskId", Some(id.as_str()))];
+        let notes = api.list_in_org(&team.path("/messages"), &query)?;
+        let mut text = task_text(&task);
+        for note in notes.iter().rev() {
+            let (from, at) = (cell(&note["from"]["name"]), time(&note["createdAt"]));
+            text.push_str(&format!("\n\n{from}, {at}:\n{}", cell(&note["body"])));
+        }
+        task["notes"] = notes.into();
+        output::print(self.flags.client.json, &task, &printable(&text))
+    }
+}
+
+fn task_text(task: &Value) -> String {
+    let [number, title, status] = ["number", "title", "status"].map(|field| cell(&task[field]));
+    let mut text = format!("#{number} {title}\nstatus: {status}");
+    if let Some(description) = task["description"].as_str() {
+        text.push_str(&format!("\n\n{description}"));
+    }
+    text
+}
+
+/// Create a task
+#[derive(Args)]
+#[command(
+    after_help = "Example: roadstead task create \"Write the release notes\" --team shipping \
+                        --assign scribe"
+)]
+struct Create {
+    /// What to do, in a line
+    title: String,
+
+    /// What to do at length, or - to read it from stdin
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// Agent of the team to assign it to, by stable key or id
+    #[arg(long, value_name = "AGENT")]
+    assign: Option<String>,
+
+    /// From 0 to 4; 2 if absent
+    #[arg(long, value_name = "N")]
+    priority: Option<u8>,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Create {
+    fn run(self) -> Result<(), Failure> {
+        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let body = json!({
+            "title": self.title,
+            "description": description,
+            "assigneeAgentId": self.assign.as_deref().map(|name| team.agent(name)).transpose()?,
+            "priority": self.priority,
+            "fromAgentId": team.acting(&self.flags.agent)?,
+        });
+        print_changed(&self.flags, &api.post_in_org(&team.path("/tasks"), body)?)
+    }
+}
+
+/// Take a task for an agent
+#[derive(Args)]
+#[command(after_help = "Of many who claim a task at once, one gets it.\n\n\
+                        Example: roadstead task claim 7 --team shipping --agent scribe")]
+struct Claim {
+    /// Number or id
+    task: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Claim {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let agent = team.acting(&self.flags.agent)?;
+        let agent = agent.ok_or_else(|| Failure::Usage("claim takes --agent".into()))?;
+        let path = team.path(&format!("/tasks/{}/claim", segment(&team.task(&self.task)?)));
+        print_changed(&self.flags, &api.post_in_org(&path, json!({"agentId": agent}))?)
+    }
+}
+
+/// Change a task
+#[derive(Args)]
+#[command(after_help = "Example: roadstead task update 7 --team shipping --status done")]
+struct Update {
+    /// Number or id
+    task: String,
+
+    /// open, in_progress, blocked, done or cancelled
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+
+    /// What to do, in a line
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// What to do at length, or - to read it from stdin
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// Agent of the team to assign it to, by stable key or id
+    #[arg(long, value_name = "AGENT", conflicts_with = "unassign")]
+    assign: Option<String>,
+
+    /// Let any agent claim it
+    #[arg(long)]
+    unassign: bool,
+
+    /// From 0 to 4
+    #[arg(long, value_name = "N")]
+    priority: Option<u8>,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Update {
+    fn run(self) -> Result<(), Failure> {
+        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let mut body = json!({});
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                body[name] = value;
+            }
+        };
+        put("status", self.status.map(Value::from));
+        put("title", self.title.map(Value::from));
+        put("description", description.map(Value::from));
+        put("priority", self.priority.map(Value::from));
+        put("fromAgentId", team.acting(&self.flags.agent)?.map(Value::from));
+        let assign = self.assign.as_deref().map(|name| team.agent(name)).transpose()?;
+        put("assigneeAgentId", assign.map(Value::from));
+        put("assigneeAgentId", self.unassign.then_some(Value::Null));
+        let path = team.path(&format!("/tasks/{}", segment(&team.task(&self.task)?)));
+        print_changed(&self.flags, &api.patch_in_org(&path, body)?)
+    }
+}
+
+/// Write a note on a task, for whoever has it
+#[derive(Args)]
+#[command(after_help = "Example: roadstead task note 7 \"On one page, please\" --team shipping")]
+struct Note {
+    /// Number or id
+    task: String,
+
+    /// The note, or - to read it from stdin
+    text: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Note {
+    fn run(self) -> Result<(), Failure> {
+        let text = text_or_stdin(&self.text)?;
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let body = json!({
+            "taskId": team.task(&self.task)?,
+            "body": text,
+            "fromAgentId": team.acting(&self.flags.agent)?,
+        });
+        let message = api.post_in_org(&team.path("/messages"), body)?;
+        output::print(self.flags.client.json, &message, "noted")
+    }
+}
+
+fn print_changed(flags: &Flags, task: &Value) -> Result<(), Failure> {
+    output::print(flags.client.json, task, &printable(&task_text(task)))
+}

@@ -1,0 +1,200 @@
+//! `prompt`: files are checked, published and promoted (reference: command-line, "Prompts as files").
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::process::run;
+
+/// A server with the registry `main`, in which `voice` is a promptlet.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.registry();
+    let file = desk.file("voice.md", "Write plainly. You speak for {{TEAM}}.\n");
+    desk.json(&[
+        "prompt",
+        "publish",
+        "main/voice",
+        &file,
+        "--type",
+        "promptlet",
+        "--bump",
+        "patch",
+    ]);
+    desk
+}
+
+const SCRIBE: &str = "+++\n[metadata]\nowner = \"ada\"\n+++\n\
+                      {{ import \"voice@^1.0\" }} You write {{WHAT}}.\n";
+
+#[test]
+fn a_file_is_published_once_for_each_change_of_it() {
+    let desk = desk();
+    let file = desk.file("scribe.md", SCRIBE);
+    let publish = ["prompt", "publish", "acme/main/scribe", &file, "--bump", "patch"];
+    let first = desk.json(&publish);
+    assert_eq!((&first["published"], &first["version"]), (&json!(true), &json!("1.0.0")));
+    let again = desk.json(&publish);
+    assert_eq!((&again["published"], &again["version"]), (&json!(false), &json!("1.0.0")));
+
+    desk.file("scribe.md", SCRIBE.replace("You write", "You only write"));
+    assert_eq!(desk.json(&publish)["version"], "1.0.1");
+    desk.file("scribe.md", SCRIBE.replace("\"ada\"", "\"grace\""));
+    let minor = [&publish[..5], &["minor"]].concat();
+    assert_eq!(desk.json(&minor)["version"], "1.1.0");
+    let major = [&publish[..5], &["major", "--model", "claude"]].concat();
+    assert_eq!(desk.json(&major)["version"], "2.0.0");
+    assert_eq!(desk.json(&major)["published"], false);
+
+    let content = desk
+        .api()
+        .get(
+            "/registries/artifact-versions/content?registryRef=main&\
+                                  promptName=scribe&version=1.1.0",
+        )
+        .ok();
+    assert_eq!(content["metadata"], json!({"owner": "grace"}));
+    let source = content["source"].as_str().unwrap();
+    assert!(source.ends_with("You write {{WHAT}}."), "{source}");
+}
+
+#[test]
+fn a_version_of_the_front_matter_is_published_as_it_is() {
+    let desk = desk();
+    let file = desk.file("a.md", "+++\nversion = \"3.1.4\"\nmodel = \"claude\"\n+++\nHello\n");
+    let publish = ["prompt", "publish", "main/a", &file];
+    let made = desk.json(&publish);
+    assert_eq!((&made["version"], &made["model"]), (&json!("3.1.4"), &json!("claude")));
+    assert_eq!(desk.json(&publish)["published"], false);
+    desk.file("a.md", "+++\nversion = \"3.1.4\"\nmodel = \"claude\"\n+++\nOther\n");
+    desk.run(&publish).fails(1, "version_exists");
+    let plain = desk.file("b.md", "Hello\n");
+    desk.run(&["prompt", "publish", "main/b", &plain]).fails(2, "--bump patch");
+    assert_eq!(
+        desk.json(&["prompt", "publish", "main/b", &plain, "--version", "0.1.0"])["version"],
+        "0.1.0"
+    );
+    let piped = desk.command(&["prompt", "publish", "main/c", "-", "--bump", "patch", "--json"]);
+    assert_eq!(run(piped, Some("Hello")).succeeds()["version"], "1.0.0");
+}
+
+#[test]
+fn every_problem_is_shown_at_its_line_and_column_of_the_file() {
+    let desk = desk();
+    let wrong = "+++\nmodel = \"m\"\n+++\nFine.\n{{ if x }}\nand {{ import \"nope\" }}\n";
+    let file = desk.file("wrong.md", wrong);
+    let places = [format!("{file}:5:1: "), format!("{file}:6:5: ")];
+    let publish = desk.run(&["prompt", "publish", "main/wrong", &file, "--bump", "patch"]);
+    publish.fails(1, &places[0]);
+    publish.fails(1, &places[1]);
+    let check = desk.run(&["prompt", "check", "main/wrong", &file]);
+    assert_eq!(check.code, Some(1));
+    assert!(places.iter().all(|place| check.stdout.contains(place)), "{check:?}");
+    let check = desk.run(&["prompt", "check", "main/wrong", &file, "--json"]);
+    let found: Value = serde_json::from_str(&check.stdout).unwrap();
+    assert_eq!(
+        (&found["problems"][1]["line"], &found["problems"][1]["column"]),
+        (&json!(6), &json!(5))
+    );
+
+    let front = desk.file("front.md", "+++\nmodle = \"m\"\n+++\nFine.\n");
+    desk.run(&["prompt", "check", "main/x", &front]).fails(2, &format!("{front}:2:1: "));
+    let bytes = desk.file("bytes.md", b"good\n\xff\xfe");
+    desk.run(&["prompt", "check", "main/x", &bytes])
+        .fails(2, &format!("{bytes}:2:1: is not UTF-8"));
+    desk.run(&["prompt", "check", "main/x", "/no/such/file"]).fails(2, "cannot be read");
+    desk.run(&["prompt", "check", "scribe", &front]).fails(2, "REGISTRY/NAME");
+}
+
+#[test]
+fn broken_policies_refuse_a_file_before_it_is_published() {
+    let desk = desk();
+    let api = desk.api();
+    for (name, severity, rule) in [
+        ("No secrets", "error", json!({"type": "forbidPattern", "value": "password"})),
+        ("Short", "warning", json!({"type": "maxLength", "value": 20})),
+    ] {
+        let policy = json!({"name": name, "severity": severity, "rules": [rule]});
+        let policy = api.post("/governance/policies", policy).id();
+        let path = format!("/governance/policies/{policy}/assignments");
+        api.post(&path, json!({"registryRef": "acme/main"})).ok();
+    }
+    let file = desk.file("a.md", "The password is on the other side.\n");
+    let check = desk.run(&["prompt", "check", "main/a", &file, "--json"]);
+    assert_eq!(check.code, Some(1), "{check:?}");
+    let found: Value = serde_json::from_str(&check.stdout).unwrap();
+    assert_eq!(found["problems"].as_array().unwrap().len(), 2, "{found}");
+    desk.run(&["prompt", "publish", "main/a", &file, "--bump", "patch"]).fails(1, "a.md: ");
+    desk.file("a.md", "The key is on the other side.\n");
+    let check = desk.json(&["prompt", "check", "main/a", &file]);
+    assert_eq!(
+        (&check["ok"], &check["problems"][0]["severity"]),
+        (&json!(true), &json!("warning"))
+    );
+}
+
+#[test]
+fn a_label_is_promoted_from_the_version_that_is_expected_and_rolled_back() {
+    let desk = desk();
+    for text in ["One", "Two", "Three"] {
+        let file = desk.file("a.md", text);
+        desk.json(&["prompt", "publish", "main/a", &file, "--bump", "minor"]);
+    }
+    let promote = |version: &str, more: &[&str]| {
+        desk.run(&[&["prompt", "promote", "main/a", version, "--json"], more].concat())
+    };
+    let at = || desk.json(&["prompt", "get", "main/a@production"])["version"].clone();
+    promote("1.0.0", &["--if-version", "none"]).succeeds();
+    promote("1.1.0", &["--if-version", "none"]).fails(1, "label_moved");
+    promote("1.1.0", &["--if-version", "1.2.0"]).fails(1, "label_moved");
+    assert_eq!(at(), "1.0.0");
+    promote("1.1.0", &["--if-version", "1.0.0"]).succeeds();
+    promote("^1.0", &[]).succeeds();
+    assert_eq!(at(), "1.2.0");
+    desk.json(&["prompt", "rollback", "main/a"]);
+    assert_eq!(at(), "1.1.0");
+    desk.json(&["prompt", "rollback", "main/a"]);
+    assert_eq!(at(), "1.2.0");
+    desk.run(&["prompt", "rollback", "main/a", "--label", "beta"]).fails(1, "never moved");
+
+    let moves = desk.json(&["prompt", "history", "main/a", "--label", "production"]);
+    assert_eq!(moves["items"].as_array().unwrap().len(), 5);
+    let history = desk.run(&["prompt", "history", "main/a"]).stdout;
+    let lines: Vec<_> = history.lines().collect();
+    assert!(lines[1].starts_with("1.2.0") && lines[1].ends_with("production"), "{history}");
+    assert_eq!(lines.len(), 4, "{history}");
+}
+
+#[test]
+fn texts_are_printed_as_they_are_compared_and_rendered() {
+    let desk = desk();
+    let file = desk.file("scribe.md", SCRIBE);
+    desk.json(&["prompt", "publish", "main/scribe", &file, "--bump", "patch"]);
+    desk.file("scribe.md", SCRIBE.replace("You write", "Now write"));
+    desk.json(&["prompt", "publish", "main/scribe", &file, "--bump", "patch"]);
+
+    let compiled = desk.run(&["prompt", "get", "main/scribe@1.0.0"]);
+    assert_eq!(compiled.stdout, "Write plainly. You speak for {{TEAM}}. You write {{WHAT}}.\n");
+    let source = desk.run(&["prompt", "get", "acme/main/scribe@1.0", "--source"]);
+    assert!(source.stdout.contains("Now write") && source.stdout.contains("import"), "{source:?}");
+    let diff = desk.run(&["prompt", "diff", "main/scribe", "1.0.0"]).stdout;
+    let changes = ["\n-{{ import \"voice@^1.0\" }} You", "\n+{{ import \"voice@^1.0\" }} Now"];
+    assert!(changes.iter().all(|line| diff.contains(line)), "{diff}");
+
+    let of_file = desk.run(&["prompt", "diff", "main/scribe", "1.0.0", "--file", &file]).stdout;
+    assert!(of_file.contains(changes[0]) && of_file.contains(changes[1]), "{of_file}");
+    let same = desk.run(&["prompt", "diff", "main/scribe", "1.0.1", "--file", &file]);
+    assert_eq!(same.stdout.trim(), "");
+
+    let what = desk.file("what", "release notes");
+    let set = ["--set", "TEAM=Shipping", "--set-file", &format!("WHAT={what}")];
+    let render = ["prompt", "render", "main/scribe@1.0.0"];
+    let full = desk.run(&[&render[..], &set].concat());
+    assert_eq!(full.stdout, "Write plainly. You speak for Shipping. You write release notes.\n");
+    let part = desk.run(&[&render[..], &set[..2]].concat());
+    assert_eq!((part.code, part.stderr.as_str()), (Some(0), "no value for: WHAT\n"));
+    desk.run(&[&render[..], &set[..2], &["--strict"]].concat()).fails(1, "WHAT");
+    desk.run(&[&render[..], &["--set", "A=1", "--set", "A=2"]].concat()).fails(2, "twice");
+    desk.run(&["prompt", "get", "main/scribe@9"]).fails(1, "not_found");
+    let list = desk.run(&["prompt", "list", "main"]).stdout;
+    assert!(list.lines().any(|line| line.starts_with("voice") && line.contains("promptlet")));
+}

@@ -1,0 +1,190 @@
+//! `task`, `message`, `deploy`, `approve`, `deny`, `logs`: what teams do, at the command line.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::client::eventually;
+use crate::desk::Desk;
+use crate::process::run;
+
+#[test]
+fn a_task_is_created_claimed_noted_and_done() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let in_team = |args: &[&str]| desk.json(&[args, &["--team", "shipping"]].concat());
+    let made = in_team(&["task", "create", "Write the notes", "--priority", "3"]);
+    assert_eq!((&made["number"], &made["priority"]), (&json!(1), &json!(3)));
+    in_team(&["task", "create", "Another", "--description", "At length", "--assign", "scribe"]);
+    assert_eq!(in_team(&["task", "list", "--unassigned"])["items"].as_array().unwrap().len(), 1);
+    let claimed = in_team(&["task", "claim", "1", "--agent", "scribe"]);
+    assert_eq!(
+        (&claimed["assigneeAgentId"], &claimed["status"]),
+        (&json!(scribe), &json!("in_progress"))
+    );
+    let mine = in_team(&["task", "list", "--mine", "--agent", "scribe", "--status", "in_progress"]);
+    assert_eq!(mine["items"][0]["number"], 1);
+    in_team(&["task", "note", "#1", "On one page", "--agent", "scribe"]);
+    in_team(&["task", "update", "1", "--status", "done", "--title", "Notes"]);
+    let task = in_team(&["task", "get", "1"]);
+    assert_eq!((&task["status"], &task["title"]), (&json!("done"), &json!("Notes")));
+    assert_eq!(task["notes"][0]["body"], "On one page");
+    let freed = desk.json(&["task", "update", "2", "--unassign", "--team", &team]);
+    assert_eq!(freed["assigneeAgentId"], json!(null));
+    let shown = desk.run(&["task", "list", "--team", "shipping"]).stdout;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[1].starts_with("2  open") && lines[2].contains("scribe"), "{shown}");
+    desk.run(&["task", "get", "9", "--team", "shipping"]).fails(1, "there is no task 9");
+    desk.run(&["task", "list", "--mine", "--team", "shipping"]).fails(2, "--agent");
+    desk.run(&["task", "list", "--status", "new", "--team", "shipping"]).fails(1, "status");
+}
+
+#[test]
+fn mail_is_sent_listed_and_acknowledged() {
+    let desk = Desk::new();
+    desk.team();
+    let in_team = |args: &[&str], stdin: Option<&str>| {
+        let mut command = desk.command(&[args, &["--json"]].concat());
+        command.env("ROADSTEAD_TEAM", "shipping");
+        run(command, stdin).succeeds()
+    };
+    let mail = in_team(&["message", "send", "-", "--to", "scribe", "--subject", "S"], Some("Hi"));
+    assert_eq!((&mail["body"], &mail["subject"]), (&json!("Hi"), &json!("S")));
+    let inbox = ["message", "inbox", "--agent", "scribe"];
+    assert_eq!(in_team(&inbox, None)["items"][0]["id"], mail["id"]);
+    let id = mail["id"].as_str().unwrap();
+    assert_eq!(in_team(&["message", "ack", id], None)["readAt"], json!(null));
+    assert!(in_team(&["message", "ack", id, "--agent", "scribe"], None)["readAt"].is_string());
+    assert_eq!(in_team(&inbox, None)["items"], json!([]));
+
+    let report = ["message", "send", "Done", "--to-people", "--agent", "scribe"];
+    in_team(&report, None);
+    let human = in_team(&["message", "inbox"], None);
+    let id = human["items"][0]["id"].as_str().unwrap().to_string();
+    assert!(in_team(&["message", "ack", &id], None)["readAt"].is_string());
+    assert_eq!(in_team(&["message", "list"], None)["items"].as_array().unwrap().len(), 2);
+    desk.run(&["message", "send", "x", "--to-people", "--team", "shipping"]).fails(2, "--agent");
+    desk.run(&["message", "send", "x", "--team", "shipping"]).fails(2, "--to");
+}
+
+#[test]
+fn what_others_wrote_does_not_control_the_terminal() {
+    let desk = Desk::new();
+    desk.team();
+    let title = "fine\u{1b}[2J\u{7}";
+    desk.json(&["task", "create", title, "--team", "shipping"]);
+    let shown = desk.run(&["task", "list", "--team", "shipping"]).stdout;
+    assert!(shown.contains("fine\\u{1b}[2J\\u{7}") && !shown.contains('\u{1b}'), "{shown:?}");
+    let raw = desk.json(&["task", "get", "1", "--team", "shipping"]);
+    assert_eq!(raw["title"], title);
+}
+
+/// A server with the agent `scribe`, its prompt at 1.0.0, and the environment `staging`; with
+/// `approval`, that of its owner is required.
+fn deployable(approval: bool) -> Desk {
+    let desk = Desk::new();
+    desk.registry();
+    let file = desk.file("scribe.md", "You write for {{TEAM}}.");
+    desk.json(&["prompt", "publish", "main/scribe", &file, "--bump", "patch"]);
+    let api = desk.api();
+    api.post("/agents", json!({"stableKey": "scribe", "name": "Scribe"})).ok();
+    let ada = desk.json(&["whoami"])["userId"].clone();
+    let mut staging = json!({"slug": "staging", "name": "Staging"});
+    if approval {
+        staging["approvals"] = json!({"approverIds": [ada]});
+    }
+    api.post("/environments", staging).ok();
+    desk
+}
+
+const DEPLOY: [&str; 10] = [
+    "deploy",
+    "scribe",
+    "--prompt",
+    "main/scribe@^1.0",
+    "--environment",
+    "staging",
+    "--provider",
+    "anthropic",
+    "--set",
+    "TEAM=Shipping",
+];
+
+#[test]
+fn a_deployment_is_previewed_made_and_waited_for() {
+    let desk = deployable(false);
+    let preview = desk.json(&[&DEPLOY[..], &["--preview"]].concat());
+    let hash = preview["planHash"].as_str().unwrap();
+    let shown = desk.run(&[&DEPLOY[..], &["--preview"]].concat()).stdout;
+    assert!(shown.contains("+You write for Shipping.") && shown.contains(hash), "{shown}");
+    let other = "0".repeat(hash.len());
+    desk.run(&[&DEPLOY[..], &["--plan-hash", &other]].concat()).fails(1, "plan_changed");
+    let job = desk.json(&[&DEPLOY[..], &["--wait", "--plan-hash", hash]].concat());
+    assert_eq!(
+        (&job["state"], &job["targets"][0]["state"]),
+        (&json!("complete"), &json!("applied"))
+    );
+    let missing = desk.run(&DEPLOY[..8]);
+    missing.fails(1, "agentVariables.TEAM");
+    let waits = [&DEPLOY[..3], &["scribe"], &DEPLOY[4..]].concat();
+    desk.run(&waits).fails(2, "scribe@production");
+}
+
+#[test]
+fn deployments_are_approved_and_denied() {
+    let desk = deployable(true);
+    let pending = desk.json(&DEPLOY);
+    assert_eq!(pending["state"], "pending_approval");
+    let id = pending["id"].as_str().unwrap();
+    // The key of `init` decides in the name of approvers alone.
+    desk.run(&["approve", id]).fails(1, "actingUserEmail");
+    let approve = ["approve", id, "--as", "ada@acme.test", "--comment", "ok"];
+    desk.run(&[&approve[..], &["--plan-hash", "0"]].concat()).fails(1, "plan_hash_differs");
+    assert_eq!(desk.json(&approve)["state"], "approved");
+
+    let waiting = desk.command(&[&DEPLOY[..], &["--wait", "--json"]].concat());
+    let denied = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| run(waiting, None));
+        let pending = eventually("a job to decide about", || {
+            let jobs = desk.api().get("/agents/deployments?state=pending_approval").items();
+            jobs.first().map(|job| job["id"].as_str().unwrap().to_string())
+        });
+        desk.json(&["deny", &pending, "--as", "ada@acme.test"]);
+        waiting.join().unwrap()
+    });
+    assert_eq!(denied.code, Some(1), "{denied:?}");
+    let job: Value = serde_json::from_str(&denied.stdout).unwrap();
+    assert_eq!(job["state"], "denied");
+}
+
+#[test]
+fn the_log_is_shown_oldest_first_and_followed() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let write = |title: &str| {
+        let entry = json!({"kind": "milestone", "title": title, "agentId": scribe});
+        desk.api().post(&format!("/teams/{team}/timeline"), entry).ok();
+    };
+    write("first");
+    let shown = desk.json(&["logs", "--limit", "2"]);
+    let types: Vec<_> =
+        shown["items"].as_array().unwrap().iter().map(|e| &e["eventType"]).collect();
+    assert_eq!(types, ["team.agent_hired", "team.timeline_milestone"]);
+    let none = desk.run(&["logs", "--event", "deployment.complete"]);
+    assert_eq!(none.stdout, "no entries\n");
+
+    let mut follow = desk.command(&["logs", "--follow", "--limit", "1", "--json"]);
+    let mut child = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["eventType"], "team.timeline_milestone");
+    write("second");
+    write("third");
+    let new = [next(), next()];
+    assert!(new.iter().all(|entry| entry["eventType"] == "team.timeline_milestone"), "{new:?}");
+    assert!(new[0]["createdAt"].as_str() <= new[1]["createdAt"].as_str());
+    let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(stopped.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
