@@ -52,7 +52,7 @@ fn get(view: &View, req: &Req) -> Result<WhoAmI> {
     let user: User = view.fetch(&identity.user)?;
     let (api_key, only) = match &identity.credential {
         Credential::Session(_) => (None, None),
-        Credential::Key { id, name, org, approve_as, access } => {
+        Credential::Key { id, name, org, approve_as, access, created_by: _ } => {
             let (id, name, access) = (*id, name.clone(), (**access).clone());
             (Some(UsedKey { id, name, access, approves_as: *approve_as }), Some(*org))
         }
