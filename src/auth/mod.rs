@@ -5,6 +5,7 @@
 //! the next request.
 
 mod access;
+mod credential_cache;
 pub mod nostr;
 pub mod passwords;
 mod policy;
