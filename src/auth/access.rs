@@ -1,11 +1,12 @@
 //! Authentication: from a credential to an identity and to a caller in an organization.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::basis::{Access, AccessBasis, grant_required};
+use super::credential_cache::{CredentialCache, Validity};
 use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
     ResourceType, Role, Session, User,
@@ -261,8 +262,6 @@ impl Caller {
     }
 }
 
-/// Limit of the cache; at the limit all entries are dropped and looked up again.
-const MAX_CACHED_CREDENTIALS: usize = 4096;
 
 /// Authenticates callers. Results are cached with the access version of the snapshot they were read
 /// from and the generation of the keys, and are valid for these only, so none outlives a demotion, a
@@ -270,23 +269,7 @@ const MAX_CACHED_CREDENTIALS: usize = 4096;
 pub struct Authenticator {
     /// Issues and verifies session tokens.
     pub tokens: Tokens,
-    cache: Mutex<CredentialCache>,
-}
-
-/// What a cached result is valid for. Compared by the keys first: they change less often.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Validity {
-    /// The generation of the keys when the lookup began.
-    keys: u64,
-    /// The access version of the snapshot.
-    access: u64,
-}
-
-/// The results of one validity, by the fingerprints of credentials.
-#[derive(Default)]
-struct CredentialCache {
-    validity: Validity,
-    known: HashMap<[u8; 32], CachedCredential>,
+    cache: CredentialCache<CachedCredential>,
 }
 
 /// A cached credential.
@@ -304,7 +287,7 @@ impl Authenticator {
 
     /// Creates an authenticator.
     pub fn new(tokens: Tokens) -> Self {
-        Authenticator { tokens, cache: Mutex::default() }
+        Authenticator { tokens, cache: CredentialCache::new() }
     }
 
     /// Returns what a result is valid for that is looked up from now on; `None` if it must not be
@@ -318,13 +301,9 @@ impl Authenticator {
         &self,
         validity: Option<Validity>,
         raw: &RawCredential,
-        what: impl FnOnce(&CachedCredential) -> Option<T>,
+        read: impl FnOnce(&CachedCredential) -> Option<T>,
     ) -> Option<T> {
-        let cache = self.cache.lock().expect("no code panics while holding the lock");
-        if validity != Some(cache.validity) {
-            return None;
-        }
-        cache.known.get(&raw.fingerprint()).and_then(what)
+        self.cache.get(validity, raw.fingerprint(), read)
     }
 
     fn cache(
@@ -334,16 +313,9 @@ impl Authenticator {
         identity: &Arc<Identity>,
         caller: Option<&Arc<Caller>>,
     ) {
-        let mut cache = self.cache.lock().expect("no code panics while holding the lock");
-        let Some(validity) = validity.filter(|validity| *validity >= cache.validity) else {
-            return;
-        };
-        if validity > cache.validity || cache.known.len() >= MAX_CACHED_CREDENTIALS {
-            *cache = CredentialCache { validity, known: HashMap::new() };
-        }
         let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
-        let known = cache.known.entry(raw.fingerprint()).or_insert_with(new);
-        known.callers.extend(caller.cloned());
+        let add = |known: &mut CachedCredential| known.callers.extend(caller.cloned());
+        self.cache.update(validity, raw.fingerprint(), new, add);
     }
 
     /// Returns whose turn the work of a request takes: that of the organization, if the credential
@@ -353,10 +325,8 @@ impl Authenticator {
         if let Some(org) = key_organization(identity) {
             return *org.bytes();
         }
-        let cache = self.cache.lock().expect("no code panics while holding the lock");
-        let known = cache.known.get(&raw.fingerprint());
-        let caller = known.and_then(|known| known.callers.last());
-        caller.map_or(*identity.user.bytes(), |caller| *caller.org.bytes())
+        let org = |known: &CachedCredential| Some(*known.callers.last()?.org.bytes());
+        self.cache.last_known(raw.fingerprint(), org).unwrap_or(*identity.user.bytes())
     }
 
     /// Authenticates a credential.

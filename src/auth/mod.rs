@@ -6,6 +6,7 @@
 
 mod access;
 mod basis;
+mod credential_cache;
 pub mod nostr;
 pub mod passwords;
 mod policy;
