@@ -106,7 +106,8 @@ async fn show(visit: &Visit, error: Option<Error>, test: Option<Test>) -> Result
     render(page.frame.status, &page)
 }
 
-/// The fields that are filled; `empty` stands for the others that may be null.
+/// The fields of the form. Those that are left empty are absent of a new provider, and cleared of a
+/// known one; its key stays.
 fn body(visit: &Visit, is_new: bool) -> Value {
     let mut body = json!({
         "name": visit.form.get("name"), "isDefault": visit.form.sent("isDefault").is_some(),
