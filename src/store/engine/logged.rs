@@ -263,14 +263,13 @@ impl LoggedRedb {
     /// are in the database. It may use the second half of its room as the checkpoint goes on, so that
     /// many commits wait a little instead of one for all of it.
     fn has_room(&self, bytes: usize, written: usize) -> bool {
-        let LogSettings { part_bytes, checkpoint_bytes, .. } = self.settings;
-        let more = part_bytes.saturating_sub(checkpoint_bytes);
+        let half = self.settings.part_bytes / 2;
         let allowed = match &self.frozen {
             Some(frozen) if self.running.is_some() => {
                 let total = frozen.part.bytes().max(1);
-                checkpoint_bytes + more * written.min(total) / total
+                half + half.saturating_mul(written.min(total)) / total
             }
-            _ => part_bytes,
+            _ => self.settings.part_bytes,
         };
         self.live.is_empty() || (!self.live.is_full() && self.live.bytes() + bytes <= allowed)
     }
@@ -300,7 +299,8 @@ impl LoggedRedb {
             self.is_broken = true;
             CommitOutcome::Unknown(Error::internal(format!("the log: {error}")))
         })?;
-        self.live.add(record, &mut self.tables).map_err(|error| {
+        let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
+        self.live.add(record, number).map_err(|error| {
             self.is_broken = true;
             CommitOutcome::Unknown(error)
         })?;

@@ -8,7 +8,6 @@ use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::record::{self, DELETION};
-use super::tables::TableNumbers;
 use crate::base::{Error, Result};
 use crate::store::engine::{KeyRange, Order};
 
@@ -148,6 +147,21 @@ fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, 
     }
 }
 
+/// Returns the tree of entries that are in order, with room in its nodes.
+fn tree_of(entries: &[Entry]) -> Arc<Node> {
+    let leaves = entries.chunks(MAX_ENTRIES * 3 / 4);
+    let mut level: Vec<(Entry, Arc<Node>)> =
+        leaves.map(|leaf| (leaf[0], Arc::new(Node::Leaf(leaf.to_vec())))).collect();
+    while level.len() > 1 {
+        let parents = level.chunks(MAX_CHILDREN * 3 / 4).map(|nodes| {
+            let (firsts, children) = nodes.iter().cloned().unzip();
+            (nodes[0].0, Arc::new(Node::Inner { firsts, children }))
+        });
+        level = parents.collect();
+    }
+    level.pop().map_or_else(|| Arc::new(Node::Leaf(Vec::new())), |(_, root)| root)
+}
+
 /// A version of a part of the log.
 #[derive(Clone)]
 pub struct Part {
@@ -180,29 +194,48 @@ impl Part {
         self.bytes
     }
 
-    /// Adds a record, which must not be added to another version of the same part. Tables that have no
-    /// number get one.
+    /// Makes a part of these records, in their order. Faster than adding them one by one.
+    ///
+    /// # Errors
+    /// As [`Part::add`].
+    pub fn of(records: Vec<Box<[u8]>>, number: impl FnMut(&str) -> u16) -> Result<Self> {
+        let (mut part, mut number) = (Part::default(), number);
+        let mut tables: Vec<Vec<Entry>> = Vec::new();
+        for record in records {
+            part.keep(record, &mut number, |entry| {
+                let table = usize::from(entry.table);
+                if tables.len() <= table {
+                    tables.resize_with(table + 1, Vec::new);
+                }
+                tables[table].push(entry);
+            })?;
+        }
+        let mut all = Vec::with_capacity(tables.iter().map(Vec::len).sum());
+        for mut entries in tables {
+            let key = |entry: &Entry| part.records.key(entry);
+            // Of changes of one key the later one stays behind the earlier, and is kept.
+            entries.sort_by(|a, b| key(a).cmp(key(b)));
+            entries.dedup_by(|later, earlier| {
+                let is_same = key(later) == key(earlier);
+                if is_same {
+                    *earlier = *later;
+                }
+                is_same
+            });
+            all.append(&mut entries);
+        }
+        part.root = tree_of(&all);
+        Ok(part)
+    }
+
+    /// Adds a record, which must not be added to another version of the same part. `number` returns
+    /// the number of a table.
     ///
     /// # Errors
     /// If the record cannot be read, although it is valid, or there are too many.
-    pub fn add(&mut self, record: Box<[u8]>, tables: &mut Arc<TableNumbers>) -> Result<()> {
-        let Some(number) = u32::try_from(self.len).ok().filter(|_| !self.is_full()) else {
-            return Err(Error::internal("a part of the log has too many records"));
-        };
+    pub fn add(&mut self, record: Box<[u8]>, mut number: impl FnMut(&str) -> u16) -> Result<()> {
         let mut entries = Vec::new();
-        let mut last: (String, u16) = (String::new(), 0);
-        let read = record::changes(&record, |table, place| {
-            if entries.is_empty() || last.0 != table {
-                let known = tables.number(table);
-                last = (table.into(), known.unwrap_or_else(|| Arc::make_mut(tables).add(table)));
-            }
-            let record::Place { key_at, key_len, value_len } = place;
-            entries.push(Entry { record: number, key_at, value_len, key_len, table: last.1 });
-        });
-        read.ok_or_else(|| Error::internal("a record of the log has an unknown format"))?;
-        self.bytes += record.len();
-        self.records.put(self.len, record);
-        self.len += 1;
+        self.keep(record, &mut number, |entry| entries.push(entry))?;
         for entry in entries {
             if let Some((first, child)) = add(&self.records, &mut self.root, entry) {
                 let left = std::mem::replace(&mut self.root, child);
@@ -211,6 +244,32 @@ impl Part {
                 self.root = Arc::new(Node::Inner { firsts, children: vec![left, right] });
             }
         }
+        Ok(())
+    }
+
+    /// Keeps a record, and calls `each` with its entries.
+    fn keep(
+        &mut self,
+        record: Box<[u8]>,
+        number: &mut impl FnMut(&str) -> u16,
+        mut each: impl FnMut(Entry),
+    ) -> Result<()> {
+        let Some(nth) = u32::try_from(self.len).ok().filter(|_| !self.is_full()) else {
+            return Err(Error::internal("a part of the log has too many records"));
+        };
+        let mut last: Option<(String, u16)> = None;
+        let read = record::changes(&record, |name, place| {
+            let table = match &last {
+                Some((last, table)) if last == name => *table,
+                _ => last.insert((name.into(), number(name))).1,
+            };
+            let record::Place { key_at, key_len, value_len } = place;
+            each(Entry { record: nth, key_at, value_len, key_len, table });
+        });
+        read.ok_or_else(|| Error::internal("a record of the log has an unknown format"))?;
+        self.bytes += record.len();
+        self.records.put(self.len, record);
+        self.len += 1;
         Ok(())
     }
 

@@ -42,7 +42,7 @@ impl Default for LogSettings {
         LogSettings {
             part_bytes: 20 * 1024 * 1024,
             checkpoint_bytes: 10 * 1024 * 1024,
-            step_bytes: 4 * 1024 * 1024,
+            step_bytes: 1024 * 1024,
             max_age: Duration::from_secs(30),
             retry_interval: Duration::from_secs(10),
             ahead_bytes: 1024 * 1024,

@@ -40,6 +40,11 @@ impl TableNumbers {
         number
     }
 
+    /// Returns the number of a table among those that others share, which it gets now if it has none.
+    pub fn shared(tables: &mut Arc<Self>, name: &str) -> u16 {
+        tables.number(name).unwrap_or_else(|| Arc::make_mut(tables).add(name))
+    }
+
     /// Returns the name of a table.
     pub fn name(&self, number: u16) -> &str {
         &self.names[usize::from(number)]

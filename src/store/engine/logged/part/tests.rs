@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::store::engine::logged::record::{Link, LogId};
+use crate::store::engine::logged::tables::TableNumbers;
 use crate::store::engine::{WriteBatch, WriteOp};
 
 type Model = BTreeMap<(u16, Vec<u8>), Option<Vec<u8>>>;
@@ -72,18 +73,20 @@ proptest! {
         batches in prop::collection::vec(
             prop::collection::vec((0..3u16, key(), any::<Option<[u8; 2]>>()), 1..200), 1..30),
         kept in 0..30usize,
+        key_after in key(),
         from in key(),
         to in prop::option::of(key()),
     ) {
         let mut tables = Arc::new(TableNumbers::new(&TABLES));
         let (mut part, mut model) = (Part::default(), Model::new());
-        let mut earlier = None;
+        let (mut earlier, mut records) = (None, Vec::new());
         for (number, batch) in batches.into_iter().enumerate() {
             let batch: Vec<_> = batch
                 .into_iter()
                 .map(|(table, key, value)| (table, key, value.map(|value| value.to_vec())))
                 .collect();
-            part.add(record(&batch), &mut tables).unwrap();
+            records.push(record(&batch));
+            part.add(record(&batch), |name| TableNumbers::shared(&mut tables, name)).unwrap();
             model.extend(batch.into_iter().map(|(table, key, value)| ((table, key), value)));
             if number == kept {
                 earlier = Some((part.clone(), model.clone()));
@@ -91,6 +94,14 @@ proptest! {
         }
         let to = to.as_deref().filter(|to| *to > from.as_slice());
         assert_same(&part, &model, &from, to);
+        let number = |name: &str| TableNumbers::shared(&mut tables, name);
+        let mut at_once = Part::of(records, number).unwrap();
+        assert_same(&at_once, &model, &from, to);
+        assert_eq!((at_once.bytes(), at_once.len), (part.bytes(), part.len));
+        let last = (1, key_after, Some(vec![1]));
+        at_once.add(record(std::slice::from_ref(&last)), |_| 1).unwrap();
+        model.insert((1, last.1), last.2);
+        assert_same(&at_once, &model, &from, to);
         if let Some((part, model)) = earlier {
             assert_same(&part, &model, &from, to);
         }
@@ -105,7 +116,8 @@ fn keys_that_grow_shrink_or_jump_are_found_in_a_large_part() {
         for number in 0..10_000u32 {
             let key = (number.wrapping_mul(step) % 10_000).to_be_bytes().to_vec();
             let change = (1, key.clone(), Some(number.to_be_bytes().to_vec()));
-            part.add(record(std::slice::from_ref(&change)), &mut tables).unwrap();
+            let number = |name: &str| TableNumbers::shared(&mut tables, name);
+            part.add(record(std::slice::from_ref(&change)), number).unwrap();
             model.insert((1, key), change.2);
         }
         assert_same(&part, &model, &[0, 0, 1], Some(&[0, 0, 9]));
@@ -116,7 +128,8 @@ fn keys_that_grow_shrink_or_jump_are_found_in_a_large_part() {
 fn a_table_that_is_not_known_gets_a_number() {
     let mut tables = Arc::new(TableNumbers::new(&["a"]));
     let mut part = Part::default();
-    part.add(record(&[(2, b"k".to_vec(), Some(b"v".to_vec()))]), &mut tables).unwrap();
+    let number = |name: &str| TableNumbers::shared(&mut tables, name);
+    part.add(record(&[(2, b"k".to_vec(), Some(b"v".to_vec()))]), number).unwrap();
     let number = tables.number("c").unwrap();
     assert_eq!(part.get(number, b"k"), Some(Some(&b"v"[..])));
     assert_eq!(tables.name(number), "c");
