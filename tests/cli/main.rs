@@ -35,6 +35,7 @@ mod moving;
 mod reset_password;
 mod outgoing;
 mod pipelines;
+mod plain_files;
 mod prompts;
 mod rotation;
 mod secrets;
