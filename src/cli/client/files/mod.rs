@@ -44,9 +44,11 @@ pub struct Pull {
 
 /// Show what apply would do, and do nothing
 #[derive(Args)]
-#[command(after_help = "A line with + is created, ~ changed, - removed. Nothing is removed without \
+#[command(
+    after_help = "A line with + is created, ~ changed, - removed. Nothing is removed without \
                         --prune. The hash names exactly these steps.\n\n\
-                        Example: roadstead plan acme")]
+                        Example: roadstead plan acme"
+)]
 pub struct ShowPlan {
     /// The directory
     dir: PathBuf,
@@ -65,11 +67,13 @@ pub struct ShowPlan {
 
 /// Change an organization into what the files of a directory say
 #[derive(Args)]
-#[command(after_help = "With --plan nothing but that plan is done: if the files or the server have \
+#[command(
+    after_help = "With --plan nothing but that plan is done: if the files or the server have \
                         changed since, nothing is. A plan that was interrupted goes on with the \
                         same command.\n\n\
                         Registries and fleets take a session: roadstead login --email ADDRESS.\n\n\
-                        Example: roadstead apply acme")]
+                        Example: roadstead apply acme"
+)]
 pub struct Apply {
     /// The directory
     dir: PathBuf,
