@@ -46,6 +46,7 @@ use crate::app::Setting;
 
 use client::decide::{Approve, Deny};
 use client::deploy::Deploy;
+use client::files::{Apply, Pull, ShowPlan};
 use client::login::Login;
 use client::logs::Logs;
 use client::message::Message;
@@ -110,6 +111,10 @@ enum Command {
     Approve(Approve),
     Deny(Deny),
     Logs(Logs),
+    Pull(Pull),
+    #[command(name = "plan")]
+    ShowPlan(ShowPlan),
+    Apply(Apply),
     Completions(completions::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),
@@ -168,6 +173,9 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Approve(command) => command.run(),
         Command::Deny(command) => command.run(),
         Command::Logs(command) => command.run(),
+        Command::Pull(command) => command.run(),
+        Command::ShowPlan(command) => command.run(),
+        Command::Apply(command) => command.run(),
         Command::Completions(command) => command.run(Cli::command()),
         Command::Manual(command) => command.run(Cli::command()),
         Command::Version(command) => command.run(),

@@ -44,7 +44,8 @@ impl Desk {
     /// A command without a server or a credential.
     pub fn bare(&self, args: &[&str]) -> Command {
         let mut command = crate::process::command(args, &self.place.data());
-        command.env("XDG_CONFIG_HOME", self.home.path()).current_dir(self.home.path());
+        command.env("XDG_CONFIG_HOME", self.home.path()).env("XDG_STATE_HOME", self.home.path());
+        command.current_dir(self.home.path());
         command
     }
 

@@ -37,6 +37,7 @@ mod moving;
 mod reset_password;
 mod outgoing;
 mod pipelines;
+mod plain_files;
 mod prompts;
 mod rotation;
 mod secrets;

@@ -17,7 +17,7 @@ fn commands(readme: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn the_tour_can_be_pasted() {
-    let missing = [("jq", "--version"), ("curl", "--version"), ("bash", "--version")]
+    let missing = [("curl", "--version"), ("bash", "--version")]
         .into_iter()
         .find(|(program, argument)| !works(program, &[argument]))
         .map(|(program, _)| format!("{program} is not installed"));

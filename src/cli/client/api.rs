@@ -17,13 +17,13 @@ use crate::store::Clock;
 /// Longer than the longest long poll, and than a request with a judge.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Longer than any answer: a page of 100 messages has at most 40 MB.
-const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Longer than any answer: a page of 200 messages has at most 80 MB.
+const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
 
 /// A page of a list.
-const PAGE: &str = "100";
+const PAGE: &str = "200";
 
-/// Most pages read of one list: 100,000 items, more than a person reads and a program wants at once.
+/// Most pages read of one list: 200,000 items, more than a person reads and a program wants at once.
 const MAX_PAGES: usize = 1000;
 
 /// How often a request is repeated that the server was too busy for.
@@ -122,11 +122,12 @@ impl Api {
             }
             cursor = page["nextCursor"].as_str().map(str::to_string);
             if cursor.is_none() || items.len() >= most {
-                break;
+                items.truncate(most);
+                return Ok(items);
             }
         }
-        items.truncate(most);
-        Ok(items)
+        // A part would look like the whole.
+        Err(Refusal::Unanswered(format!("{path} has more items than this command reads")))
     }
 
     /// Sends a body, as it is.
@@ -144,6 +145,21 @@ impl Api {
     pub fn patch_in_org(&self, path: &str, mut body: Value) -> Result<Value, Failure> {
         body["orgSlug"] = self.org()?.into();
         Ok(self.send(Method::Patch, path, &body)?)
+    }
+
+    /// PUT in the organization.
+    pub fn put_in_org(&self, path: &str, mut body: Value) -> Result<(), Failure> {
+        body["orgSlug"] = self.org()?.into();
+        Ok(self.send(Method::Put, path, &body).map(drop)?)
+    }
+
+    /// DELETE in the organization. What is gone already is no failure.
+    pub fn delete_in_org(&self, path: &str, query: Query) -> Result<(), Failure> {
+        let query = [query, &[("orgSlug", Some(self.org()?))]].concat();
+        match self.block_on(self.request(Method::Delete, path, &query, None)) {
+            Err(refusal) if refusal.with_code("not_found").is_none() => Err(refusal.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Sends a request, and again if the server was too busy for it; returns the body of a success.

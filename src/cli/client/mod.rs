@@ -11,6 +11,7 @@ mod assignments;
 mod backoff;
 pub(super) mod decide;
 pub(super) mod deploy;
+pub(super) mod files;
 mod flags;
 pub(super) mod login;
 pub(super) mod logs;

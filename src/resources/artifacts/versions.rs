@@ -14,7 +14,7 @@ use super::version::{
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName, User};
 use crate::base::{
-    ArtifactName, Error, Id, JsonMap, Range, Result, Selector, StringMap, Time, Version,
+    ArtifactName, Error, Id, Issue, JsonMap, Range, Result, Selector, StringMap, Time, Version,
 };
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{ListSource, Order, Page, Record, View};
@@ -160,15 +160,21 @@ pub fn require_new(view: &View, id: &ArtifactId, version: &Version, model: &Mode
 pub struct VersionFilter {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The artifact's name.
-    prompt_name: String,
-    /// The type of the artifact; `prompt` if absent.
+    /// The artifact's name; of all artifacts of the registry if absent.
+    prompt_name: Option<String>,
+    /// The type of the artifact; `prompt` if absent, without a name both.
     artifact_type: Option<ArtifactType>,
-    /// Only this exact version, once for each model that it has a text for.
+    /// Only this exact version, once for each model that it has a text for; takes `promptName`.
     version: Option<String>,
 }
 
-impl Input for VersionFilter {}
+impl Input for VersionFilter {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.prompt_name.is_none() && self.version.is_some() {
+            issues.push(Issue::new("version", "takes promptName: of which artifact?"));
+        }
+    }
+}
 
 /// A version for one model, without its texts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -241,13 +247,21 @@ pub fn imports(imports: &[ResolvedImport]) -> StringMap {
 pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<ArtifactVersionRow>> {
     let VersionFilter { registry_ref, prompt_name, artifact_type, version } = &req.input;
     let registry = registries::require_readable(view, req.caller_if_any(), registry_ref)?;
-    let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
-    view.fetch::<Artifact>(&id)?;
     let source = ListSource::<VersionRecord>::TABLE;
     let expand = |view: &View, row: VersionRecord| {
         let metadata = metadata::get(view, &row)?;
         Ok(ArtifactVersionRow::new(registry.reference.clone(), row, metadata))
     };
+    let Some(prompt_name) = prompt_name else {
+        let of_kind = artifact_type.map(|kind| (registry.id, kind));
+        let (order, page) = (Order::Descending, &req.page);
+        return match of_kind {
+            Some(prefix) => view.page_map(source, &prefix, order, page, |_| true, expand),
+            None => view.page_map(source, &registry.id, order, page, |_| true, expand),
+        };
+    };
+    let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
+    view.fetch::<Artifact>(&id)?;
     let Some(version) = version else {
         return view.page_map(source, &id, Order::Descending, &req.page, |_| true, expand);
     };

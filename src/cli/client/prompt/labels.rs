@@ -131,7 +131,7 @@ fn moved(
 fn is_exact(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    parts.len() == 3 && parts.iter().all(|part| is_number(&part))
+    parts.len() == 3 && parts.iter().all(is_number)
 }
 
 #[cfg(test)]

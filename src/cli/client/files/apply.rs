@@ -1,0 +1,304 @@
+//! Doing what a plan says, one request after the other.
+//!
+//! The steps of a plan that was begun are noted in a journal: after an interruption the plan is made
+//! anew, and goes on if it has no step that the first one had not.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::plan::{Plan, Step};
+use super::remote::Remote;
+use super::state::{
+    AGENT, ASSIGNMENT, ArtifactKey, CHANNEL, ENVIRONMENT, FLEET, Fields, KINDS, LISTING, POLICY,
+    REGISTRY, ResourceName, SUBSCRIPTION, TOOL, VARIABLE, parent_and_own,
+};
+use crate::cli::client::api::{Api, segment};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+use crate::outside::Method;
+
+/// Fields of an agent that are those of its draft.
+const DRAFT: [&str; 5] = ["promptName", "promptVersion", "model", "provider", "providerConfig"];
+
+/// Does all steps.
+///
+/// # Errors
+/// The first step that failed; those before it are done.
+pub fn apply(api: &Api, remote: &mut Remote, plan: &Plan) -> Result<(), Failure> {
+    let all = plan.steps.len();
+    for (done, step) in plan.steps.iter().enumerate() {
+        output::progress(&format!("{done} of {all}: {}", step.line()));
+        if let Err(failure) = carry_out(api, remote, step) {
+            output::progress("");
+            let (Failure::Failed(why) | Failure::Usage(why)) = failure;
+            return Err(Failure::Failed(format!(
+                "{}\n{why}\n{done} of {all} steps are done; the same command goes on from here",
+                step.line()
+            )));
+        }
+    }
+    output::progress("");
+    Ok(())
+}
+
+fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure> {
+    match step {
+        Step::Create { resource, fields } => create(api, remote, resource, fields),
+        Step::Change { resource: (VARIABLE, name), fields, .. } => {
+            set_variable(api, remote, name, fields)
+        }
+        Step::Change { resource, fields, .. } => {
+            let path = path(remote, resource)?;
+            api.patch_in_org(&path, body(remote, resource.0, fields)?).map(drop)
+        }
+        Step::Remove { resource } => api.delete_in_org(&path(remote, resource)?, &[]),
+        Step::Publish { version, text } => {
+            let body = json!({
+                "registryRef": registry_ref(remote, &version.artifact.registry),
+                "artifactType": version.artifact.artifact_type(),
+                "name": version.artifact.name,
+                "version": version.version(),
+                "model": version.model,
+                "source": text.source,
+                "metadata": text.metadata,
+            });
+            Ok(api.send(Method::Post, "/registries/artifacts", &body).map(drop)?)
+        }
+        Step::Label { artifact, label, from, to: Some(to) } => {
+            let mut body = named(remote, artifact);
+            body["label"] = json!(label);
+            body["version"] = json!(to);
+            // Only from where the plan saw it.
+            body["from"] = json!(from);
+            Ok(api.send(Method::Patch, "/registries/artifacts/labels", &body).map(drop)?)
+        }
+        Step::Label { artifact, label, to: None, .. } => {
+            delete_of(api, remote, artifact, "/registries/artifacts/labels", ("label", label))
+        }
+        Step::Unpublish { artifact, version } => {
+            delete_of(api, remote, artifact, "/registries/artifact-versions", ("version", version))
+        }
+    }
+}
+
+fn registry_ref(remote: &Remote, slug: &str) -> String {
+    if slug.contains('/') { slug.to_string() } else { format!("{}/{slug}", remote.org) }
+}
+
+fn named(remote: &Remote, artifact: &ArtifactKey) -> Value {
+    json!({
+        "registryRef": registry_ref(remote, &artifact.registry),
+        "promptName": artifact.name,
+        "artifactType": artifact.artifact_type(),
+    })
+}
+
+fn delete_of(
+    api: &Api,
+    remote: &Remote,
+    artifact: &ArtifactKey,
+    path: &str,
+    what: (&str, &str),
+) -> Result<(), Failure> {
+    let registry = registry_ref(remote, &artifact.registry);
+    let query = [
+        ("registryRef", Some(registry.as_str())),
+        ("promptName", Some(&artifact.name)),
+        ("artifactType", Some(artifact.artifact_type())),
+        (what.0, Some(what.1)),
+    ];
+    api.delete_in_org(path, &query)
+}
+
+/// The path of the list that a resource is created in.
+fn list_path(remote: &Remote, (kind, name): &ResourceName) -> Result<String, Failure> {
+    let (parent, _) = parent_and_own(name);
+    Ok(match *kind {
+        REGISTRY => "/registries".into(),
+        POLICY => "/governance/policies".into(),
+        ASSIGNMENT => {
+            format!("/governance/policies/{}/assignments", segment(&id(remote, POLICY, parent)?))
+        }
+        TOOL => "/tools".into(),
+        ENVIRONMENT => "/environments".into(),
+        VARIABLE => {
+            let environment = id(remote, ENVIRONMENT, parent)?;
+            format!("/environments/{}/variables", segment(&environment))
+        }
+        FLEET => "/fleets".into(),
+        AGENT => "/agents".into(),
+        CHANNEL => "/notifications/channels".into(),
+        SUBSCRIPTION => "/notifications/subscriptions".into(),
+        LISTING => "/agent-index/listings".into(),
+        kind => unreachable!("there is no kind {kind}"),
+    })
+}
+
+/// The path of a resource that exists.
+fn path(remote: &Remote, resource: &ResourceName) -> Result<String, Failure> {
+    let (kind, name) = resource;
+    let own = match *kind {
+        REGISTRY | AGENT => name.clone(),
+        VARIABLE => parent_and_own(name).1.to_string(),
+        kind => id(remote, kind, name)?,
+    };
+    Ok(format!("{}/{}", list_path(remote, resource)?, segment(&own)))
+}
+
+fn id(remote: &Remote, kind: usize, name: &str) -> Result<String, Failure> {
+    let known = remote.ids.get(&(kind, name.to_string())).cloned();
+    known.ok_or_else(|| Failure::Failed(format!("there is no {} {name:?}", KINDS[kind].name)))
+}
+
+fn set_variable(api: &Api, remote: &Remote, name: &str, fields: &Fields) -> Result<(), Failure> {
+    let path = path(remote, &(VARIABLE, name.to_string()))?;
+    api.put_in_org(&path, json!({"value": fields["value"]}))
+}
+
+fn create(
+    api: &Api,
+    remote: &mut Remote,
+    resource: &ResourceName,
+    fields: &Fields,
+) -> Result<(), Failure> {
+    let (kind, name) = resource;
+    if *kind == VARIABLE {
+        return set_variable(api, remote, name, fields);
+    }
+    let (parent, own) = parent_and_own(name);
+    let mut body = body(remote, *kind, fields)?;
+    match *kind {
+        ASSIGNMENT => body["registryRef"] = json!(registry_ref(remote, own)),
+        SUBSCRIPTION => {
+            body["channelId"] = json!(id(remote, CHANNEL, parent)?);
+            body["eventType"] = json!(own);
+        }
+        kind => body[KINDS[kind].key] = json!(name),
+    }
+    let created = api.post_in_org(&list_path(remote, resource)?, body)?;
+    if let Some(id) = created["id"].as_str() {
+        remote.ids.insert(resource.clone(), id.to_string());
+    }
+    Ok(())
+}
+
+/// Fields as a request has them: names replaced by ids.
+fn body(remote: &Remote, kind: usize, fields: &Fields) -> Result<Value, Failure> {
+    match kind {
+        POLICY => policy_body(remote, fields),
+        ENVIRONMENT => environment_body(remote, fields),
+        AGENT => agent_body(remote, fields),
+        _ => Ok(Value::Object(fields.clone())),
+    }
+}
+
+fn policy_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
+    let mut body = json!(fields);
+    for rule in body["rules"].as_array_mut().into_iter().flatten() {
+        let provider = rule.as_object_mut().and_then(|rule| rule.remove("llmProvider"));
+        if let Some(name) = provider.as_ref().and_then(Value::as_str) {
+            rule["llmProviderId"] = json!(remote.providers.get(name));
+        }
+    }
+    if body["rules"].is_null() {
+        body.as_object_mut().map(|body| body.remove("rules"));
+    }
+    Ok(body)
+}
+
+fn environment_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
+    let mut body = json!(fields);
+    let approvals = body.get_mut("approvals").and_then(Value::as_object_mut);
+    if let Some(approvals) = approvals {
+        let emails = approvals.remove("approvers").unwrap_or_default();
+        let ids = emails
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|email| json!(email.as_str().and_then(|email| remote.members.get(email))));
+        approvals.insert("approverIds".into(), ids.collect());
+    }
+    Ok(body)
+}
+
+fn agent_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
+    let (mut body, mut draft) = (json!({}), json!({}));
+    for (field, value) in fields {
+        match field.as_str() {
+            "fleet" => {
+                body["fleetId"] = match value.as_str() {
+                    Some(name) => json!(id(remote, FLEET, name)?),
+                    None => Value::Null,
+                };
+            }
+            "registry" => {
+                let reference = value.as_str().map(|slug| registry_ref(remote, slug));
+                draft["registryRef"] = json!(reference);
+            }
+            "tools" => {
+                let mut references = Vec::new();
+                for tool in value.as_array().into_iter().flatten() {
+                    let name = tool["tool"].as_str().unwrap_or_default();
+                    let version = &tool["version"];
+                    references.push(json!({"toolId": id(remote, TOOL, name)?, "version": version}));
+                }
+                draft["toolRefs"] = references.into();
+            }
+            "variables" => draft["variables"] = value.clone(),
+            field if DRAFT.contains(&field) => draft[field] = value.clone(),
+            field => body[field] = value.clone(),
+        }
+    }
+    if draft.as_object().is_some_and(|draft| !draft.is_empty()) {
+        body["draft"] = draft;
+    }
+    Ok(body)
+}
+
+/// The hashes of the steps of a plan that was begun, until it is done.
+pub struct Journal {
+    path: PathBuf,
+}
+
+impl Journal {
+    /// The journal of the plan with this hash: `roadstead/plans/HASH.json` in `$XDG_STATE_HOME`, else
+    /// in `~/.local/state`.
+    pub fn of(hash: &str) -> Result<Self, Failure> {
+        if hash.is_empty() || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Failure::Usage("--plan takes the hash that roadstead plan prints".into()));
+        }
+        let absolute =
+            |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+        let state = absolute("XDG_STATE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+            .ok_or_else(|| Failure::Usage("neither XDG_STATE_HOME nor HOME is set".into()))?;
+        Ok(Journal { path: state.join("roadstead/plans").join(format!("{hash}.json")) })
+    }
+
+    /// Whether the plan was begun, and this one has none but steps of it.
+    pub fn covers(&self, plan: &Plan) -> bool {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let begun: BTreeSet<String> = serde_json::from_str(&text).unwrap_or_default();
+        !begun.is_empty() && plan.steps.iter().all(|step| begun.contains(&step.hash()))
+    }
+
+    /// Notes the steps of a plan that begins.
+    pub fn begin(&self, plan: &Plan) -> Result<(), Failure> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let steps: Vec<String> = plan.steps.iter().map(Step::hash).collect();
+        let new = self.path.with_extension("new");
+        fs::write(&new, json!(steps).to_string())?;
+        Ok(fs::rename(new, &self.path)?)
+    }
+
+    /// Forgets the plan, which is done.
+    pub fn end(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,326 @@
+//! From files to the state of an organization, and back.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::state::{
+    Absent, ArtifactKey, CHILDREN, Fields, GENERIC, KINDS, REGISTRY, State, Text, VersionName,
+    child_name, numbers, parent_and_own,
+};
+use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
+use crate::cli::client::prompt_file::PromptFile;
+use crate::cli::client::text_file::position;
+use crate::cli::client::toml_json::{self, NotJson};
+use crate::cli::failure::Failure;
+
+/// Ends the name of a field that is JSON in a text, because TOML cannot express it.
+const JSON_SUFFIX: &str = "Json";
+
+/// The file of a registry, in its own folder.
+const REGISTRY_FILE: &str = "registry.toml";
+
+/// Reads the files of a directory.
+///
+/// # Errors
+/// Usage, with every problem at its file.
+pub fn parse(tree: &Tree) -> Result<State<Text>, Failure> {
+    let mut parsing = Parsing { state: State::default(), problems: Vec::new() };
+    if !tree.contains_key(MARK) {
+        return Err(Failure::Usage(format!(
+            "there is no {MARK}: it is no directory of plain files; make one with roadstead pull"
+        )));
+    }
+    for (path, text) in tree {
+        let parts: Vec<&str> = path.split('/').collect();
+        let parsed = match parts[..] {
+            [MARK] => parsing.mark(text),
+            ["registries", slug, REGISTRY_FILE] => parsing.resource(REGISTRY, Some(slug), text),
+            ["registries", slug, folder @ ("prompts" | "promptlets"), file] => {
+                parsing.prompt(path, slug, folder == "prompts", file, text)
+            }
+            [folder, file] if file.ends_with(".toml") => {
+                match KINDS.iter().position(|kind| kind.folder == folder) {
+                    Some(kind) if kind != REGISTRY => parsing.resource(kind, None, text),
+                    _ => Err(": no such folder belongs here".into()),
+                }
+            }
+            _ => Err(": no such file belongs here".into()),
+        };
+        if let Err(problem) = parsed {
+            let problem = if problem.starts_with(path.as_str()) {
+                problem
+            } else {
+                format!("{path}{problem}")
+            };
+            parsing.problems.push(problem);
+        }
+    }
+    parsing.check_registries();
+    if parsing.problems.is_empty() {
+        return Ok(parsing.state);
+    }
+    Err(Failure::Usage(parsing.problems.join("\n")))
+}
+
+struct Parsing {
+    state: State<Text>,
+    problems: Vec<String>,
+}
+
+impl Parsing {
+    fn mark(&self, text: &str) -> Result<(), String> {
+        let table = table(text)?;
+        match table.get("format") {
+            Some(Value::Number(format)) if format.as_u64() == Some(1) => Ok(()),
+            _ => Err(": is of another format; use the version of roadstead that wrote it".into()),
+        }
+    }
+
+    fn resource(&mut self, at: usize, slug: Option<&str>, text: &str) -> Result<(), String> {
+        let kind = &KINDS[at];
+        let mut table = table(text)?;
+        let name = match slug {
+            Some(slug) => slug.to_string(),
+            None => match table.remove(kind.key) {
+                Some(Value::String(name)) if !name.is_empty() => name,
+                _ => return Err(format!(": has no {}, which names it", kind.key)),
+            },
+        };
+        for (_, child, field) in CHILDREN.into_iter().filter(|(parent, ..)| *parent == at) {
+            if let Some(children) = table.remove(field) {
+                let form = if field == "variables" { "table" } else { "list" };
+                self.children(child, &name, children)
+                    .map_err(|()| format!(": {field} must be a {form} of texts"))?;
+            }
+        }
+        let known: Vec<&str> = kind.fields.iter().map(|field| field.0).collect();
+        if let Some(unknown) = table.keys().find(|field| !known.contains(&field.as_str())) {
+            return Err(format!(
+                ": {unknown} is no field of a {}: {}",
+                kind.name,
+                known.join(", ")
+            ));
+        }
+        for (field, absent) in kind.fields {
+            if *absent == Absent::Null && !table.contains_key(*field) {
+                table.insert((*field).to_string(), Value::Null);
+            }
+        }
+        match self.state.resources.insert((at, name.clone()), table) {
+            None => Ok(()),
+            Some(_) => Err(format!(": another file has the {} {name:?}, too", kind.name)),
+        }
+    }
+
+    fn children(&mut self, kind: usize, parent: &str, children: Value) -> Result<(), ()> {
+        let children: Vec<(String, Fields)> = match children {
+            Value::Array(names) => {
+                let named = |name: Value| match name {
+                    Value::String(name) => Ok((name, Fields::new())),
+                    _ => Err(()),
+                };
+                names.into_iter().map(named).collect::<Result<_, ()>>()?
+            }
+            Value::Object(values) => {
+                let valued = |(name, value): (String, Value)| match value {
+                    Value::String(_) => Ok((name, Map::from_iter([("value".to_string(), value)]))),
+                    _ => Err(()),
+                };
+                values.into_iter().map(valued).collect::<Result<_, ()>>()?
+            }
+            _ => return Err(()),
+        };
+        for (name, fields) in children {
+            self.state.resources.insert((kind, child_name(parent, &name)), fields);
+        }
+        Ok(())
+    }
+
+    fn prompt(
+        &mut self,
+        path: &str,
+        registry: &str,
+        is_prompt: bool,
+        file: &str,
+        text: &str,
+    ) -> Result<(), String> {
+        let stem = file.strip_suffix(".md").ok_or(": a prompt is a file NAME.md")?;
+        let name = stem.split(['~', '@']).next().unwrap_or_default().to_string();
+        let parsed = PromptFile::parse(path, text).map_err(|problem| problem.to_string())?;
+        let artifact = ArtifactKey { registry: registry.into(), is_prompt, name };
+        let of_type = parsed.artifact_type.as_deref();
+        if of_type.is_some_and(|of_type| of_type != artifact.artifact_type()) {
+            return Err(": its type is another than that of its folder".into());
+        }
+        let version = parsed.version.ok_or(": says no version in its front matter")?;
+        let numbers = numbers(&version).ok_or(": its version is not three numbers with dots")?;
+        let model = parsed.model.unwrap_or_else(|| GENERIC.into());
+        for label in parsed.labels {
+            let key = (artifact.clone(), label);
+            let before = self.state.labels.insert(key.clone(), version.clone());
+            if before.is_some_and(|before| before != version) {
+                return Err(format!(": another file has the label {:?}, too", key.1));
+            }
+        }
+        let text = Text { source: parsed.source, metadata: parsed.metadata };
+        let version = VersionName { artifact, numbers, model };
+        match self.state.versions.insert(version.clone(), text) {
+            None => Ok(()),
+            Some(_) => Err(format!(": another file has {version}, too")),
+        }
+    }
+
+    fn check_registries(&mut self) {
+        let registries = |version: &VersionName| version.artifact.registry.clone();
+        let mut used: Vec<String> = self.state.versions.keys().map(registries).collect();
+        used.dedup();
+        for slug in used {
+            if !self.state.resources.contains_key(&(REGISTRY, slug.clone())) {
+                self.problems.push(format!("registries/{slug}: has no {REGISTRY_FILE}"));
+            }
+        }
+    }
+}
+
+/// Parses a file as an object; fields of JSON texts are what these say.
+fn table(text: &str) -> Result<Fields, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|error| {
+        let (line, column) = position(text.as_bytes(), error.span().map_or(0, |span| span.start));
+        format!(":{line}:{column}: {}", error.message().trim().replace('\n', ", "))
+    })?;
+    let mut fields = Fields::new();
+    for (name, value) in toml_json::object(table).map_err(|NotJson(why)| format!(": {why}"))? {
+        match (name.strip_suffix(JSON_SUFFIX), value) {
+            (Some(of), Value::String(text)) => {
+                let value = serde_json::from_str(&text)
+                    .map_err(|error| format!(": {name} is not JSON: {error}"))?;
+                fields.insert(of.to_string(), value);
+            }
+            (_, value) => {
+                fields.insert(name, value);
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// Returns the files of an organization.
+///
+/// # Errors
+/// A name on the server cannot be that of a file.
+pub fn to_tree(state: &State<Text>) -> Result<Tree, Failure> {
+    let mut tree = Tree::from([(MARK.to_string(), MARK_CONTENT.to_string())]);
+    for ((at, name), fields) in &state.resources {
+        let kind = &KINDS[*at];
+        if kind.folder.is_empty() {
+            continue;
+        }
+        let mut fields = fields.clone();
+        add_children(state, *at, name, &mut fields);
+        let path = if *at == REGISTRY {
+            if !is_file_name(name) {
+                return Err(not_a_name(name));
+            }
+            format!("registries/{name}/{REGISTRY_FILE}")
+        } else {
+            fields.insert(kind.key.to_string(), name.clone().into());
+            let path = |file: &str| format!("{}/{file}.toml", kind.folder);
+            path(&file_name(name, |file| tree.contains_key(&path(file))))
+        };
+        tree.insert(path, toml_json::text(&fields, JSON_SUFFIX));
+    }
+    for (version, text) in &state.versions {
+        let path = version_path(state, version, |path| tree.contains_key(path))?;
+        tree.insert(path, prompt_text(state, version, text));
+    }
+    Ok(tree)
+}
+
+fn not_a_name(name: &str) -> Failure {
+    Failure::Failed(format!("the server has {name:?}, which cannot be the name of a file"))
+}
+
+fn add_children(state: &State<Text>, at: usize, parent: &str, fields: &mut Fields) {
+    for (of, child, field) in CHILDREN {
+        if of != at {
+            continue;
+        }
+        let first = (child, child_name(parent, ""));
+        let children = state.resources.range(first..).take_while(|((kind, name), _)| {
+            *kind == child && name.starts_with(&child_name(parent, ""))
+        });
+        let children = children.filter(|((_, name), _)| parent_and_own(name).0 == parent);
+        let own = |name: &str| parent_and_own(name).1.to_string();
+        let value = if field == "variables" {
+            let values = children.map(|((_, name), fields)| (own(name), fields["value"].clone()));
+            Value::Object(values.collect())
+        } else {
+            children.map(|((_, name), _)| Value::from(own(name))).collect()
+        };
+        fields.insert(field.to_string(), value);
+    }
+}
+
+/// `NAME.md` is the highest version; `NAME~MODEL.md` that for a model, `NAME@VERSION.md` an older one.
+fn version_path(
+    state: &State<Text>,
+    version: &VersionName,
+    taken: impl Fn(&str) -> bool,
+) -> Result<String, Failure> {
+    let VersionName { artifact, numbers, model } = version;
+    if !is_file_name(&artifact.name) || !is_file_name(&artifact.registry) {
+        return Err(not_a_name(&artifact.name));
+    }
+    let is_newer = |other: &VersionName| {
+        other.artifact == *artifact && other.model == *model && other.numbers > *numbers
+    };
+    let has_newer = state
+        .versions
+        .range(version.clone()..)
+        .take_while(|(other, _)| other.artifact == *artifact);
+    let suffix = if has_newer.into_iter().any(|(other, _)| is_newer(other)) {
+        format!("@{}", version.version())
+    } else {
+        String::new()
+    };
+    let folder = if artifact.is_prompt { "prompts" } else { "promptlets" };
+    let path = |model: &str| {
+        format!("registries/{}/{folder}/{}{model}{suffix}.md", artifact.registry, artifact.name)
+    };
+    if model == GENERIC {
+        return Ok(path(""));
+    }
+    let model = file_name(model, |model| taken(&path(&format!("~{model}"))));
+    Ok(path(&format!("~{model}")))
+}
+
+fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> String {
+    let mut front = BTreeMap::new();
+    front.insert("version", Value::from(version.version()));
+    if version.model != GENERIC {
+        front.insert("model", version.model.clone().into());
+    }
+    // A label is on a version for all models, and so in one of its files.
+    let same = |other: &&VersionName| {
+        other.artifact == version.artifact && other.numbers == version.numbers
+    };
+    let mut models: Vec<&str> =
+        state.versions.keys().filter(same).map(|other| other.model.as_str()).collect();
+    models.sort_by_key(|model| (*model != GENERIC, *model));
+    if models.first() == Some(&version.model.as_str()) {
+        let first = (version.artifact.clone(), String::new());
+        let labels = state.labels.range(first..);
+        let labels = labels.take_while(|((artifact, _), _)| *artifact == version.artifact);
+        let here = labels.filter(|(_, at)| **at == version.version());
+        let here: Vec<Value> = here.map(|((_, label), _)| label.clone().into()).collect();
+        if !here.is_empty() {
+            front.insert("labels", here.into());
+        }
+    }
+    if !text.metadata.is_empty() {
+        front.insert("metadata", Value::Object(text.metadata.clone()));
+    }
+    let fields: Fields = front.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    format!("+++\n{}+++\n{}\n", toml_json::text(&fields, JSON_SUFFIX), text.source)
+}

@@ -1,0 +1,334 @@
+//! What would have to be done so that a server has what the files say.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::order::sorted;
+use super::remote::Remote;
+use super::state::{
+    AGENT, ASSIGNMENT, Absent, ArtifactKey, CHILDREN, ENVIRONMENT, FLEET, Fields, KINDS, POLICY,
+    REGISTRY, ResourceName, State, TOOL, Text, VersionName, parent_and_own, version_hash,
+};
+use crate::base::canonical;
+use crate::cli::failure::Failure;
+
+/// One thing to do, by one request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Create {
+        resource: ResourceName,
+        fields: Fields,
+    },
+    Change {
+        resource: ResourceName,
+        fields: Fields,
+        before: Fields,
+    },
+    Remove {
+        resource: ResourceName,
+    },
+    Publish {
+        version: VersionName,
+        text: Text,
+    },
+    /// Puts a label on a version, from another or none; or, with no version, takes it off.
+    Label {
+        artifact: ArtifactKey,
+        label: String,
+        from: Option<String>,
+        to: Option<String>,
+    },
+    /// Removes a version, for all models.
+    Unpublish {
+        artifact: ArtifactKey,
+        version: String,
+    },
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// What the server has and the files have not, and stays.
+    pub only_on_server: Vec<String>,
+}
+
+impl Step {
+    /// What it is, without ids: equal for the same step against another server.
+    fn content(&self) -> Value {
+        let name = |(kind, name): &ResourceName| json!([KINDS[*kind].name, name]);
+        match self {
+            Step::Create { resource, fields } => json!({"create": name(resource), "to": fields}),
+            Step::Change { resource, fields, before } => {
+                json!({"change": name(resource), "from": before, "to": fields})
+            }
+            Step::Remove { resource } => json!({"remove": name(resource)}),
+            Step::Publish { version, text } => {
+                let named = [&version.artifact.registry, &version.model];
+                json!({"publish": version_hash(version, text), "in": named})
+            }
+            Step::Label { artifact, label, from, to } => {
+                json!({"label": label, "of": artifact.to_string(), "from": from, "to": to})
+            }
+            Step::Unpublish { artifact, version } => {
+                json!({"unpublish": artifact.to_string(), "version": version})
+            }
+        }
+    }
+
+    /// Its hash.
+    pub fn hash(&self) -> String {
+        blake3::hash(canonical(&self.content()).as_bytes()).to_string()
+    }
+
+    /// A line for people.
+    pub fn line(&self) -> String {
+        let name = |(kind, name): &ResourceName| format!("{} {name}", KINDS[*kind].name);
+        match self {
+            Step::Create { resource, .. } => format!("+ {}", name(resource)),
+            Step::Change { resource, fields, .. } => {
+                let fields: Vec<&str> = fields.keys().map(String::as_str).collect();
+                format!("~ {}: {}", name(resource), fields.join(", "))
+            }
+            Step::Remove { resource } => format!("- {}", name(resource)),
+            Step::Publish { version, .. } => format!("+ {version}"),
+            Step::Label { artifact, label, from, to } => match (from, to) {
+                (None, Some(to)) => format!("+ label {label} of {artifact}: {to}"),
+                (Some(from), Some(to)) => format!("~ label {label} of {artifact}: {from} -> {to}"),
+                (_, None) => format!("- label {label} of {artifact}"),
+            },
+            Step::Unpublish { artifact, version } => format!("- {artifact}@{version}"),
+        }
+    }
+}
+
+impl Plan {
+    /// Its hash: that of its steps, in order.
+    pub fn hash(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().map(Step::hash).collect();
+        blake3::hash(steps.join("\n").as_bytes()).to_string()
+    }
+}
+
+/// Compares the files with a server.
+///
+/// # Errors
+/// Usage, with everything that no request could bring about.
+pub fn plan(local: &State<Text>, remote: &Remote, prune: bool) -> Result<Plan, Failure> {
+    let mut problems = missing_references(local, remote);
+    let mut planning = Planning { local, remote, plan: Plan::default(), problems: Vec::new() };
+    for kind in 0..KINDS.len() {
+        planning.resources(kind);
+        if kind == ASSIGNMENT {
+            planning.versions();
+            planning.labels();
+        }
+    }
+    planning.removals(prune);
+    problems.append(&mut planning.problems);
+    if problems.is_empty() { Ok(planning.plan) } else { Err(Failure::Usage(problems.join("\n"))) }
+}
+
+struct Planning<'a> {
+    local: &'a State<Text>,
+    remote: &'a Remote,
+    plan: Plan,
+    problems: Vec<String>,
+}
+
+impl Planning<'_> {
+    fn resources(&mut self, kind: usize) {
+        let of_kind = self.local.resources.iter().filter(|((of, _), _)| *of == kind);
+        for (resource, fields) in of_kind {
+            if kind == FLEET && !self.remote.has_fleets {
+                continue;
+            }
+            let fields = self.comparable(kind, fields);
+            let Some(before) = self.remote.state.resources.get(resource) else {
+                let mut fields = fields;
+                fields.retain(|_, value| !value.is_null());
+                self.plan.steps.push(Step::Create { resource: resource.clone(), fields });
+                continue;
+            };
+            let (mut to, mut from) = (Fields::new(), Fields::new());
+            for (field, absent) in KINDS[kind].fields {
+                let (Some(new), old) = (fields.get(*field), &before[*field]) else { continue };
+                if new == old {
+                    continue;
+                }
+                if *absent == Absent::Fixed {
+                    let name = &resource.1;
+                    let about = KINDS[kind].name;
+                    self.problems.push(format!("the {field} of the {about} {name} never changes"));
+                }
+                to.insert((*field).to_string(), new.clone());
+                from.insert((*field).to_string(), old.clone());
+            }
+            if !to.is_empty() {
+                let (resource, before) = (resource.clone(), from);
+                self.plan.steps.push(Step::Change { resource, fields: to, before });
+            }
+        }
+    }
+
+    /// Fields as the server would answer them.
+    fn comparable(&self, kind: usize, fields: &Fields) -> Fields {
+        let mut fields = fields.clone();
+        if kind == AGENT && !self.remote.has_fleets {
+            fields.remove("fleet");
+        }
+        if let Some(Value::Object(approvals)) =
+            fields.get_mut("approvals").filter(|_| kind == ENVIRONMENT)
+        {
+            let emails = approvals.get_mut("approvers").and_then(Value::as_array_mut);
+            let count = emails.map_or(0, |emails| {
+                emails.sort_by_key(ToString::to_string);
+                emails.len()
+            });
+            approvals.entry("minApprovals").or_insert(count.into());
+            approvals.entry("preventSelfApproval").or_insert(false.into());
+        }
+        fields
+    }
+
+    fn versions(&mut self) {
+        let sorted = match sorted(&self.local.versions) {
+            Ok(sorted) => sorted,
+            Err(cycle) => {
+                let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
+                self.problems.push(format!("these import each other: {}", names.join(", ")));
+                return;
+            }
+        };
+        for version in sorted {
+            let text = &self.local.versions[version];
+            match self.remote.state.versions.get(version) {
+                Some(row) if row.hash == version_hash(version, text) => {}
+                Some(_) => self.problems.push(format!(
+                    "{version} is published with another content, and published versions do not \
+                     change: raise its version"
+                )),
+                None => {
+                    let (version, text) = (version.clone(), text.clone());
+                    self.plan.steps.push(Step::Publish { version, text });
+                }
+            }
+        }
+    }
+
+    fn labels(&mut self) {
+        for ((artifact, label), version) in &self.local.labels {
+            let from = self.remote.state.labels.get(&(artifact.clone(), label.clone())).cloned();
+            if from.as_ref() != Some(version) {
+                let (artifact, label) = (artifact.clone(), label.clone());
+                self.plan.steps.push(Step::Label {
+                    artifact,
+                    label,
+                    from,
+                    to: Some(version.clone()),
+                });
+            }
+        }
+    }
+
+    /// What the server alone has: what refers to others goes before them.
+    fn removals(&mut self, prune: bool) {
+        let mut removals = Vec::new();
+        let resources = self.remote.state.resources.keys();
+        let gone: Vec<&ResourceName> =
+            resources.filter(|name| !self.local.resources.contains_key(*name)).collect();
+        // With its parent a child goes by itself.
+        let has_parent = |(kind, name): &ResourceName| {
+            let parent = CHILDREN.iter().find(|(_, child, _)| child == kind);
+            parent.is_none_or(|(of, ..)| {
+                let (parent, _) = parent_and_own(name);
+                self.local.resources.contains_key(&(*of, parent.to_string()))
+            })
+        };
+        let gone = gone.into_iter().filter(|name| has_parent(name)).rev();
+        let (later, first): (Vec<_>, Vec<_>) = gone.partition(|(kind, _)| *kind <= ASSIGNMENT);
+        removals.extend(first.into_iter().map(|name| Step::Remove { resource: name.clone() }));
+        let is_removed =
+            |registry: &str| !self.local.resources.contains_key(&(REGISTRY, registry.to_string()));
+        for (artifact, label) in self.remote.state.labels.keys() {
+            let key = (artifact.clone(), label.clone());
+            if !self.local.labels.contains_key(&key) && !is_removed(&artifact.registry) {
+                let from = self.remote.state.labels.get(&key).cloned();
+                let (artifact, label) = key;
+                removals.push(Step::Label { artifact, label, from, to: None });
+            }
+        }
+        let known: BTreeSet<&ArtifactKey> =
+            self.local.versions.keys().map(|version| &version.artifact).collect();
+        let mut versions: Vec<Step> = Vec::new();
+        for version in self.remote.state.versions.keys().rev() {
+            let artifact = &version.artifact;
+            if !known.contains(artifact) && !is_removed(&artifact.registry) {
+                let (artifact, version) = (artifact.clone(), version.version());
+                versions.push(Step::Unpublish { artifact, version });
+            }
+        }
+        versions.dedup();
+        removals.extend(versions);
+        removals.extend(later.into_iter().map(|name| Step::Remove { resource: name.clone() }));
+        if prune {
+            self.plan.steps.extend(removals);
+        } else {
+            let lines = removals.iter().map(|step| step.line()[2..].to_string());
+            self.plan.only_on_server = lines.collect();
+        }
+    }
+}
+
+/// What resources refer to and neither the files nor the server have.
+fn missing_references(local: &State<Text>, remote: &Remote) -> Vec<String> {
+    let mut problems = Vec::new();
+    let exists = |kind: usize, name: &str| {
+        let name = (kind, name.to_string());
+        local.resources.contains_key(&name) || remote.state.resources.contains_key(&name)
+    };
+    for ((kind, name), fields) in &local.resources {
+        let about = format!("the {} {name}", KINDS[*kind].name);
+        let texts = |list: &Value, field: &str| -> Vec<String> {
+            let items = list.as_array().into_iter().flatten();
+            let text = |item: &Value| {
+                let item = if field.is_empty() { item } else { &item[field] };
+                item.as_str().map(str::to_string)
+            };
+            items.filter_map(text).collect()
+        };
+        let value = |field: &str| fields.get(field).cloned().unwrap_or_default();
+        if *kind == AGENT {
+            if let Some(fleet) = value("fleet").as_str()
+                && remote.has_fleets
+                && !exists(FLEET, fleet)
+            {
+                problems.push(format!("{about}: there is no fleet {fleet:?}"));
+            }
+            for tool in texts(&value("tools"), "tool") {
+                if !exists(TOOL, &tool) {
+                    problems.push(format!("{about}: there is no tool {tool:?}"));
+                }
+            }
+        }
+        if *kind == ENVIRONMENT {
+            for email in texts(&value("approvals")["approvers"], "") {
+                if !remote.members.contains_key(&email) {
+                    problems.push(format!("{about}: {email} is no member of the organization"));
+                }
+            }
+        }
+        if *kind == POLICY {
+            for provider in texts(&value("rules"), "llmProvider") {
+                if !remote.providers.contains_key(&provider) {
+                    problems.push(format!(
+                        "{about}: there is no LLM provider {provider:?}; files have none, since \
+                         each has a secret: create it first"
+                    ));
+                }
+            }
+        }
+    }
+    problems
+}

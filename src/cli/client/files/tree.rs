@@ -1,0 +1,254 @@
+//! A directory of plain files: read with distrust, and written so that an interrupted command leaves
+//! whole files.
+//!
+//! The files may come from anybody's branch. A link could lead out of the directory, and a pipe or a
+//! file without end could hold the command up: all are refused before anything is sent.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::cli::client::text_file::position;
+use crate::cli::failure::Failure;
+
+/// The longest file: a prompt of 300 KiB with its metadata.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// The most files, and the most bytes of all of them together.
+const MAX_FILES: usize = 200_000;
+const MAX_TREE_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The deepest file is `registries/main/prompts/scribe.md`.
+const MAX_DEPTH: usize = 4;
+
+/// The file that marks a directory as one of plain files.
+pub const MARK: &str = "roadstead.toml";
+
+/// What the mark says.
+pub const MARK_CONTENT: &str = "# Plain files of a Roadstead organization: see roadstead pull \
+                                --help\nformat = 1\n";
+
+/// Texts by their paths in the directory, with slashes.
+pub type Tree = BTreeMap<String, String>;
+
+/// Reads all files of a directory. Files at the top whose names begin with a dot or with README are
+/// left alone.
+///
+/// # Errors
+/// Usage, naming every file that cannot be one of these.
+pub fn read(dir: &Path) -> Result<Tree, Failure> {
+    let mut reading = Reading { tree: Tree::new(), bytes: 0, problems: Vec::new() };
+    reading.folder(dir, "", 0)?;
+    if reading.problems.is_empty() {
+        return Ok(reading.tree);
+    }
+    reading.problems.sort();
+    Err(Failure::Usage(reading.problems.join("\n")))
+}
+
+struct Reading {
+    tree: Tree,
+    bytes: u64,
+    problems: Vec<String>,
+}
+
+impl Reading {
+    fn folder(&mut self, dir: &Path, below: &str, depth: usize) -> Result<(), Failure> {
+        let cannot =
+            |error: io::Error| Failure::Usage(format!("{} cannot be read: {error}", dir.display()));
+        for entry in fs::read_dir(dir).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                self.problems.push(format!("{}: its name is not UTF-8", entry.path().display()));
+                continue;
+            };
+            if depth == 0 && (name.starts_with('.') || name.starts_with("README")) {
+                continue;
+            }
+            let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+            // Of the entry itself: a link is not followed.
+            let kind = entry.file_type().map_err(cannot)?;
+            if kind.is_symlink() {
+                self.problems.push(format!("{path}: is a link; put the file itself there"));
+            } else if kind.is_dir() && depth + 1 >= MAX_DEPTH {
+                self.problems.push(format!("{path}: no folder belongs here"));
+            } else if kind.is_dir() {
+                self.folder(&entry.path(), &path, depth + 1)?;
+            } else if kind.is_file() {
+                self.file(&entry.path(), path)?;
+            } else {
+                self.problems.push(format!("{path}: is neither a file nor a folder"));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, at: &Path, path: String) -> Result<(), Failure> {
+        if self.tree.len() >= MAX_FILES || self.bytes > MAX_TREE_BYTES {
+            return Err(Failure::Usage(format!(
+                "{path}: there are more than {MAX_FILES} files or {MAX_TREE_BYTES} bytes"
+            )));
+        }
+        match read_file(at) {
+            Ok(Ok(text)) => {
+                self.bytes += text.len() as u64;
+                self.tree.insert(path, text);
+            }
+            Ok(Err(problem)) => self.problems.push(format!("{path}{problem}")),
+            Err(error) => self.problems.push(format!("{path}: cannot be read: {error}")),
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file; the inner error is what is wrong with it.
+fn read_file(path: &Path) -> io::Result<Result<String, String>> {
+    let too_long = || Ok(Err(format!(": is longer than {MAX_FILE_BYTES} bytes")));
+    // What was a file a moment ago may be a link or a pipe now.
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Ok(Err(": is neither a file nor a folder".into()));
+    }
+    if about.len() > MAX_FILE_BYTES {
+        return too_long();
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return too_long();
+    }
+    Ok(String::from_utf8(bytes).map_err(|error| {
+        let (line, column) = position(error.as_bytes(), error.utf8_error().valid_up_to());
+        format!(":{line}:{column}: is not UTF-8 here")
+    }))
+}
+
+/// Makes a directory hold exactly these files, besides those that are left alone; returns how many
+/// were written and how many removed.
+///
+/// # Errors
+/// Usage, if it holds files and no mark: they are somebody else's.
+pub fn write(dir: &Path, tree: &Tree) -> Result<(usize, usize), Failure> {
+    let failed = |path: &Path, error: io::Error| {
+        Failure::Failed(format!("{} cannot be written: {error}", path.display()))
+    };
+    fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    let before = read(dir)?;
+    if !before.is_empty() && !before.contains_key(MARK) {
+        return Err(Failure::Usage(format!(
+            "{} has files and no {MARK}; name an empty directory, or one that was pulled before",
+            dir.display()
+        )));
+    }
+    let mut written = 0;
+    for (path, text) in tree {
+        if before.get(path) != Some(text) {
+            let at = dir.join(path);
+            replace(&at, text).map_err(|error| failed(&at, error))?;
+            written += 1;
+        }
+    }
+    let gone: Vec<&String> = before.keys().filter(|path| !tree.contains_key(*path)).collect();
+    for path in &gone {
+        let at = dir.join(path);
+        fs::remove_file(&at).map_err(|error| failed(&at, error))?;
+        // An empty folder says nothing.
+        let _ = at.parent().map(fs::remove_dir);
+    }
+    Ok((written, gone.len()))
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(new, path)
+}
+
+/// Whether a text can be the name of a file here.
+pub fn is_file_name(name: &str) -> bool {
+    !name.is_empty()
+        && !matches!(name, "." | "..")
+        && !name.contains(['/', '\0'])
+        && name.len() < 250
+}
+
+/// The name of a file for what is called `name`, other than the `taken` ones.
+pub fn file_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let words: Vec<String> = name
+        .to_lowercase()
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '_')
+        .filter(|word| !word.is_empty())
+        .map(str::to_string)
+        .collect();
+    let slug: String = words.join("-").trim_start_matches('.').chars().take(64).collect();
+    let slug = if slug.is_empty() { "unnamed".to_string() } else { slug };
+    if !taken(&slug) {
+        return slug;
+    }
+    let mut numbered = (2..).map(|number| format!("{slug}-{number}"));
+    numbered.find(|name| !taken(name)).expect("there is always another number")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn problems(make: impl Fn(&Path)) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path());
+        match read(dir.path()) {
+            Ok(_) => String::new(),
+            Err(Failure::Usage(why) | Failure::Failed(why)) => why,
+        }
+    }
+
+    #[test]
+    fn files_that_could_lead_elsewhere_or_never_end_are_refused() {
+        assert_eq!(problems(|dir| fs::write(dir.join("a"), "ä\n").unwrap()), "");
+        assert!(problems(|dir| symlink("/etc/passwd", dir.join("a")).unwrap()).contains("a link"));
+        assert!(problems(|dir| symlink(dir, dir.join("a")).unwrap()).contains("a link"));
+        let large = |dir: &Path| File::create(dir.join("a")).unwrap().set_len(1 << 30).unwrap();
+        assert!(problems(large).contains("longer than"));
+        assert!(problems(|dir| fs::write(dir.join("a"), b"x\n\xff").unwrap()).contains("a:2:1:"));
+        let deep = |dir: &Path| fs::create_dir_all(dir.join("a/b/c/d")).unwrap();
+        assert!(problems(deep).contains("no folder belongs here"));
+        assert_eq!(problems(|dir| symlink("x", dir.join(".git")).unwrap()), "");
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = Tree::from([
+            (MARK.to_string(), MARK_CONTENT.to_string()),
+            ("tools/a.toml".to_string(), "a".to_string()),
+        ]);
+        fs::write(dir.path().join("mine"), "x").unwrap();
+        assert!(write(dir.path(), &tree).is_err());
+        fs::remove_file(dir.path().join("mine")).unwrap();
+        assert!(matches!(write(dir.path(), &tree), Ok((2, 0))));
+        assert!(matches!(write(dir.path(), &tree), Ok((0, 0))));
+        assert_eq!(read(dir.path()).ok(), Some(tree.clone()));
+        let mark = Tree::from([(MARK.to_string(), MARK_CONTENT.to_string())]);
+        assert!(matches!(write(dir.path(), &mark), Ok((0, 1))));
+        assert!(!dir.path().join("tools").exists());
+    }
+
+    #[test]
+    fn names_of_files_are_plain_and_differ() {
+        assert_eq!(file_name("House rules!", |_| false), "house-rules");
+        assert_eq!(file_name("../../etc/passwd", |_| false), "-etc-passwd".trim_start_matches('-'));
+        assert_eq!(file_name("日本", |_| false), "unnamed");
+        assert_eq!(file_name("A", |name| name == "a" || name == "a-2"), "a-3");
+    }
+}
