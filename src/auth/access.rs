@@ -178,11 +178,8 @@ impl Caller {
     /// Whether this is the user, or the one who created the key that is used: who knows the key of a
     /// service account can act through it.
     pub fn may_be(&self, user: Id<User>) -> bool {
-        let created_by = match self.identity.credential {
-            Credential::Key { created_by, .. } => Some(created_by),
-            Credential::Session(_) => None,
-        };
-        user == self.user() || Some(user) == created_by
+        matches!(&self.identity.credential, Credential::Key { created_by: by, .. } if *by == user)
+            || user == self.user()
     }
 
     /// Whether the role is admin or owner.
