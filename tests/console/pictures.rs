@@ -264,6 +264,10 @@ fn the_main_pages_are_pictured() {
                 browser.open(&format!("{home}{path}"));
                 keep(name);
             }
+            browser.open(&format!("{home}/o/acme/deployments/new?agent=scribe&version=1.2.0"));
+            browser.click("button[value=preview]");
+            browser.shows("Deploy exactly this");
+            keep("deploy-preview");
         }
     }
 }
