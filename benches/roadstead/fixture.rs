@@ -47,6 +47,7 @@ pub struct Fixture {
     pub batches: Batches,
     /// Counts the reports of agents that are read.
     pub reports_read: Arc<AtomicU64>,
+    /// An API key of the organization.
     pub key: String,
     // Fields are dropped in this order: first what uses the file.
     _server: Server,
