@@ -287,7 +287,10 @@ fn erasures(path: &Path, found: &mut Findings) {
     match Erasures::read(&path.join(ERASURES)) {
         Ok(ledger) => {
             let Erasures { len, since, .. } = ledger;
-            found.ok("erasures", format!("the ledger is complete since {since}; erasures in it: {len}"));
+            found.ok(
+                "erasures",
+                format!("the ledger is complete since {since}; erasures in it: {len}"),
+            );
         }
         Err(error) => found.error(
             "erasures",

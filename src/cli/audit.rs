@@ -29,10 +29,12 @@ enum AuditCommand {
 
 /// Print a value for the end of each audit log, or compare earlier ones
 #[derive(Args)]
-#[command(after_help = "Keep the values out of reach of anybody who can write the data directory. With \
+#[command(
+    after_help = "Keep the values out of reach of anybody who can write the data directory. With \
                         --against, the log must still contain the entry of the value, and the \
                         chain is verified.\n\n\
-                        Exit codes: 0 done, 1 the log is another one, 2 cannot be opened.")]
+                        Exit codes: 0 done, 1 the log is another one, 2 cannot be opened."
+)]
 struct CheckpointCommand {
     /// Only the log of this organization
     #[arg(long, value_name = "SLUG", env = "ROADSTEAD_ORG")]

@@ -75,7 +75,7 @@ fn an_organization_moves_without_a_server() {
     let (from, _, file) = source();
     let ended = from.run(&["export", "--org", "acme", &file]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
-    assert!(ended.stdout.contains("1 secrets"), "{ended:?}");
+    assert!(ended.stdout.contains("secrets (1)"), "{ended:?}");
     let (to, key) = Place::founded();
     to.run(&["import", &file]).fails(1, "choose another slug with --as");
     let ended = to.run(&["import", &file, "--as", "moved"]);

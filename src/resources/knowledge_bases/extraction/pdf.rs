@@ -37,5 +37,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
 
 fn damaged(error: impl std::fmt::Display) -> Error {
     let reason: String = error.to_string().chars().take(200).collect();
-    unreadable(format!("the PDF file cannot be read ({reason}); save it again with another program"))
+    unreadable(format!(
+        "the PDF file cannot be read ({reason}); save it again with another program"
+    ))
 }
