@@ -259,7 +259,6 @@ impl Caller {
     }
 }
 
-
 /// Authenticates callers. Results are cached with the access version of the snapshot they were read
 /// from and the generation of the keys, and are valid for these only, so none outlives a demotion, a
 /// revocation or the key that a token was signed with.

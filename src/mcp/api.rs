@@ -211,7 +211,9 @@ impl Api {
         params: Vec<String>,
         mut arguments: Value,
     ) -> Request<'a> {
-        if route.org_source.org_slug() == OrgSlugMode::Required && arguments.get("orgSlug").is_none() {
+        if route.org_source.org_slug() == OrgSlugMode::Required
+            && arguments.get("orgSlug").is_none()
+        {
             arguments["orgSlug"] = json!(self.org_slug);
         }
         Request {
