@@ -40,7 +40,8 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app::Setting;
 
@@ -121,11 +122,28 @@ enum Command {
     Version(version::Version),
 }
 
+/// Returns the command line. Flags that do not name their variable have it too (reference:
+/// command-line, "Common flags").
+fn command() -> clap::Command {
+    with_variables(Cli::command())
+}
+
+fn with_variables(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|flag| {
+        let Some(long) = flag.get_long().filter(|_| flag.get_env().is_none()) else { return flag };
+        let variable = format!("ROADSTEAD_{}", long.to_uppercase().replace('-', "_"));
+        let is_switch = matches!(flag.get_action(), ArgAction::SetTrue);
+        let flag = flag.env(variable).hide_env(true);
+        if is_switch { flag.value_parser(BoolishValueParser::new()) } else { flag }
+    });
+    command.mut_subcommands(with_variables)
+}
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     memory::disable_core_dumps();
     memory::use_small_pages();
-    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+    let parsed = command().try_get_matches().and_then(|matches| {
         let settings = settings::given(&matches);
         Ok((Cli::from_arg_matches(&matches)?, settings))
     });
@@ -176,8 +194,8 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Pull(command) => command.run(),
         Command::ShowPlan(command) => command.run(),
         Command::Apply(command) => command.run(),
-        Command::Completions(command) => command.run(Cli::command()),
-        Command::Manual(command) => command.run(Cli::command()),
+        Command::Completions(command) => command.run(self::command()),
+        Command::Manual(command) => command.run(self::command()),
         Command::Version(command) => command.run(),
     }
 }
@@ -199,7 +217,7 @@ mod tests {
 
     #[test]
     fn every_flag_has_the_variable_of_its_name() {
-        let cli = Cli::command();
+        let cli = super::command();
         for (command, flag) in flags(&cli) {
             let Some(long) = flag.get_long() else { continue };
             let variable = format!("ROADSTEAD_{}", long.to_uppercase().replace('-', "_"));

@@ -3,7 +3,7 @@
 //!
 //! A page reads and changes only what routes of the API answer to its visitor ([`api`](self::api)),
 //! so that rights, audit and conditions are the API's. This layer knows no record of the product.
-//! Each page is one file in `pages/` with its templates; `docs/ARCHITECTURE.md`, "Adding a page",
+//! Each page is one file in `pages/` with its templates; `docs/CONTRIBUTING.md`, "Adding a page",
 //! says how. Everything works without scripts.
 
 mod api;

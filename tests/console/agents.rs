@@ -68,7 +68,7 @@ fn a_fleet_is_made_by_an_admin_and_lists_its_agents() {
     let path = format!("/o/acme/fleets/{id}");
     let fields = [("access", "organization"), ("description", "Answers.")];
     ada.submit(&ada.get(&path), &path, &fields).shows("The fleet was saved.");
-    ben.get(&path).shows("Answers.").hides("Settings");
+    ben.get(&path).shows("Answers.").hides("Save");
     let delete = format!("{path}/delete");
     ada.submit(&ada.get(&delete), &delete, &[]).shows("The fleet was deleted.");
     ben.get("/o/acme/agents").shows("Scribe");

@@ -239,7 +239,7 @@ pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress>
         tx.remove(&entry)?;
         let chained = head.append(tx.keys(), org, entry);
         tx.insert(&chained)?;
-        postings.add(&chained);
+        postings.add(chained.sequence, &chained.entry);
     }
     for (org, (mut head, postings)) in heads {
         tx.set_org(org);

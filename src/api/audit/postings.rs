@@ -10,7 +10,6 @@ use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use super::AuditEntry;
-use super::chain::ChainedEntry;
 use crate::base::{Id, Result};
 use crate::store::{Export, Order, Record, Tx, View};
 
@@ -164,10 +163,10 @@ impl PostingList {
 pub struct Postings(BTreeMap<PostingKey, u128>);
 
 impl Postings {
-    /// Adds those of an entry.
-    pub fn add(&mut self, chained: &ChainedEntry) {
-        let (block, bit) = (chained.sequence / BLOCK, chained.sequence % BLOCK);
-        for Term { kind, value } in Term::all(&chained.entry) {
+    /// Adds those of the entry with this number.
+    pub fn add(&mut self, sequence: u64, entry: &AuditEntry) {
+        let (block, bit) = (sequence / BLOCK, sequence % BLOCK);
+        for Term { kind, value } in Term::all(entry) {
             *self.0.entry((kind, value, block)).or_default() |= 1 << bit;
         }
     }
@@ -214,17 +213,22 @@ pub(super) struct Comparer<'a> {
 }
 
 impl<'a> Comparer<'a> {
+    /// Compares those of the view's organization.
     pub fn new(view: &'a View<'a>) -> Self {
         let expected = Postings::default();
         Comparer { view, block: 0, expected, equal: 0, differing: None }
     }
 
-    pub fn add(&mut self, chained: &ChainedEntry) -> Result<()> {
-        if self.block != chained.sequence / BLOCK {
+    /// Adds the next entry, with its number.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn add(&mut self, sequence: u64, entry: &AuditEntry) -> Result<()> {
+        if self.block != sequence / BLOCK {
             self.compare()?;
-            self.block = chained.sequence / BLOCK;
+            self.block = sequence / BLOCK;
         }
-        self.expected.add(chained);
+        self.expected.add(sequence, entry);
         Ok(())
     }
 

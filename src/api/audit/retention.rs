@@ -87,7 +87,7 @@ fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProg
     let mut postings = Postings::default();
     for chained in &due {
         tx.remove(chained)?;
-        postings.add(chained);
+        postings.add(chained.sequence, &chained.entry);
     }
     postings.remove(tx)?;
     let is_full = due.len() == REMOVED_ROWS;

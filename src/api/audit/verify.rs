@@ -35,8 +35,8 @@ pub fn verify(view: &View, findings: &mut Findings) -> Result<()> {
     let found = walk.findings.messages.len();
     let mut postings = Comparer::new(view);
     walk.start()?;
-    view.for_each(ListSource::TABLE, &(), Order::Ascending, |chained| {
-        postings.add(&chained)?;
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |chained: ChainedEntry| {
+        postings.add(chained.sequence, &chained.entry)?;
         walk.entry(chained);
         Ok(ControlFlow::Continue(()))
     })?;

@@ -254,7 +254,7 @@ fn remove(tx: &mut Tx, entries: &[ChainedEntry]) -> Result<()> {
     let mut postings = Postings::default();
     for one in entries {
         tx.remove(one)?;
-        postings.add(one);
+        postings.add(one.sequence, &one.entry);
     }
     postings.remove(tx)
 }

@@ -189,7 +189,7 @@ pub fn file_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
         .filter(|word| !word.is_empty())
         .map(str::to_string)
         .collect();
-    let slug: String = words.join("-").trim_start_matches('.').chars().take(64).collect();
+    let slug: String = words.join("-").trim_start_matches(['.', '-']).chars().take(64).collect();
     let slug = if slug.is_empty() { "unnamed".to_string() } else { slug };
     if !taken(&slug) {
         return slug;
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn names_of_files_are_plain_and_differ() {
         assert_eq!(file_name("House rules!", |_| false), "house-rules");
-        assert_eq!(file_name("../../etc/passwd", |_| false), "-etc-passwd".trim_start_matches('-'));
+        assert_eq!(file_name("../../etc/passwd", |_| false), "etc-passwd");
         assert_eq!(file_name("日本", |_| false), "unnamed");
         assert_eq!(file_name("A", |name| name == "a" || name == "a-2"), "a-3");
     }

@@ -69,13 +69,13 @@ fn an_entry_that_filters_no_longer_find_is_found() {
     assert_eq!(found, [differs]);
     let found = attack(|tx, entries| {
         let mut more = Postings::default();
-        more.add(&ChainedEntry { sequence: 11, ..entries[0].clone() });
+        more.add(11, &entries[0].entry);
         more.insert(tx)
     });
     assert_eq!(found, [differs]);
     let found = attack(|tx, entries| {
         let mut more = Postings::default();
-        more.add(&ChainedEntry { sequence: 1000, ..entries[1].clone() });
+        more.add(1000, &entries[1].entry);
         more.insert(tx)
     });
     assert_eq!(found, ["filters find entries that are not there, by 4 postings"]);
