@@ -202,8 +202,6 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// Every flag of a command and of those below it, with its command.
     fn flags(command: &clap::Command) -> Vec<(String, &clap::Arg)> {
         let is_own = |flag: &&clap::Arg| {

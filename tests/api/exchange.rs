@@ -1,8 +1,7 @@
 //! What agents outside of the organization send: signed requests, and what they are refused for.
 
-use roadstead::api::audit::{ActorType, AuditEntry};
+use roadstead::api::audit::ActorType;
 use roadstead::app::ServerConfig;
-use roadstead::store::ListSource;
 use serde_json::{Value, json};
 
 use crate::client::nostr::{NostrKey, Signed, fresh_address, now_secs};
@@ -402,17 +401,14 @@ fn what_an_outside_agent_does_is_audited_by_its_handle_and_what_it_is_refused_is
     let (_, path) = crew(&acme);
     let (site, outside) = (Site::new(), Outside::new(&acme.anonymous));
     let handle = site.name("scout", &outside.key.pubkey());
-    let entries = || -> Vec<AuditEntry> {
-        acme.store.read_now(acme.org, |view| view.all(ListSource::TABLE, &())).unwrap()
-    };
-    let before = entries().len();
+    let before = acme.audited().len();
     let other = json!({"handle": format!("other@{}", site.domain), "message": "x"});
     assert_eq!(outside.post(&format!("{path}/requests"), other).status, 403);
     assert_eq!(outside.get(&format!("{path}/messages")).status, 403);
-    assert_eq!(entries().len(), before);
+    assert_eq!(acme.audited().len(), before);
     let body = json!({"handle": handle, "message": "May I?"});
     let asked = outside.post(&format!("{path}/requests"), body).ok();
-    let all = entries();
+    let all = acme.audited();
     let entry = all.last().unwrap();
     assert_eq!((all.len(), &*entry.action), (before + 1, "exchange_request.create"));
     assert_eq!((entry.actor_type, &*entry.actor_name), (ActorType::Peer, &*handle));
