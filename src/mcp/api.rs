@@ -10,9 +10,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::execute::{
-    Arguments, Authenticated, Body, Etag, Executor, ItemStream, Preconditions, Request,
-};
+use crate::api::execute::{Arguments, Authenticated, Body, Etag, Executor, ItemStream, Request};
 use crate::api::{Method, OrgSlugMode, Route};
 use crate::auth::RawCredential;
 use crate::base::{Error, Kind, Result};
@@ -217,22 +215,11 @@ impl Api {
             arguments["orgSlug"] = json!(self.org_slug);
         }
         Request {
-            route,
-            reading: None,
-            params,
             target: route.path,
-            query: "",
-            arguments: Arguments::Json(arguments),
-            credential: self.credential.clone(),
-            preconditions: Preconditions::default(),
-            idempotency_key: None,
-            is_lenient: false,
-            wants_text: false,
-            is_head: false,
-            is_stream: false,
             address: self.address,
             link_base: &self.link_base,
             request_id: &self.request_id,
+            ..Request::new(route, params, Arguments::Json(arguments), self.credential.clone())
         }
     }
 }

@@ -2,7 +2,7 @@
 //! expired records.
 
 use crate::base::{Result, Time};
-use crate::store::{ListSource, Record, Tx, View};
+use crate::store::{ListSource, Order, Record, Tx, View};
 use std::ops::ControlFlow;
 
 /// A periodic job.
@@ -75,7 +75,7 @@ pub fn due<R: Record>(
 ) -> Result<(Vec<R>, SweepProgress)> {
     let (mut due, mut bytes) = (Vec::new(), 0);
     let mut progress = SweepProgress::Clean;
-    view.for_each_sized(by_time.into(), &[], |size, record| {
+    view.for_each_sized(by_time.into(), &[], Order::Ascending, |size, record| {
         if !is_due(&record) {
             return Ok(ControlFlow::Break(()));
         }

@@ -30,6 +30,8 @@ const MAX_HITS: usize = 5;
 /// Of each kind, and of the tasks and artifacts of each team and registry, the newest 1,000 are looked
 /// at: a search costs what a page of a list does.
 const MAX_LOOKED_AT: usize = 1000;
+/// Of each list no more than 2 MiB are read, so that records of 1 MiB do not make a search too large.
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Of all artifacts and tasks, so many are looked at.
 const MAX_LOOKED_AT_BELOW: usize = 4000;
 
@@ -150,15 +152,16 @@ impl Search<'_> {
         show: impl Fn(R) -> Result<Option<SearchResult>>,
     ) -> Result<usize> {
         let Search { view, needle, found, .. } = self;
-        let mut looked_at = 0;
-        view.for_each(ListSource::TABLE, prefix, Order::Descending, |record: R| {
+        let (mut looked_at, mut bytes, prefix) = (0, 0, prefix.to_bytes());
+        view.for_each_sized(ListSource::TABLE, &prefix, Order::Descending, |size, record: R| {
             looked_at += 1;
+            bytes += size;
             let result = show(record)?.filter(|result| needle.finds(result));
             if let Some(result) = result {
                 found.push(result);
                 room -= 1;
             }
-            let is_done = room == 0 || looked_at == MAX_LOOKED_AT;
+            let is_done = room == 0 || looked_at == MAX_LOOKED_AT || bytes >= MAX_BYTES;
             Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
         Ok(looked_at)
@@ -294,7 +297,7 @@ mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::resources::testing::Fixture;
-    use crate::resources::{environments, registries};
+    use crate::resources::{environments, registries, tools};
     use serde_json::json;
 
     fn found(fixture: &Fixture, who: &Principal, text: &str) -> Vec<(SearchKind, String)> {
@@ -331,6 +334,19 @@ mod tests {
             assert_eq!(found(&fixture, &fixture.member, text), [], "{text}");
             assert!(!found(&fixture, &fixture.owner, text).is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn of_large_records_only_the_newest_are_read() {
+        let fixture = Fixture::new();
+        for n in 0..6 {
+            let config = json!({"text": "x".repeat(900_000)});
+            let name = if n == 5 { "Newest".to_string() } else { format!("Old {n}") };
+            let body = json!({"name": name, "type": "function", "providerConfig": config});
+            tools::tests::make(&fixture, body).unwrap();
+        }
+        let names = |text| found(&fixture, &fixture.member, text).len();
+        assert_eq!((names("newest"), names("old")), (1, 2));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl<R: Record, T: Record> Reference<R, T> {
     /// Returns the first records that refer to the target, and whether there may be more.
     fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
-        view.for_each_sized(self.source(), &of.prefix, |size, record| {
+        view.for_each_sized(self.source(), &of.prefix, Order::Ascending, |size, record| {
             if !self.refers(&record, view.org(), &of.target) {
                 return Ok(ControlFlow::Continue(()));
             }
@@ -283,7 +283,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
 
     fn restrict(&self, tx: &Tx, of: &Referrers) -> Result<()> {
         let OnRemove::Restrict(code, message) = self.on_remove else { return Ok(()) };
-        tx.view().for_each_sized(self.source(), &of.prefix, |_, record: R| {
+        tx.view().for_each_sized(self.source(), &of.prefix, Order::Ascending, |_, record: R| {
             if self.refers(&record, tx.org(), &of.target) && !tx.is_orphan(&record)? {
                 return Err(Error::conflict(code, message));
             }

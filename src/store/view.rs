@@ -208,18 +208,17 @@ impl<'a> View<'a> {
         self.scan_span(ListSource::TABLE, span, order, None, &mut |_, _, record| each(record))
     }
 
-    /// Does the same as [`View::for_each`] in ascending order, with the prefix as bytes. Also passes
-    /// the stored size of each record.
+    /// Does the same as [`View::for_each`], with the prefix as bytes. Also passes the stored size of each
+    /// record.
     pub fn for_each_sized<R: Record>(
         &self,
         source: ListSource<R>,
         prefix: &[u8],
+        order: Order,
         mut each: impl FnMut(usize, R) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let prefix = Prefix(prefix.to_vec());
-        self.scan_records(source, &prefix, Order::Ascending, None, &mut |_, size, record| {
-            each(size, record)
-        })
+        self.scan_records(source, &prefix, order, None, &mut |_, size, record| each(size, record))
     }
 
     /// See [`View::count`].

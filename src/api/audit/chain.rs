@@ -287,13 +287,13 @@ pub fn find_entry(
     let first = first_at(view, created_at, from, end)?;
     let latest = Time::from_millis(created_at.millis().saturating_add(LATE_MILLIS + 1));
     let last = first_at(view, latest, first, end)?;
-    for sequence in first..last {
-        let chained: Option<ChainedEntry> = view.get(&sequence)?;
-        if chained.as_ref().is_some_and(|chained| chained.entry.id == id) {
-            return Ok(chained);
-        }
-    }
-    Ok(None)
+    let mut found = None;
+    view.for_each_between((&first, &last), Order::Ascending, |chained: ChainedEntry| {
+        let is_it = chained.entry.id == id;
+        found = is_it.then_some(chained);
+        Ok(if is_it { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(found)
 }
 
 /// Returns the head to continue from. One that is not as it was left is not trusted: the chain goes

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::AuditEntry;
 use crate::base::{Id, Result};
-use crate::store::{Export, Order, Record, Tx, View};
+use crate::store::{Export, ListSource, Order, Record, Tx, View};
 
 /// Entries of a block: as many as a `u128` has bits.
 const BLOCK: u64 = 128;
@@ -141,20 +141,14 @@ impl PostingList {
         }
         // Only the entries of the last block and of the first may all be out of the range.
         let Term { kind, value } = self.term;
-        let mut keys = Vec::new();
-        let (low, high) = ((kind, value, from / BLOCK), (kind, value, last / BLOCK + 1));
-        view.record_keys::<Posting>(&low, &high, Order::Descending, |key| {
-            keys.push(key);
-            Ok(if keys.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        let blocks = (&(kind, value, from / BLOCK), &(kind, value, last / BLOCK + 1));
+        let mut newest = None;
+        view.for_each_between(blocks, Order::Descending, |posting: Posting| {
+            self.last_read = Some((posting.block, posting.entries));
+            newest = newest_in(posting.block, posting.entries);
+            Ok(if newest.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        for key in keys {
-            let Posting { block, entries, .. } = view.fetch(&key)?;
-            self.last_read = Some((block, entries));
-            if let Some(found) = newest_in(block, entries) {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        Ok(newest)
     }
 }
 
@@ -252,12 +246,7 @@ impl<'a> Comparer<'a> {
                 "filters do not find all of the entries {first} to {last}, or find others"
             )));
         }
-        let mut stored = 0;
-        let all = (&(TermKind::Actor, [0; 16], 0_u64), &(TermKind::Resource, [0xFF; 16], u64::MAX));
-        self.view.record_keys::<Posting>(all.0, all.1, Order::Ascending, |_| {
-            stored += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let stored = self.view.count::<Posting>(ListSource::TABLE, &(), usize::MAX)?;
         let rest = stored - self.equal;
         let found = || format!("filters find entries that are not there, by {rest} postings");
         Ok((rest > 0).then(found))

@@ -9,7 +9,9 @@ use super::id::{ArtifactId, Model};
 use super::version::{VersionRecord, numbers};
 use crate::api::Resource;
 use crate::base::{Error, Id, JsonMap, Result, Version};
-use crate::store::{AnyReference, Export, Key, ListSource, Record, Reference, TableInfo, Tx, View};
+use crate::store::{
+    AnyReference, Export, Key, ListSource, Order, Record, Reference, TableInfo, Tx, View,
+};
 
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<VersionMetadata>()], ..Resource::EMPTY };
@@ -76,7 +78,8 @@ pub fn get_sized(view: &View, row: &VersionRecord) -> Result<(usize, JsonMap)> {
         return Ok((0, JsonMap::default()));
     }
     let mut found = None;
-    view.for_each_sized(ListSource::TABLE, &row.id.to_bytes(), |size, record| {
+    let prefix = row.id.to_bytes();
+    view.for_each_sized(ListSource::TABLE, &prefix, Order::Ascending, |size, record| {
         let VersionMetadata { metadata, .. } = record;
         found = Some((size, metadata));
         Ok(ControlFlow::Break(()))
