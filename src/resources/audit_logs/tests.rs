@@ -214,6 +214,25 @@ fn every_combination_of_filters_equals_a_full_scan() {
 }
 
 #[test]
+fn the_newest_entry_of_a_range_is_found_wherever_its_blocks_begin() {
+    let fixture = with_entries(300);
+    let entries = all(&fixture);
+    let places = [0, 1, 2, 3, 126, 127, 128, 129, 130, 255, 256, 257, 299, 300, 301, 1000];
+    for action in ACTIONS {
+        for (from, end) in places.iter().flat_map(|from| places.map(|end| (*from, end))) {
+            let scanned = entries
+                .iter()
+                .rev()
+                .find(|one| (from..end).contains(&one.sequence) && one.entry.action == action);
+            let mut postings = PostingList::of(Term::action(action));
+            let newest = |view: &View| postings.newest(view, from, end);
+            let found = fixture.store.read_now(fixture.org, newest).unwrap();
+            assert_eq!(found, scanned.map(|one| one.sequence), "{action} {from} {end}");
+        }
+    }
+}
+
+#[test]
 fn each_entry_is_read_by_its_id() {
     let fixture = with_entries(5);
     let late = fixture.store.write_blocking(fixture.org, |tx| Ok(entry(tx, 0))).unwrap();
