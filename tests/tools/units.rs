@@ -114,9 +114,14 @@ fn the_server_makes_no_system_call_that_its_unit_forbids() {
     use_all(&place, &serving);
     serving.signal("TERM");
     serving.ends();
-    let main = format!("{} +++ exited", serving.pid());
+    let main = serving.pid().to_string();
+    // A process's id is padded to a column.
+    let has_ended = |line: &str| {
+        line.split_once(' ')
+            .is_some_and(|(pid, rest)| pid == main && rest.trim_start().starts_with("+++ exited"))
+    };
     let traced = eventually("all is traced", || {
-        Some(fs::read_to_string(&log).unwrap()).filter(|text| text.contains(&main))
+        Some(fs::read_to_string(&log).unwrap()).filter(|text| text.lines().any(has_ended))
     });
     let call = |line: &str| {
         let (_, call) = line.split_once(' ')?;

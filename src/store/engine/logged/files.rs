@@ -9,6 +9,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::file_owner::give_to_owner_of_directory;
 use super::record::LogId;
 
 /// A file of the log.
@@ -64,8 +65,12 @@ impl LogPlace for LogBeside {
     fn create(&self) -> io::Result<LogFiles> {
         let mut new = OpenOptions::new();
         new.read(true).write(true).create(true).truncate(true).mode(0o600);
-        let [one, two] = self.paths.each_ref().map(|path| new.open(path));
-        Ok([one?, two?].map(DiskFile::shared))
+        let [one, two] = self.paths.each_ref().map(|path| {
+            let file = new.open(path)?;
+            give_to_owner_of_directory(&file, path);
+            io::Result::Ok(DiskFile::shared(file))
+        });
+        Ok([one?, two?])
     }
 
     fn sync(&self) -> io::Result<()> {
