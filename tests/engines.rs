@@ -2,6 +2,8 @@
 //! sorted maps, and leave every index consistent.
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
+#[cfg(feature = "postgres")]
+mod postgres_server;
 mod records;
 
 use std::collections::BTreeMap;
@@ -366,6 +368,46 @@ fn same(store: &Store, model: &Model) {
 fn logged(path: &Path, redb: Redb) -> Store {
     let place = Box::new(LogBeside::database(path));
     start(LoggedRedb::over(redb, place, LogSettings::SMALL).unwrap())
+}
+
+/// A store in a new schema of the shared server; none if that is not installed.
+#[cfg(feature = "postgres")]
+fn in_postgres(schema: &str) -> Option<Store> {
+    use std::sync::Arc;
+
+    use roadstead::base::Keys;
+    use roadstead::store::build_indexes;
+    use roadstead::store::engine::postgres::{Postgres, PostgresSettings};
+    let server = postgres_server::shared()?;
+    let settings = PostgresSettings {
+        schema: Some(schema.into()),
+        ..PostgresSettings::new(server.parsed_url(), tables())
+    };
+    let signals = Arc::default();
+    let engine = Postgres::open(settings, Arc::clone(&signals), &|_| {}).unwrap();
+    build_indexes(&mut engine.building(), TABLES, &|_| {}).unwrap();
+    let engine = Arc::new(engine);
+    Some(Store::start_over(engine, signals, clock(), Keys::new([7; 32]), TABLES).unwrap())
+}
+
+#[cfg(feature = "postgres")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn postgresql_answers_as_the_model_does(transactions in prop::collection::vec(transaction(), 1..24)) {
+        let schema = postgres_server::new_schema();
+        if let Some(store) = in_postgres(&schema) {
+            let mut model = Model::default();
+            for transaction in &transactions {
+                let want = model.apply(transaction);
+                prop_assert_eq!(&on_store(&store, transaction), &want);
+            }
+            same(&store, &model);
+            drop(store);
+            same(&in_postgres(&schema).unwrap(), &model);
+        }
+    }
 }
 
 proptest! {

@@ -212,7 +212,7 @@ impl DataDir {
     }
 
     /// Returns the key source.
-    pub(super) fn key_source(&self) -> &KeySource {
+    pub fn key_source(&self) -> &KeySource {
         &self.key_source
     }
 

@@ -1,6 +1,9 @@
 //! What `roadstead doctor` looks at: the files of a data directory, the machine, the settings, and
 //! what the server or the store says of itself.
 
+#[cfg(feature = "postgres")]
+mod store;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -16,6 +19,9 @@ use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
 use crate::http::max_connections;
 use crate::store::Clock;
+
+#[cfg(feature = "postgres")]
+pub use store::examine_store;
 
 /// A backup is expected every day; one may fail.
 const BACKUP_SECS: i64 = 2 * 24 * 3600;

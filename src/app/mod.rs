@@ -14,10 +14,13 @@ mod placement;
 mod recovery;
 mod rotation;
 mod secret_key;
+#[cfg(feature = "postgres")]
+pub mod shared_store;
 mod status;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -35,6 +38,7 @@ pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, sto
 
 use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
+use crate::base::metrics::Family;
 use crate::base::{Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
@@ -76,6 +80,9 @@ pub struct ServerConfig {
     pub program: Option<PathBuf>,
     /// The data directory, whose last backup is a metric.
     pub data_directory: Option<PathBuf>,
+    /// Whether each commit is on a second machine before it is acknowledged, as last checked; `None`: the
+    /// store is on this machine.
+    pub is_replicated: Option<Arc<AtomicBool>>,
 }
 
 impl Default for ServerConfig {
@@ -93,6 +100,7 @@ impl Default for ServerConfig {
             resolver: Resolver::default(),
             program: None,
             data_directory: None,
+            is_replicated: None,
         }
     }
 }
@@ -150,8 +158,8 @@ impl Server {
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
         let site: Arc<dyn Site> = Arc::new(Console::new()?);
-        let metrics =
-            metrics(&routes, &*site, &executor, deliveries.clone(), config.data_directory);
+        let host = (config.data_directory, config.is_replicated.clone());
+        let metrics = metrics(&routes, &*site, &executor, deliveries.clone(), host);
         let router = Arc::new(Router::new(routes)?);
         let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));
         let context = Arc::new(ServerContext {
@@ -167,6 +175,7 @@ impl Server {
             max_connections,
             metrics,
             metrics_token: config.metrics_token,
+            is_replicated: config.is_replicated,
         });
         let runner = Runner {
             store: store.clone(),
@@ -236,7 +245,7 @@ fn metrics(
     site: &dyn Site,
     executor: &Executor,
     deliveries: Arc<DeliveryMeters>,
-    data_directory: Option<PathBuf>,
+    (data_directory, is_replicated): (Option<PathBuf>, Option<Arc<AtomicBool>>),
 ) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let started = executor.store.clock().now();
@@ -250,6 +259,7 @@ fn metrics(
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
+            Box::new(move || is_replicated.as_deref().map(replication).into_iter().collect()),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path));
@@ -257,6 +267,15 @@ fn metrics(
     let own = http::PATHS.into_iter().chain([mcp::PATH]);
     let pages = site.patterns().into_iter().chain(own).chain(documents);
     Metrics::new(routes, pages, sources)
+}
+
+/// Whether a store elsewhere is replicated.
+fn replication(is_replicated: &AtomicBool) -> Family {
+    Family::gauge(
+        "roadstead_store_replicated",
+        "Whether each commit is on a second database server before it is acknowledged",
+        if is_replicated.load(Ordering::Relaxed) { 1.0 } else { 0.0 },
+    )
 }
 
 /// The OpenAPI document.

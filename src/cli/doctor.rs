@@ -6,6 +6,8 @@ use serde_json::json;
 use super::failure::Failure;
 use super::serve::Serve;
 use super::{open_files, output};
+#[cfg(feature = "postgres")]
+use crate::app::doctor::examine_store;
 use crate::app::doctor::{Finding, Level, examine};
 use crate::app::{Setting, Startup};
 
@@ -27,6 +29,12 @@ impl Doctor {
         let dir = self.serve.common.data_dir();
         let version = env!("CARGO_PKG_VERSION").into();
         let own = Startup { version, settings, open_files: open_files::limit() };
+        #[cfg(feature = "postgres")]
+        let findings = match &self.serve.store {
+            Some(store) => examine_store(&super::store_check::url(store)?, &own),
+            None => examine(&dir, own),
+        };
+        #[cfg(not(feature = "postgres"))]
         let findings = examine(&dir, own);
         let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok);
         let count = |level| findings.iter().filter(|finding| finding.level == level).count();

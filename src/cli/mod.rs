@@ -33,8 +33,12 @@ mod restore;
 mod routes;
 mod secrets;
 mod serve;
+#[cfg(feature = "postgres")]
+mod serve_store;
 mod settings;
 mod setup_link;
+#[cfg(feature = "postgres")]
+mod store_check;
 mod values;
 mod version;
 
@@ -100,6 +104,8 @@ enum Command {
     Openapi(openapi::OpenApi),
     Secrets(secrets::Secrets),
     SetupLink(setup_link::SetupLink),
+    #[cfg(feature = "postgres")]
+    StoreCheck(store_check::StoreCheck),
     Login(Login),
     Profiles(ProfileCommands),
     #[command(name = "whoami")]
@@ -180,6 +186,8 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Openapi(command) => command.run(),
         Command::Secrets(command) => command.run(),
         Command::SetupLink(command) => command.run(),
+        #[cfg(feature = "postgres")]
+        Command::StoreCheck(command) => command.run(),
         Command::Login(command) => command.run(),
         Command::Profiles(command) => command.run(),
         Command::WhoAmI(command) => command.run(),

@@ -43,7 +43,12 @@ pub struct Serve {
         default_value = "127.0.0.1:7420",
         value_parser = values::host_and_port
     )]
-    listen: String,
+    pub(super) listen: String,
+
+    /// A store in PostgreSQL, in place of a data directory: postgres://USER:PASSWORD@HOST/DATABASE
+    #[cfg(feature = "postgres")]
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_STORE", hide_env_values = true)]
+    pub(super) store: Option<String>,
 
     /// URL under which clients reach this server; used in links
     #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
@@ -63,7 +68,7 @@ pub struct Serve {
 
     /// Refuse to create a data directory: fail if there is none
     #[arg(long, env = "ROADSTEAD_MUST_EXIST", value_parser = BoolishValueParser::new())]
-    must_exist: bool,
+    pub(super) must_exist: bool,
 
     /// Retention of deleted and superseded memories
     #[arg(long, value_name = "DURATION", env = "ROADSTEAD_MEMORY_RETENTION", default_value = "30d", value_parser = values::duration_secs)]
@@ -105,6 +110,10 @@ pub struct Serve {
 
 impl Serve {
     pub(super) fn run(self, settings: Vec<Setting>) -> Result<(), Failure> {
+        #[cfg(feature = "postgres")]
+        if let Some(url) = self.store.clone() {
+            return self.run_over_store(&url);
+        }
         init_logging(&self.common);
         let dir = self.common.data_dir();
         let config = ServerConfig { data_directory: Some(dir.path().into()), ..self.config()? };
@@ -144,7 +153,7 @@ impl Serve {
         })
     }
 
-    fn config(&self) -> Result<ServerConfig, Failure> {
+    pub(super) fn config(&self) -> Result<ServerConfig, Failure> {
         let extra_roots_pem = match &self.ca_file {
             None => None,
             Some(path) => Some(std::fs::read(path).map_err(|error| {
@@ -237,7 +246,7 @@ fn announce(
 }
 
 /// The URL of a listener, which may be bound to all addresses, for a browser on this machine.
-fn local_url(address: SocketAddr) -> String {
+pub(super) fn local_url(address: SocketAddr) -> String {
     if address.ip().is_unspecified() {
         format!("http://127.0.0.1:{}", address.port())
     } else {

@@ -1,6 +1,7 @@
 //! The context that all requests share.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use hyper::header::{HOST, HeaderMap};
@@ -41,6 +42,8 @@ pub struct ServerContext {
     pub metrics: Metrics,
     /// `--metrics-token`.
     pub metrics_token: Option<MetricsToken>,
+    /// Whether commits are replicated, if the store is not on this machine.
+    pub is_replicated: Option<Arc<AtomicBool>>,
 }
 
 impl ServerContext {

@@ -1,6 +1,7 @@
 //! Paths outside of `/api` (reference: conventions, "Beside the API"), and the OpenAPI document.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -67,7 +68,14 @@ pub(super) async fn page(
         HEALTH => reading(method, id, || json(Full::from("{\"status\":\"ok\"}"))),
         READY => {
             require_ready(context).await?;
-            reading(method, id, || json(Full::from("{\"status\":\"ok\"}")))
+            let is_replicated = context.is_replicated.as_ref();
+            let is_replicated = is_replicated.map(|replicated| replicated.load(Ordering::Relaxed));
+            let body = match is_replicated {
+                None => "{\"status\":\"ok\"}",
+                Some(true) => "{\"status\":\"ok\",\"replicated\":true}",
+                Some(false) => "{\"status\":\"ok\",\"replicated\":false}",
+            };
+            reading(method, id, || json(Full::from(body)))
         }
         METRICS => {
             let page = metrics(context, peer, &head.headers).await?;

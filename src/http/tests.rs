@@ -194,6 +194,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
             },
         ),
         metrics_token: None,
+        is_replicated: None,
         public_url: None,
         trusted_proxies: Vec::new(),
         document: std::sync::LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),

@@ -409,6 +409,10 @@ impl Engine for Incomplete {
         Arc::new(IncompleteReader { reader, indexes })
     }
 
+    fn is_remote(&self) -> bool {
+        self.engine.is_remote()
+    }
+
     fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))
     }

@@ -68,10 +68,11 @@ pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result, Time};
-use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
+use engine::{Engine, GroupCommit, LocalStorage, Reader, Snapshot, StoreMeters};
 use fair_semaphore::max_heavy;
 use heavy_threads::HeavyThreads;
 use id_watermark::IdWatermark;
+use turns::blocking;
 
 /// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]
@@ -105,9 +106,35 @@ impl Store {
         keys: Keys,
         tables: &[TableInfo],
     ) -> Result<Self> {
-        let unbuilt: Arc<[_]> = indexes::incomplete_names(&*storage.snapshot()?, tables)?.into();
+        let unbuilt = indexes::incomplete_names(&*storage.snapshot()?, tables)?;
         let signals = Arc::new(Signals::default());
-        let mut engine: Arc<dyn Engine> = Arc::new(GroupCommit::start(storage, signals.clone())?);
+        let engine = Arc::new(GroupCommit::start(storage, signals.clone())?);
+        Self::over(engine, signals, (clock, keys, tables), unbuilt)
+    }
+
+    /// Starts a store over an engine with these tables, as [`Store::start`] does over storage. `signals`
+    /// are those that the engine notifies.
+    ///
+    /// # Errors
+    /// If the engine cannot be read.
+    pub fn start_over(
+        engine: Arc<dyn Engine>,
+        signals: Arc<Signals>,
+        clock: Clock,
+        keys: Keys,
+        tables: &[TableInfo],
+    ) -> Result<Self> {
+        let unbuilt = indexes::incomplete_names(&*engine.snapshot(), tables)?;
+        Self::over(engine, signals, (clock, keys, tables), unbuilt)
+    }
+
+    fn over(
+        mut engine: Arc<dyn Engine>,
+        signals: Arc<Signals>,
+        (clock, keys, tables): (Clock, Keys, &[TableInfo]),
+        unbuilt: Vec<&'static str>,
+    ) -> Result<Self> {
+        let unbuilt: Arc<[_]> = unbuilt.into();
         if !unbuilt.is_empty() {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
@@ -171,14 +198,22 @@ impl Store {
     /// # Errors
     /// What `read` returns; 503 if no snapshot is available.
     pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
-        let reader = self.engine.begin_snapshot().wait().await?;
-        read(&self.view(&*reader, org))
+        match self.engine.begin_snapshot() {
+            Snapshot::Ready(reader) => read(&self.view(&*reader, org)),
+            pending => {
+                let reader = pending.wait().await?;
+                blocking(|| read(&self.view(&*reader, org)))
+            }
+        }
     }
 
     /// Does the same as [`Store::read`] from a thread that may block.
     pub fn read_now<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
-        let reader = self.engine.snapshot();
-        read(&self.view(&*reader, org))
+        let read = || {
+            let reader = self.engine.snapshot();
+            read(&self.view(&*reader, org))
+        };
+        if self.engine.is_remote() { blocking(read) } else { read() }
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {

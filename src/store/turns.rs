@@ -39,7 +39,8 @@ impl Store {
         if !hints.is_large() {
             let reader = self.engine.begin_snapshot().wait().await?;
             let meter = Meter::new(&*reader, Budget::LIGHT);
-            let end = read(&self.view(&meter, org));
+            let mut light = || read(&self.view(&meter, org));
+            let end = if self.engine.is_remote() { blocking(light) } else { light() };
             if !meter.is_exceeded() {
                 return end;
             }
@@ -64,7 +65,7 @@ impl Store {
 }
 
 /// Runs work that may take long, while the other tasks of this thread move to another one.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
         // A runtime of a single thread has nowhere to move them; the server never has one.

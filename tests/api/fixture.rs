@@ -36,6 +36,31 @@ pub fn config() -> ServerConfig {
     https::SITES.configure(config)
 }
 
+/// A new store in PostgreSQL.
+#[cfg(feature = "postgres")]
+fn in_postgres() -> Store {
+    use std::sync::Arc;
+
+    use roadstead::base::Keys;
+    use roadstead::resources;
+    use roadstead::store::engine::postgres::{Postgres, PostgresSettings};
+    use roadstead::store::{Clock, build_indexes, table_names};
+
+    use crate::postgres_server;
+    let server = postgres_server::shared().expect("PostgreSQL is installed");
+    let tables = resources::tables();
+    let settings = PostgresSettings {
+        schema: Some(postgres_server::new_schema()),
+        ..PostgresSettings::new(server.parsed_url(), table_names(&tables))
+    };
+    let signals = Arc::default();
+    let engine = Postgres::open(settings, Arc::clone(&signals), &|_| {}).unwrap();
+    build_indexes(&mut engine.building(), &tables, &|_| {}).unwrap();
+    let clock = Clock::system();
+    let keys = Keys::new(clock.random());
+    Store::start_over(Arc::new(engine), signals, clock, keys, &tables).unwrap()
+}
+
 /// The server shared by all tests that can; each uses its own organizations.
 static SHARED: LazyLock<Running> = LazyLock::new(|| Running::start(config()));
 
@@ -47,6 +72,10 @@ impl Running {
 
     /// Like `start`, on another address.
     pub fn listen(at: &str, config: ServerConfig) -> Self {
+        #[cfg(feature = "postgres")]
+        if std::env::var("ROADSTEAD_TEST_STORE").is_ok_and(|store| store == "postgres") {
+            return Self::serve(in_postgres(), at, config);
+        }
         let place = tempfile::tempdir().unwrap();
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.

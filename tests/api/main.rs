@@ -7,6 +7,9 @@ mod client;
 #[allow(dead_code)] // A part of each is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
+#[cfg(feature = "postgres")]
+#[path = "../postgres_server/mod.rs"]
+mod postgres_server;
 #[path = "../tools/python.rs"]
 mod python;
 mod receiver;

@@ -58,6 +58,10 @@ pub trait Engine: Send + Sync {
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
     }
+    /// Returns whether reading waits for another process: threads that serve others must not.
+    fn is_remote(&self) -> bool {
+        false
+    }
     /// Runs an attempt on this thread, over the newest durable state, and queues its writes; or
     /// queues a light attempt to be run later, if it would likely conflict. It is completed or given
     /// back later; at once, if it is refused, changes nothing or costs too much.

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
+pub(super) use queue::WAITING;
 use queue::{Next, Prepared, Queue, Ran};
 
 /// A group accepts no further attempts once it has 1 MiB to write: a MiB takes some 5 to 10 ms to
@@ -430,7 +431,8 @@ enum GroupOutcome {
     Conflict,
 }
 
-fn outcome_unknown() -> Error {
+/// The error of a commit whose outcome is unknown.
+pub(super) fn outcome_unknown() -> Error {
     Error::busy(
         "outcome_unknown",
         "the write may or may not have been kept; look before you repeat it",
@@ -439,7 +441,7 @@ fn outcome_unknown() -> Error {
 }
 
 /// Runs an attempt within a budget. A panic is a 500 of this attempt alone.
-fn run(
+pub(super) fn run(
     attempt: &mut dyn Attempt,
     reader: &dyn Reader,
     budget: Budget,
@@ -459,7 +461,7 @@ fn rerun(member: &mut GroupMember, base: &dyn Reader, writes: &mut WriteBatch) {
 }
 
 /// Ends or gives back an attempt that exceeds its budget.
-fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
+pub(super) fn over_budget(attempt: Box<dyn Attempt>, terms: Terms) {
     if terms.budget == Budget::FULL {
         complete(attempt, Err(too_large()));
     } else {
@@ -472,7 +474,7 @@ fn give_back(attempt: Box<dyn Attempt>, why: GivenBack) {
 }
 
 /// Completes an attempt. A panic in it (its values are dropped here) must not end the writer thread.
-fn complete(attempt: Box<dyn Attempt>, end: Result<()>) {
+pub(super) fn complete(attempt: Box<dyn Attempt>, end: Result<()>) {
     let _ = catch_unwind(AssertUnwindSafe(|| attempt.complete(end)));
 }
 

@@ -5,6 +5,7 @@
 //! unknown; the notification of a commit is a hint that may be lost; and a lease is an ordinary row.
 
 mod attempt;
+pub mod conformance;
 mod fair_queue;
 mod file_holder;
 mod file_owner;
@@ -17,6 +18,8 @@ mod metrics;
 mod observed;
 mod optimistic;
 mod overlay;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod reader;
 mod redb;
 mod reserve;

@@ -1,0 +1,60 @@
+//! A store in PostgreSQL, in place of a data directory: opening it, and what is to be known about it.
+
+use std::sync::Arc;
+
+use super::data_dir_error::DataDirError;
+use super::format_file::check_of;
+use super::secret_key::{self, KeySource};
+use crate::base::{Error, Keys};
+use crate::store::engine::postgres::{Owner, Postgres, PostgresSettings, PostgresUrl};
+use crate::store::{Clock, Signals, Store, build_indexes, table_names};
+
+/// A store in PostgreSQL that this process owns.
+pub struct SharedStore {
+    pub store: Store,
+    pub engine: Arc<Postgres>,
+}
+
+impl SharedStore {
+    /// Opens the store, founding it if the database holds none, and builds the indexes that an older
+    /// release did not have. `owner` says who this is to others. Blocks.
+    ///
+    /// # Errors
+    /// If the database cannot be reached or used; if another server uses the store; if there is no key
+    /// outside of a data directory, or it is not the one that the store was founded with; if there
+    /// is no store but `must_exist`.
+    pub fn open(
+        url: PostgresUrl,
+        key_source: &KeySource,
+        owner: &str,
+        must_exist: bool,
+        progress: &dyn Fn(&str),
+    ) -> Result<Self, DataDirError> {
+        let Some((key, _)) = secret_key::find_outside(key_source)? else {
+            return Err(DataDirError(
+                "a store in PostgreSQL needs its key from elsewhere: set ROADSTEAD_SECRET_KEY, or \
+                 the systemd credential secret.key, to 64 hex digits, as created by: openssl rand \
+                 -hex 32"
+                    .into(),
+            ));
+        };
+        let at = url.shown();
+        let failed = |error: Error| {
+            DataDirError(format!("{at}: {}", error.log_detail().unwrap_or(error.message())))
+        };
+        let tables = crate::resources::tables();
+        let settings = PostgresSettings {
+            key_check: Some(check_of(&key)),
+            must_exist,
+            owner: Some(Owner::new(owner)),
+            ..PostgresSettings::new(url, table_names(&tables))
+        };
+        let signals = Arc::<Signals>::default();
+        let engine = Postgres::open(settings, signals.clone(), progress).map_err(failed)?;
+        build_indexes(&mut engine.building(), &tables, progress).map_err(failed)?;
+        let engine = Arc::new(engine);
+        let keys = Keys::with_previous(key, None);
+        let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
+        Ok(SharedStore { store: store.map_err(failed)?, engine })
+    }
+}

@@ -1,0 +1,282 @@
+//! Running attempts: over a transaction of the database server, again after a conflict, until their
+//! outcome is certain.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
+use super::super::optimistic::Reads;
+use super::super::{Attempt, Terms, WriteBatch, WriteOp};
+use super::Shared;
+use super::connection::{Commit, Connection, Rows};
+use super::failure::{Failure, contended};
+use super::reader::{Assumed, Kind, TransactionReader};
+use super::settings::Control;
+use super::slot::{RECONNECT_PAUSE, Resolved, Slot, fresh};
+use crate::base::{Error, Result};
+
+/// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP rarely wait
+/// longer. A standby is promoted within this time where failover is set up well.
+pub const MAX_TIME: Duration = Duration::from_secs(25);
+
+/// How long the outcome of a commit is sought that was not answered, beyond [`MAX_TIME`] if it must be.
+const RESOLVE_TIME: Duration = Duration::from_secs(15);
+
+/// After 3 conflicts an attempt runs in turn with the others of which that is true.
+const MAX_CONFLICTS: usize = 3;
+
+/// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so that
+/// takes many others that change the same.
+const MAX_RUNS: usize = 20;
+
+/// An attempt that waits for a thread.
+pub struct Waiting {
+    pub attempt: Box<dyn Attempt>,
+    pub terms: Terms,
+    pub submitted: Instant,
+}
+
+/// How a run ended.
+enum End {
+    /// For good.
+    Completed(Result<()>),
+    OverBudget,
+    /// Nothing is stored; it may run again.
+    Failed(Failure),
+}
+
+impl Shared {
+    /// Runs an attempt until it is completed or given back. Blocks.
+    pub(super) fn process(self: &Arc<Self>, waiting: Waiting) {
+        let Waiting { mut attempt, terms, submitted } = waiting;
+        let deadline = submitted + MAX_TIME;
+        let (mut conflicts, mut looks, mut last) = (0, false, contended());
+        while Instant::now() < deadline && conflicts < MAX_RUNS {
+            let turn = (conflicts >= MAX_CONFLICTS)
+                .then(|| self.contended.lock().expect("no thread panics while holding it"));
+            let end = self.run_once(&mut *attempt, terms, looks, deadline);
+            drop(turn);
+            let failure = match end {
+                End::Completed(end) => return complete(attempt, end),
+                End::OverBudget => return over_budget(attempt, terms),
+                End::Failed(failure) => failure,
+            };
+            last = failure.error();
+            match failure {
+                // A second time somebody else has just inserted it.
+                Failure::Duplicate if !looks => looks = true,
+                Failure::Conflict | Failure::Duplicate => {
+                    conflicts += 1;
+                    self.meters.conflicts.add_one();
+                }
+                Failure::Unavailable(_) if self.queue.is_closed() => break,
+                Failure::Unavailable(why) => {
+                    tracing::debug!(%why, "an attempt runs again on another connection");
+                    self.pool.clear();
+                    thread::sleep(RECONNECT_PAUSE);
+                }
+                Failure::TakenOver => {
+                    self.taken_over();
+                    break;
+                }
+                Failure::Refused(_) => break,
+            }
+        }
+        self.meters.failed_commits.add_one();
+        complete(attempt, Err(last));
+    }
+
+    fn run_once(
+        self: &Arc<Self>,
+        attempt: &mut dyn Attempt,
+        terms: Terms,
+        looks_before_insert: bool,
+        deadline: Instant,
+    ) -> End {
+        let kind = Kind { begin: self.begin_write(), writes: true, looks_before_insert };
+        let reader = TransactionReader::new(self.clone(), kind, deadline, None);
+        let (end, reads) = run(attempt, &reader, terms.budget);
+        let (connection, assumed) = match reader.finish() {
+            Ok(read) => read,
+            Err(failure) => return End::Failed(failure),
+        };
+        if matches!(reads, Reads::OverBudget) {
+            self.abandon(connection);
+            return End::OverBudget;
+        }
+        let writes = match end {
+            // Refused perhaps because it went on where it should have found a key.
+            Err(_) if !assumed.is_empty() => Err(Failure::Duplicate),
+            Ok(writes) if !are_inserted(&assumed, &writes) => Err(Failure::Duplicate),
+            Ok(writes) if !writes.is_empty() => Ok(writes),
+            ended => {
+                self.abandon(connection);
+                return End::Completed(ended.map(drop));
+            }
+        };
+        match writes {
+            Ok(writes) => self.write(connection, writes, deadline),
+            Err(failure) => {
+                self.abandon(connection);
+                End::Failed(failure)
+            }
+        }
+    }
+
+    /// Ends a transaction that writes nothing.
+    fn abandon(&self, connection: Option<Connection>) {
+        if let Some(connection) = connection {
+            connection.roll_back();
+            self.pool.put(connection);
+        }
+    }
+
+    /// Writes and commits what an attempt returned.
+    fn write(&self, connection: Option<Connection>, writes: WriteBatch, deadline: Instant) -> End {
+        let begun = Instant::now();
+        let end = match self.ready_to_write(connection, deadline) {
+            Ok((connection, slot)) => self.send_and_commit(connection, slot, &writes, deadline),
+            Err(failure) => End::Failed(failure),
+        };
+        if let End::Completed(end) = &end {
+            self.meters.commit_attempts.observe(1);
+            self.meters.commit_bytes.observe(writes.bytes() as u64);
+            self.meters.committed(begun, end.is_ok());
+            // After an unknown outcome, too: a signal is a hint.
+            self.signals.notify(&writes.topics);
+        }
+        end
+    }
+
+    /// Returns a connection in its transaction, with a slot.
+    fn ready_to_write(
+        &self,
+        connection: Option<Connection>,
+        deadline: Instant,
+    ) -> Result<(Connection, Slot), Failure> {
+        if let Some(connection) = connection {
+            let slot = connection.slot.clone();
+            let slot = slot.ok_or_else(|| Failure::Refused(Error::internal("no slot")))?;
+            return Ok((connection, slot));
+        }
+        let mut connection = self.pool.take(true, deadline)?;
+        let slot = connection.require_slot(self.owner.as_ref())?.clone();
+        // Apart from the writes: were it to fail, they would be committed one by one.
+        connection.execute(self.begin_write())?;
+        Ok((connection, slot))
+    }
+
+    fn send_and_commit(
+        &self,
+        mut connection: Connection,
+        mut slot: Slot,
+        writes: &WriteBatch,
+        deadline: Instant,
+    ) -> End {
+        let next = fresh();
+        if let Err(failure) = self.send(&connection, writes, &slot, &next) {
+            if !matches!(failure, Failure::Unavailable(_)) {
+                connection.roll_back();
+                self.pool.put(connection);
+            }
+            return End::Failed(failure);
+        }
+        match connection.commit(deadline) {
+            Commit::Done => {
+                slot.value = next;
+                connection.slot = Some(slot);
+                self.pool.put(connection);
+                End::Completed(Ok(()))
+            }
+            Commit::Failed(failure) => {
+                connection.roll_back();
+                self.pool.put(connection);
+                End::Failed(failure)
+            }
+            Commit::Doubtful => {
+                tracing::error!("a commit is stored, but perhaps not on a standby");
+                End::Completed(Err(outcome_unknown()))
+            }
+            Commit::Unanswered => {
+                drop(connection);
+                self.after_unanswered(slot, next, deadline)
+            }
+        }
+    }
+
+    fn after_unanswered(&self, mut slot: Slot, next: [u8; 16], deadline: Instant) -> End {
+        if self.control == Some(Control::RepeatUnanswered) {
+            return End::Failed(Failure::Conflict);
+        }
+        self.pool.clear();
+        let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
+        let resolved = self.resolve(&mut slot, next, deadline);
+        self.unanswered.count(&resolved);
+        match resolved {
+            Resolved::Committed => End::Completed(Ok(())),
+            Resolved::NotCommitted => {
+                End::Failed(Failure::Unavailable("a commit was not answered".into()))
+            }
+            Resolved::Unknown => {
+                tracing::error!("a commit was not answered; its outcome is unknown");
+                End::Completed(Err(outcome_unknown()))
+            }
+        }
+    }
+
+    /// Sends all changes, in one round trip. The transaction can be committed if it succeeds.
+    fn send(
+        &self,
+        connection: &Connection,
+        writes: &WriteBatch,
+        slot: &Slot,
+        next: &[u8; 16],
+    ) -> Result<(), Failure> {
+        let (mut puts, mut inserts, mut deletes) =
+            (Rows::default(), Rows::default(), Rows::default());
+        for (table, changes) in &writes.tables {
+            let number = self.tables.number(table).map_err(Failure::Refused)?;
+            for (key, op) in changes {
+                let (numbers, keys, values) = match op {
+                    WriteOp::Put(_) => &mut puts,
+                    WriteOp::Insert(_) => &mut inserts,
+                    WriteOp::Delete => &mut deletes,
+                };
+                numbers.push(number);
+                keys.push(key.as_slice());
+                values.extend(op.value());
+            }
+        }
+        connection.change(&puts, &inserts, &deletes, (&slot.id, &slot.value, next))?;
+        Ok(())
+    }
+}
+
+/// Returns whether every key that was taken to be absent is inserted, which fails if it is not.
+fn are_inserted(assumed: &Assumed, writes: &WriteBatch) -> bool {
+    assumed.iter().all(|(table, key)| {
+        let op = writes.tables.get(table).and_then(|changes| changes.get(key));
+        matches!(op, Some(WriteOp::Insert(_)))
+    })
+}
+
+/// A batch that is written as it is.
+pub struct Batch {
+    pub writes: WriteBatch,
+    pub end: std::sync::mpsc::Sender<Result<()>>,
+}
+
+impl Attempt for Batch {
+    fn run(&mut self, _: &dyn super::super::Reader) -> Result<WriteBatch> {
+        Ok(self.writes.clone())
+    }
+
+    fn complete(self: Box<Self>, end: Result<()>) {
+        let _ = self.end.send(end);
+    }
+
+    fn give_back(self: Box<Self>, _: super::super::GivenBack) {
+        let _ = self.end.send(Err(Error::internal("a batch was given back")));
+    }
+}

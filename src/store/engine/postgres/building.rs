@@ -1,0 +1,47 @@
+//! The engine as storage, for work in steps before a server starts: building indexes.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use super::super::{Budget, CommitOutcome, LocalStorage, Reader, Terms, WriteBatch};
+use super::Shared;
+use super::attempts::{Batch, Waiting};
+use crate::base::{Error, Result};
+
+/// The store as the only process that writes to it sees it.
+pub struct Building(pub(super) Arc<Shared>);
+
+impl LocalStorage for Building {
+    fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+        Ok(self.0.clone().blocking_snapshot())
+    }
+
+    fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
+        let (end, ended) = channel();
+        let attempt = Box::new(Batch { writes: writes.clone(), end });
+        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+        self.0.process(Waiting { attempt, terms, submitted: Instant::now() });
+        let end = ended.recv().unwrap_or_else(|_| Err(Error::internal("a batch was lost")));
+        match end {
+            Ok(()) => CommitOutcome::Done(self.0.clone().blocking_snapshot()),
+            Err(error) => CommitOutcome::Unknown(error),
+        }
+    }
+
+    fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+        self.snapshot()
+    }
+
+    fn add_table(&mut self, name: &'static str) {
+        let add = || {
+            let mut connection = self.0.pool.take(false, Instant::now() + super::OPEN_TIME)?;
+            self.0.add_tables(&mut connection, &[name])?;
+            self.0.pool.put(connection);
+            Ok::<_, super::Failure>(())
+        };
+        if let Err(failure) = add() {
+            tracing::warn!(?failure, table = name, "a table cannot be added");
+        }
+    }
+}

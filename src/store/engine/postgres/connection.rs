@@ -1,0 +1,282 @@
+//! A connection to the database server, used by one thread at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
+
+use super::failure::Failure;
+use super::slot::Slot;
+use super::sql::{PLANNER, SAFETY, Statements};
+use super::url::PostgresUrl;
+use super::waiting::{begin, wait};
+
+/// How long a statement may take, of which none reads more than a thousand rows. Locks are waited
+/// for half of that.
+pub const STATEMENT_TIME: Duration = Duration::from_secs(8);
+
+/// How long opening a connection may take, over all hosts.
+const OPEN_TIME: Duration = Duration::from_secs(10);
+
+/// Rows to write: the numbers of their tables, keys and values.
+pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
+
+/// A parameter of a statement.
+pub type Param<'a> = &'a (dyn ToSql + Sync);
+
+/// A connection. It is closed when it is dropped.
+pub struct Connection {
+    pub client: Client,
+    pub statements: Statements,
+    /// The slot that its commits move; none before the first.
+    pub slot: Option<Slot>,
+    warned: Arc<AtomicBool>,
+    driver: AbortHandle,
+}
+
+impl Drop for Connection {
+    /// Does not wait for what is under way.
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Opens connections to a store.
+#[derive(Clone)]
+pub struct Connector {
+    pub url: PostgresUrl,
+    /// The schema of the tables; `None` is the default of the user.
+    pub schema: Option<String>,
+    /// Where the connections are driven: their users block.
+    pub runtime: Handle,
+}
+
+impl Connector {
+    /// Opens a connection and prepares its statements. Blocks.
+    pub fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
+        let raw = self.connect_raw(deadline)?;
+        let time = STATEMENT_TIME;
+        raw.run(raw.client.batch_execute(SAFETY), time)?;
+        // Another database may not know them.
+        match raw.run(raw.client.batch_execute(PLANNER), time) {
+            Err(Failure::Refused(_)) | Ok(()) => {}
+            Err(failure) => return Err(failure),
+        }
+        let statements = raw.run(Statements::prepare(&raw.client), time)?;
+        let RawConnection { client, warned, driver } = raw;
+        Ok(Connection { client, statements, slot: None, warned, driver })
+    }
+
+    /// Opens a connection without settings and statements. Blocks.
+    pub fn connect_raw(&self, deadline: Instant) -> Result<RawConnection, Failure> {
+        let PostgresUrl { config, tls } = self.url.clone();
+        let opening = self.runtime.spawn(async move {
+            let opened = async {
+                match tls {
+                    None => config.connect(NoTls).await.map(|(client, own)| drive(client, own)),
+                    Some(tls) => config.connect(tls).await.map(|(client, own)| drive(client, own)),
+                }
+            };
+            tokio::time::timeout(OPEN_TIME, opened).await
+        });
+        match wait(opening, deadline) {
+            Some(Ok(Ok(Ok(opened)))) => {
+                if let Some(schema) = &self.schema {
+                    let set = format!("SET search_path TO \"{schema}\"");
+                    opened.run(opened.client.batch_execute(&set), STATEMENT_TIME)?;
+                }
+                Ok(opened)
+            }
+            Some(Ok(Ok(Err(error)))) => match Failure::of(&error) {
+                Failure::Refused(error) => Err(Failure::Refused(error)),
+                _ => Err(Failure::Unavailable(with_causes(&error))),
+            },
+            Some(Err(error)) => Err(Failure::Unavailable(error.to_string())),
+            Some(Ok(Err(_))) | None => {
+                Err(Failure::Unavailable("no connection could be opened in time".into()))
+            }
+        }
+    }
+}
+
+/// A driver's error names its cause only in its source.
+fn with_causes(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// A connection before its statements are prepared.
+pub struct RawConnection {
+    pub client: Client,
+    warned: Arc<AtomicBool>,
+    driver: AbortHandle,
+}
+
+impl RawConnection {
+    /// Waits for what the client does.
+    pub fn run<T>(
+        &self,
+        what: impl Future<Output = Result<T, tokio_postgres::Error>>,
+        time: Duration,
+    ) -> Result<T, Failure> {
+        run(what, time)
+    }
+}
+
+fn drive<S, T>(client: Client, mut connection: tokio_postgres::Connection<S, T>) -> RawConnection
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let warned = Arc::<AtomicBool>::default();
+    let warning = warned.clone();
+    let driving = tokio::spawn(async move {
+        loop {
+            match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                Some(Ok(AsyncMessage::Notice(notice))) => {
+                    if notice.parsed_severity() == Some(Severity::Warning) {
+                        warning.store(true, Ordering::SeqCst);
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => break,
+            }
+        }
+    });
+    RawConnection { client, warned, driver: driving.abort_handle() }
+}
+
+/// Waits for what a client does, at most so long.
+pub fn run<T>(
+    what: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    time: Duration,
+) -> Result<T, Failure> {
+    match wait(what, Instant::now() + time) {
+        Some(done) => done.map_err(|error| Failure::of(&error)),
+        None => Err(Failure::Unavailable("the server did not answer in time".into())),
+    }
+}
+
+/// The outcome of a commit.
+pub enum Commit {
+    Done,
+    /// Nothing is stored.
+    Failed(Failure),
+    /// It may be stored.
+    Unanswered,
+    /// It is stored, but a warning came with it: perhaps not on the standby.
+    Doubtful,
+}
+
+impl Connection {
+    /// Runs a prepared statement and returns its rows.
+    pub fn query(&self, statement: &Statement, params: &[Param]) -> Result<Vec<Row>, Failure> {
+        run(self.client.query(statement, params), STATEMENT_TIME)
+    }
+
+    /// Begins a transaction and runs its first statement, which reads, in one round trip.
+    pub fn begin_and_query(
+        &self,
+        begin: &str,
+        statement: &Statement,
+        params: &[Param],
+    ) -> Result<Vec<Row>, Failure> {
+        let both = async {
+            let begun = self.client.batch_execute(begin);
+            let (begun, rows) = tokio::join!(biased; begun, self.client.query(statement, params));
+            begun.and(rows)
+        };
+        run(both, STATEMENT_TIME)
+    }
+
+    /// Runs statements without parameters and results.
+    pub fn execute(&self, sql: &str) -> Result<(), Failure> {
+        run(self.client.batch_execute(sql), STATEMENT_TIME)
+    }
+
+    /// Runs a statement that is not prepared, and returns its rows.
+    pub fn query_once(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
+        run(self.client.query(sql, params), STATEMENT_TIME)
+    }
+
+    /// Runs a statement that is not prepared, and returns how many rows it changed.
+    pub fn change_once(&self, sql: &str, params: &[Param]) -> Result<u64, Failure> {
+        run(self.client.execute(sql, params), STATEMENT_TIME)
+    }
+
+    /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete; and
+    /// changes a slot (its id, from, to).
+    ///
+    /// # Errors
+    /// [`Failure::TakenOver`] if the slot does not have the value that is known.
+    pub fn change(
+        &self,
+        puts: &Rows,
+        inserts: &Rows,
+        deletes: &Rows,
+        (id, from, to): (&[u8], &[u8], &[u8]),
+    ) -> Result<(), Failure> {
+        let one = &self.statements;
+        let write = async |statement: &Statement, (tables, keys, values): &Rows<'_>| {
+            if keys.is_empty() {
+                return Ok(0);
+            }
+            self.client.execute(statement, &[tables, keys, values]).await
+        };
+        let delete = async |(tables, keys, _): &Rows<'_>| {
+            if keys.is_empty() {
+                return Ok(0);
+            }
+            self.client.execute(&one.delete, &[tables, keys]).await
+        };
+        let slot: [Param; 3] = [&id, &from, &to];
+        let all = async {
+            // Each is sent when it is first polled; after an error the server refuses the others.
+            let (put, inserted, deleted, moved) = tokio::join!(
+                biased;
+                write(&one.put, puts),
+                write(&one.insert, inserts),
+                delete(deletes),
+                self.client.execute(&one.move_slot, &slot),
+            );
+            put.and(inserted).and(deleted).and(moved)
+        };
+        match run(all, STATEMENT_TIME)? {
+            1 => Ok(()),
+            _ => Err(Failure::TakenOver),
+        }
+    }
+
+    /// Commits.
+    pub fn commit(&self, deadline: Instant) -> Commit {
+        self.warned.store(false, Ordering::SeqCst);
+        let deadline = deadline.min(Instant::now() + STATEMENT_TIME);
+        match wait(self.client.batch_execute("COMMIT"), deadline) {
+            Some(Ok(())) if self.warned.load(Ordering::SeqCst) => Commit::Doubtful,
+            Some(Ok(())) => Commit::Done,
+            Some(Err(error)) if Failure::is_answer(&error) => Commit::Failed(Failure::of(&error)),
+            Some(Err(_)) | None => Commit::Unanswered,
+        }
+    }
+
+    /// Ends the transaction without waiting for the answer.
+    pub fn roll_back(&self) {
+        begin(self.client.batch_execute("ROLLBACK"));
+    }
+
+    /// Returns whether it can still be used, as far as is known.
+    pub fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+}

@@ -1,0 +1,123 @@
+//! What the database server promises about commits, as far as its settings say.
+
+use std::time::Instant;
+
+use tokio_postgres::{Client, Row};
+
+use super::connection::{Connector, STATEMENT_TIME, run};
+use super::failure::Failure;
+use super::url::PostgresUrl;
+use super::{OPEN_TIME, start_runtime};
+use crate::base::{Error, Result};
+
+/// Transactions lock what they read; with fewer places for locks than this many of them are lost to
+/// false conflicts, or fail.
+const MIN_PREDICATE_LOCKS: u32 = 256;
+
+/// The settings of a database server that commits depend on; empty where it does not know them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durability {
+    /// `server_version`.
+    pub version: String,
+    /// `fsync`.
+    pub fsync: String,
+    /// `synchronous_standby_names`.
+    pub synchronous_standby_names: String,
+    /// `max_pred_locks_per_transaction`.
+    pub max_pred_locks_per_transaction: String,
+}
+
+impl Durability {
+    /// Reads the settings of a server that is not in use here, and changes nothing. Blocks.
+    ///
+    /// # Errors
+    /// If it cannot be reached.
+    pub fn of(url: &PostgresUrl) -> Result<Self> {
+        let runtime = start_runtime()?;
+        let connector =
+            Connector { url: url.clone(), schema: None, runtime: runtime.handle().clone() };
+        let raw = connector.connect_raw(Instant::now() + OPEN_TIME);
+        let read = raw.and_then(|raw| Durability::read(&raw.client));
+        runtime.shutdown_background();
+        read.map_err(|failure| failure.error())
+    }
+
+    /// Reads the settings.
+    pub(super) fn read(client: &Client) -> Result<Self, Failure> {
+        let sql = "SELECT coalesce(current_setting('server_version', true), ''), \
+             coalesce(current_setting('fsync', true), ''), \
+             coalesce(current_setting('synchronous_standby_names', true), ''), \
+             coalesce(current_setting('max_pred_locks_per_transaction', true), '')";
+        let rows = run(client.query(sql, &[]), STATEMENT_TIME)?;
+        let text = |row: &Row, at: usize| row.try_get::<_, String>(at);
+        let settings = rows.first().and_then(|row| {
+            Some(Durability {
+                version: text(row, 0).ok()?,
+                fsync: text(row, 1).ok()?,
+                synchronous_standby_names: text(row, 2).ok()?,
+                max_pred_locks_per_transaction: text(row, 3).ok()?,
+            })
+        });
+        settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
+    }
+
+    /// Returns whether a commit is on a second server before it is acknowledged. Every connection sets
+    /// `synchronous_commit`; a commit waits for as long as no standby answers.
+    pub fn is_replicated(&self) -> bool {
+        !self.synchronous_standby_names.trim().is_empty() && self.fsync != "off"
+    }
+
+    /// Returns what is to be known or changed, a line each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.fsync == "off" {
+            remarks.push("fsync is off: a crash loses acknowledged writes; switch it on".into());
+        }
+        if !self.is_replicated() {
+            remarks.push(
+                "the store is not replicated: if the database server is lost, so is what was \
+                 written since its last backup, and a standby that is promoted may lack the last \
+                 acknowledged writes; set synchronous_standby_names"
+                    .into(),
+            );
+        }
+        let locks = self.max_pred_locks_per_transaction.parse::<u32>();
+        if locks.is_ok_and(|locks| locks < MIN_PREDICATE_LOCKS) {
+            remarks.push(format!(
+                "max_pred_locks_per_transaction is {}: set it to {MIN_PREDICATE_LOCKS} or more, so \
+                 that transactions rarely conflict without reason",
+                self.max_pred_locks_per_transaction
+            ));
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_replicated_only_if_commits_wait_for_a_standby() {
+        let safe = Durability {
+            version: "15.18".into(),
+            fsync: "on".into(),
+            synchronous_standby_names: "FIRST 1 (b)".into(),
+            max_pred_locks_per_transaction: "256".into(),
+        };
+        assert!(safe.is_replicated() && safe.remarks().is_empty());
+        for (other, remark) in [
+            (
+                Durability { synchronous_standby_names: " ".into(), ..safe.clone() },
+                "not replicated",
+            ),
+            (Durability { fsync: "off".into(), ..safe.clone() }, "switch it on"),
+            (Durability { max_pred_locks_per_transaction: "64".into(), ..safe.clone() }, "is 64"),
+        ] {
+            assert!(other.remarks()[0].contains(remark), "{other:?}");
+        }
+        assert!(!Durability { fsync: "off".into(), ..safe.clone() }.is_replicated());
+        // A database that does not know the setting is not taken at its word.
+        assert!(!Durability::default().is_replicated());
+    }
+}

@@ -1,0 +1,106 @@
+//! Why a statement failed, and what to do then.
+
+use tokio_postgres::error::{Severity, SqlState};
+
+use crate::base::Error;
+
+/// Why a statement or a transaction failed. Except after a commit, nothing of it is stored.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// Another transaction was in its way: it runs again.
+    Conflict,
+    /// It inserts a key that exists.
+    Duplicate,
+    /// The server cannot be reached or does not accept writes: the connection is of no use, and the
+    /// transaction may run again on another. The reason is for the log.
+    Unavailable(String),
+    /// Another server has taken the store over.
+    TakenOver,
+    /// It fails for another reason and would fail again.
+    Refused(Error),
+}
+
+impl Failure {
+    /// Returns what a driver's error means, of a statement other than a commit.
+    pub fn of(error: &tokio_postgres::Error) -> Failure {
+        let Some(cause) = error.as_db_error() else {
+            return Failure::Unavailable(error.to_string());
+        };
+        let code = cause.code();
+        let text = format!("{} ({})", cause.message(), code.code());
+        if is_conflict(code) {
+            Failure::Conflict
+        } else if *code == SqlState::UNIQUE_VIOLATION {
+            Failure::Duplicate
+        } else if is_unavailable(code) || ends_connection(cause) {
+            Failure::Unavailable(text)
+        } else if *code == SqlState::DISK_FULL {
+            Failure::Refused(disk_full().detail(text))
+        } else {
+            Failure::Refused(Error::internal(format!("PostgreSQL: {text}")))
+        }
+    }
+
+    /// Returns whether the server answered a commit with an error that says that nothing is stored.
+    /// Any other failure leaves its outcome open: distributed databases also answer that they do
+    /// not know it themselves (40003, 08007).
+    pub fn is_answer(error: &tokio_postgres::Error) -> bool {
+        let is_open = |code: &SqlState| {
+            *code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN || code.code().starts_with("08")
+        };
+        error.as_db_error().is_some_and(|cause| !ends_connection(cause) && !is_open(cause.code()))
+    }
+
+    /// Returns the error that callers get.
+    pub fn error(&self) -> Error {
+        match self {
+            Failure::Conflict | Failure::Duplicate => contended(),
+            Failure::Unavailable(why) => unavailable().detail(why),
+            Failure::TakenOver => unavailable().detail("another server has taken over the store"),
+            Failure::Refused(error) => error.clone(),
+        }
+    }
+}
+
+/// The error of an attempt that conflicts again and again.
+pub fn contended() -> Error {
+    Error::busy("overloaded", "others keep changing the same things; try again", 1)
+}
+
+/// The error of what cannot be done while the database server is away.
+pub fn unavailable() -> Error {
+    Error::busy("store_unavailable", "the database server cannot be reached now; try again", 2)
+}
+
+fn disk_full() -> Error {
+    Error::busy("disk_full", "the disk of the database server is full", 30)
+}
+
+fn is_conflict(code: &SqlState) -> bool {
+    [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        // The row is locked by a transaction whose process is gone: it ends soon.
+        SqlState::LOCK_NOT_AVAILABLE,
+    ]
+    .contains(code)
+}
+
+fn is_unavailable(code: &SqlState) -> bool {
+    let other = [
+        // The server has become a standby.
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::TOO_MANY_CONNECTIONS,
+        // Among others, when no predicate lock is left.
+        SqlState::OUT_OF_MEMORY,
+        SqlState::QUERY_CANCELED,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    // 08: the connection; 57P: the server stops, has crashed or starts.
+    code.code().starts_with("08") || code.code().starts_with("57P") || other.contains(code)
+}
+
+/// Whether the server closes the connection after this error, and may not have said everything.
+fn ends_connection(cause: &tokio_postgres::error::DbError) -> bool {
+    cause.parsed_severity() != Some(Severity::Error)
+}

@@ -1,0 +1,271 @@
+//! Reads in a transaction of the database server.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_postgres::{Row, Statement};
+
+use super::super::{KeyRange, Order, Reader, ScanFn};
+use super::Shared;
+use super::connection::{Connection, Param};
+use super::failure::Failure;
+use super::slot::RECONNECT_PAUSE;
+use super::sql::Statements;
+use crate::base::{Error, Result};
+
+/// Rows of the first part of a scan; most lists end within it.
+const FIRST_ROWS: usize = 32;
+
+/// Rows of a part at most.
+const MAX_ROWS: usize = 1024;
+
+/// A part is to hold no more than some 2 MiB, judging by the one before it.
+const MAX_PART_BYTES: usize = 2 * 1024 * 1024;
+
+/// A transaction that is read through. It begins with the first read.
+pub struct TransactionReader {
+    shared: Arc<Shared>,
+    kind: Kind,
+    /// Until when it looks for a server.
+    deadline: Instant,
+    state: Mutex<State>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What a transaction is for.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// The statement that begins it.
+    pub begin: &'static str,
+    /// Whether it may write.
+    pub writes: bool,
+    /// Whether a key that is to be inserted is looked for. Otherwise that is found out when it is
+    /// written, so that others may write beside it meanwhile.
+    pub looks_before_insert: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// In a transaction.
+    connection: Option<Connection>,
+    failure: Option<Failure>,
+    /// The keys that were taken to be absent without a look.
+    assumed: Assumed,
+}
+
+/// Keys with their tables.
+pub type Assumed = Vec<(&'static str, Vec<u8>)>;
+
+impl TransactionReader {
+    /// Creates a reader whose transaction has not begun.
+    pub fn new(
+        shared: Arc<Shared>,
+        kind: Kind,
+        deadline: Instant,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        TransactionReader { shared, kind, deadline, state: Mutex::default(), _permit: permit }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while holding it")
+    }
+
+    /// Ends the reads of an attempt: returns the connection, in its transaction, if one has begun, with
+    /// the keys that were taken to be absent; or why a read failed.
+    pub fn finish(self) -> Result<(Option<Connection>, Assumed), Failure> {
+        let mut state = self.state();
+        let connection = state.connection.take();
+        match state.failure.take() {
+            None => Ok((connection, std::mem::take(&mut state.assumed))),
+            Some(failure) => {
+                // Unless the connection is of no use.
+                if let Some(connection) = connection
+                    && !matches!(failure, Failure::Unavailable(_))
+                {
+                    connection.roll_back();
+                    self.shared.pool.put(connection);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn rows(
+        &self,
+        statement: impl Fn(&Statements) -> &Statement,
+        params: &[Param],
+    ) -> Result<Vec<Row>> {
+        let mut state = self.state();
+        if let Some(failure) = &state.failure {
+            return Err(failure.error());
+        }
+        let rows = match &state.connection {
+            Some(connection) => connection.query(statement(&connection.statements), params),
+            None => self.first_rows(statement, params).map(|(connection, rows)| {
+                state.connection = Some(connection);
+                rows
+            }),
+        };
+        rows.map_err(|failure| {
+            let error = failure.error();
+            state.failure = Some(failure);
+            error
+        })
+    }
+
+    /// Begins the transaction with its first statement. Nothing has been read before, so another
+    /// connection may be used when one turns out to be broken.
+    fn first_rows(
+        &self,
+        statement: impl Fn(&Statements) -> &Statement,
+        params: &[Param],
+    ) -> Result<(Connection, Vec<Row>), Failure> {
+        let pool = &self.shared.pool;
+        loop {
+            let tried = pool.take(self.kind.writes, self.deadline).and_then(|mut connection| {
+                if self.kind.writes {
+                    connection.require_slot(self.shared.owner.as_ref())?;
+                }
+                let statement = statement(&connection.statements).clone();
+                let rows = connection.begin_and_query(self.kind.begin, &statement, params);
+                rows.map(|rows| (connection, rows))
+            });
+            match tried {
+                Err(Failure::Unavailable(_)) if Instant::now() < self.deadline => {
+                    pool.clear();
+                    thread::sleep(RECONNECT_PAUSE);
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn part(
+        &self,
+        table: i16,
+        (from, to): (&[u8], Option<&[u8]>),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Row>> {
+        let limit = i64::try_from(limit).map_err(Error::internal)?;
+        match (order, to) {
+            (Order::Ascending, Some(to)) => {
+                self.rows(|one| &one.ascending, &[&table, &from, &to, &limit])
+            }
+            (Order::Ascending, None) => {
+                self.rows(|one| &one.ascending_to_end, &[&table, &from, &limit])
+            }
+            (Order::Descending, Some(to)) => {
+                self.rows(|one| &one.descending, &[&table, &from, &to, &limit])
+            }
+            (Order::Descending, None) => {
+                self.rows(|one| &one.descending_to_end, &[&table, &from, &limit])
+            }
+        }
+    }
+}
+
+impl Drop for TransactionReader {
+    /// Ends the transaction; its connection can be used again.
+    fn drop(&mut self) {
+        let mut state = self.state();
+        let is_broken = matches!(state.failure, Some(Failure::Unavailable(_)));
+        if let Some(connection) = state.connection.take()
+            && !is_broken
+        {
+            connection.roll_back();
+            self.shared.pool.put(connection);
+        }
+    }
+}
+
+fn column(row: &Row, at: usize) -> Result<&[u8]> {
+    row.try_get(at).map_err(Error::internal)
+}
+
+impl Reader for TransactionReader {
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let table = self.shared.tables.number(table)?;
+        let rows = self.rows(|one| &one.get, &[&table, &key])?;
+        match rows.first() {
+            Some(row) => see(column(row, 0)?).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn scan(
+        &self,
+        table: &'static str,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut ScanFn<'_>,
+    ) -> Result<()> {
+        let table = self.shared.tables.number(table)?;
+        let (mut from, mut to) = (range.from.to_vec(), range.to.map(<[u8]>::to_vec));
+        let mut limit = FIRST_ROWS;
+        while to.as_ref().is_none_or(|to| from < *to) {
+            let rows = self.part(table, (&from, to.as_deref()), order, limit)?;
+            let mut bytes = 0;
+            for row in &rows {
+                let (key, value) = (column(row, 0)?, column(row, 1)?);
+                bytes += key.len() + value.len();
+                if each(key, value)? == ControlFlow::Break(()) {
+                    return Ok(());
+                }
+            }
+            let Some(last) = rows.last().filter(|_| rows.len() == limit) else { return Ok(()) };
+            let last = column(last, 0)?;
+            match order {
+                Order::Ascending => from = [last, &[0]].concat(),
+                Order::Descending => to = Some(last.to_vec()),
+            }
+            let each_bytes = bytes / rows.len() + 1;
+            limit = (limit * 8).min(MAX_PART_BYTES / each_bytes).clamp(1, MAX_ROWS);
+        }
+        Ok(())
+    }
+
+    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        if self.kind.looks_before_insert {
+            return Ok(!self.get(table, key, &mut |_| Ok(()))?);
+        }
+        self.state().assumed.push((table, key.to_vec()));
+        Ok(true)
+    }
+
+    /// Other servers change access too, so nothing that was concluded from it before holds.
+    fn access_version(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A snapshot that could not be had.
+pub struct Unavailable(pub Error);
+
+impl Reader for Unavailable {
+    fn get(
+        &self,
+        _: &'static str,
+        _: &[u8],
+        _: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        Err(self.0.clone())
+    }
+
+    fn scan(&self, _: &'static str, _: KeyRange<'_>, _: Order, _: &mut ScanFn<'_>) -> Result<()> {
+        Err(self.0.clone())
+    }
+
+    fn access_version(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,202 @@
+//! The address of a PostgreSQL store: `postgres://USER:PASSWORD@HOST[:PORT][,HOST…]/DATABASE`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+
+use super::tls::Tls;
+
+/// How long connecting to one address may take: several are tried within the time of a request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A connection whose peer is gone is noticed after this time: a statement that waits is given up
+/// before that.
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The address of a PostgreSQL store, with how its connections are encrypted. It has no `Debug`: it
+/// may hold a password.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    pub(super) config: Config,
+    /// `None`: connections are not encrypted.
+    pub(super) tls: Option<Tls>,
+}
+
+impl PostgresUrl {
+    /// Parses a URL. Of several hosts the one that accepts writes is used.
+    ///
+    /// `sslmode` is `disable`, `require` or `verify-full`; the last two both verify the certificate,
+    /// against Mozilla's roots or the PEM file `sslrootcert`. Without it connections are encrypted,
+    /// except to this machine.
+    ///
+    /// # Errors
+    /// What is wrong with it, without repeating it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
+            return Err("must begin with postgres://".into());
+        }
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut mode, mut roots) = (None, None);
+        let mut others = Vec::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "sslmode" => mode = Some(value.into_owned()),
+                "sslrootcert" => roots = Some(value.into_owned()),
+                _ => others.push((name.into_owned(), value.into_owned())),
+            }
+        }
+        let mut rest = form_urlencoded::Serializer::new(String::new());
+        rest.extend_pairs(others);
+        // The driver does not take `+` for a space.
+        let rest = rest.finish().replace('+', "%20");
+        let parsed = format!("{address}?{rest}").parse::<Config>();
+        // Its message may repeat a part of the URL, and so the password.
+        let mut config = parsed.map_err(|_| {
+            "must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of the \
+             password percent-encoded"
+                .to_string()
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err("names no host".into());
+        }
+        let tls = encryption(&config, mode.as_deref(), roots.as_deref())?;
+        config
+            .ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable })
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_user_timeout(PEER_TIMEOUT)
+            .keepalives_idle(PEER_TIMEOUT)
+            .keepalives_interval(Duration::from_secs(2))
+            .keepalives_retries(3)
+            .application_name("roadstead");
+        Ok(PostgresUrl { config, tls })
+    }
+
+    /// Returns hosts, ports and database, without user and password.
+    pub fn shown(&self) -> String {
+        let places = self.places().into_iter().map(|(host, port)| format!("{host}:{port}"));
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("postgres://{}/{database}", places.collect::<Vec<_>>().join(","))
+    }
+
+    /// The hosts with their ports.
+    pub(crate) fn places(&self) -> Vec<(String, u16)> {
+        let ports = self.config.get_ports();
+        let port = |at: usize| *ports.get(at).or(ports.first()).unwrap_or(&5432);
+        let hosts = self.config.get_hosts().iter().enumerate();
+        hosts.map(|(at, host)| (name_of(host), port(at))).collect()
+    }
+
+    /// Returns the same address with each host reached at a port of this machine.
+    pub(crate) fn via(&self, ports: &[u16]) -> Self {
+        let mut config = Config::new();
+        for ((host, _), port) in self.places().iter().zip(ports) {
+            config.host(host).hostaddr(IpAddr::V4(Ipv4Addr::LOCALHOST)).port(*port);
+        }
+        let old = &self.config;
+        if let Some(user) = old.get_user() {
+            config.user(user);
+        }
+        if let Some(password) = old.get_password() {
+            config.password(password);
+        }
+        if let Some(name) = old.get_dbname() {
+            config.dbname(name);
+        }
+        if let Some(options) = old.get_options() {
+            config.options(options);
+        }
+        config
+            .ssl_mode(old.get_ssl_mode())
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .application_name("roadstead");
+        PostgresUrl { config, tls: self.tls.clone() }
+    }
+}
+
+fn name_of(host: &Host) -> String {
+    match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+fn is_on_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            let name = name.trim_start_matches('[').trim_end_matches(']');
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        Host::Unix(_) => true,
+    }
+}
+
+fn encryption(
+    config: &Config,
+    mode: Option<&str>,
+    roots: Option<&str>,
+) -> Result<Option<Tls>, String> {
+    match mode {
+        None if config.get_hosts().iter().all(is_on_this_machine) => Ok(None),
+        Some("disable") => Ok(None),
+        None | Some("require" | "verify-full") => Tls::new(roots.map(Path::new)).map(Some),
+        Some(_) => Err("sslmode must be disable, require or verify-full".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        PostgresUrl::parse(text).err().expect("it should be refused")
+    }
+
+    #[test]
+    fn hosts_elsewhere_are_reached_encrypted_unless_the_url_says_otherwise() {
+        for (url, is_encrypted) in [
+            ("postgres://a:b@127.0.0.1/c", false),
+            ("postgres://a@localhost:1,127.0.0.1:2/c", false),
+            ("postgres://a@%2Fvar%2Frun/c", false),
+            ("postgres://a@localhost/c?sslmode=require", true),
+            ("postgresql://a@db.example/c", true),
+            ("postgres://a@localhost,db.example/c", true),
+            ("postgres://a@db.example/c?sslmode=verify-full", true),
+            ("postgres://a@db.example/c?sslmode=disable", false),
+        ] {
+            let parsed = PostgresUrl::parse(url).unwrap();
+            assert_eq!(parsed.tls.is_some(), is_encrypted, "{url}");
+            assert_eq!(parsed.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+    }
+
+    #[test]
+    fn a_refused_url_is_not_repeated_and_the_password_is_never_shown() {
+        for url in [
+            "mysql://a:hunter2@h/c",
+            "postgres://a:hunter2@h:port/c",
+            "postgres://a:hunter2@h/c?sslmode=prefer",
+            "postgres://a:hunter2@h/c?hunter2=1",
+            "postgres://a:hunter2@h/c?sslmode=require&sslrootcert=/nowhere",
+            "postgres:///c?password=hunter2",
+        ] {
+            assert!(!refusal(url).contains("hunter2"), "{url}");
+        }
+        let url = PostgresUrl::parse("postgres://a:hunter2@h,i:6000/c").unwrap();
+        assert!(!url.shown().contains("hunter2"), "{}", url.shown());
+    }
+
+    #[test]
+    fn a_store_is_reached_through_other_ports_with_its_own_names() {
+        let url = PostgresUrl::parse("postgres://a:b@one.example:1,two.example:2/c").unwrap();
+        let via = url.via(&[7, 8]);
+        assert_eq!(via.places(), [("one.example".into(), 7), ("two.example".into(), 8)]);
+        assert_eq!(via.config.get_hostaddrs().len(), 2);
+        assert_eq!(via.config.get_password(), Some(&b"b"[..]));
+        assert!(via.tls.is_some());
+    }
+}

@@ -1,0 +1,305 @@
+//! The engine over PostgreSQL, with real servers.
+#![cfg(feature = "postgres")]
+#![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
+
+mod postgres_server;
+
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use postgres_server::{PostgresServer, new_schema, shared};
+use roadstead::store::Signals;
+use roadstead::store::engine::conformance::{
+    Anomaly, Book, Effort, OwnerCheck, Report, TABLE, anomalies, run_suite, write_book,
+};
+use roadstead::store::engine::postgres::{Owner, Postgres, PostgresSettings};
+use roadstead::store::engine::{Engine, GroupCommit, Memory};
+use serde_json::Value;
+
+fn open(server: &PostgresServer, schema: &str, owner: Option<Owner>) -> Arc<Postgres> {
+    let settings = PostgresSettings {
+        schema: Some(schema.into()),
+        owner,
+        ..PostgresSettings::new(server.parsed_url(), vec![TABLE])
+    };
+    Arc::new(Postgres::open(settings, Arc::<Signals>::default(), &|_| {}).unwrap())
+}
+
+#[test]
+fn postgresql_passes_the_suite_and_its_controls_fail() {
+    let Some(server) = shared() else { return };
+    let effort = Effort { rounds: 30, cuts: 40 };
+    let report = run_suite(&server.parsed_url(), effort, &|_| {}).unwrap();
+    assert_eq!(report.problems(), Vec::<String>::new(), "{report:#?}");
+    assert!(report.book.acknowledged > 100, "{report:#?}");
+}
+
+#[test]
+fn engines_on_this_machine_have_no_anomalies_either() {
+    let engine: Arc<dyn Engine> =
+        Arc::new(GroupCommit::start(Memory::default(), Arc::default()).unwrap());
+    for Anomaly { name, found, .. } in anomalies(&engine, 20, &|_| {}).unwrap() {
+        assert_eq!(found, 0, "{name}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
+    let Some(server) = PostgresServer::start(&["max_connections=100"]) else { return };
+    let schema = new_schema();
+    let engine = open(&server, &schema, None);
+    let (server, crashes) = (Mutex::new(server), Mutex::new(0));
+    let writing: Arc<dyn Engine> = engine.clone();
+    let entries = write_book(&writing, "crashes", 8, &|steps| {
+        let mut crashes = crashes.lock().unwrap();
+        if *crashes < 3 && steps > (*crashes + 1) * 300 {
+            *crashes += 1;
+            let mut server = server.lock().unwrap();
+            server.crash();
+            server.resume();
+        }
+        *crashes == 3 && steps > 1500
+    });
+    let book = Book::compare(&*engine, "crashes", &entries.unwrap()).unwrap();
+    assert!(book.is_sound() && book.acknowledged > 1000, "{book:#?}");
+}
+
+#[test]
+fn a_store_has_one_owner_until_it_is_given_up() {
+    let Some(server) = shared() else { return };
+    let schema = new_schema();
+    let first = open(server, &schema, Some(Owner::new("the first")));
+    let settings = PostgresSettings {
+        schema: Some(schema.clone()),
+        owner: Some(Owner::new("the second")),
+        ..PostgresSettings::new(server.parsed_url(), vec![TABLE])
+    };
+    let refused = Postgres::open(settings, Arc::default(), &|_| {}).err().unwrap();
+    assert_eq!(refused.code(), "store_in_use");
+    assert!(refused.message().contains("the first"), "{refused}");
+    drop(first);
+    let waited = Mutex::new(false);
+    let settings = PostgresSettings {
+        schema: Some(schema),
+        owner: Some(Owner::new("the third")),
+        ..PostgresSettings::new(server.parsed_url(), vec![TABLE])
+    };
+    let progress = |line: &str| *waited.lock().unwrap() |= !line.is_empty();
+    Postgres::open(settings, Arc::default(), &progress).unwrap();
+    assert!(!*waited.lock().unwrap(), "the first has given it up");
+}
+
+#[test]
+fn a_report_names_what_is_wrong_and_what_proves_nothing() {
+    let anomaly = |found| {
+        let one = |name| Anomaly { name, rounds: 9, found };
+        vec![one("lost update"), one("write skew")]
+    };
+    let broken = Book { repeated: 1, ..Book::default() };
+    let sound = Report {
+        anomalies: anomaly(0),
+        control_anomalies: anomaly(9),
+        book: Book::default(),
+        cuts: 2,
+        unanswered: [1, 1, 0],
+        control_book: broken.clone(),
+        owner: OwnerCheck {
+            second_is_refused: true,
+            silent_is_replaced: true,
+            replaced_is_fenced: true,
+        },
+    };
+    assert_eq!(sound.problems(), Vec::<String>::new());
+    for (report, problem) in [
+        (Report { anomalies: anomaly(1), ..sound.clone() }, "write skew, 1 of 9"),
+        (Report { control_anomalies: anomaly(0), ..sound.clone() }, "write skew was not found"),
+        (Report { book: broken, ..sound.clone() }, "1 repeated"),
+        (Report { unanswered: [1, 0, 0], ..sound.clone() }, "on both sides"),
+        (Report { control_book: Book::default(), ..sound.clone() }, "did no harm"),
+        (Report { owner: OwnerCheck::default(), ..sound.clone() }, "two owners"),
+    ] {
+        let problems = report.problems();
+        assert!(problems.iter().any(|one| one.contains(problem)), "{problem}: {problems:?}");
+    }
+}
+
+#[test]
+fn connections_are_encrypted_and_the_certificate_is_verified() {
+    use roadstead::store::engine::postgres::{Durability, PostgresUrl};
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let files = [("server.crt", certificate.as_str()), ("server.key", key.as_str())];
+    let hba = "hostssl all all 127.0.0.1/32 trust\n";
+    let files = [files[0], files[1], ("pg_hba.conf", hba)];
+    let Some(server) = PostgresServer::start_with(&["ssl=on"], &files, false) else { return };
+    let place = tempfile::tempdir().unwrap();
+    let roots = place.path().join("roots.pem");
+    std::fs::write(&roots, &certificate).unwrap();
+    let url = server.url().replace("127.0.0.1", "localhost");
+    for (query, is_reached) in [
+        (format!("sslmode=verify-full&sslrootcert={}", roots.display()), true),
+        ("sslmode=verify-full".into(), false),
+        ("sslmode=require".into(), false),
+        ("sslmode=disable".into(), false),
+    ] {
+        let url = PostgresUrl::parse(&format!("{url}?{query}")).unwrap();
+        let reached = Durability::of(&url);
+        assert_eq!(reached.is_ok(), is_reached, "{query}: {reached:?}");
+    }
+    // The name of the certificate counts.
+    let query = format!("sslmode=verify-full&sslrootcert={}", roots.display());
+    let url = PostgresUrl::parse(&format!("{}?{query}", server.url())).unwrap();
+    assert!(Durability::of(&url).is_err());
+}
+
+fn store_check(url: &str) -> (Option<i32>, Vec<u8>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+    command.args(["store-check", "--json", "--rounds", "5", "--cuts", "20", "--store", url]);
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), output.stdout, errors)
+}
+
+#[test]
+fn the_command_reports_as_json_and_leaves_nothing_behind() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let (code, report, errors) = store_check(&server.url());
+    assert_eq!(code, Some(0), "{errors}");
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!(report["conforms"], true, "{report}");
+    let schemas = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("psql -At -c '\\dn' '{}'", server.url()))
+        .output()
+        .unwrap();
+    let schemas = String::from_utf8_lossy(&schemas.stdout).into_owned();
+    assert!(schemas.contains("public") && !schemas.contains("roadstead_check"), "{schemas}");
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_is_not_a_verdict() {
+    for (url, why) in [
+        ("postgres://a:hunter2@127.0.0.1:1/b", "cannot be checked"),
+        ("postgres://a:hunter2@127.0.0.1:1/b?sslmode=prefer", "--store sslmode must be"),
+    ] {
+        let (code, _, errors) = store_check(url);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(why) && !errors.contains("hunter2"), "{errors}");
+    }
+}
+
+// ── Serving ──────────────────────────────────────────────────────────────────
+
+const KEY: &str = "00010203040506070809101112131415161718192021222324252627282930ff";
+
+/// A server of `roadstead serve --store`.
+struct Served {
+    child: std::process::Child,
+    /// What it printed when it was ready.
+    started: Value,
+}
+
+impl Served {
+    fn start(url: &str, key: Option<&str>) -> Result<Self, (Option<i32>, String)> {
+        use std::io::{BufRead as _, BufReader, Read as _};
+        use std::process::Stdio;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).env("ROADSTEAD_STORE", url);
+        command.env_remove("ROADSTEAD_SECRET_KEY").env_remove("CREDENTIALS_DIRECTORY");
+        if let Some(key) = key {
+            command.env("ROADSTEAD_SECRET_KEY", key);
+        }
+        let place = tempfile::tempdir().unwrap();
+        command.current_dir(place.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut errors = child.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        match serde_json::from_str(&line) {
+            Ok(started) => Ok(Served { child, started }),
+            Err(_) => Err((child.wait().unwrap().code(), log.join().unwrap())),
+        }
+    }
+
+    fn get(&self, path: &str) -> String {
+        use std::io::{Read as _, Write as _};
+        let address = self.started["listening"].as_str().unwrap().trim_start_matches("http://");
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_founds_a_store_and_is_the_only_one_with_the_only_key() {
+    let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
+    let url = database.url();
+    let (code, errors) = Served::start(&url, None).err().unwrap();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("ROADSTEAD_SECRET_KEY"), "{errors}");
+
+    let first = Served::start(&url, Some(KEY)).ok().unwrap();
+    assert_eq!(first.started["created"], true);
+    assert!(first.started["setupLink"].as_str().unwrap().contains("/setup#"));
+    let (code, errors) = Served::start(&url, Some(KEY)).err().unwrap();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("the store is in use by the server at 127.0.0.1:"), "{errors}");
+    let ready = first.get("/readyz");
+    assert!(ready.contains("200 OK") && ready.contains("\"replicated\":false"), "{ready}");
+    assert!(first.get("/metrics").contains("\nroadstead_store_replicated 0\n"));
+    assert_eq!(first.stop(), Some(0));
+
+    let other = KEY.replace('0', "1");
+    let (code, errors) = Served::start(&url, Some(&other)).err().unwrap();
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("the key is not the one of this store"), "{errors}");
+    assert!(!errors.contains(&other) && !errors.contains(KEY), "{errors}");
+    let again = Served::start(&url, Some(KEY)).ok().unwrap();
+    assert_eq!(again.started["created"], false);
+    assert_eq!(again.stop(), Some(0));
+}
+
+#[test]
+fn a_paused_server_whose_store_was_taken_over_stops() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
+    let mut paused = Served::start(&database.url(), Some(KEY)).ok().unwrap();
+    kill_process(Pid::from_child(&paused.child), Signal::STOP).unwrap();
+    let next = Served::start(&database.url(), Some(KEY)).ok().unwrap();
+    kill_process(Pid::from_child(&paused.child), Signal::CONT).unwrap();
+    assert_eq!(paused.child.wait().unwrap().code(), Some(1));
+    assert_eq!(next.stop(), Some(0));
+}
+
+#[test]
+fn doctor_says_whether_a_store_is_replicated() {
+    let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+    command.args(["doctor", "--json"]).env("ROADSTEAD_STORE", database.url());
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].to_string();
+    for part in ["not replicated", "fsync is off", "max_pred_locks_per_transaction is 64"] {
+        assert!(findings.contains(part), "{part}: {findings}");
+    }
+}
