@@ -80,8 +80,8 @@ pub struct ServerConfig {
     pub program: Option<PathBuf>,
     /// The data directory, whose last backup is a metric.
     pub data_directory: Option<PathBuf>,
-    /// Whether each commit is on a second machine before it is acknowledged, as last checked; `None`: the
-    /// store is on this machine.
+    /// Whether each commit is on a second machine before it is acknowledged, as last checked;
+    /// `None`: the store is on this machine.
     pub is_replicated: Option<Arc<AtomicBool>>,
 }
 
@@ -233,8 +233,8 @@ fn outgoing(config: &ServerConfig) -> Result<Outside> {
     })
 }
 
-/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has no
-/// user.
+/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has
+/// no user.
 fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
     Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
 }

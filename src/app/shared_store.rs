@@ -1,4 +1,5 @@
-//! A store in PostgreSQL, in place of a data directory: opening it, and what is to be known about it.
+//! A store in PostgreSQL, in place of a data directory: opening it, and what is to be known about
+//! it.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// Opens the store, founding it if the database holds none, and builds the indexes that an older
-    /// release did not have. `owner` says who this is to others. Blocks.
+    /// Opens the store, founding it if the database holds none, and builds the indexes that an
+    /// older release did not have. `owner` says who this is to others. Blocks.
     ///
     /// # Errors
-    /// If the database cannot be reached or used; if another server uses the store; if there is no key
-    /// outside of a data directory, or it is not the one that the store was founded with; if there
-    /// is no store but `must_exist`.
+    /// If the database cannot be reached or used; if another server uses the store; if there is no
+    /// key outside of a data directory, or it is not the one that the store was founded with; if
+    /// there is no store but `must_exist`.
     pub fn open(
         url: PostgresUrl,
         key_source: &KeySource,

@@ -26,8 +26,8 @@ use crate::store::engine::postgres::Postgres;
 const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 impl Serve {
-    /// Serves the store at this URL. There is no data directory, so nothing that needs one: no control
-    /// socket, no backups by the server, no replacement of the key.
+    /// Serves the store at this URL. There is no data directory, so nothing that needs one: no
+    /// control socket, no backups by the server, no replacement of the key.
     pub(super) fn run_over_store(self, text: &str) -> Result<(), Failure> {
         init_logging(&self.common);
         let url = url(text)?;
@@ -110,8 +110,8 @@ async fn look_every_hour(engine: Arc<Postgres>, is_replicated: Arc<AtomicBool>) 
     }
 }
 
-/// Returns a new setup link, until the server is set up. It is valid for 30 minutes; a restart prints
-/// another one.
+/// Returns a new setup link, until the server is set up. It is valid for 30 minutes; a restart
+/// prints another one.
 async fn setup_link(store: &Store, link_base: &str) -> Result<Option<String>, Failure> {
     let token = store.write(Id::NIL, organizations::issue_setup_token).await?;
     Ok(token.map(|token| format!("{}/setup#{token}", link_base.trim_end_matches('/'))))

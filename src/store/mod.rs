@@ -1,8 +1,8 @@
 //! Typed records over ordered tables of bytes.
 //!
 //! A [`View`] reads at a snapshot; a [`Tx`] collects changes on top of one. Both see the records of
-//! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record, and
-//! the catalog of [`TableInfo`]s lists the tables.
+//! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record,
+//! and the catalog of [`TableInfo`]s lists the tables.
 
 mod catalog;
 pub mod check;
@@ -93,10 +93,11 @@ struct StoreContext {
 }
 
 impl Store {
-    /// Starts a store on local `storage` with these tables. Only references among them are enforced.
+    /// Starts a store on local `storage` with these tables. Only references among them are
+    /// enforced.
     ///
-    /// Call [`build_indexes`] first. If an index is incomplete ([`Store::unbuilt`]), reading it fails,
-    /// as do all writes.
+    /// Call [`build_indexes`] first. If an index is incomplete ([`Store::unbuilt`]), reading it
+    /// fails, as do all writes.
     ///
     /// # Errors
     /// If the storage cannot be read or the writer thread cannot be started.
@@ -112,8 +113,8 @@ impl Store {
         Self::over(engine, signals, (clock, keys, tables), unbuilt)
     }
 
-    /// Starts a store over an engine with these tables, as [`Store::start`] does over storage. `signals`
-    /// are those that the engine notifies.
+    /// Starts a store over an engine with these tables, as [`Store::start`] does over storage.
+    /// `signals` are those that the engine notifies.
     ///
     /// # Errors
     /// If the engine cannot be read.
@@ -186,8 +187,8 @@ impl Store {
         self.engine.meters()
     }
 
-    /// Closes the storage, when all writes that wait are completed. The server does it when it stops:
-    /// threads that hold a store may live as long as the process.
+    /// Closes the storage, when all writes that wait are completed. The server does it when it
+    /// stops: threads that hold a store may live as long as the process.
     pub fn close(&self) {
         self.engine.close();
     }

@@ -29,8 +29,8 @@ pub struct PostgresServer {
     is_static: bool,
 }
 
-/// The folder of the newest server that is installed. Where there is none, or it is left out, that is said
-/// aloud.
+/// The folder of the newest server that is installed. Where there is none, or it is left out, that
+/// is said aloud.
 fn programs() -> Option<PathBuf> {
     let is_off = std::env::var("ROADSTEAD_TEST_POSTGRES").is_ok_and(|value| value == "off");
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -124,8 +124,8 @@ impl PostgresServer {
     /// Starts the server again.
     pub fn resume(&mut self) {
         let place = self.place.path().display().to_string();
-        // Statics are not dropped, so that the server has to notice when this process ends: the input of
-        // the shell is closed then.
+        // Statics are not dropped, so that the server has to notice when this process ends: the
+        // input of the shell is closed then.
         let script =
             "\"$@\" & server=$!; cat > /dev/null; kill -QUIT $server; wait $server; $AT_END";
         let mut command = self.command_at(Path::new("/bin/sh"), ["-c", script, "sh"]);

@@ -1,9 +1,9 @@
 //! The conformance suite of engines: whether transactions are isolated, and whether what was
 //! acknowledged is there after crashes.
 //!
-//! Tests run it over every engine, and `roadstead store-check` against somebody's own database. A check
-//! that cannot fail proves nothing: each has a control, an engine that does something wrong on
-//! purpose, which must fail it.
+//! Tests run it over every engine, and `roadstead store-check` against somebody's own database. A
+//! check that cannot fail proves nothing: each has a control, an engine that does something wrong
+//! on purpose, which must fail it.
 
 mod anomalies;
 mod book;

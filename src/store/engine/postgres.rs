@@ -1,14 +1,15 @@
-//! A store in PostgreSQL, or in a database that speaks its protocol, isolates transactions as it does
-//! and passes the [conformance suite](super::conformance).
+//! A store in PostgreSQL, or in a database that speaks its protocol, isolates transactions as it
+//! does and passes the [conformance suite](super::conformance).
 //!
-//! All rows are in one table, `kv`, by number of table and key. An attempt runs on a thread that may
-//! block: it reads through a serializable transaction, its writes are collected, sent in one round trip,
-//! and committed. The database server validates what was read; after a conflict the attempt runs
-//! again. A commit that is not answered is [resolved](slot) before anybody is told.
+//! All rows are in one table, `kv`, by number of table and key. An attempt runs on a thread that
+//! may block: it reads through a serializable transaction, its writes are collected, sent in one
+//! round trip, and committed. The database server validates what was read; after a conflict the
+//! attempt runs again. A commit that is not answered is [resolved](slot) before anybody is told.
 //!
-//! Heavy attempts run on their callers' threads, whose number is bounded; light ones wait, in turns of
-//! their organizations, for one of a few threads.
+//! Heavy attempts run on their callers' threads, whose number is bounded; light ones wait, in turns
+//! of their organizations, for one of a few threads.
 
+mod alone;
 mod attempts;
 mod building;
 mod connection;
@@ -45,6 +46,7 @@ use super::metrics::StoreMeters;
 use super::{Attempt, Budget, Engine, Reader, Snapshot, Terms};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
+use alone::Alone;
 use attempts::Waiting;
 use connection::{Commit, Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
@@ -55,8 +57,8 @@ use reader::{Kind, TransactionReader};
 use slot::Resolved;
 use tables::Tables;
 
-/// Threads that run light attempts. Each has a connection; the database server commits those that come
-/// at once together.
+/// Threads that run light attempts. Each has a connection; the database server commits those that
+/// come at once together.
 const THREADS: usize = 8;
 
 /// How long opening a store waits for a server.
@@ -86,8 +88,8 @@ struct Shared {
     meters: Arc<StoreMeters>,
     owner: Option<Owner>,
     control: Option<Control>,
-    /// Held by an attempt that has conflicted several times.
-    contended: Mutex<()>,
+    /// The lanes of attempts that have conflicted several times.
+    alone: Alone,
     is_lost: watch::Sender<bool>,
     unanswered: Unanswered,
 }
@@ -115,9 +117,9 @@ impl Unanswered {
 }
 
 impl Postgres {
-    /// Opens the store, creating its tables if there are none, and becomes its owner if `settings` name
-    /// one. `signals` notifies the topics of every commit. `progress` is called while it waits for an
-    /// earlier owner to be gone, and with an empty line after that. Blocks.
+    /// Opens the store, creating its tables if there are none, and becomes its owner if `settings`
+    /// name one. `signals` notifies the topics of every commit. `progress` is called while it waits
+    /// for an earlier owner to be gone, and with an empty line after that. Blocks.
     ///
     /// # Errors
     /// If the server cannot be reached or refuses; if another process owns the store.
@@ -139,7 +141,7 @@ impl Postgres {
             meters,
             owner: owner.clone(),
             control,
-            contended: Mutex::default(),
+            alone: Alone::default(),
             is_lost: watch::channel(false).0,
             unanswered: Unanswered::default(),
         });
@@ -188,8 +190,8 @@ impl Postgres {
         Building(self.shared.clone())
     }
 
-    /// Returns what turns true when another server has taken the store over: nothing can be written any
-    /// more.
+    /// Returns what turns true when another server has taken the store over: nothing can be written
+    /// any more.
     pub fn is_lost(&self) -> watch::Receiver<bool> {
         self.shared.is_lost.subscribe()
     }

@@ -1,7 +1,7 @@
 //! Anomalies: outcomes that no order of two transactions explains.
 //!
-//! In each round two transactions have both read before either commits. Together their writes break a
-//! rule that each of them keeps.
+//! In each round two transactions have both read before either commits. Together their writes break
+//! a rule that each of them keeps.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex};

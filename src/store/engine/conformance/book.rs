@@ -1,9 +1,10 @@
 //! The crash book: what writers were told while connections and servers fail, compared with what is
 //! stored afterwards.
 //!
-//! Each step increments one of a few counters and writes a row that is named after the counter and its
-//! new value, with an entry that points to it. So every acknowledged *value* can be looked up: that some row is
-//! there says nothing, since a counter that was set back would write the same names again.
+//! Each step increments one of a few counters and writes a row that is named after the counter and
+//! its new value, with an entry that points to it. So every acknowledged *value* can be looked up:
+//! that some row is there says nothing, since a counter that was set back would write the same
+//! names again.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -60,8 +61,8 @@ impl Book {
     }
 }
 
-/// Writes with so many writers until `enough` says so, and returns what they were told. `name` tells
-/// books apart.
+/// Writes with so many writers until `enough` says so, and returns what they were told. `name`
+/// tells books apart.
 ///
 /// # Errors
 /// If a writer cannot be started.

@@ -1,4 +1,5 @@
-//! A proxy that cuts connections at their commits: just before the server hears of it, or just after.
+//! A proxy that cuts connections at their commits: just before the server hears of it, or just
+//! after.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -9,8 +10,8 @@ use std::thread;
 use super::super::postgres::PostgresUrl;
 use crate::base::{Error, Result};
 
-/// A proxy on this machine to each host of a store. Its threads end with the connections, and with the
-/// process.
+/// A proxy on this machine to each host of a store. Its threads end with the connections, and with
+/// the process.
 pub struct CuttingProxy {
     ports: Vec<u16>,
     state: Arc<State>,

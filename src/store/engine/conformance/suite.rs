@@ -1,5 +1,5 @@
-//! The suite against a database: each check with its control, in a schema of its own, which is removed
-//! at the end.
+//! The suite against a database: each check with its control, in a schema of its own, which is
+//! removed at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -16,18 +16,19 @@ use super::settings::Control;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, fresh};
 use crate::base::{Error, Result};
 
-/// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP rarely wait
-/// longer. A standby is promoted within this time where failover is set up well.
+/// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP
+/// rarely wait longer. A standby is promoted within this time where failover is set up well.
 pub const MAX_TIME: Duration = Duration::from_secs(25);
 
-/// How long the outcome of a commit is sought that was not answered, beyond [`MAX_TIME`] if it must be.
+/// How long the outcome of a commit is sought that was not answered, beyond [`MAX_TIME`] if it must
+/// be.
 const RESOLVE_TIME: Duration = Duration::from_secs(15);
 
-/// After 3 conflicts an attempt runs in turn with the others of which that is true.
+/// After 3 conflicts an attempt runs while no other of its lane begins.
 const MAX_CONFLICTS: usize = 3;
 
-/// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so that
-/// takes many others that change the same.
+/// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so
+/// that takes many others that change the same.
 const MAX_RUNS: usize = 20;
 
 /// An attempt that waits for a thread.
@@ -51,10 +52,15 @@ impl Shared {
     pub(super) fn process(self: &Arc<Self>, waiting: Waiting) {
         let Waiting { mut attempt, terms, submitted } = waiting;
         let deadline = submitted + MAX_TIME;
+        let lane = attempt.lane();
         let (mut conflicts, mut looks, mut last) = (0, false, contended());
         while Instant::now() < deadline && conflicts < MAX_RUNS {
-            let turn = (conflicts >= MAX_CONFLICTS)
-                .then(|| self.contended.lock().expect("no thread panics while holding it"));
+            let turn = if conflicts < MAX_CONFLICTS {
+                self.alone.wait(lane, deadline);
+                None
+            } else {
+                Some(self.alone.enter(lane, deadline))
+            };
             let end = self.run_once(&mut *attempt, terms, looks, deadline);
             drop(turn);
             let failure = match end {

@@ -215,8 +215,8 @@ impl Connection {
         run(self.client.execute(sql, params), STATEMENT_TIME)
     }
 
-    /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete; and
-    /// changes a slot (its id, from, to).
+    /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete;
+    /// and changes a slot (its id, from, to).
     ///
     /// # Errors
     /// [`Failure::TakenOver`] if the slot does not have the value that is known.

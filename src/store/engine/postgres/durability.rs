@@ -61,8 +61,8 @@ impl Durability {
         settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
     }
 
-    /// Returns whether a commit is on a second server before it is acknowledged. Every connection sets
-    /// `synchronous_commit`; a commit waits for as long as no standby answers.
+    /// Returns whether a commit is on a second server before it is acknowledged. Every connection
+    /// sets `synchronous_commit`; a commit waits for as long as no standby answers.
     pub fn is_replicated(&self) -> bool {
         !self.synchronous_standby_names.trim().is_empty() && self.fsync != "off"
     }

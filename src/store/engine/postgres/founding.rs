@@ -13,7 +13,8 @@ const TABLE: i16 = 2;
 const FORMAT: &str = "1";
 
 impl Shared {
-    /// Founds the store with a key, known by its check, unless it is founded; returns whether it was.
+    /// Founds the store with a key, known by its check, unless it is founded; returns whether it
+    /// was.
     ///
     /// # Errors
     /// If it was founded with another key, or by a newer Roadstead; if it was not, but must be.

@@ -1,9 +1,10 @@
 //! The owner of a store: the only process that writes to it.
 //!
-//! Two rows hold it: who the owner is, and a beat, which the owner changes every two seconds. Who finds an
-//! owner watches the beat on its own clock: if that changes, the store is in use; if it does not
-//! change for eight seconds, the owner is gone and the store is taken over. No clocks of two machines
-//! are compared. What an earlier owner still does fails at its commit (see [`super::slot`]).
+//! Two rows hold it: who the owner is, and a beat, which the owner changes every two seconds. Who
+//! finds an owner watches the beat on its own clock: if that changes, the store is in use; if it
+//! does not change for eight seconds, the owner is gone and the store is taken over. No clocks of
+//! two machines are compared. What an earlier owner still does fails at its commit (see
+//! [`super::slot`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -40,8 +41,8 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Owner(Vec<u8>);
 
 impl Owner {
-    /// Creates an owner that no other equals. `description` is what others are told, such as a host name
-    /// and a process id.
+    /// Creates an owner that no other equals. `description` is what others are told, such as a host
+    /// name and a process id.
     pub fn new(description: &str) -> Self {
         Owner([fresh().as_slice(), description.as_bytes()].concat())
     }
@@ -66,7 +67,8 @@ enum Found {
 }
 
 impl Shared {
-    /// Makes `owner` the owner of the store. Waits up to eight seconds for an earlier one to be gone.
+    /// Makes `owner` the owner of the store. Waits up to eight seconds for an earlier one to be
+    /// gone.
     ///
     /// # Errors
     /// If the store is in use; if the server fails.

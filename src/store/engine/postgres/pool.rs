@@ -1,7 +1,7 @@
 //! The connections of an engine, and who may hold one.
 //!
-//! Snapshots that tasks await, snapshots of threads that block, and attempts have each a number of their
-//! own, so that none of them can keep another from ending.
+//! Snapshots that tasks await, snapshots of threads that block, and attempts have each a number of
+//! their own, so that none of them can keep another from ending.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use super::failure::Failure;
 use super::waiting::wait;
 use crate::base::{Error, Result};
 
-/// Snapshots that requests read at, at once. PostgreSQL has 100 connections by default; 31 of them leave
-/// room for two more servers.
+/// Snapshots that requests read at, at once. PostgreSQL has 100 connections by default; 31 of them
+/// leave room for two more servers.
 const MAX_READERS: usize = 16;
 
 /// Snapshots and heavy attempts of threads that block, at once.
@@ -46,8 +46,8 @@ impl Pool {
         self.idle.lock().expect("no thread panics while holding it")
     }
 
-    /// Returns a connection that is not in a transaction: one with a slot, if it is to write and there
-    /// is one. Blocks.
+    /// Returns a connection that is not in a transaction: one with a slot, if it is to write and
+    /// there is one. Blocks.
     pub fn take(&self, writes: bool, deadline: Instant) -> Result<Connection, Failure> {
         let mut closed = Vec::new();
         let found = {

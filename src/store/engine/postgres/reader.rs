@@ -74,8 +74,8 @@ impl TransactionReader {
         self.state.lock().expect("no thread panics while holding it")
     }
 
-    /// Ends the reads of an attempt: returns the connection, in its transaction, if one has begun, with
-    /// the keys that were taken to be absent; or why a read failed.
+    /// Ends the reads of an attempt: returns the connection, in its transaction, if one has begun,
+    /// with the keys that were taken to be absent; or why a read failed.
     pub fn finish(self) -> Result<(Option<Connection>, Assumed), Failure> {
         let mut state = self.state();
         let connection = state.connection.take();

@@ -9,15 +9,16 @@ pub struct PostgresSettings {
     pub url: PostgresUrl,
     /// The names of all tables.
     pub tables: Vec<&'static str>,
-    /// The schema of its tables, which is created if there is none. `None` is the default of the user.
+    /// The schema of its tables, which is created if there is none. `None` is the default of the
+    /// user.
     pub schema: Option<String>,
-    /// The text by which the key of the store is recognized. `None`: it is not compared, and a new store
-    /// is not founded.
+    /// The text by which the key of the store is recognized. `None`: it is not compared, and a new
+    /// store is not founded.
     pub key_check: Option<String>,
     /// Whether a store that is not founded is refused.
     pub must_exist: bool,
-    /// Who owns the store while it is open: nobody else can write then. `None`: several engines write
-    /// to it.
+    /// Who owns the store while it is open: nobody else can write then. `None`: several engines
+    /// write to it.
     pub owner: Option<Owner>,
     /// What is done wrong on purpose, to prove that a check would notice.
     pub control: Option<Control>,

@@ -1,10 +1,10 @@
 //! Slots: what settles the outcome of a commit that was not answered.
 //!
-//! Every connection that writes owns a row, its slot. Each of its commits also changes the slot from
-//! the value that is known to a fresh one, and is refused unless that changes exactly one row. When a
-//! commit is not answered, the slot is changed once more, from the same known value: success proves
-//! that the commit has not happened and cannot happen any more; otherwise the slot's value says
-//! whether it did.
+//! Every connection that writes owns a row, its slot. Each of its commits also changes the slot
+//! from the value that is known to a fresh one, and is refused unless that changes exactly one row.
+//! When a commit is not answered, the slot is changed once more, from the same known value: success
+//! proves that the commit has not happened and cannot happen any more; otherwise the slot's value
+//! says whether it did.
 //!
 //! Slots also fence: who takes the store over removes all slots of others, in the transaction that
 //! changes the owner, and a slot is only created by the present owner. So no commit of an earlier
@@ -92,8 +92,9 @@ impl Connection {
 }
 
 impl Shared {
-    /// Finds out what became of a commit that was to change `slot` to `new`. Blocks until then, at most
-    /// until `deadline`. The slot may be used again, with the value it has now, unless that is unknown.
+    /// Finds out what became of a commit that was to change `slot` to `new`. Blocks until then, at
+    /// most until `deadline`. The slot may be used again, with the value it has now, unless that is
+    /// unknown.
     pub(super) fn resolve(&self, slot: &mut Slot, new: [u8; 16], deadline: Instant) -> Resolved {
         // The values that this has tried to set: any of them proves that the commit did not happen.
         let mut tried = Vec::new();

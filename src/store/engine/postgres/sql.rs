@@ -1,5 +1,5 @@
-//! The statements of the engine: plain SQL with `unnest` and `ON CONFLICT`, which other databases that
-//! speak PostgreSQL's protocol have too. No advisory locks, no system columns.
+//! The statements of the engine: plain SQL with `unnest` and `ON CONFLICT`, which other databases
+//! that speak PostgreSQL's protocol have too. No advisory locks, no system columns.
 
 use tokio_postgres::{Client, Error, Statement};
 
@@ -7,15 +7,15 @@ use tokio_postgres::{Client, Error, Statement};
 pub const CREATE_ROWS: &str = "CREATE TABLE IF NOT EXISTS kv (\
      tbl smallint NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (tbl, key))";
 
-/// The slots of writers: see [`super::slot`]. They change with every commit, so each page keeps space for
-/// new versions of its rows.
+/// The slots of writers: see [`super::slot`]. They change with every commit, so each page keeps
+/// space for new versions of its rows.
 pub const CREATE_SLOTS: &str = "CREATE TABLE IF NOT EXISTS kv_slot (\
      id bytea PRIMARY KEY, value bytea NOT NULL) WITH (fillfactor = 20)";
 
 /// Settings without which commits would not be safe.
 ///
-/// A `statement_timeout` that ends the wait for a standby would be answered as success. A transaction
-/// whose process is gone must not hold its locks, and its slot, for long.
+/// A `statement_timeout` that ends the wait for a standby would be answered as success. A
+/// transaction whose process is gone must not hold its locks, and its slot, for long.
 pub const SAFETY: &str = "SET synchronous_commit = on; SET statement_timeout = 0; \
      SET client_min_messages = warning; SET lock_timeout = '4s'; \
      SET idle_in_transaction_session_timeout = '8s'";

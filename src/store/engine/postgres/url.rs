@@ -28,9 +28,9 @@ pub struct PostgresUrl {
 impl PostgresUrl {
     /// Parses a URL. Of several hosts the one that accepts writes is used.
     ///
-    /// `sslmode` is `disable`, `require` or `verify-full`; the last two both verify the certificate,
-    /// against Mozilla's roots or the PEM file `sslrootcert`. Without it connections are encrypted,
-    /// except to this machine.
+    /// `sslmode` is `disable`, `require` or `verify-full`; the last two both verify the
+    /// certificate, against Mozilla's roots or the PEM file `sslrootcert`. Without it connections
+    /// are encrypted, except to this machine.
     ///
     /// # Errors
     /// What is wrong with it, without repeating it.
