@@ -167,8 +167,11 @@ fn try_acquire(
 }
 
 fn in_use(other: &[u8]) -> Error {
-    let message = format!("the store is in use by {}; stop that server first", described(other));
-    Error::new(Kind::Conflict, "store_in_use", message)
+    Error::new(
+        Kind::Conflict,
+        "store_in_use",
+        format!("the store is in use by {}; stop that server first", described(other)),
+    )
 }
 
 /// The thread that keeps the store of its owner.
