@@ -54,15 +54,15 @@ impl Shared {
         let deadline = submitted + MAX_TIME;
         let lane = attempt.lane();
         let (mut conflicts, mut looks, mut last) = (0, false, contended());
+        // Kept until it is over: it may still conflict with those that began before.
+        let mut turn = None;
         while Instant::now() < deadline && conflicts < MAX_RUNS {
-            let turn = if conflicts < MAX_CONFLICTS {
+            if conflicts < MAX_CONFLICTS {
                 self.alone.wait(lane, deadline);
-                None
-            } else {
-                Some(self.alone.enter(lane, deadline))
-            };
+            } else if turn.is_none() {
+                turn = Some(self.alone.enter(lane, deadline));
+            }
             let end = self.run_once(&mut *attempt, terms, looks, deadline);
-            drop(turn);
             let failure = match end {
                 End::Completed(end) => return complete(attempt, end),
                 End::OverBudget => return over_budget(attempt, terms),
