@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture, id};
+use crate::fixture::{Fixture, id};
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
 
@@ -27,7 +27,7 @@ const WRITING: Duration = Duration::from_millis(200);
 /// The rows of growth.
 pub fn rows(quick: bool) -> Vec<Row> {
     let most = if quick { MANY_WHEN_QUICK } else { MANY };
-    let (few, many) = (Fixture::new(Commits::Shared, 1), Fixture::new(Commits::Shared, 1));
+    let (few, many) = (Fixture::new(1), Fixture::new(1));
     let few_tasks = fill(&few, FEW);
     let many_tasks = fill(&many, most);
     let reads =

@@ -11,7 +11,7 @@
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000.
 //!
-//! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
+//! `cargo bench -- profile-reads`, `profile-writes`, `profile-publishing` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
@@ -57,7 +57,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 24] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 25] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -68,7 +68,7 @@ fn main() {
         ("process", &process::rows),
         ("contents", &contents::rows),
         ("promotions", &promotions::rows),
-        ("publishing", &publishing::rows),
+        ("publishing", &|| publishing::rows(quick)),
         ("versions", &|| versions::rows(quick)),
         ("audit", &|| audit::rows(quick)),
         ("backup", &|| backup::rows(quick)),
@@ -82,6 +82,7 @@ fn main() {
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),
+        ("profile-publishing", &publishing::profile),
     ];
     let mut rows = Vec::new();
     for (name, measure) in parts {
