@@ -216,6 +216,15 @@ impl Fixture {
         self.agents.iter().map(to).collect()
     }
 
+    /// Stops the server; returns the bytes of the files of its store.
+    pub fn stop_and_measure(self) -> u64 {
+        let Fixture { store, _server: server, _runtime: runtime, _place: place, .. } = self;
+        drop((server, runtime));
+        store.close();
+        let files = std::fs::read_dir(place.path()).expect("it is there").flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    }
+
     /// Sends one request and parses the JSON response.
     pub fn ask(&self, request: &[u8]) -> Value {
         client::runtime().block_on(async {

@@ -9,7 +9,7 @@
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
-//! 20,000 versions and documents instead of 100,000.
+//! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
 //! `cargo bench -- profile-reads`, `profile-writes`, `profile-publishing` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
@@ -57,13 +57,14 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
+    let full = arguments.iter().any(|arg| arg == "--full");
     let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 25] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
         ("deliveries", &|| deliveries::rows(quick)),
-        ("growth", &|| growth::rows(quick)),
+        ("growth", &|| growth::rows(quick, full)),
         ("log", &|| log::rows(quick)),
         ("process", &process::rows),
         ("contents", &contents::rows),
