@@ -71,7 +71,7 @@ fn fixture(entries: usize) -> Fixture {
             }
             // The job of the server would take a commit for each step.
             let end = Id::new(tx.new_id::<()>().uuid());
-            (0..STEPS).try_for_each(|_| append_pending(tx, end).map(drop))
+            (0..STEPS).try_for_each(|_| append_pending(tx, Id::NIL, end).map(drop))
         });
         stored.expect("they can be stored");
     }
