@@ -27,7 +27,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
-pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, ResolvedOrg};
+pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};

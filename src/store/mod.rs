@@ -46,7 +46,7 @@ pub use engine::{Lane, Order};
 pub use erasure::{Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
-pub use heavy_threads::lower_priority;
+pub use heavy_threads::{HeavyThreads, lower_priority};
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
@@ -70,7 +70,6 @@ pub use view::{ListSource, View};
 use crate::base::{Id, Keys, Result, Time};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::max_heavy;
-use heavy_threads::HeavyThreads;
 use id_watermark::IdWatermark;
 
 /// The store: an engine with the clock, keys and references that transactions need.

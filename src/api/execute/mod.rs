@@ -20,14 +20,18 @@ mod hash;
 mod key_usage;
 mod meters;
 mod not_found;
+mod outside_calls;
 mod pipeline;
 mod rate_limits;
 mod read;
+mod refusal_delay;
 mod replay;
 mod request;
 mod response;
 mod searches;
+mod signature_checks;
 mod signed;
+mod signed_limits;
 #[cfg(test)]
 mod tests;
 mod wait;
