@@ -43,7 +43,7 @@ impl RequestContext<'_> {
             let (who, view) = self.auth_request().authorize(view, hint)?;
             read(&view, &who)
         };
-        self.executor.store.read_in_turn(work, Id::NIL, read).await
+        self.executor.store.read_in_turn(work, Id::NIL, self.request.at, read).await
     }
 
     /// Returns the address of the caller, if it is an outside agent.
