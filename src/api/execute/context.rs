@@ -110,6 +110,7 @@ impl RequestContext<'_> {
             address: self.request.address,
             link_base: self.request.link_base,
             sends_mail: self.executor.outside.mail.is_configured(),
+            system: self.executor.system.clone(),
             keys: self.executor.store.keys(),
         }
     }
