@@ -156,8 +156,8 @@ impl Fixture {
         .into_bytes()
     }
 
-    /// The bytes of a GET in the organization, by its owner in a session.
-    pub fn get_in_session(&self, path: &str) -> Vec<u8> {
+    /// The token of a new session of the owner.
+    pub fn session_token(&self) -> String {
         let user = self.founded.user.id;
         let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
@@ -166,9 +166,13 @@ impl Fixture {
             tx.insert(&session).map(|()| session)
         });
         let session = session.expect("it can be stored");
-        let token = Tokens::new(self.store.keys()).issue(&session).expect("it can be issued");
+        Tokens::new(self.store.keys()).issue(&session).expect("it can be issued")
+    }
+
+    /// The bytes of a GET in the organization, by its owner in a session.
+    pub fn get_in_session(&self, path: &str) -> Vec<u8> {
         let by_key = String::from_utf8(self.get(path)).expect("it is text");
-        let credential = format!("authorization: Bearer {token}");
+        let credential = format!("authorization: Bearer {}", self.session_token());
         by_key.replace(&format!("x-api-key: {}", self.key), &credential).into_bytes()
     }
 

@@ -7,7 +7,8 @@
 //! alone), `writes`, `wakes`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
-//! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, and `backup`. `--quick` (or
+//! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
+//! and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
@@ -20,6 +21,7 @@ mod audit;
 mod backup;
 mod client;
 mod commits;
+mod console;
 mod contents;
 mod deliveries;
 mod deployments;
@@ -58,7 +60,7 @@ fn main() {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 25] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 26] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -80,6 +82,7 @@ fn main() {
         ("agent-index", &|| agent_index::rows(quick)),
         ("search", &|| search::rows(quick)),
         ("mcp", &mcp::rows),
+        ("console", &|| console::rows(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

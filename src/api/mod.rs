@@ -18,6 +18,7 @@ mod request;
 mod required_scope;
 mod resource;
 mod route;
+mod system;
 mod webhook;
 
 pub use action::{
@@ -35,4 +36,8 @@ pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_nam
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
+pub use system::{
+    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemRetention, SystemSample,
+    SystemStatus, SystemStorage,
+};
 pub use webhook::Webhook;

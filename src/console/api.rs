@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::strict::List;
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, Request};
+use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request};
 use crate::api::{Method, Route};
 use crate::auth::{Identity, RawCredential, Role};
 use crate::base::{Error, Result};
@@ -47,6 +47,8 @@ pub struct Api {
     pub(super) address: IpAddr,
     pub(super) link_base: String,
     pub(super) request_id: String,
+    /// The state that a page is read at; without one each call sees the newest.
+    pub(super) at: Option<ReadPoint>,
 }
 
 impl Api {
@@ -68,6 +70,7 @@ impl Api {
             address,
             link_base,
             request_id,
+            at: None,
         }
     }
 
@@ -84,6 +87,15 @@ impl Api {
             self.credential = RawCredential::Absent;
         }
         self.authenticated = Some(authenticated?);
+        Ok(())
+    }
+
+    /// Reads at one state from now on, so that what a page shows fits together.
+    ///
+    /// # Errors
+    /// 503 if no snapshot is available.
+    pub(super) async fn read_at_once(&mut self) -> Result<()> {
+        self.at = Some(self.executor.store.read_point().await?);
         Ok(())
     }
 
@@ -235,6 +247,7 @@ impl Api {
             address: self.address,
             link_base: &self.link_base,
             request_id: &self.request_id,
+            at: self.at.as_ref(),
             ..Request::new(route, params, arguments, self.credential.clone())
         }
     }

@@ -29,7 +29,10 @@ impl Dispatch<'_> {
         if self.needs_session(visit) {
             return sign_in::redirect(&visit.target);
         }
-        let reply = run(self.page, self.page.get, visit).await;
+        let reply = match visit.api.read_at_once().await {
+            Ok(()) => run(self.page, self.page.get, visit).await,
+            Err(error) => Err(error),
+        };
         reply.unwrap_or_else(|error| match error.kind() {
             Kind::Unauthenticated if self.page.audience != Audience::Anyone => {
                 sign_in::redirect(&visit.target)

@@ -8,6 +8,7 @@
 
 mod api;
 mod assets;
+mod chart;
 mod check;
 mod cookies;
 mod diff;
@@ -20,6 +21,7 @@ mod frame;
 mod guard;
 mod headers;
 mod heatmap;
+mod measures;
 mod page;
 mod pages;
 mod paths;

@@ -31,7 +31,7 @@ pub use connections::max_connections;
 pub use context::ServerContext;
 pub use document::Document;
 pub use handler::log_failure;
-pub use metrics::{Metrics, MetricsToken, Source, Sources};
+pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources};
 pub use pages::PATHS;
 pub use problem::{body as problem_body, status};
 pub use protocol::{Protocol, begin_waiting, json_response};

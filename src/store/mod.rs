@@ -64,6 +64,7 @@ pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
+pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 

@@ -19,6 +19,7 @@ mod sessions;
 mod settings;
 #[path = "../api/sites.rs"]
 mod sites;
+mod system;
 mod teams;
 mod work;
 mod visitor;

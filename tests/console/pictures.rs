@@ -237,6 +237,7 @@ fn the_main_pages_are_pictured() {
         ("channel", &first("channels", "/o/acme/operations/channels")),
         ("new-channel", "/o/acme/operations/new-channel?workflow=webhook"),
         ("audit", "/o/acme/operations/audit"),
+        ("system", "/o/acme/operations/system"),
         ("environment", &first("environments", "/o/acme/environments")),
         ("edit-environment", &format!("{}/edit", first("environments", "/o/acme/environments"))),
         ("tool", &first("tools", "/o/acme/tools")),

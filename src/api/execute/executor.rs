@@ -13,6 +13,7 @@ use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
 use super::works::Works;
+use crate::api::SystemMonitor;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, Tokens, key_organization};
 use crate::base::{Error, Id, Result, Slug};
@@ -43,6 +44,8 @@ pub struct Executor {
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
+    /// What the server knows of itself.
+    pub(super) system: Arc<SystemMonitor>,
     /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
     /// Set when the process begins to stop.
@@ -56,6 +59,8 @@ pub struct ExecutorConfig {
     pub outside: Outside,
     /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
+    /// What the server knows of itself.
+    pub system: Arc<SystemMonitor>,
     /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
@@ -63,7 +68,7 @@ pub struct ExecutorConfig {
 impl Executor {
     /// Creates an executor.
     pub fn new(config: ExecutorConfig) -> Self {
-        let ExecutorConfig { store, outside, coordination, stopping } = config;
+        let ExecutorConfig { store, outside, coordination, system, stopping } = config;
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
@@ -77,6 +82,7 @@ impl Executor {
             refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
             works: Works::default(),
+            system,
             contents: ContentCache::default(),
             stopping,
         }

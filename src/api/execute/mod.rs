@@ -50,3 +50,5 @@ pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
 pub use wait::ItemStream;
+
+pub use crate::store::ReadPoint;

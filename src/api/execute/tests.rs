@@ -154,6 +154,7 @@ impl Fixture {
         let (_running, stopping) = watch::channel(false);
         let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(ExecutorConfig {
+            system: Arc::default(),
             coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
@@ -382,6 +383,7 @@ fn closed(tx: &mut Tx) -> Result<()> {
 async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(ExecutorConfig {
+        system: Arc::default(),
         coordination: Arc::new(LocalCoordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),

@@ -26,10 +26,11 @@ pub const PAGES: &[Page] = &[
 
 /// The pages of operations beside each other: label, path, and the route that a visitor must be
 /// allowed to call.
-const TABS: [(&str, &str, &str); 3] = [
+const TABS: [(&str, &str, &str); 4] = [
     ("Log", "/operations/log", "/notifications/logs"),
     ("Channels", "/operations/channels", "/notifications/channels"),
     ("Audit", "/operations/audit", "/audit-logs"),
+    ("System", "/operations/system", "/system"),
 ];
 
 /// The tabs that a visitor may open.

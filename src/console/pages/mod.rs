@@ -65,6 +65,7 @@ mod prompt_provider;
 mod providers;
 mod search;
 mod shown_once;
+mod system;
 mod tools;
 
 use super::page::Page;
@@ -121,6 +122,7 @@ const ALL: &[&[Page]] = &[
     channels::PAGES,
     channel::PAGES,
     audit::PAGES,
+    system::PAGES,
     environments::PAGES,
     environment::PAGES,
     tools::PAGES,
