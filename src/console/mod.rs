@@ -9,6 +9,7 @@
 mod api;
 mod assets;
 mod check;
+mod conflict;
 mod cookies;
 mod diff;
 mod dispatch;
@@ -20,6 +21,7 @@ mod frame;
 mod guard;
 mod headers;
 mod heatmap;
+mod multipart;
 mod page;
 mod pages;
 mod paths;
