@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(of("\"a\"").unwrap().unwrap(), "a");
         assert_eq!(boundary_of("application/x-www-form-urlencoded").unwrap(), None);
         assert!(of(&"a".repeat(70)).is_ok() && of(&"a".repeat(71)).is_err());
-        for wrong in ["", "\"\"", "a b", "a\"", "ä"] {
+        for wrong in ["", "\"\"", "a b", "a\""] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
         assert!(boundary_of("multipart/form-data").is_err());

@@ -169,7 +169,7 @@ fn an_agents_wakes_are_posted_to_an_address_whose_secret_is_shown_once() {
     let ada = server.signed_in("ada@acme.test");
     let path = format!("/o/acme/teams/crew/agents/{agent}");
     let page = ada.get(&path);
-    page.shows("Woken when it asks").hides("Do not post");
+    page.shows("when it asks").hides("Do not post");
     for (address, status) in [("", 400), ("nowhere", 400)] {
         let refused = press(&ada, &page, ("action", "wake"), &[("wakeUrl", address)]);
         assert_eq!((refused.status, refused.has_problem("wakeUrl")), (status, true), "{address}");
@@ -216,7 +216,9 @@ fn what_waits_in_all_teams_is_on_pages_that_today_leads_to() {
         assert!(today.links().contains(&path.to_string()), "{path}");
         let page = ada.get(path);
         page.shows(title);
-        texts.map(|text| page.shows(text).status);
+        for text in texts {
+            page.shows(text);
+        }
         let first =
             page.links().into_iter().find(|link| link.starts_with("/o/acme/teams/")).unwrap();
         assert_eq!(ada.get(&first).status, 200);
