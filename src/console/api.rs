@@ -10,8 +10,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request};
+use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request, Response};
 use crate::api::{Method, Route};
 use crate::auth::{Identity, RawCredential, Role};
 use crate::base::{Error, Result};
@@ -153,6 +154,35 @@ impl Api {
         self.with_body(Method::Post, path, body).await
     }
 
+    /// Posts a file, with these parameters beside the organization's.
+    ///
+    /// # Errors
+    /// 400 if the route takes no files of its type; those of the route.
+    pub async fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        file: &SentFile,
+    ) -> Result<T> {
+        let (route, _) = self.find(Method::Post, path)?;
+        let accepted = route.operation.upload.as_ref().map_or(&[][..], |upload| upload.media_types);
+        let media_type = file.media_type(accepted).ok_or_else(|| {
+            Error::invalid_at("file", "must be a text, Markdown, CSV, PDF or DOCX file")
+        })?;
+        let arguments = Arguments::Upload(file.bytes.clone(), media_type);
+        self.call(Method::Post, path, &self.query(query), arguments).await
+    }
+
+    /// The bytes that the file of an upload may have.
+    ///
+    /// # Errors
+    /// If no route at this path takes one, which is a mistake of the page.
+    pub fn max_upload_bytes(&self, path: &str) -> Result<usize> {
+        let (route, _) = self.find(Method::Post, path)?;
+        let upload = route.operation.upload.as_ref();
+        upload.map(|upload| upload.max_bytes).ok_or_else(|| Error::internal(path))
+    }
+
     /// Sets a resource.
     ///
     /// # Errors
@@ -167,6 +197,32 @@ impl Api {
     /// Those of the route.
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Patch, path, body).await
+    }
+
+    /// Gets a resource with its entity tag.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn get_tagged<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Vec<u8>)> {
+        let response =
+            self.respond(Method::Get, path, &self.query(&[]), Arguments::Query, None).await?;
+        let tag = response.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default();
+        Ok((read(Method::Get, path, response)?, tag))
+    }
+
+    /// Updates a resource that still has this entity tag.
+    ///
+    /// # Errors
+    /// 412 if it has another one; those of the route.
+    pub async fn patch_if<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Value,
+        tag: &[u8],
+    ) -> Result<T> {
+        let arguments = Arguments::Json(self.in_org(body));
+        let response = self.respond(Method::Patch, path, "", arguments, Some(tag)).await?;
+        read(Method::Patch, path, response)
     }
 
     /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
@@ -186,25 +242,34 @@ impl Api {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<T> {
+        self.call(method, path, &self.query(query), Arguments::Query).await
+    }
+
+    /// These parameters beside the organization's, encoded.
+    fn query(&self, query: &[(&str, &str)]) -> String {
         let org = self.org_slug.iter().map(|slug| ("orgSlug", slug.as_str()));
-        let query = form_urlencoded::Serializer::new(String::new())
+        form_urlencoded::Serializer::new(String::new())
             .extend_pairs(org.chain(query.iter().copied()))
-            .finish();
-        self.call(method, path, &query, Arguments::Query).await
+            .finish()
     }
 
     async fn with_body<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        mut body: Value,
+        body: Value,
     ) -> Result<T> {
+        self.call(method, path, "", Arguments::Json(self.in_org(body))).await
+    }
+
+    /// A body with the organization.
+    fn in_org(&self, mut body: Value) -> Value {
         if let Some(slug) = &self.org_slug
             && body.get("orgSlug").is_none()
         {
             body["orgSlug"] = json!(slug);
         }
-        self.call(method, path, "", Arguments::Json(body)).await
+        body
     }
 
     async fn call<T: DeserializeOwned>(
@@ -214,23 +279,32 @@ impl Api {
         query: &str,
         arguments: Arguments,
     ) -> Result<T> {
+        read(method, path, self.respond(method, path, query, arguments, None).await?)
+    }
+
+    async fn respond(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        arguments: Arguments,
+        if_match: Option<&[u8]>,
+    ) -> Result<Response> {
         let (route, params) = self.find(method, path)?;
+        // What a condition is compared with.
+        let reading = if_match.and_then(|_| self.router.route(Method::Get, path));
         let key = self.idempotency_key.as_ref().filter(|_| route.is_idempotent());
         // One form may call several routes.
         let key = key.map(|key| format!("{key}/{}", route.name));
         let mut request = self.request(&route, path, query, arguments, params);
         request.idempotency_key = key.as_deref().map(str::as_bytes);
+        request.reading = reading.as_ref().map(|(reading, _)| reading);
+        request.preconditions.if_match = if_match.into_iter().collect();
         let caller = match &self.authenticated {
             Some(authenticated) => authenticated.clone(),
             None => self.executor.authenticate(&request).await?,
         };
-        let response = self.executor.execute(&request, caller).await?;
-        let Body::Json(json) = response.body else {
-            return Err(Error::internal(format!("{path} does not answer with JSON")));
-        };
-        serde_json::from_slice(&json).map_err(|error| {
-            Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
-        })
+        self.executor.execute(&request, caller).await
     }
 
     fn request<'a>(
@@ -251,4 +325,14 @@ impl Api {
             ..Request::new(route, params, arguments, self.credential.clone())
         }
     }
+}
+
+/// Reads the JSON of a response.
+fn read<T: DeserializeOwned>(method: Method, path: &str, response: Response) -> Result<T> {
+    let Body::Json(json) = response.body else {
+        return Err(Error::internal(format!("{path} does not answer with JSON")));
+    };
+    serde_json::from_slice(&json).map_err(|error| {
+        Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
+    })
 }

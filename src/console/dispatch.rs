@@ -43,6 +43,10 @@ impl Dispatch<'_> {
 
     /// Answers a POST.
     pub async fn post(&self, visit: &mut Visit) -> Reply {
+        if visit.is_too_large {
+            // Its token was not read either: nothing is done, and the page says why.
+            return self.get(visit).await;
+        }
         if self.needs_session(visit) {
             return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
         }

@@ -26,7 +26,7 @@ mod site;
 mod sse;
 mod wire;
 
-pub use body::BodyBudgets;
+pub use body::{BodyBudgets, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
 pub use context::ServerContext;
 pub use document::Document;

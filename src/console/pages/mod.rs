@@ -41,6 +41,8 @@ mod teams;
 mod timeline;
 mod today_group;
 mod today_teams;
+mod waiting;
+mod peer_rules;
 
 mod access;
 mod audit;
@@ -49,6 +51,8 @@ mod channels;
 mod confirm;
 mod directory;
 mod document;
+mod edit_channel;
+mod listing;
 pub mod domains;
 mod environment;
 mod environments;
@@ -104,6 +108,8 @@ const ALL: &[&[Page]] = &[
     team_approvals::PAGES,
     timeline::PAGES,
     peers::PAGES,
+    peer_rules::PAGES,
+    waiting::PAGES,
     agents::PAGES,
     agent::PAGES,
     agent_draft::PAGES,
@@ -121,6 +127,7 @@ const ALL: &[&[Page]] = &[
     notifications::PAGES,
     channels::PAGES,
     channel::PAGES,
+    edit_channel::PAGES,
     audit::PAGES,
     system::PAGES,
     environments::PAGES,
@@ -129,6 +136,7 @@ const ALL: &[&[Page]] = &[
     policies::PAGES,
     flags::PAGES,
     directory::PAGES,
+    listing::PAGES,
     domains::PAGES,
     knowledge::PAGES,
     document::PAGES,
