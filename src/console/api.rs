@@ -3,7 +3,6 @@
 //! A page names a route as a client does, by method and path, and gets JSON. All calls of a page
 //! count as one request for the rate limit.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -11,11 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::strict::List;
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, Request};
-use crate::api::{Method, Route};
-use crate::auth::{Identity, RawCredential, Role};
-use crate::base::{Error, Result};
-use crate::http::Router;
+use crate::api::Method;
+use crate::api::execute::{Arguments, Executor};
+use crate::auth::{RawCredential, Role};
+use crate::base::Result;
+use crate::http::{InProcess, Origin, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
 pub(super) const SESSION: &str = "/auth/session";
@@ -34,41 +33,19 @@ pub fn segment(text: &str) -> String {
 
 /// The API, called for a visitor.
 pub struct Api {
-    pub(super) executor: Arc<Executor>,
-    pub(super) router: Arc<Router>,
-    /// The visitor's session, if they have one.
-    pub(super) credential: RawCredential,
-    /// Who that is, once verified.
-    pub(super) authenticated: Option<Authenticated>,
+    /// With the visitor's session, if they have one.
+    pub calls: InProcess,
     /// The organization that calls are about.
     pub(super) org_slug: Option<String>,
     /// The `Idempotency-Key` of what a form does.
     pub(super) idempotency_key: Option<String>,
-    pub(super) address: IpAddr,
-    pub(super) link_base: String,
-    pub(super) request_id: String,
 }
 
 impl Api {
     /// The API, called without a credential.
-    pub(super) fn new(
-        executor: Arc<Executor>,
-        router: Arc<Router>,
-        address: IpAddr,
-        link_base: String,
-        request_id: String,
-    ) -> Self {
-        Api {
-            executor,
-            router,
-            credential: RawCredential::Absent,
-            authenticated: None,
-            org_slug: None,
-            idempotency_key: None,
-            address,
-            link_base,
-            request_id,
-        }
+    pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
+        let calls = InProcess::new(executor, router, origin);
+        Api { calls, org_slug: None, idempotency_key: None }
     }
 
     /// Calls with this session's token from now on.
@@ -76,20 +53,8 @@ impl Api {
     /// # Errors
     /// 401 if the session has ended, 429.
     pub(super) async fn authenticate(&mut self, token: &str) -> Result<()> {
-        self.credential = RawCredential::Token(token.into());
-        let (route, _) = self.find(Method::Get, SESSION)?;
-        let request = self.request(&route, SESSION, "", Arguments::Query, Vec::new());
-        let authenticated = self.executor.authenticate(&request).await;
-        if authenticated.is_err() {
-            self.credential = RawCredential::Absent;
-        }
-        self.authenticated = Some(authenticated?);
-        Ok(())
-    }
-
-    /// Who the visitor is, if they are signed in.
-    pub(super) fn identity(&self) -> Option<Arc<Identity>> {
-        self.authenticated.as_ref()?.identity().cloned()
+        let route = self.calls.by_pattern(Method::Get, SESSION)?;
+        self.calls.authenticate(RawCredential::Token(token.into()), &route).await
     }
 
     /// Gets a resource, with these parameters beside the organization's.
@@ -160,12 +125,7 @@ impl Api {
     /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
     /// and its state, only the call itself tells.
     pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
-        self.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
-    }
-
-    fn find(&self, method: Method, path: &str) -> Result<(Arc<Route>, Vec<String>)> {
-        let found = self.router.route(method, path);
-        found.ok_or_else(|| Error::internal(format!("no route {} {path}", method.as_str())))
+        self.calls.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
     }
 
     async fn with_query<T: DeserializeOwned>(
@@ -202,40 +162,13 @@ impl Api {
         query: &str,
         arguments: Arguments,
     ) -> Result<T> {
-        let (route, params) = self.find(method, path)?;
+        let (route, params) = self.calls.find(method, path)?;
         let key = self.idempotency_key.as_ref().filter(|_| route.is_idempotent());
         // One form may call several routes.
         let key = key.map(|key| format!("{key}/{}", route.name));
-        let mut request = self.request(&route, path, query, arguments, params);
+        let call = RouteCall { route: &route, params, target: path, query, arguments };
+        let mut request = self.calls.request(call);
         request.idempotency_key = key.as_deref().map(str::as_bytes);
-        let caller = match &self.authenticated {
-            Some(authenticated) => authenticated.clone(),
-            None => self.executor.authenticate(&request).await?,
-        };
-        let response = self.executor.execute(&request, caller).await?;
-        let Body::Json(json) = response.body else {
-            return Err(Error::internal(format!("{path} does not answer with JSON")));
-        };
-        serde_json::from_slice(&json).map_err(|error| {
-            Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
-        })
-    }
-
-    fn request<'a>(
-        &'a self,
-        route: &'a Arc<Route>,
-        path: &'a str,
-        query: &'a str,
-        arguments: Arguments,
-        params: Vec<String>,
-    ) -> Request<'a> {
-        Request {
-            target: path,
-            query,
-            address: self.address,
-            link_base: &self.link_base,
-            request_id: &self.request_id,
-            ..Request::new(route, params, arguments, self.credential.clone())
-        }
+        self.calls.parsed(&request).await
     }
 }

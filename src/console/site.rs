@@ -25,7 +25,9 @@ use super::visit::Visit;
 use super::{assets, errors, headers, pages};
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Result};
-use crate::http::{ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest};
+use crate::http::{
+    Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+};
 
 /// How long a visitor's cookie and the theme last.
 const YEAR_SECS: i64 = 365 * 24 * 3600;
@@ -142,12 +144,13 @@ async fn reply(
     };
     let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
         request;
-    let api = Api::new(executor.clone(), router.clone(), address, link_base, request_id.into());
+    let origin = Origin { address, link_base, request_id: request_id.into() };
+    let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
     if let Err(error) = enter(&mut visit, &head.headers, body, is_post, cookies).await {
-        let caller = visit.api.identity();
+        let caller = visit.api.calls.identity();
         return (errors::page(&visit, &error), caller);
     }
     let dispatch = Dispatch { paths: &console.paths, page };
@@ -157,7 +160,7 @@ async fn reply(
     if visit.flash.is_some() && matches!(reply.content, Content::Html(_)) {
         cookies.push(jar.remove(Cookie::Flash));
     }
-    (reply, visit.api.identity())
+    (reply, visit.api.calls.identity())
 }
 
 /// Completes a visit: who it is, what its cookies say, and the form that was sent.
@@ -186,15 +189,16 @@ async fn enter(
             Some(visitor) => visitor.into(),
             None => {
                 let visitor =
-                    URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
+                    URL_SAFE_NO_PAD.encode(visit.api.calls.executor.store.clock().random::<16>());
                 cookies.push(jar.set(Cookie::Visitor, &visitor, YEAR_SECS));
                 visitor
             }
         };
     }
     if is_post {
-        let credential = visit.api.identity().map(|_| visit.api.credential.fingerprint());
-        let form = body.read(credential, visit.api.address).await?;
+        let credential =
+            visit.api.calls.identity().map(|_| visit.api.calls.credential.fingerprint());
+        let form = body.read(credential, visit.api.calls.origin.address).await?;
         visit.form = Fields::parse(&form.bytes);
     } else if let Some(flash) = jar.get(sent, Cookie::Flash) {
         visit.flash = Flash::text(flash);
