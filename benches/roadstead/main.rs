@@ -7,7 +7,8 @@
 //! alone), `writes`, `wakes`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
-//! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, and `backup`. `--quick` (or
+//! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, `plans` of plain files,
+//! and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000.
 //!
@@ -28,6 +29,7 @@ mod log;
 mod mcp;
 mod neighbours;
 mod phoenix;
+mod plans;
 mod process;
 mod processor;
 mod promotions;
@@ -57,7 +59,7 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 24] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 25] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -79,6 +81,7 @@ fn main() {
         ("agent-index", &|| agent_index::rows(quick)),
         ("search", &|| search::rows(quick)),
         ("mcp", &mcp::rows),
+        ("plans", &plans::rows),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),
