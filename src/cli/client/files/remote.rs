@@ -147,8 +147,8 @@ impl Remote {
     }
 
     fn name_of(&self, kind: usize, id: &Value) -> Value {
-        let of_kind = self.ids.range((kind, String::new())..(kind + 1, String::new()));
-        let found = of_kind.into_iter().find(|(_, known)| **known == *id);
+        let mut of_kind = self.ids.range((kind, String::new())..(kind + 1, String::new()));
+        let found = of_kind.find(|(_, known)| **known == *id);
         found.map_or(Value::Null, |((_, name), _)| name.clone().into())
     }
 
