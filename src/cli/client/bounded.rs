@@ -8,6 +8,9 @@ use std::task::Poll;
 /// The requests in flight at once: they hide the time of the network, and leave the server to others.
 const AT_ONCE: usize = 8;
 
+/// Does the work for one item after the other.
+type Worker<'a, E> = Pin<Box<dyn Future<Output = Result<(), E>> + 'a>>;
+
 /// Does the work for every item, for at most 8 at a time, and returns the results in the order of the
 /// items.
 ///
@@ -30,7 +33,7 @@ pub async fn all<T, R, E>(
             results.borrow_mut()[at] = Some(result);
         }
     };
-    let mut workers: Vec<Pin<Box<dyn Future<Output = Result<(), E>> + '_>>> = Vec::new();
+    let mut workers: Vec<Worker<'_, E>> = Vec::new();
     for _ in 0..AT_ONCE.min(items.len()) {
         workers.push(Box::pin(worker()));
     }
