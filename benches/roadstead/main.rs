@@ -8,6 +8,7 @@
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
+//! `plans` of plain files,
 //! and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
@@ -30,6 +31,7 @@ mod log;
 mod mcp;
 mod neighbours;
 mod phoenix;
+mod plans;
 mod process;
 mod processor;
 mod promotions;
@@ -60,7 +62,7 @@ fn main() {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 26] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 27] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -83,6 +85,7 @@ fn main() {
         ("search", &|| search::rows(quick)),
         ("mcp", &mcp::rows),
         ("console", &|| console::rows(quick)),
+        ("plans", &plans::rows),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),

@@ -14,7 +14,8 @@ use crate::fixture::{file, id, place};
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
+/// The program.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
 
 const STARTS: usize = 10;
 const START_LIMIT: Duration = Duration::from_millis(100);

@@ -3,7 +3,6 @@
 //! A page names a route as a client does, by method and path, and gets JSON. All calls of a page
 //! count as one request for the rate limit.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -12,11 +11,11 @@ use serde_json::{Value, json};
 
 use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request, Response};
-use crate::api::{Method, Route};
-use crate::auth::{Identity, RawCredential, Role};
+use crate::api::Method;
+use crate::api::execute::{Arguments, Executor, Response};
+use crate::auth::{RawCredential, Role};
 use crate::base::{Error, Result};
-use crate::http::Router;
+use crate::http::{InProcess, Origin, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
 pub(super) const SESSION: &str = "/auth/session";
@@ -35,44 +34,19 @@ pub fn segment(text: &str) -> String {
 
 /// The API, called for a visitor.
 pub struct Api {
-    pub(super) executor: Arc<Executor>,
-    pub(super) router: Arc<Router>,
-    /// The visitor's session, if they have one.
-    pub(super) credential: RawCredential,
-    /// Who that is, once verified.
-    pub(super) authenticated: Option<Authenticated>,
+    /// With the visitor's session, if they have one.
+    pub calls: InProcess,
     /// The organization that calls are about.
     pub(super) org_slug: Option<String>,
     /// The `Idempotency-Key` of what a form does.
     pub(super) idempotency_key: Option<String>,
-    pub(super) address: IpAddr,
-    pub(super) link_base: String,
-    pub(super) request_id: String,
-    /// The state that a page is read at; without one each call sees the newest.
-    pub(super) at: Option<ReadPoint>,
 }
 
 impl Api {
     /// The API, called without a credential.
-    pub(super) fn new(
-        executor: Arc<Executor>,
-        router: Arc<Router>,
-        address: IpAddr,
-        link_base: String,
-        request_id: String,
-    ) -> Self {
-        Api {
-            executor,
-            router,
-            credential: RawCredential::Absent,
-            authenticated: None,
-            org_slug: None,
-            idempotency_key: None,
-            address,
-            link_base,
-            request_id,
-            at: None,
-        }
+    pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
+        let calls = InProcess::new(executor, router, origin);
+        Api { calls, org_slug: None, idempotency_key: None }
     }
 
     /// Calls with this session's token from now on.
@@ -80,29 +54,8 @@ impl Api {
     /// # Errors
     /// 401 if the session has ended, 429.
     pub(super) async fn authenticate(&mut self, token: &str) -> Result<()> {
-        self.credential = RawCredential::Token(token.into());
-        let (route, _) = self.find(Method::Get, SESSION)?;
-        let request = self.request(&route, SESSION, "", Arguments::Query, Vec::new());
-        let authenticated = self.executor.authenticate(&request).await;
-        if authenticated.is_err() {
-            self.credential = RawCredential::Absent;
-        }
-        self.authenticated = Some(authenticated?);
-        Ok(())
-    }
-
-    /// Reads at one state from now on, so that what a page shows fits together.
-    ///
-    /// # Errors
-    /// 503 if no snapshot is available.
-    pub(super) async fn read_at_once(&mut self) -> Result<()> {
-        self.at = Some(self.executor.store.read_point().await?);
-        Ok(())
-    }
-
-    /// Who the visitor is, if they are signed in.
-    pub(super) fn identity(&self) -> Option<Arc<Identity>> {
-        self.authenticated.as_ref()?.identity().cloned()
+        let route = self.calls.by_pattern(Method::Get, SESSION)?;
+        self.calls.authenticate(RawCredential::Token(token.into()), &route).await
     }
 
     /// Gets a resource, with these parameters beside the organization's.
@@ -164,7 +117,7 @@ impl Api {
         query: &[(&str, &str)],
         file: &SentFile,
     ) -> Result<T> {
-        let (route, _) = self.find(Method::Post, path)?;
+        let (route, _) = self.calls.find(Method::Post, path)?;
         let accepted = route.operation.upload.as_ref().map_or(&[][..], |upload| upload.media_types);
         let media_type = file.media_type(accepted).ok_or_else(|| {
             Error::invalid_at("file", "must be a text, Markdown, CSV, PDF or DOCX file")
@@ -178,7 +131,7 @@ impl Api {
     /// # Errors
     /// If no route at this path takes one, which is a mistake of the page.
     pub fn max_upload_bytes(&self, path: &str) -> Result<usize> {
-        let (route, _) = self.find(Method::Post, path)?;
+        let (route, _) = self.calls.find(Method::Post, path)?;
         let upload = route.operation.upload.as_ref();
         upload.map(|upload| upload.max_bytes).ok_or_else(|| Error::internal(path))
     }
@@ -207,7 +160,7 @@ impl Api {
         let response =
             self.respond(Method::Get, path, &self.query(&[]), Arguments::Query, None).await?;
         let tag = response.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default();
-        Ok((read(Method::Get, path, response)?, tag))
+        Ok((InProcess::parse(path, response)?, tag))
     }
 
     /// Updates a resource that still has this entity tag.
@@ -222,18 +175,13 @@ impl Api {
     ) -> Result<T> {
         let arguments = Arguments::Json(self.in_org(body));
         let response = self.respond(Method::Patch, path, "", arguments, Some(tag)).await?;
-        read(Method::Patch, path, response)
+        InProcess::parse(path, response)
     }
 
     /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
     /// and its state, only the call itself tells.
     pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
-        self.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
-    }
-
-    fn find(&self, method: Method, path: &str) -> Result<(Arc<Route>, Vec<String>)> {
-        let found = self.router.route(method, path);
-        found.ok_or_else(|| Error::internal(format!("no route {} {path}", method.as_str())))
+        self.calls.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
     }
 
     async fn with_query<T: DeserializeOwned>(
@@ -279,7 +227,8 @@ impl Api {
         query: &str,
         arguments: Arguments,
     ) -> Result<T> {
-        read(method, path, self.respond(method, path, query, arguments, None).await?)
+        let response = self.respond(method, path, query, arguments, None).await?;
+        InProcess::parse(path, response)
     }
 
     async fn respond(
@@ -290,49 +239,17 @@ impl Api {
         arguments: Arguments,
         if_match: Option<&[u8]>,
     ) -> Result<Response> {
-        let (route, params) = self.find(method, path)?;
+        let (route, params) = self.calls.find(method, path)?;
         // What a condition is compared with.
-        let reading = if_match.and_then(|_| self.router.route(Method::Get, path));
+        let reading = if_match.and_then(|_| self.calls.find(Method::Get, path).ok());
         let key = self.idempotency_key.as_ref().filter(|_| route.is_idempotent());
         // One form may call several routes.
         let key = key.map(|key| format!("{key}/{}", route.name));
-        let mut request = self.request(&route, path, query, arguments, params);
+        let call = RouteCall { route: &route, params, target: path, query, arguments };
+        let mut request = self.calls.request(call);
         request.idempotency_key = key.as_deref().map(str::as_bytes);
         request.reading = reading.as_ref().map(|(reading, _)| reading);
         request.preconditions.if_match = if_match.into_iter().collect();
-        let caller = match &self.authenticated {
-            Some(authenticated) => authenticated.clone(),
-            None => self.executor.authenticate(&request).await?,
-        };
-        self.executor.execute(&request, caller).await
+        self.calls.execute(&request).await
     }
-
-    fn request<'a>(
-        &'a self,
-        route: &'a Arc<Route>,
-        path: &'a str,
-        query: &'a str,
-        arguments: Arguments,
-        params: Vec<String>,
-    ) -> Request<'a> {
-        Request {
-            target: path,
-            query,
-            address: self.address,
-            link_base: &self.link_base,
-            request_id: &self.request_id,
-            at: self.at.as_ref(),
-            ..Request::new(route, params, arguments, self.credential.clone())
-        }
-    }
-}
-
-/// Reads the JSON of a response.
-fn read<T: DeserializeOwned>(method: Method, path: &str, response: Response) -> Result<T> {
-    let Body::Json(json) = response.body else {
-        return Err(Error::internal(format!("{path} does not answer with JSON")));
-    };
-    serde_json::from_slice(&json).map_err(|error| {
-        Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
-    })
 }

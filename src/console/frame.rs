@@ -66,9 +66,9 @@ impl Visit {
 
 impl Frame {
     fn new(visit: &Visit, title: &str) -> Self {
-        let clock = visit.api.executor.store.clock();
+        let clock = visit.api.calls.executor.store.clock();
         let tokens =
-            FormTokens { keys: visit.api.executor.store.keys(), bound_to: &visit.bound_to };
+            FormTokens { keys: visit.api.calls.executor.store.keys(), bound_to: &visit.bound_to };
         let member = visit.membership.clone();
         let slug = member.as_ref().map(|member| member.org_slug.clone());
         let all = visit.session.iter().flat_map(|session| &session.memberships);

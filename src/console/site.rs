@@ -26,7 +26,9 @@ use super::visit::Visit;
 use super::{assets, errors, headers, multipart, pages};
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
-use crate::http::{ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest};
+use crate::http::{
+    Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+};
 
 /// How long a visitor's cookie and the theme last.
 const YEAR_SECS: i64 = 365 * 24 * 3600;
@@ -143,13 +145,14 @@ async fn reply(
     };
     let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
         request;
-    let api = Api::new(executor.clone(), router.clone(), address, link_base, request_id.into());
+    let origin = Origin { address, link_base, request_id: request_id.into() };
+    let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
     let entered = enter(&mut visit, page, &head.headers, is_post.then_some(body), cookies).await;
     if let Err(error) = entered {
-        let caller = visit.api.identity();
+        let caller = visit.api.calls.identity();
         return (errors::page(&visit, &error), caller);
     }
     let dispatch = Dispatch { paths: &console.paths, page };
@@ -159,7 +162,7 @@ async fn reply(
     if visit.flash.is_some() && matches!(reply.content, Content::Html(_)) {
         cookies.push(jar.remove(Cookie::Flash));
     }
-    (reply, visit.api.identity())
+    (reply, visit.api.calls.identity())
 }
 
 /// Completes a visit: who it is, what its cookies say, and the form that was sent.
@@ -188,7 +191,7 @@ async fn enter(
             Some(visitor) => visitor.into(),
             None => {
                 let visitor =
-                    URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
+                    URL_SAFE_NO_PAD.encode(visit.api.calls.executor.store.clock().random::<16>());
                 cookies.push(jar.set(Cookie::Visitor, &visitor, YEAR_SECS));
                 visitor
             }
@@ -210,14 +213,15 @@ async fn read_form(
     sent: &HeaderMap,
     body: SiteBody<'_>,
 ) -> Result<()> {
-    let credential = visit.api.identity().map(|_| visit.api.credential.fingerprint());
+    let calls = &visit.api.calls;
+    let credential = calls.identity().map(|_| calls.credential.fingerprint());
     let max_file_bytes = match page.upload {
         // Whoever is not signed in sends the other fields at most.
         Some(path) if credential.is_some() => Some(visit.api.max_upload_bytes(path)?),
         Some(_) => Some(0),
         None => None,
     };
-    let form = match body.read(credential, visit.api.address, max_file_bytes).await {
+    let form = match body.read(credential, calls.origin.address, max_file_bytes).await {
         Err(error) if error.kind() == Kind::TooLarge && page.upload.is_some() => {
             visit.is_too_large = true;
             return Ok(());

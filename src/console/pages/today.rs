@@ -94,7 +94,7 @@ async fn jobs(
 
 /// What happened in the last days: nobody mends what is older.
 fn recent(visit: &Visit, group: Group) -> Group {
-    let since = visit.api.executor.store.clock().now().minus_secs(RECENT_SECS);
+    let since = visit.api.calls.executor.store.clock().now().minus_secs(RECENT_SECS);
     let (kind, icon, _) = deployments::state("error");
     let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
     Group { rows, kind, icon, ..group }
