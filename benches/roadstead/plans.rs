@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Commits, Fixture, file, place};
+use crate::fixture::{Fixture, file, place};
 use crate::process::BINARY;
 use crate::registry::{REGISTRY, publication, source};
 use crate::rounds::median;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 500;
 
 /// Measures plans.
 pub fn rows() -> Vec<Row> {
-    let fixture = Fixture::new(Commits::Shared, 0);
+    let fixture = Fixture::new(0);
     let registry = json!({"slug": REGISTRY, "name": "Main"});
     fixture.store("registry.create", &[], std::iter::once(registry), 1, drop);
     let publications = (0..PROMPTS).map(|nth| {
