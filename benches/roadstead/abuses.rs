@@ -233,8 +233,9 @@ fn post_tasks(neighbours: &Neighbours) -> Load {
     flood(64, move |_| request.clone())
 }
 
-/// Requests of agents outside, from as many addresses as keys, whose domains do not answer. After
-/// the last one the first are sent again, which were used by then.
+/// Requests of agents outside whose domains do not answer. Each agent has a key, an address and a
+/// connection of its own, and sends again as soon as it is answered. After the last one the first
+/// are sent again, which were used by then.
 fn ask_from_outside(neighbours: &Neighbours) -> Load {
     const REQUESTS: usize = 10_000;
     const KEYS: usize = 1000;
@@ -260,7 +261,7 @@ fn ask_from_outside(neighbours: &Neighbours) -> Load {
         .into_bytes()
     };
     let requests: Vec<_> = (0..REQUESTS).map(request).collect();
-    Load { at_least: REQUESTS, ..flood(64, move |nth| requests[nth % REQUESTS].clone()) }
+    Load { at_least: REQUESTS, ..flood(KEYS, move |nth| requests[nth % REQUESTS].clone()) }
 }
 
 /// The bytes of a POST with this key.

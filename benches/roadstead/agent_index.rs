@@ -6,7 +6,7 @@ use roadstead::store::Clock;
 use serde_json::{Value, json};
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::{Fixture, Storage};
 use crate::reads::Bare;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::sites::{Sites, names};
@@ -65,7 +65,7 @@ fn search((name, query): (&str, &str), few: &Fixture, many: &Fixture, most: usiz
 
 /// A server with so many public listings.
 fn filled(count: usize) -> Fixture {
-    let fixture = Fixture::new(Commits::Shared, 1);
+    let fixture = Fixture::new(1);
     let listing = |nth: usize| -> Value {
         let color = ["red", "green", "blue"][nth % 3];
         let parity = if nth.is_multiple_of(2) { "even" } else { "odd" };
@@ -84,7 +84,7 @@ fn nostr_json() -> Row {
     let sites = Sites::new();
     sites.serve("acme.test", |name| names(name, KEY));
     let config = sites.configure(ServerConfig::default());
-    let fixture = Fixture::with_config(Commits::Shared, 1, Clock::system(), config);
+    let fixture = Fixture::with_config(Storage::Logged, 1, Clock::system(), config);
     let listing = json!({"stableKey": "agent-0", "handle": "scribe@acme.test", "pubkey": KEY,
         "displayName": "Scribe"});
     fixture.ask(&fixture.post("/agent-index/listings", listing));

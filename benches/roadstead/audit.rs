@@ -7,7 +7,7 @@ use roadstead::store::Tx;
 use serde_json::json;
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
 
@@ -61,7 +61,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
 }
 
 fn fixture(entries: usize) -> Fixture {
-    let fixture = Fixture::new(Commits::Shared, 0);
+    let fixture = Fixture::new(0);
     let org = fixture.founded.organization.id;
     for chunk in 0..entries / AT_ONCE {
         let first = chunk * AT_ONCE;
@@ -71,7 +71,7 @@ fn fixture(entries: usize) -> Fixture {
             }
             // The job of the server would take a commit for each step.
             let end = Id::new(tx.new_id::<()>().uuid());
-            (0..STEPS).try_for_each(|_| append_pending(tx, end).map(drop))
+            (0..STEPS).try_for_each(|_| append_pending(tx, Id::NIL, end).map(drop))
         });
         stored.expect("they can be stored");
     }

@@ -117,6 +117,20 @@ pub fn load(
     requests: &[Vec<u8>],
 ) -> Outcome {
     let requests: std::sync::Arc<[Vec<u8>]> = requests.into();
+    load_each(address, connections, time, move |connection, nth, request| {
+        let first = connection * requests.len() / connections;
+        request.extend_from_slice(&requests[(first + nth) % requests.len()]);
+    })
+}
+
+/// Like [`load`], with requests that `make` appends to an empty buffer: the `nth` of a connection.
+pub fn load_each(
+    address: SocketAddr,
+    connections: usize,
+    time: Duration,
+    make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
+) -> Outcome {
+    let make = std::sync::Arc::new(make);
     let runtime = runtime();
     runtime.block_on(async {
         let mut open = Vec::new();
@@ -127,20 +141,21 @@ pub fn load(
         let start = Instant::now();
         let end = start + time;
         let mut busy = JoinSet::new();
-        for (nth, mut connection) in open.into_iter().enumerate() {
-            let requests = requests.clone();
+        for (number, mut connection) in open.into_iter().enumerate() {
+            let make = make.clone();
             busy.spawn(async move {
-                let mut answers = 0;
-                let mut next = nth * requests.len() / connections;
+                let (mut answers, mut request) = (0, Vec::new());
                 while Instant::now() < end {
-                    connection.ask(&requests[next % requests.len()]).await;
+                    request.clear();
+                    make(number, answers, &mut request);
+                    connection.ask(&request).await;
                     answers += 1;
-                    next += 1;
                 }
                 answers
             });
         }
-        let answers: u32 = busy.join_all().await.iter().sum();
+        let answers: usize = busy.join_all().await.iter().sum();
+        let answers = u32::try_from(answers).expect("a run is short");
         Outcome {
             rate: f64::from(answers) / start.elapsed().as_secs_f64(),
             processor: processor::others().saturating_sub(before) / answers.max(1),

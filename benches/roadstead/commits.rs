@@ -117,7 +117,7 @@ fn logged(path: &Path, settings: LogSettings) -> LoggedRedb {
 }
 
 /// Returns the synced appends of 1 KB a second of the disk, into blocks that were written before.
-fn appends(path: &Path, time: Duration) -> f64 {
+pub fn appends(path: &Path, time: Duration) -> f64 {
     const LEN: u64 = 32 * 1024 * 1024;
     let file = File::create(path).expect("a new file");
     file.write_all_at(&vec![1; LEN as usize], 0).expect("the disk is good");

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::client;
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::table::{Row, Target, time};
 
 /// An organization has at most 100 channels.
@@ -69,7 +69,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
 /// Returns the deliveries a second when `events` are published at once in each organization, and
 /// the delays of the deliveries of single events.
 fn measure(hanging: usize, events: usize) -> (f64, Vec<Duration>) {
-    let fixture = Fixture::new(Commits::Shared, 0);
+    let fixture = Fixture::new(0);
     let runtime = client::runtime();
     let (url, mut arrivals) = runtime.block_on(receiver());
     // Their connections wait to be accepted and never are.

@@ -11,7 +11,7 @@ use roadstead::store::{Clock, ListSource};
 use serde_json::{Value, json};
 
 use crate::client::{self, Connection, load};
-use crate::fixture::{Commits, Fixture, id};
+use crate::fixture::{Fixture, id};
 use crate::registry;
 use crate::rounds::{self, TIME, figure, median, ratio};
 use crate::table::{Row, Target, time};
@@ -48,7 +48,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
 
 /// A server with so many agents, the registry with its prompt, and an environment.
 pub fn fixture(agents: usize) -> Fixture {
-    filled(Fixture::new(Commits::Shared, 0), agents)
+    filled(Fixture::new(0), agents)
 }
 
 fn filled(fixture: Fixture, agents: usize) -> Fixture {
@@ -265,7 +265,7 @@ fn silence() -> Row {
 
 fn rows_read_by_sweep(agents: usize) -> u64 {
     let now = Clock::system().now();
-    let fixture = filled(Fixture::at(Clock::at(now), Commits::Shared, 0), agents);
+    let fixture = filled(Fixture::at(Clock::at(now), 0), agents);
     for nth in (0..agents).step_by(AGENTS) {
         deploy(&fixture, nth..nth + AGENTS, "nobody");
     }

@@ -12,9 +12,9 @@ use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
 use roadstead::store::engine::{
-    CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, StoreMeters, WriteBatch,
+    CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, Redb, StoreMeters, WriteBatch,
 };
-use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
+use roadstead::store::{Clock, Store, TableInfo, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -22,13 +22,13 @@ use tokio::runtime::Runtime;
 
 use crate::client::{self, Connection};
 
-/// How many attempts may share a commit.
+/// What the server stores in.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Commits {
-    /// As many as the engine allows.
-    Shared,
-    /// One.
-    Single,
+pub enum Storage {
+    /// redb with a log in front of it, as the binary does.
+    Logged,
+    /// redb alone.
+    Redb,
 }
 
 /// A running server and its sample data.
@@ -60,33 +60,58 @@ pub type Batches = Arc<Mutex<Option<Vec<(WriteBatch, Instant)>>>>;
 
 impl Fixture {
     /// A server with a team of `agents` agents.
-    pub fn new(commits: Commits, agents: usize) -> Self {
-        Self::with_config(commits, agents, Clock::system(), ServerConfig::default())
+    pub fn new(agents: usize) -> Self {
+        Self::over(Storage::Logged, agents)
+    }
+
+    /// The same over this storage.
+    pub fn over(storage: Storage, agents: usize) -> Self {
+        Self::with_config(storage, agents, Clock::system(), ServerConfig::default())
     }
 
     /// Like `new`, with another clock.
-    pub fn at(clock: Clock, commits: Commits, agents: usize) -> Self {
-        Self::with_config(commits, agents, clock, ServerConfig::default())
+    pub fn at(clock: Clock, agents: usize) -> Self {
+        Self::with_config(Storage::Logged, agents, clock, ServerConfig::default())
     }
 
-    /// The same with this clock and configuration, apart from the limit of requests.
+    /// The same with this storage, clock and configuration, apart from the limit of requests.
     pub fn with_config(
-        commits: Commits,
+        storage: Storage,
         agents: usize,
         clock: Clock,
         config: ServerConfig,
     ) -> Self {
         let place = place();
-        let batches = Batches::default();
         let tables = roadstead::resources::tables();
         let file = place.path().join("bench.redb");
-        let mut redb = LoggedRedb::create(&file, table_names(&tables)).expect("a new file");
-        build_indexes(&mut redb, &tables, &|_| {}).expect("the disk is good");
+        let names = table_names(&tables);
+        match storage {
+            Storage::Logged => {
+                let storage = LoggedRedb::create(&file, names).expect("a new file");
+                Self::serving(place, storage, &tables, agents, clock, config)
+            }
+            Storage::Redb => {
+                let storage = Redb::create(&file, names).expect("a new file");
+                Self::serving(place, storage, &tables, agents, clock, config)
+            }
+        }
+    }
+
+    fn serving(
+        place: TempDir,
+        mut storage: impl LocalStorage,
+        tables: &[TableInfo],
+        agents: usize,
+        clock: Clock,
+        config: ServerConfig,
+    ) -> Self {
+        build_indexes(&mut storage, tables, &|_| {}).expect("the disk is good");
         let reports_read = Arc::<AtomicU64>::default();
+        let batches = Batches::default();
         let (counted, recorded) = (reports_read.clone(), batches.clone());
-        let disk = CountingStorage { redb, commits, batches: recorded, reports_read: counted };
+        let disk = CountingStorage { storage, batches: recorded, reports_read: counted };
         let store =
-            Store::start(disk, clock, Keys::new([7; 32]), &tables).expect("the disk is good");
+            Store::start(disk, clock, Keys::new([7; 32]), tables).expect("the disk is good");
         let founded = bootstrap(&store);
         let runtime = server_runtime("roadstead");
         let server = runtime.block_on(async {
@@ -131,8 +156,8 @@ impl Fixture {
         .into_bytes()
     }
 
-    /// The bytes of a GET in the organization, by its owner in a session.
-    pub fn get_in_session(&self, path: &str) -> Vec<u8> {
+    /// The token of a new session of the owner.
+    pub fn session_token(&self) -> String {
         let user = self.founded.user.id;
         let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
@@ -141,9 +166,13 @@ impl Fixture {
             tx.insert(&session).map(|()| session)
         });
         let session = session.expect("it can be stored");
-        let token = Tokens::new(self.store.keys()).issue(&session).expect("it can be issued");
+        Tokens::new(self.store.keys()).issue(&session).expect("it can be issued")
+    }
+
+    /// The bytes of a GET in the organization, by its owner in a session.
+    pub fn get_in_session(&self, path: &str) -> Vec<u8> {
         let by_key = String::from_utf8(self.get(path)).expect("it is text");
-        let credential = format!("authorization: Bearer {token}");
+        let credential = format!("authorization: Bearer {}", self.session_token());
         by_key.replace(&format!("x-api-key: {}", self.key), &credential).into_bytes()
     }
 
@@ -189,6 +218,15 @@ impl Fixture {
             self.post(&path, message)
         };
         self.agents.iter().map(to).collect()
+    }
+
+    /// Stops the server; returns the bytes of the files of its store.
+    pub fn stop_and_measure(self) -> u64 {
+        let Fixture { store, _server: server, _runtime: runtime, _place: place, .. } = self;
+        drop((server, runtime));
+        store.close();
+        let files = std::fs::read_dir(place.path()).expect("it is there").flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
     }
 
     /// Sends one request and parses the JSON response.
@@ -323,15 +361,14 @@ fn bootstrap(store: &Store) -> Bootstrapped {
         .expect("the store is empty")
 }
 
-/// The real storage, which can limit commits to one attempt and record batches.
-struct CountingStorage {
-    redb: LoggedRedb,
-    commits: Commits,
+/// The storage, which can record batches and counts what is read.
+struct CountingStorage<S> {
+    storage: S,
     batches: Batches,
     reports_read: Arc<AtomicU64>,
 }
 
-impl CountingStorage {
+impl<S> CountingStorage<S> {
     fn counting(&self, reader: Arc<dyn Reader>) -> Arc<dyn Reader> {
         let reports_read = self.reports_read.clone();
         Arc::new(ObservedReader::new(reader, move |table: &'static str, _| {
@@ -342,12 +379,12 @@ impl CountingStorage {
     }
 }
 
-impl LocalStorage for CountingStorage {
+impl<S: LocalStorage> LocalStorage for CountingStorage<S> {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
-        self.redb.snapshot().map(|reader| self.counting(reader))
+        self.storage.snapshot().map(|reader| self.counting(reader))
     }
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
-        let outcome = self.redb.commit(writes);
+        let outcome = self.storage.commit(writes);
         if let Some(batches) = self.batches.lock().expect("nobody panics holding it").as_mut() {
             batches.push((writes.clone(), Instant::now()));
         }
@@ -357,22 +394,16 @@ impl LocalStorage for CountingStorage {
         }
     }
     fn failed(&self) -> bool {
-        self.redb.failed()
+        self.storage.failed()
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
-        self.redb.reopen().map(|reader| self.counting(reader))
+        self.storage.reopen().map(|reader| self.counting(reader))
     }
     fn idle(&mut self) -> Option<Arc<dyn Reader>> {
-        self.redb.idle().map(|reader| self.counting(reader))
+        self.storage.idle().map(|reader| self.counting(reader))
     }
     fn count_in(&mut self, meters: &Arc<StoreMeters>) {
-        self.redb.count_in(meters);
-    }
-    fn max_group(&self) -> usize {
-        match self.commits {
-            Commits::Shared => self.redb.max_group(),
-            Commits::Single => 1,
-        }
+        self.storage.count_in(meters);
     }
 }
 

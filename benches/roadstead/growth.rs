@@ -1,22 +1,24 @@
-//! Reads and writes with a million tasks, compared with ten thousand.
+//! Reads and writes with a million tasks, ten with `--full`, compared with ten thousand; and the size of
+//! the files of a task, compared with redb's own.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture, id};
+use crate::fixture::{Fixture, Storage, id};
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
 
 const FEW: usize = 10_000;
 const MANY: usize = 1_000_000;
 const MANY_WHEN_QUICK: usize = 100_000;
+const MANY_WHEN_FULL: usize = 10_000_000;
 
 const CONNECTIONS: usize = 16;
 
 /// Tasks stored per transaction, within its limit of writes.
-const AT_ONCE: usize = 5_000;
+const AT_ONCE: usize = 1_000;
 
 /// So many different ones are read.
 const READ: usize = 10_000;
@@ -25,9 +27,16 @@ const READ: usize = 10_000;
 const WRITING: Duration = Duration::from_millis(200);
 
 /// The rows of growth.
-pub fn rows(quick: bool) -> Vec<Row> {
-    let most = if quick { MANY_WHEN_QUICK } else { MANY };
-    let (few, many) = (Fixture::new(Commits::Shared, 1), Fixture::new(Commits::Shared, 1));
+pub fn rows(quick: bool, full: bool) -> Vec<Row> {
+    let most = match (quick, full) {
+        (_, true) => MANY_WHEN_FULL,
+        (true, _) => MANY_WHEN_QUICK,
+        _ => MANY,
+    };
+    let plain = Fixture::over(Storage::Redb, 1);
+    fill(&plain, MANY_WHEN_QUICK);
+    let alone = bytes_a_task(plain, MANY_WHEN_QUICK);
+    let (few, many) = (Fixture::new(1), Fixture::new(1));
     let few_tasks = fill(&few, FEW);
     let many_tasks = fill(&many, most);
     let reads =
@@ -45,7 +54,22 @@ pub fn rows(quick: bool) -> Vec<Row> {
         ratio: ratio(&outcomes[1], &outcomes[0]),
         target: Target::AtMost(2.0),
     };
-    vec![row("GET", &reads), row("POST", &writes)]
+    let mut rows = vec![row("GET", &reads), row("POST", &writes)];
+    drop(few);
+    let ours = bytes_a_task(many, most);
+    rows.push(Row {
+        name: format!("files with {most} tasks, of each"),
+        ours: format!("{ours:.0} B"),
+        baseline: format!("redb alone, {MANY_WHEN_QUICK} tasks {alone:.0} B"),
+        ratio: ours / alone,
+        target: Target::AtMost(1.25),
+    });
+    rows
+}
+
+/// The bytes of the files of a stopped server for each of its tasks.
+fn bytes_a_task(fixture: Fixture, tasks: usize) -> f64 {
+    fixture.stop_and_measure() as f64 / tasks as f64
 }
 
 /// Stores `count` tasks, many in a transaction. Gives requests for some of them, spread over all.

@@ -6,7 +6,7 @@ use roadstead::store::Tx;
 use serde_json::json;
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
 
@@ -37,7 +37,7 @@ const FILTERS: [(&str, &str); 4] = [
 /// The rows of the log.
 pub fn rows(quick: bool) -> Vec<Row> {
     let most = if quick { MANY_WHEN_QUICK } else { MANY };
-    let (few, many) = (Fixture::new(Commits::Shared, 0), Fixture::new(Commits::Shared, 0));
+    let (few, many) = (Fixture::new(0), Fixture::new(0));
     fill(&few, FEW);
     fill(&many, most);
     let row = |(name, filter): (&str, &str)| {

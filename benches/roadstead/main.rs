@@ -7,11 +7,13 @@
 //! alone), `writes`, `wakes`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
-//! searches and `nostr.json`, `search` for documents of knowledge bases, `mcp`, and `backup`. `--quick` (or
+//! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
+//! `plans` of plain files,
+//! and `backup`. `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
-//! 20,000 versions and documents instead of 100,000.
+//! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
-//! `cargo bench -- profile-reads`, `profile-writes` and `profile-contents` measure nothing: they
+//! `cargo bench -- profile-reads`, `profile-writes`, `profile-publishing` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
@@ -20,6 +22,7 @@ mod audit;
 mod backup;
 mod client;
 mod commits;
+mod console;
 mod contents;
 mod deliveries;
 mod deployments;
@@ -28,6 +31,7 @@ mod log;
 mod mcp;
 mod neighbours;
 mod phoenix;
+mod plans;
 mod process;
 mod processor;
 mod promotions;
@@ -57,18 +61,19 @@ fn main() {
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 24] = [
+    let full = arguments.iter().any(|arg| arg == "--full");
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 27] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
         ("deliveries", &|| deliveries::rows(quick)),
-        ("growth", &|| growth::rows(quick)),
+        ("growth", &|| growth::rows(quick, full)),
         ("log", &|| log::rows(quick)),
         ("process", &process::rows),
         ("contents", &contents::rows),
         ("promotions", &promotions::rows),
-        ("publishing", &publishing::rows),
+        ("publishing", &|| publishing::rows(quick)),
         ("versions", &|| versions::rows(quick)),
         ("audit", &|| audit::rows(quick)),
         ("backup", &|| backup::rows(quick)),
@@ -79,9 +84,12 @@ fn main() {
         ("agent-index", &|| agent_index::rows(quick)),
         ("search", &|| search::rows(quick)),
         ("mcp", &mcp::rows),
+        ("console", &|| console::rows(quick)),
+        ("plans", &plans::rows),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),
+        ("profile-publishing", &publishing::profile),
     ];
     let mut rows = Vec::new();
     for (name, measure) in parts {

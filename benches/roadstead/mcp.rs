@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::client::{self, Connection, load};
-use crate::fixture::{Commits, Fixture, id};
+use crate::fixture::{Fixture, id};
 use crate::neighbours::Neighbours;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
@@ -33,7 +33,7 @@ pub fn rows() -> Vec<Row> {
 
 /// `tools/call` beside the same route.
 fn call() -> Row {
-    let fixture = Fixture::new(Commits::Shared, 1);
+    let fixture = Fixture::new(1);
     let task = id(&fixture.ask(&fixture.post_task()));
     let route = [fixture.get(&format!("/teams/{}/tasks/{task}", fixture.team))];
     let arguments = json!({"teamId": fixture.team, "taskId": task});

@@ -65,15 +65,15 @@ impl Phoenix {
         format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.address).into_bytes()
     }
 
+    /// The request that publishes a version of a prompt.
+    pub fn publish(&self, name: &str, template: &str) -> Vec<u8> {
+        post(self.address, "/v1/prompts", &prompt(name, template)).into_bytes()
+    }
+
     /// Posts something; the body of the answer.
     fn ask(&self, path: &str, body: &Value) -> String {
-        let body = body.to_string();
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        );
+        let request = post(self.address, path, body);
+        let request = request.replacen("\r\n\r\n", "\r\nconnection: close\r\n\r\n", 1);
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
@@ -88,6 +88,15 @@ impl Drop for Phoenix {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn post(host: SocketAddr, path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// The Python that has it, if the tests have installed it (`tests/phoenix/phoenix.rs`).

@@ -1,4 +1,5 @@
-//! The binary: time from start to the first response, and memory when idle.
+//! The binary: time from start to the first response, also after a kill with a full log, and memory when
+//! idle.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -6,18 +7,28 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::fixture::{file, place};
+use crate::client::{self, Connection, load};
+use crate::fixture::{file, id, place};
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
+/// The program.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_roadstead");
 
 const STARTS: usize = 10;
 const START_LIMIT: Duration = Duration::from_millis(100);
 
 const MEMORY_LIMIT_MB: f64 = 30.0;
+
+/// After a kill, with as much in the log as it can hold.
+const RESTART_LIMIT: Duration = Duration::from_millis(400);
+const RESTARTS: usize = 5;
+
+/// Writes before each kill: more than a checkpoint takes away meanwhile.
+const LOAD: Duration = Duration::from_secs(5);
+const WRITERS: usize = 16;
 
 /// One-time work after the start is done by then.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -26,13 +37,15 @@ const SETTLE: Duration = Duration::from_secs(3);
 pub fn rows() -> Vec<Row> {
     let place = place();
     let data = file(&place, "data");
-    init_with_key(&data);
+    let key = init_with_key(&data);
     let starts = (0..STARTS).map(|_| Served::start(&data, &[]).took.as_secs_f64());
     let start = Duration::from_secs_f64(median(starts));
     let served = Served::start(&data, &[]);
     std::thread::sleep(SETTLE);
     let memory = served.memory_mb();
+    drop(served);
     vec![
+        restart(&data, &key),
         Row {
             name: format!("time to first response, median of {STARTS}"),
             ours: time(start),
@@ -48,6 +61,50 @@ pub fn rows() -> Vec<Row> {
             target: Target::AtMost(1.0),
         },
     ]
+}
+
+/// The time to the first response after a kill under load.
+fn restart(data: &Path, key: &str) -> Row {
+    let mut log_bytes = Vec::new();
+    let mut times = Vec::new();
+    for nth in 0..RESTARTS {
+        let served = Served::start(data, &["--rate-limit", "0"]);
+        let team = json!({"orgSlug": "acme", "slug": format!("team-{nth}"), "name": "Team"});
+        let team = client::runtime().block_on(async {
+            let mut connection = Connection::open(served.address).await;
+            let answer = connection.ask(&post(&served, key, "/teams", &team)).await;
+            id(&serde_json::from_slice(answer.body).expect("answers are JSON"))
+        });
+        let task = json!({"orgSlug": "acme", "title": "A task", "description": "a".repeat(4000)});
+        let request = post(&served, key, &format!("/teams/{team}/tasks"), &task);
+        load(served.address, WRITERS, LOAD, &[request]);
+        drop(served);
+        let used = ["wal-1", "wal-2"].map(|ending| data.join("roadstead").with_extension(ending));
+        log_bytes
+            .push(used.iter().filter_map(|file| file.metadata().ok()).map(|it| it.len()).sum());
+        times.push(Served::start(data, &[]).took.as_secs_f64());
+    }
+    let bytes: u64 = log_bytes.into_iter().max().unwrap_or(0);
+    let took = Duration::from_secs_f64(median(times.into_iter()));
+    Row {
+        name: format!("time to first response after a kill, log files of {} MB", bytes / 1_000_000),
+        ours: time(took),
+        baseline: format!("limit {}", time(RESTART_LIMIT)),
+        ratio: took.as_secs_f64() / RESTART_LIMIT.as_secs_f64(),
+        target: Target::AtMost(1.0),
+    }
+}
+
+/// The bytes of a POST to a server.
+fn post(served: &Served, key: &str, path: &str, body: &Value) -> Vec<u8> {
+    let body = body.to_string();
+    format!(
+        "POST /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        served.address,
+        body.len()
+    )
+    .into_bytes()
 }
 
 /// The password of the owner.

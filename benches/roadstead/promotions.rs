@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::registry;
 use crate::table::{Row, Target, time};
 
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_millis(50);
 
 /// Measures promotions.
 pub fn rows() -> Vec<Row> {
-    let fixture = Fixture::new(Commits::Shared, 0);
+    let fixture = Fixture::new(0);
     registry::fill(&fixture);
     let mut times = client::runtime().block_on(measure(&fixture));
     times.sort();

@@ -1,7 +1,7 @@
 //! Lists, contents and diffs in a registry of 100,000 versions, compared with one of 1,000.
 
 use crate::client::load;
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::registry;
 use crate::rounds::{self, TIME, figure, ratio};
 use crate::table::{Row, Target};
@@ -45,7 +45,7 @@ pub fn rows(quick: bool) -> Vec<Row> {
 }
 
 fn fixture(versions: usize) -> Fixture {
-    let fixture = Fixture::new(Commits::Shared, 0);
+    let fixture = Fixture::new(0);
     registry::fill(&fixture);
     let publications = (0..versions).map(|nth| {
         let source = registry::source(&version(nth));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use crate::client::{self, Connection};
-use crate::fixture::{Commits, Fixture};
+use crate::fixture::Fixture;
 use crate::table::{Row, Target, time};
 
 /// Waiting agents, each on its own connection.
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_millis(50);
 
 /// Measures wakes.
 pub fn rows() -> Vec<Row> {
-    let fixture = Fixture::new(Commits::Shared, AGENTS);
+    let fixture = Fixture::new(AGENTS);
     let (single, bursts) = client::runtime().block_on(measure(&fixture));
     let row = |how: &str, mut times: Vec<Duration>| {
         times.sort();

@@ -18,6 +18,7 @@ mod request;
 mod required_scope;
 mod resource;
 mod route;
+mod system;
 mod webhook;
 
 pub use action::{
@@ -27,7 +28,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
-pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, ResolvedOrg};
+pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
 pub use read::{Input, count_values};
@@ -35,4 +36,8 @@ pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_nam
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
+pub use system::{
+    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemRetention, SystemSample,
+    SystemStatus, SystemStorage,
+};
 pub use webhook::Webhook;

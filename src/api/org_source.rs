@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Id, PublicKey, Result};
 use crate::store::{Org, View};
 
 /// How a route finds the organization it is about.
@@ -17,9 +17,17 @@ pub enum OrgSource {
     InferFromPath(fn(&View, &[String]) -> Result<bool>),
     /// By a resource that the request names and that may be public.
     Named(&'static OrgResolver),
-    /// By its slug, the first parameter of the path. For callers outside of every organization; the
-    /// function returns the error for a slug that no organization has.
-    InPath(fn() -> Error),
+    /// By its slug, the first parameter of the path. For callers outside of every organization.
+    InPath(&'static OutsideAccess),
+}
+
+/// What a route for outside agents says about the organization in its path.
+pub struct OutsideAccess {
+    /// The error for a slug that no organization has.
+    pub unknown: fn() -> Error,
+    /// Whether the organization, which the view is scoped to, has accepted this key for what the
+    /// parameters of the path name.
+    pub has_accepted: fn(&View, &[String], &PublicKey) -> Result<bool>,
 }
 
 /// The parts of a request that determine its organization.

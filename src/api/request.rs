@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::org_source::OrgSlugMode;
 use super::read::SourceFormat;
+use super::system::SystemMonitor;
 use crate::auth::nostr::Signer;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, Name, VariableName};
@@ -45,6 +46,8 @@ pub struct RawArgs<'a> {
     pub link_base: &'a str,
     /// Whether the server can send mail.
     pub sends_mail: bool,
+    /// What the server knows of itself.
+    pub system: Arc<SystemMonitor>,
     /// The installation's keys, which sign cursors.
     pub keys: &'a Keys,
 }
@@ -67,6 +70,7 @@ impl<'a> RawArgs<'a> {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             sends_mail: false,
+            system: Arc::default(),
             keys,
         }
     }
@@ -103,6 +107,8 @@ pub struct Args<P, I> {
     pub link_base: String,
     /// Whether the server can send mail.
     pub sends_mail: bool,
+    /// What the server knows of itself.
+    pub system: Arc<SystemMonitor>,
 }
 
 /// A request as an operation sees it: [`Args`] and a [`Principal`].

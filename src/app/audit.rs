@@ -12,7 +12,6 @@ use crate::api::audit::{
 };
 use crate::auth::{Organization, organization_named};
 use crate::base::{Error, Id, Kind, Result};
-use crate::outbox::SweepProgress;
 use crate::resources::{audit_logs, organizations};
 use crate::store::check::Findings;
 use crate::store::{Org, Store, Subscribe};
@@ -57,10 +56,11 @@ pub(super) async fn append_rest(store: &Store) {
 
 /// Appends the pending entries with ids before `end`, step by step.
 async fn append_before(store: &Store, end: Id<AuditEntry>) {
+    let mut from = Id::NIL;
     loop {
-        match store.write(Id::NIL, move |tx| append_pending(tx, end)).await {
-            Ok(SweepProgress::More) => {}
-            Ok(SweepProgress::Clean) => break,
+        match store.write(Id::NIL, move |tx| append_pending(tx, from, end)).await {
+            Ok(Some(last)) => from = last,
+            Ok(None) => break,
             Err(error) => {
                 tracing::error!(%error, "entries could not be appended to the audit log");
                 break;

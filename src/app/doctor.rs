@@ -17,6 +17,7 @@ use super::erasures::Erasures;
 use super::moving::Trial;
 use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
+use crate::base::Time;
 use crate::http::max_connections;
 use crate::store::Clock;
 
@@ -235,19 +236,38 @@ fn key(dir: &DataDir, is_served: bool, found: &mut Findings) {
     }
 }
 
+/// Returns the bytes that are free on the disk of a directory; `None` if that cannot be found out.
+pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Judges the free bytes of the disk of a database of `size` bytes.
+pub(super) fn space_level(free: u64, size: u64) -> Level {
+    if free < FREE_BYTES {
+        Level::Error
+    } else if free < size {
+        Level::Warning
+    } else {
+        Level::Ok
+    }
+}
+
 fn space(dir: &DataDir, found: &mut Findings) {
     let size = dir.database().metadata().map_or(0, |file| file.len());
-    let Ok(disk) = rustix::fs::statvfs(dir.path()) else { return };
-    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let Some(free) = free_bytes(dir.path()) else { return };
     let mib = |bytes: u64| format!("{} MiB", bytes / (1024 * 1024));
     let message = format!("{} are free, the database has {}", mib(free), mib(size));
-    if free < FREE_BYTES {
-        found.error("space", message, "free some space, or move the directory to a larger disk");
-    } else if free < size {
-        let to_do = "free some space: a copy of the database would not fit";
-        found.warn("space", message, to_do);
-    } else {
-        found.ok("space", message);
+    match space_level(free, size) {
+        Level::Error => {
+            let to_do = "free some space, or move the directory to a larger disk";
+            found.error("space", message, to_do);
+        }
+        Level::Warning => {
+            let to_do = "free some space: a copy of the database would not fit";
+            found.warn("space", message, to_do);
+        }
+        Level::Ok => found.ok("space", message),
     }
     if !dir.path().join(RESERVE).exists() {
         let message = "the space kept for deletions is used up, or no server has run yet";
@@ -307,15 +327,22 @@ fn erasures(path: &Path, found: &mut Findings) {
     }
 }
 
+/// Whether another backup should have been made by `now`.
+pub(super) fn is_backup_due(last: Option<&LastBackup>, now: Time) -> bool {
+    last.is_none_or(|last| last.taken_at < now.minus_secs(BACKUP_SECS))
+}
+
 fn last_backup(path: &Path, found: &mut Findings) {
-    let now = Clock::system().now();
     let to_do = "roadstead backup FILE, every day by a timer: see packaging/README.md";
-    match LastBackup::read(path) {
-        None => found.warn("backup", "no backup was made yet", to_do),
-        Some(last) if last.taken_at < now.minus_secs(BACKUP_SECS) => {
-            found.warn("backup", format!("the last backup is of {}", last.taken_at), to_do);
-        }
-        Some(last) => found.ok("backup", format!("the last backup is of {}", last.taken_at)),
+    let last = LastBackup::read(path);
+    let message = match &last {
+        None => "no backup was made yet".to_string(),
+        Some(last) => format!("the last backup is of {}", last.taken_at),
+    };
+    if is_backup_due(last.as_ref(), Clock::system().now()) {
+        found.warn("backup", message, to_do);
+    } else {
+        found.ok("backup", message);
     }
 }
 

@@ -42,6 +42,13 @@ pub fn families(started: Time) -> Vec<Family> {
     families
 }
 
+/// Returns the memory in use, in bytes; `None` if `/proc` does not say.
+pub fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(kib.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
 fn build() -> Family {
     let labels = vec![("version", env!("CARGO_PKG_VERSION").into())];
     Family {
@@ -71,6 +78,11 @@ fn cpu_seconds() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn linux_says_how_much_memory_is_in_use() {
+        assert!(resident_bytes().unwrap() > 1 << 20);
+    }
 
     #[test]
     fn linux_says_everything_about_this_process() {

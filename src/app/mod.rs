@@ -9,6 +9,7 @@ pub mod doctor;
 mod erasures;
 mod format_file;
 mod host;
+mod monitor;
 pub mod moving;
 mod placement;
 mod recovery;
@@ -31,13 +32,14 @@ use tokio::sync::watch;
 pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
+use monitor::Monitor;
 pub use recovery::{PasswordResetLink, reset_password};
 pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
 pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
 
-use crate::api::Route;
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
+use crate::api::{Route, SystemMonitor};
 use crate::base::metrics::Family;
 use crate::base::{Error, Id, Result};
 use crate::console::Console;
@@ -117,6 +119,7 @@ pub struct Server {
     /// Set once the last request is answered.
     stop_flushing: watch::Sender<bool>,
     chaining: tokio::task::JoinHandle<()>,
+    measuring: tokio::task::JoinHandle<()>,
 }
 
 impl Server {
@@ -150,7 +153,10 @@ impl Server {
         let setup_required = is_setup_required(&store, address)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(coordination.on_setup(on_setup));
+        let system = Arc::<SystemMonitor>::default();
+        let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
+            system: system.clone(),
             coordination: coordination.clone(),
             store: store.clone(),
             outside: outside.clone(),
@@ -158,8 +164,8 @@ impl Server {
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
         let site: Arc<dyn Site> = Arc::new(Console::new()?);
-        let host = (config.data_directory, config.is_replicated.clone());
-        let metrics = metrics(&routes, &*site, &executor, deliveries.clone(), host);
+        let host = (&config.data_directory, &config.is_replicated);
+        let metrics = metrics(&routes, &*site, &executor, &deliveries, host);
         let router = Arc::new(Router::new(routes)?);
         let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));
         let context = Arc::new(ServerContext {
@@ -177,20 +183,18 @@ impl Server {
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
         });
-        let runner = Runner {
-            store: store.clone(),
-            commits: coordination.clone(),
-            mail: outside.mail.clone(),
-            outside,
-            jobs: resources::jobs(),
-            workflows: resources::workflows(),
-            sweeps: resources::sweeps(),
-            settings: RetentionSettings { started_at: store.clock().now(), ..config.settings },
-            organizations: all_organizations,
-            meters: deliveries,
+        let runner =
+            runner(&store, coordination.clone(), outside, settings.clone(), deliveries.clone());
+        let monitor = Monitor {
+            context: context.clone(),
+            deliveries,
+            settings,
+            data_directory: config.data_directory,
+            system,
         };
         Ok(Server {
             address,
+            measuring: monitor.start(stopping.clone()),
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
             working: tokio::spawn(runner.run(stopping.clone())),
             chaining: tokio::spawn(audit::chain(store.clone(), coordination, stopping)),
@@ -211,6 +215,7 @@ impl Server {
         self.stop_flushing.send_replace(true);
         let jobs = async {
             let _ = (self.working.await, self.flushing.await, self.chaining.await);
+            let _ = self.measuring.await;
             audit::append_rest(&self.store).await;
         };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
@@ -233,8 +238,30 @@ fn outgoing(config: &ServerConfig) -> Result<Outside> {
     })
 }
 
-/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has
-/// no user.
+/// The runner of background work.
+fn runner(
+    store: &Store,
+    commits: Arc<LocalCoordination>,
+    outside: Outside,
+    settings: RetentionSettings,
+    meters: Arc<DeliveryMeters>,
+) -> Runner {
+    Runner {
+        store: store.clone(),
+        commits,
+        mail: outside.mail.clone(),
+        outside,
+        jobs: resources::jobs(),
+        workflows: resources::workflows(),
+        sweeps: resources::sweeps(),
+        settings,
+        organizations: all_organizations,
+        meters,
+    }
+}
+
+/// Whether the server must be set up before it answers: it can be reached from elsewhere, and has no
+/// user.
 fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
     Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
 }
@@ -244,10 +271,12 @@ fn metrics(
     routes: &[Route],
     site: &dyn Site,
     executor: &Executor,
-    deliveries: Arc<DeliveryMeters>,
-    (data_directory, is_replicated): (Option<PathBuf>, Option<Arc<AtomicBool>>),
+    deliveries: &Arc<DeliveryMeters>,
+    (data_directory, is_replicated): (&Option<PathBuf>, &Option<Arc<AtomicBool>>),
 ) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
+    let (deliveries, data_directory) = (deliveries.clone(), data_directory.clone());
+    let is_replicated = is_replicated.clone();
     let started = executor.store.clock().now();
     let sources = Sources {
         stored: resources::metrics(),
@@ -262,7 +291,7 @@ fn metrics(
             Box::new(move || is_replicated.as_deref().map(replication).into_iter().collect()),
         ],
     };
-    let routes = routes.iter().map(|route| (route.method, route.path));
+    let routes = routes.iter().map(|route| (route.method, route.path, route.waits()));
     let documents = resources::documents().into_iter().map(|document| document.path);
     let own = http::PATHS.into_iter().chain([mcp::PATH]);
     let pages = site.patterns().into_iter().chain(own).chain(documents);

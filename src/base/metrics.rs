@@ -69,6 +69,27 @@ pub struct Buckets {
     pub scale: u64,
 }
 
+impl Buckets {
+    /// Estimates the value that the share `share` (0 to 1) of observations does not exceed, in the
+    /// unit of the samples, from how many observations each bucket alone has: as if those of a
+    /// bucket were spread evenly in it. Of those above all bounds the highest bound is known, and no
+    /// more. `None` without observations.
+    pub fn quantile(&self, counts: &[u64], share: f64) -> Option<f64> {
+        let rank = share * counts.iter().sum::<u64>() as f64;
+        let mut before = 0;
+        for (at, count) in counts.iter().copied().enumerate().filter(|(_, count)| *count > 0) {
+            if (before + count) as f64 >= rank {
+                let low = at.checked_sub(1).map_or(0, |at| self.bounds[at]);
+                let high = self.bounds.get(at).copied().unwrap_or(low);
+                let part = (rank - before as f64) / count as f64;
+                return Some((low as f64 + (high - low) as f64 * part) / self.scale as f64);
+            }
+            before += count;
+        }
+        None
+    }
+}
+
 /// The distribution of observed values.
 #[derive(Debug)]
 pub struct Histogram {
@@ -90,6 +111,18 @@ impl Histogram {
         let at = self.buckets.bounds.partition_point(|bound| *bound < value);
         self.counts[at].fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
+    }
+
+    /// Adds to `counts`, one for each bucket, how many observations that bucket alone has so far.
+    pub fn add_counts(&self, counts: &mut [u64]) {
+        for (sum, count) in counts.iter_mut().zip(&self.counts) {
+            *sum += count.load(Relaxed);
+        }
+    }
+
+    /// Returns the sum of all values observed so far.
+    pub fn sum(&self) -> u64 {
+        self.sum.load(Relaxed)
     }
 
     /// Returns the distribution so far.
@@ -221,6 +254,25 @@ mod tests {
         assert_eq!(bounds, [0.001, 0.005, 0.01]);
         assert_eq!(counts, [2, 4, 4, 5]);
         assert_eq!(sum, 0.019);
+    }
+
+    #[test]
+    fn a_quantile_is_estimated_within_its_bucket() {
+        static MILLIS: Buckets = Buckets { bounds: &[10, 20, 50], scale: 1000 };
+        let of = |counts: [u64; 4], share| MILLIS.quantile(&counts, share);
+        assert_eq!(of([0, 0, 0, 0], 0.5), None);
+        assert_eq!(of([4, 0, 0, 0], 0.5), Some(0.005));
+        assert_eq!(of([1, 0, 1, 0], 0.5), Some(0.01));
+        assert_eq!(of([1, 0, 1, 0], 0.75), Some(0.035));
+        assert_eq!(of([98, 1, 1, 0], 0.99), Some(0.02));
+        assert_eq!(of([0, 0, 0, 3], 0.5), Some(0.05), "nothing is known above the bounds");
+        let histogram = Histogram::new(&MILLIS);
+        for value in [5, 15, 15, 99] {
+            histogram.observe(value);
+        }
+        let mut counts = [1, 0, 0, 0];
+        histogram.add_counts(&mut counts);
+        assert_eq!((counts, histogram.sum()), ([2, 2, 0, 1], 134));
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod text;
 mod time;
 mod validated;
 
-pub use address::address_block;
+pub use address::{address_block, address_network};
 pub use bounded_list::BoundedList;
 pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};

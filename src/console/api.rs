@@ -3,19 +3,19 @@
 //! A page names a route as a client does, by method and path, and gets JSON. All calls of a page
 //! count as one request for the rate limit.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Authenticated, Body, Executor, Request};
-use crate::api::{Method, Route};
-use crate::auth::{Identity, RawCredential, Role};
+use crate::api::Method;
+use crate::api::execute::{Arguments, Executor, Response};
+use crate::auth::{RawCredential, Role};
 use crate::base::{Error, Result};
-use crate::http::Router;
+use crate::http::{InProcess, Origin, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
 pub(super) const SESSION: &str = "/auth/session";
@@ -34,41 +34,19 @@ pub fn segment(text: &str) -> String {
 
 /// The API, called for a visitor.
 pub struct Api {
-    pub(super) executor: Arc<Executor>,
-    pub(super) router: Arc<Router>,
-    /// The visitor's session, if they have one.
-    pub(super) credential: RawCredential,
-    /// Who that is, once verified.
-    pub(super) authenticated: Option<Authenticated>,
+    /// With the visitor's session, if they have one.
+    pub calls: InProcess,
     /// The organization that calls are about.
     pub(super) org_slug: Option<String>,
     /// The `Idempotency-Key` of what a form does.
     pub(super) idempotency_key: Option<String>,
-    pub(super) address: IpAddr,
-    pub(super) link_base: String,
-    pub(super) request_id: String,
 }
 
 impl Api {
     /// The API, called without a credential.
-    pub(super) fn new(
-        executor: Arc<Executor>,
-        router: Arc<Router>,
-        address: IpAddr,
-        link_base: String,
-        request_id: String,
-    ) -> Self {
-        Api {
-            executor,
-            router,
-            credential: RawCredential::Absent,
-            authenticated: None,
-            org_slug: None,
-            idempotency_key: None,
-            address,
-            link_base,
-            request_id,
-        }
+    pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
+        let calls = InProcess::new(executor, router, origin);
+        Api { calls, org_slug: None, idempotency_key: None }
     }
 
     /// Calls with this session's token from now on.
@@ -76,20 +54,8 @@ impl Api {
     /// # Errors
     /// 401 if the session has ended, 429.
     pub(super) async fn authenticate(&mut self, token: &str) -> Result<()> {
-        self.credential = RawCredential::Token(token.into());
-        let (route, _) = self.find(Method::Get, SESSION)?;
-        let request = self.request(&route, SESSION, "", Arguments::Query, Vec::new());
-        let authenticated = self.executor.authenticate(&request).await;
-        if authenticated.is_err() {
-            self.credential = RawCredential::Absent;
-        }
-        self.authenticated = Some(authenticated?);
-        Ok(())
-    }
-
-    /// Who the visitor is, if they are signed in.
-    pub(super) fn identity(&self) -> Option<Arc<Identity>> {
-        self.authenticated.as_ref()?.identity().cloned()
+        let route = self.calls.by_pattern(Method::Get, SESSION)?;
+        self.calls.authenticate(RawCredential::Token(token.into()), &route).await
     }
 
     /// Gets a resource, with these parameters beside the organization's.
@@ -141,6 +107,35 @@ impl Api {
         self.with_body(Method::Post, path, body).await
     }
 
+    /// Posts a file, with these parameters beside the organization's.
+    ///
+    /// # Errors
+    /// 400 if the route takes no files of its type; those of the route.
+    pub async fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+        file: &SentFile,
+    ) -> Result<T> {
+        let (route, _) = self.calls.find(Method::Post, path)?;
+        let accepted = route.operation.upload.as_ref().map_or(&[][..], |upload| upload.media_types);
+        let media_type = file.media_type(accepted).ok_or_else(|| {
+            Error::invalid_at("file", "must be a text, Markdown, CSV, PDF or DOCX file")
+        })?;
+        let arguments = Arguments::Upload(file.bytes.clone(), media_type);
+        self.call(Method::Post, path, &self.query(query), arguments).await
+    }
+
+    /// The bytes that the file of an upload may have.
+    ///
+    /// # Errors
+    /// If no route at this path takes one, which is a mistake of the page.
+    pub fn max_upload_bytes(&self, path: &str) -> Result<usize> {
+        let (route, _) = self.calls.find(Method::Post, path)?;
+        let upload = route.operation.upload.as_ref();
+        upload.map(|upload| upload.max_bytes).ok_or_else(|| Error::internal(path))
+    }
+
     /// Sets a resource.
     ///
     /// # Errors
@@ -157,15 +152,36 @@ impl Api {
         self.with_body(Method::Patch, path, body).await
     }
 
+    /// Gets a resource with its entity tag.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn get_tagged<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Vec<u8>)> {
+        let response =
+            self.respond(Method::Get, path, &self.query(&[]), Arguments::Query, None).await?;
+        let tag = response.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default();
+        Ok((InProcess::parse(path, response)?, tag))
+    }
+
+    /// Updates a resource that still has this entity tag.
+    ///
+    /// # Errors
+    /// 412 if it has another one; those of the route.
+    pub async fn patch_if<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Value,
+        tag: &[u8],
+    ) -> Result<T> {
+        let arguments = Arguments::Json(self.in_org(body));
+        let response = self.respond(Method::Patch, path, "", arguments, Some(tag)).await?;
+        InProcess::parse(path, response)
+    }
+
     /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
     /// and its state, only the call itself tells.
     pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
-        self.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
-    }
-
-    fn find(&self, method: Method, path: &str) -> Result<(Arc<Route>, Vec<String>)> {
-        let found = self.router.route(method, path);
-        found.ok_or_else(|| Error::internal(format!("no route {} {path}", method.as_str())))
+        self.calls.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
     }
 
     async fn with_query<T: DeserializeOwned>(
@@ -174,25 +190,34 @@ impl Api {
         path: &str,
         query: &[(&str, &str)],
     ) -> Result<T> {
+        self.call(method, path, &self.query(query), Arguments::Query).await
+    }
+
+    /// These parameters beside the organization's, encoded.
+    fn query(&self, query: &[(&str, &str)]) -> String {
         let org = self.org_slug.iter().map(|slug| ("orgSlug", slug.as_str()));
-        let query = form_urlencoded::Serializer::new(String::new())
+        form_urlencoded::Serializer::new(String::new())
             .extend_pairs(org.chain(query.iter().copied()))
-            .finish();
-        self.call(method, path, &query, Arguments::Query).await
+            .finish()
     }
 
     async fn with_body<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
-        mut body: Value,
+        body: Value,
     ) -> Result<T> {
+        self.call(method, path, "", Arguments::Json(self.in_org(body))).await
+    }
+
+    /// A body with the organization.
+    fn in_org(&self, mut body: Value) -> Value {
         if let Some(slug) = &self.org_slug
             && body.get("orgSlug").is_none()
         {
             body["orgSlug"] = json!(slug);
         }
-        self.call(method, path, "", Arguments::Json(body)).await
+        body
     }
 
     async fn call<T: DeserializeOwned>(
@@ -202,40 +227,29 @@ impl Api {
         query: &str,
         arguments: Arguments,
     ) -> Result<T> {
-        let (route, params) = self.find(method, path)?;
+        let response = self.respond(method, path, query, arguments, None).await?;
+        InProcess::parse(path, response)
+    }
+
+    async fn respond(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        arguments: Arguments,
+        if_match: Option<&[u8]>,
+    ) -> Result<Response> {
+        let (route, params) = self.calls.find(method, path)?;
+        // What a condition is compared with.
+        let reading = if_match.and_then(|_| self.calls.find(Method::Get, path).ok());
         let key = self.idempotency_key.as_ref().filter(|_| route.is_idempotent());
         // One form may call several routes.
         let key = key.map(|key| format!("{key}/{}", route.name));
-        let mut request = self.request(&route, path, query, arguments, params);
+        let call = RouteCall { route: &route, params, target: path, query, arguments };
+        let mut request = self.calls.request(call);
         request.idempotency_key = key.as_deref().map(str::as_bytes);
-        let caller = match &self.authenticated {
-            Some(authenticated) => authenticated.clone(),
-            None => self.executor.authenticate(&request).await?,
-        };
-        let response = self.executor.execute(&request, caller).await?;
-        let Body::Json(json) = response.body else {
-            return Err(Error::internal(format!("{path} does not answer with JSON")));
-        };
-        serde_json::from_slice(&json).map_err(|error| {
-            Error::internal(format!("{} {path}: a page needs more: {error}", method.as_str()))
-        })
-    }
-
-    fn request<'a>(
-        &'a self,
-        route: &'a Arc<Route>,
-        path: &'a str,
-        query: &'a str,
-        arguments: Arguments,
-        params: Vec<String>,
-    ) -> Request<'a> {
-        Request {
-            target: path,
-            query,
-            address: self.address,
-            link_base: &self.link_base,
-            request_id: &self.request_id,
-            ..Request::new(route, params, arguments, self.credential.clone())
-        }
+        request.reading = reading.as_ref().map(|(reading, _)| reading);
+        request.preconditions.if_match = if_match.into_iter().collect();
+        self.calls.execute(&request).await
     }
 }

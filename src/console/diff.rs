@@ -1,11 +1,16 @@
 //! A unified diff as rows of a table: what was removed beside what replaced it, with the words that
 //! differ marked.
 
+use std::time::Duration;
+
 use similar::{ChangeTag, TextDiff};
 
 /// Words of longer lines are not compared, nor of more lines than this: the rows say enough then.
 const MAX_LINE_BYTES: usize = 2000;
 const MAX_COMPARED: usize = 500;
+
+/// After this time, what is left of two texts is shown as replaced.
+const MAX_TIME: Duration = Duration::from_millis(50);
 
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,6 +42,16 @@ pub fn rows(unified: &str) -> Vec<Row> {
     }
     reader.flush();
     reader.rows
+}
+
+/// The rows of the difference between two short texts, without names.
+pub fn between(old: &str, new: &str) -> Vec<Row> {
+    // The end of a text that has none is no difference.
+    let line = |text: &str| format!("{}\n", text.trim_end());
+    let (old, new) = (line(old), line(new));
+    let mut differ = TextDiff::configure();
+    let diff = differ.timeout(MAX_TIME).diff_lines(old.as_str(), new.as_str());
+    rows(&diff.unified_diff().context_radius(3).to_string())
 }
 
 #[derive(Default)]
@@ -152,5 +167,16 @@ mod tests {
             ]
         );
         assert_eq!(rows(""), []);
+    }
+
+    #[test]
+    fn texts_are_compared_by_line_whether_or_not_they_end_with_one() {
+        let line =
+            |number, text: &str| Some(Line { number, pieces: vec![(false, text.to_string())] });
+        let part = Row::Part { old: 1, new: 1 };
+        let same = Row::Same { old: 1, new: 1, text: "one".into() };
+        let added = Row::Changed { old: None, new: line(2, "two") };
+        assert_eq!(between("one", "one\ntwo\n"), [part, same, added]);
+        assert_eq!(between("one\n", "one"), []);
     }
 }

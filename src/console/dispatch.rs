@@ -29,7 +29,10 @@ impl Dispatch<'_> {
         if self.needs_session(visit) {
             return sign_in::redirect(&visit.target);
         }
-        let reply = run(self.page, self.page.get, visit).await;
+        let reply = match visit.api.calls.read_at_once().await {
+            Ok(()) => run(self.page, self.page.get, visit).await,
+            Err(error) => Err(error),
+        };
         reply.unwrap_or_else(|error| match error.kind() {
             Kind::Unauthenticated if self.page.audience != Audience::Anyone => {
                 sign_in::redirect(&visit.target)
@@ -40,10 +43,14 @@ impl Dispatch<'_> {
 
     /// Answers a POST.
     pub async fn post(&self, visit: &mut Visit) -> Reply {
+        if visit.is_too_large {
+            // Its token was not read either: nothing is done, and the page says why.
+            return self.get(visit).await;
+        }
         if self.needs_session(visit) {
             return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
         }
-        let keys = visit.api.executor.store.keys();
+        let keys = visit.api.calls.executor.store.keys();
         let tokens = FormTokens { keys, bound_to: &visit.bound_to };
         if !tokens.is_valid(visit.form.get("_token")) {
             visit.flash = Some(OF_ANOTHER_SESSION);
@@ -111,6 +118,6 @@ async fn run(page: &Page, handler: Option<Handler>, visit: &mut Visit) -> Result
 }
 
 fn failed(visit: &Visit, error: &crate::base::Error) -> Reply {
-    log_failure(error, &visit.api.request_id);
+    log_failure(error, &visit.api.calls.origin.request_id);
     errors::page(visit, error)
 }

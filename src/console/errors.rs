@@ -57,7 +57,7 @@ pub fn page(visit: &Visit, error: &Error) -> Reply {
         message: message(error),
         advice: advice(error.kind()),
         code: error.code(),
-        request_id: &visit.api.request_id,
+        request_id: &visit.api.calls.origin.request_id,
         frame,
     };
     let html = shown.render().unwrap_or_default();

@@ -14,14 +14,19 @@ impl Fields {
     /// Decodes `application/x-www-form-urlencoded`. Line ends become those of the API: browsers send
     /// CRLF, and a text must not change its hash by being edited.
     pub fn parse(encoded: &[u8]) -> Self {
+        let pairs = form_urlencoded::parse(encoded);
+        Fields::of(pairs.map(|(name, value)| (name.into_owned(), value)))
+    }
+
+    /// These fields, with the line ends of the API.
+    pub fn of<'a>(pairs: impl Iterator<Item = (String, Cow<'a, str>)>) -> Self {
         let line_ends = |value: Cow<str>| {
             if value.contains('\r') {
                 return value.replace("\r\n", "\n").replace('\r', "\n");
             }
             value.into_owned()
         };
-        let pairs = form_urlencoded::parse(encoded);
-        Fields(Arc::new(pairs.map(|(name, value)| (name.into_owned(), line_ends(value))).collect()))
+        Fields(Arc::new(pairs.map(|(name, value)| (name, line_ends(value))).collect()))
     }
 
     /// The value of a field as it was sent.

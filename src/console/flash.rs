@@ -109,6 +109,24 @@ pub enum Flash {
     PolicyUnassigned,
     /// A flag was cleared.
     FlagCleared,
+    /// A listing was created.
+    ListingCreated,
+    /// A listing was changed.
+    ListingSaved,
+    /// A listing is public.
+    ListingPublished,
+    /// A listing is private.
+    ListingHidden,
+    /// A listing was deleted.
+    ListingDeleted,
+    /// A rule for a domain was made.
+    RuleSet,
+    /// A rule for a domain was deleted.
+    RuleDeleted,
+    /// Wakes of an agent are posted.
+    WakeUrlSet,
+    /// Wakes of an agent are not posted.
+    WakeUrlCleared,
     /// A domain was added.
     DomainAdded,
     /// A domain was released.
@@ -256,6 +274,15 @@ const ALL: &[(Flash, &str, &str)] = &[
         "The policy does not examine that registry any more.",
     ),
     (Flash::FlagCleared, "flag-cleared", "The flag was cleared."),
+    (Flash::ListingCreated, "listing-created", "The agent is listed. Verify its domain next."),
+    (Flash::ListingSaved, "listing-saved", "The listing was saved."),
+    (Flash::ListingPublished, "listing-published", "Anyone can find the listing now."),
+    (Flash::ListingHidden, "listing-hidden", "Only your organization sees the listing now."),
+    (Flash::ListingDeleted, "listing-deleted", "The listing was deleted."),
+    (Flash::RuleSet, "rule-set", "The rule applies from the next request on."),
+    (Flash::RuleDeleted, "rule-deleted", "The rule was deleted."),
+    (Flash::WakeUrlSet, "wake-url-set", "Its wakes are posted there from now on."),
+    (Flash::WakeUrlCleared, "wake-url-cleared", "Its wakes are not posted any more."),
     (Flash::DomainAdded, "domain-added", "The domain was added."),
     (Flash::DomainReleased, "domain-released", "The domain was released."),
     (Flash::KnowledgeBaseCreated, "base-created", "The knowledge base was created."),

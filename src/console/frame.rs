@@ -3,6 +3,7 @@
 use hyper::StatusCode;
 
 use super::assets;
+use super::conflict::{self, Conflict, Edited};
 use super::fields::Fields;
 use super::guard::FormTokens;
 use super::problems::Problems;
@@ -36,6 +37,10 @@ pub struct Frame {
     pub key: String,
     /// What is wrong with the form that was sent.
     pub problems: Problems,
+    /// What somebody else has saved meanwhile, if that is what is wrong with it.
+    pub conflict: Option<Conflict>,
+    /// The digest of what the form edits; empty of one that creates something.
+    pub was: String,
     /// The values that the form is filled with.
     pub form: Fields,
     /// What the query of the page says.
@@ -61,9 +66,9 @@ impl Visit {
 
 impl Frame {
     fn new(visit: &Visit, title: &str) -> Self {
-        let clock = visit.api.executor.store.clock();
+        let clock = visit.api.calls.executor.store.clock();
         let tokens =
-            FormTokens { keys: visit.api.executor.store.keys(), bound_to: &visit.bound_to };
+            FormTokens { keys: visit.api.calls.executor.store.keys(), bound_to: &visit.bound_to };
         let member = visit.membership.clone();
         let slug = member.as_ref().map(|member| member.org_slug.clone());
         let all = visit.session.iter().flat_map(|session| &session.memberships);
@@ -83,6 +88,8 @@ impl Frame {
             token: tokens.make(clock.random()),
             key: clock.new_id().to_string(),
             problems: Problems::default(),
+            conflict: None,
+            was: String::new(),
             form: visit.form.clone(),
             query: visit.query.clone(),
             styles: assets::path("console"),
@@ -130,6 +137,36 @@ impl Frame {
         if let Some(error) = error {
             self.status = crate::http::status(error.kind());
             self.problems = Problems::of(error);
+        }
+        self
+    }
+
+    /// Guards the page's form, whose id is `save`, against changes of somebody else to these values;
+    /// shows them if the form failed because of one.
+    pub fn edits(mut self, visit: &Visit, error: Option<&Error>, edited: &[Edited]) -> Self {
+        self.was = conflict::was(visit, error, edited, true);
+        self.against(error, edited, "save", "")
+    }
+
+    /// Shows what somebody else has changed, if the form with this id failed because of that. `action`
+    /// is the value of its button.
+    pub fn against(
+        mut self,
+        error: Option<&Error>,
+        edited: &[Edited],
+        form: &str,
+        action: &str,
+    ) -> Self {
+        if conflict::is_conflict(error) {
+            self.problems = Problems::default();
+            self.conflict = Some(Conflict {
+                title: "It has changed since you opened it".into(),
+                text: conflict::SAVED,
+                parts: conflict::parts(edited),
+                form: form.into(),
+                button: ("action", action.into(), "Save mine over it".into()),
+                keep: self.here.clone(),
+            });
         }
         self
     }

@@ -78,7 +78,7 @@ impl Heatmap {
     /// Those of the route.
     pub async fn read(visit: &Visit) -> Result<Self> {
         let days: List<Day> = visit.api.get("/deployments/heatmap", &[]).await?;
-        let now = visit.api.executor.store.clock().now();
+        let now = visit.api.calls.executor.store.clock().now();
         Ok(Heatmap::of(&days.items, now.millis().div_euclid(DAY_MILLIS)))
     }
 

@@ -8,7 +8,9 @@
 
 mod api;
 mod assets;
+mod chart;
 mod check;
+mod conflict;
 mod cookies;
 mod diff;
 mod dispatch;
@@ -20,6 +22,8 @@ mod frame;
 mod guard;
 mod headers;
 mod heatmap;
+mod measures;
+mod multipart;
 mod page;
 mod pages;
 mod paths;

@@ -30,6 +30,8 @@ pub struct Page {
     pub get: Option<Handler>,
     pub post: Option<Handler>,
     pub open_before_setup: bool,
+    /// The path of the API's route that takes the file of its form, if that may have one.
+    pub upload: Option<&'static str>,
 }
 
 impl Page {
@@ -49,7 +51,7 @@ impl Page {
     }
 
     const fn new(path: &'static str, audience: Audience) -> Self {
-        Page { path, audience, get: None, post: None, open_before_setup: false }
+        Page { path, audience, get: None, post: None, open_before_setup: false, upload: None }
     }
 
     /// Sets what shows it.
@@ -61,6 +63,12 @@ impl Page {
     /// Sets what does what its form says.
     pub const fn post(mut self, handler: Handler) -> Self {
         self.post = Some(handler);
+        self
+    }
+
+    /// Takes a form with a file, which the route at this path of the API limits.
+    pub const fn upload(mut self, path: &'static str) -> Self {
+        self.upload = Some(path);
         self
     }
 

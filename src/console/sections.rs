@@ -15,7 +15,7 @@ const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
     ("Agents", "agents", "/agents", &["/fleets", "/new/agent", "/new/fleet"]),
     ("Deployments", "deployments", "/deployments", &[]),
-    ("Teams", "teams", "/teams", &["/new/team"]),
+    ("Teams", "teams", "/teams", &["/new/team", "/waiting/"]),
     ("Tools", "tools", "/tools", &[]),
     ("Environments", "environments", "/environments", &[]),
     ("Governance", "governance", "/governance", &[]),

@@ -18,14 +18,17 @@ use super::dispatch::Dispatch;
 use super::fields::Fields;
 use super::flash::Flash;
 use super::guard::{local, require_same_origin};
-use super::page::Audience;
+use super::multipart::SentFile;
+use super::page::{Audience, Page};
 use super::paths::Paths;
 use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
-use super::{assets, errors, headers, pages};
+use super::{assets, errors, headers, multipart, pages};
 use crate::auth::{Identity, SESSION_SECS};
-use crate::base::{Error, Result};
-use crate::http::{ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest};
+use crate::base::{Error, Kind, Result};
+use crate::http::{
+    Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+};
 
 /// How long a visitor's cookie and the theme last.
 const YEAR_SECS: i64 = 365 * 24 * 3600;
@@ -142,12 +145,14 @@ async fn reply(
     };
     let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
         request;
-    let api = Api::new(executor.clone(), router.clone(), address, link_base, request_id.into());
+    let origin = Origin { address, link_base, request_id: request_id.into() };
+    let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
-    if let Err(error) = enter(&mut visit, &head.headers, body, is_post, cookies).await {
-        let caller = visit.api.identity();
+    let entered = enter(&mut visit, page, &head.headers, is_post.then_some(body), cookies).await;
+    if let Err(error) = entered {
+        let caller = visit.api.calls.identity();
         return (errors::page(&visit, &error), caller);
     }
     let dispatch = Dispatch { paths: &console.paths, page };
@@ -157,18 +162,18 @@ async fn reply(
     if visit.flash.is_some() && matches!(reply.content, Content::Html(_)) {
         cookies.push(jar.remove(Cookie::Flash));
     }
-    (reply, visit.api.identity())
+    (reply, visit.api.calls.identity())
 }
 
 /// Completes a visit: who it is, what its cookies say, and the form that was sent.
 async fn enter(
     visit: &mut Visit,
+    page: &Page,
     sent: &HeaderMap,
-    body: SiteBody<'_>,
-    is_post: bool,
+    body: Option<SiteBody<'_>>,
     cookies: &mut Vec<String>,
 ) -> Result<()> {
-    if is_post {
+    if body.is_some() {
         require_same_origin(sent)?;
     }
     let jar = visit.jar.clone();
@@ -186,19 +191,54 @@ async fn enter(
             Some(visitor) => visitor.into(),
             None => {
                 let visitor =
-                    URL_SAFE_NO_PAD.encode(visit.api.executor.store.clock().random::<16>());
+                    URL_SAFE_NO_PAD.encode(visit.api.calls.executor.store.clock().random::<16>());
                 cookies.push(jar.set(Cookie::Visitor, &visitor, YEAR_SECS));
                 visitor
             }
         };
     }
-    if is_post {
-        let credential = visit.api.identity().map(|_| visit.api.credential.fingerprint());
-        let form = body.read(credential, visit.api.address).await?;
-        visit.form = Fields::parse(&form.bytes);
+    if let Some(body) = body {
+        read_form(visit, page, sent, body).await?;
     } else if let Some(flash) = jar.get(sent, Cookie::Flash) {
         visit.flash = Flash::text(flash);
     }
+    Ok(())
+}
+
+/// Reads the form of a visit, with its file if the page takes one. A file too large for that is no
+/// error: the page says so at its field.
+async fn read_form(
+    visit: &mut Visit,
+    page: &Page,
+    sent: &HeaderMap,
+    body: SiteBody<'_>,
+) -> Result<()> {
+    let calls = &visit.api.calls;
+    let credential = calls.identity().map(|_| calls.credential.fingerprint());
+    let max_file_bytes = match page.upload {
+        // Whoever is not signed in sends the other fields at most.
+        Some(path) if credential.is_some() => Some(visit.api.max_upload_bytes(path)?),
+        Some(_) => Some(0),
+        None => None,
+    };
+    let form = match body.read(credential, calls.origin.address, max_file_bytes).await {
+        Err(error) if error.kind() == Kind::TooLarge && page.upload.is_some() => {
+            visit.is_too_large = true;
+            return Ok(());
+        }
+        form => form?,
+    };
+    match multipart::boundary(sent)? {
+        None => visit.form = Fields::parse(&form.bytes),
+        Some(boundary) => {
+            let parts = multipart::parse(&form.bytes, boundary)?;
+            visit.form = parts.fields;
+            // Without a session the file is left out, and the fields come along to a new one.
+            visit.file = parts.file.filter(|_| credential.is_some());
+            visit.is_too_large = visit.file.as_ref().map(SentFile::size) > max_file_bytes;
+        }
+    }
+    visit.body = Some(form);
     Ok(())
 }
 

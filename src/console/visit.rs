@@ -6,11 +6,13 @@ use super::api::{Api, SESSION};
 use super::cookies::Jar;
 use super::fields::Fields;
 use super::flash::Flash;
+use super::multipart::SentFile;
 use super::problems::is_about_the_form;
 use super::reply::Reply;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result};
+use crate::http::SentBytes;
 
 /// A request to a page.
 pub struct Visit {
@@ -23,6 +25,12 @@ pub struct Visit {
     pub query: Fields,
     /// The fields that were sent or, on a page that is shown again, that it is filled with.
     pub form: Fields,
+    /// The file that was sent with them.
+    pub file: Option<SentFile>,
+    /// Whether the form has a file that is too large, so that nothing of it was read.
+    pub is_too_large: bool,
+    /// The form as it was sent, with the memory that it takes.
+    pub(super) body: Option<SentBytes>,
     /// The API, called for the visitor.
     pub api: Api,
     /// Who visits, if they are signed in.
@@ -81,6 +89,9 @@ impl Visit {
             params,
             query,
             form: Fields::default(),
+            file: None,
+            is_too_large: false,
+            body: None,
             api,
             session: None,
             membership: None,

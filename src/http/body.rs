@@ -24,6 +24,12 @@ const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 /// Limit of a form: the largest prompt with each of its characters encoded, and the other fields.
 pub const MAX_FORM_BYTES: usize = MAX_BODY_BYTES;
 
+/// Limit of what a form with a file has beside it: a few short fields and their heads.
+pub const MAX_PARTS_BYTES: usize = 64 * 1024;
+
+const FIELDS: &str = "application/x-www-form-urlencoded";
+const MULTIPART: &str = "multipart/form-data";
+
 /// Maximum time between two reads of a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -215,7 +221,9 @@ pub struct SentBytes {
 }
 
 /// Reads the fields of a form. Whoever sends it, it may be as large as with a credential: one that
-/// was filled in a session which has ended since is not lost.
+/// was filled in a session which has ended since is not lost. A form with a file of at most
+/// `max_file_bytes`, where that is given, is `multipart/form-data`, and has at most
+/// [`MAX_PARTS_BYTES`] beside the file.
 ///
 /// # Errors
 /// As [`read`].
@@ -224,12 +232,19 @@ pub async fn read_form(
     body: &mut Incoming,
     budgets: &BodyBudgets,
     client: Sender,
+    max_file_bytes: Option<usize>,
 ) -> Result<SentBytes> {
     require_unencoded(headers)?;
-    require_media_type(headers, &["application/x-www-form-urlencoded"])?;
-    let (bytes, read) = read_whole(body, MAX_FORM_BYTES, Pace::of(client), budgets, client).await?;
-    let fields = bytes.iter().filter(|byte| **byte == b'&').count() + 1;
-    let weight = weight(bytes.len(), fields);
+    let accepted: &'static [&'static str] =
+        if max_file_bytes.is_some() { &[FIELDS, MULTIPART] } else { &[FIELDS] };
+    let is_multipart = require_media_type(headers, accepted)? == MULTIPART;
+    let max_file_bytes = max_file_bytes.filter(|_| is_multipart);
+    let max_bytes = max_file_bytes.map_or(MAX_FORM_BYTES, |file| file + MAX_PARTS_BYTES);
+    let (bytes, read) = read_whole(body, max_bytes, Pace::of(client), budgets, client).await?;
+    // A file is not parsed.
+    let parsed_bytes = if is_multipart { bytes.len().min(MAX_PARTS_BYTES) } else { bytes.len() };
+    let fields = bytes[..parsed_bytes].iter().filter(|byte| **byte == b'&').count() + 1;
+    let weight = weight(parsed_bytes, fields);
     let parsed = budgets.parsed.take(Some(client), weight, MAX_WAIT).await;
     let parsed = parsed.ok_or_else(overloaded)?;
     Ok(SentBytes { bytes, _memory: [read, parsed] })

@@ -170,6 +170,7 @@ async fn handle(
         address,
         link_base: &context.link_base(headers),
         request_id,
+        at: None,
     };
     let caller = context.executor.authenticate(&request).await?;
     observed.caller = caller.identity().cloned();

@@ -74,6 +74,16 @@ impl Router {
         Some((route, matched.params.iter().map(|(_, value)| decoded(value)).collect()))
     }
 
+    /// Finds a route by the pattern of its path, which matches itself.
+    ///
+    /// # Errors
+    /// 500 if there is none.
+    pub fn by_pattern(&self, method: Method, pattern: &'static str) -> Result<Arc<Route>> {
+        let found = self.route(method, pattern).map(|(route, _)| route);
+        let found = found.filter(|route| route.path == pattern);
+        found.ok_or_else(|| Error::internal(format!("no route {} {pattern}", method.as_str())))
+    }
+
     /// Whether this path has a route that may be called before the server is set up.
     pub fn is_open_before_setup(&self, path: &str) -> bool {
         let routes = self.paths.at(path).map(|matched| matched.value);

@@ -102,15 +102,20 @@ pub struct SiteBody<'a> {
 }
 
 impl SiteBody<'_> {
-    /// Reads a form of at most [`MAX_FORM_BYTES`](body::MAX_FORM_BYTES). `credential` is the
-    /// fingerprint of the verified credential, by which memory is shared; without one it is the
-    /// address.
+    /// Reads a form of at most [`MAX_FORM_BYTES`](body::MAX_FORM_BYTES) or, where `max_file_bytes`
+    /// is given, one with a file as well. `credential` is the fingerprint of the verified credential,
+    /// by which memory is shared; without one it is the address.
     ///
     /// # Errors
     /// As [`body::read_form`].
-    pub async fn read(self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<SentBytes> {
+    pub async fn read(
+        self,
+        credential: Option<[u8; 32]>,
+        address: IpAddr,
+        max_file_bytes: Option<usize>,
+    ) -> Result<SentBytes> {
         let sender = Sender::new(credential, address);
-        body::read_form(self.headers, self.incoming, self.budgets, sender).await
+        body::read_form(self.headers, self.incoming, self.budgets, sender, max_file_bytes).await
     }
 
     /// Reads JSON, not parsed, of the size that the routes take with a credential.

@@ -159,6 +159,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         extra_roots_pem: None,
     });
     let executor = Executor::new(execute::ExecutorConfig {
+        system: Arc::default(),
         coordination: Arc::new(LocalCoordination::new(store.clone(), 0, setup_required)),
         store: store.clone(),
         outside: outside.unwrap(),

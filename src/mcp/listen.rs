@@ -30,7 +30,7 @@ pub async fn listen(
             watched.push(resource);
         }
     }
-    Ok(stream(api.executor, id, watched))
+    Ok(stream(api.executor().clone(), id, watched))
 }
 
 /// The addresses of a filter, each once.

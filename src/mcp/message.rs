@@ -1,5 +1,7 @@
 //! JSON-RPC messages: what a client sends, and the frame of what it gets.
 
+use std::sync::LazyLock;
+
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -104,21 +106,26 @@ impl Outcome {
 
     /// The response to the request with this id.
     pub fn response(self, id: &Value, era: Era) -> Vec<u8> {
-        let separator = if self.fields.is_empty() { "" } else { "," };
         let fields = self.fields;
-        let frame = match era {
-            Era::Legacy => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{{fields}}}}}"),
-            Era::Modern => {
-                let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
-                format!(
-                    "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"resultType\":\"complete\",\
-                     \"_meta\":{meta}{separator}{fields}}}}}"
-                )
+        let mut frame = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{");
+        frame.reserve_exact(fields.len() + RESULT_HEAD.len() + 3);
+        if era == Era::Modern {
+            frame.push_str(&RESULT_HEAD);
+            if !fields.is_empty() {
+                frame.push(',');
             }
-        };
+        }
+        frame.push_str(&fields);
+        frame.push_str("}}");
         frame.into_bytes()
     }
 }
+
+/// How every result of the newest revision begins.
+static RESULT_HEAD: LazyLock<String> = LazyLock::new(|| {
+    let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
+    format!("\"resultType\":\"complete\",\"_meta\":{meta}")
+});
 
 /// What the server says of itself.
 pub fn server_info() -> Value {

@@ -9,8 +9,10 @@ use super::era::Era;
 use super::failure::{Failure, METHOD_NOT_FOUND};
 use super::message::{HOUR_MS, Message, Outcome, server_info};
 use super::revision::{negotiated, supported};
+use super::strict::{List, Registry};
 use super::tools::Tools;
 use super::{completion, listen, prompts, resources};
+use crate::auth::{Credential, ScopeName};
 use crate::http::ResponseBody;
 
 /// How to begin, for models.
@@ -18,7 +20,10 @@ const INSTRUCTIONS: &str = "\
 Roadstead keeps the prompts, tasks, messages and memories of a team of AI agents. Find your team with \
 team_list and yourself with team_agent_list; their ids are the teamId and agentId of the other tools. \
 Wait for work with wake_wait, acknowledge it with wake_acknowledge, then read your tasks and messages. \
-A registryRef is <organization>/<registry>.";
+A registryRef is <organization>/<registry>";
+
+/// The registries that the instructions name. Most keys may use fewer.
+const MAX_NAMED: u32 = 20;
 
 /// The answer to a request.
 pub enum Answer {
@@ -40,20 +45,25 @@ pub async fn answer(
 ) -> Result<Answer, Failure> {
     let Message { id, method, params } = message;
     let outcome = match (method.as_str(), era) {
-        ("server/discover", Era::Modern) => Outcome::kept(&discovered(), era, HOUR_MS, true),
-        ("initialize", Era::Legacy) => Outcome::of(&initialized(&params)),
+        ("server/discover", Era::Modern) => {
+            Outcome::kept(&discovered(&Box::pin(instructions(&api)).await?), era, HOUR_MS, false)
+        }
+        ("initialize", Era::Legacy) => {
+            Outcome::of(&initialized(&params, &Box::pin(instructions(&api)).await?))
+        }
         ("ping", Era::Legacy) => Outcome::of(&json!({})),
         ("tools/list", _) => Outcome::kept(&tools.list(), era, HOUR_MS, true),
         ("tools/call", _) => tools.call(&mut api, head, params).await?,
-        ("prompts/list", _) => prompts::list(&api, &params, era).await?,
-        ("prompts/get", _) => prompts::get(&api, &params).await?,
-        ("resources/list", _) => resources::list(&api, &params, era).await?,
+        // Boxed: a call of a tool, which is frequent, does not take their memory.
+        ("prompts/list", _) => Box::pin(prompts::list(&api, &params, era)).await?,
+        ("prompts/get", _) => Box::pin(prompts::get(&api, &params)).await?,
+        ("resources/list", _) => Box::pin(resources::list(&api, &params, era)).await?,
         ("resources/templates/list", _) => resources::templates(era),
-        ("resources/read", _) => resources::read(&api, &params, era).await?,
-        ("completion/complete", _) => completion::complete(&api, &params).await?,
+        ("resources/read", _) => Box::pin(resources::read(&api, &params, era)).await?,
+        ("completion/complete", _) => Box::pin(completion::complete(&api, &params)).await?,
         ("subscriptions/listen", Era::Modern) => {
             let id = id.unwrap_or_default();
-            return listen::listen(api, id, &params).await.map(Answer::Stream);
+            return Box::pin(listen::listen(api, id, &params)).await.map(Answer::Stream);
         }
         _ => return Err(unknown(era)),
     };
@@ -67,20 +77,38 @@ fn capabilities(era: Era) -> Value {
     json!({"tools": {}, "prompts": {}, "resources": resources, "completions": {}})
 }
 
-fn discovered() -> Value {
-    json!({
-        "supportedVersions": supported(),
-        "capabilities": capabilities(Era::Modern),
-        "instructions": INSTRUCTIONS,
+/// The instructions for a key: with the registries that it may use, since no tool lists them.
+async fn instructions(api: &Api) -> Result<String, Failure> {
+    let may_list = match &api.identity.credential {
+        Credential::Key { access, .. } => access.has_some(ScopeName::RegistryRead),
+        Credential::Session(_) => false,
+    };
+    if !may_list {
+        return Ok(format!("{INSTRUCTIONS}."));
+    }
+    let list: List<Registry> = api.get("/registries", &[], json!({"limit": MAX_NAMED})).await?;
+    let names: Vec<&str> = list.items.iter().map(|of| of.reference.as_str()).collect();
+    let others = if list.next_cursor.is_some() { ", and others" } else { "" };
+    Ok(match names[..] {
+        [] => format!("{INSTRUCTIONS}; there is none yet."),
+        _ => format!("{INSTRUCTIONS}; you may use {}{others}.", names.join(", ")),
     })
 }
 
-fn initialized(params: &Value) -> Value {
+fn discovered(instructions: &str) -> Value {
+    json!({
+        "supportedVersions": supported(),
+        "capabilities": capabilities(Era::Modern),
+        "instructions": instructions,
+    })
+}
+
+fn initialized(params: &Value, instructions: &str) -> Value {
     json!({
         "protocolVersion": negotiated(params),
         "capabilities": capabilities(Era::Legacy),
         "serverInfo": server_info(),
-        "instructions": INSTRUCTIONS,
+        "instructions": instructions,
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
-use super::api::{Api, Origin};
+use super::api::Api;
 use super::era::Era;
 use super::failure::Failure;
 use super::message::{Message, Sent, parse};
@@ -16,7 +16,8 @@ use super::tools::Tools;
 use crate::auth::Identity;
 use crate::base::Error;
 use crate::http::{
-    Protocol, ResponseBody, Router, SiteFuture, SiteReply, SiteRequest, json_response, log_failure,
+    Origin, Protocol, ResponseBody, Router, SiteFuture, SiteReply, SiteRequest, json_response,
+    log_failure,
 };
 
 /// The path of the endpoint.
@@ -70,10 +71,10 @@ impl Mcp {
         let credential = request.credential();
         let SiteRequest { head, body, address, request_id, link_base, executor, .. } = request;
         require_own_origin(&head.headers, &link_base)?;
-        let origin = Origin { address, link_base, request_id };
+        let origin = Origin { address, link_base, request_id: request_id.into() };
         let router = self.router.clone();
         let api = Api::enter(executor.clone(), router, credential, origin).await?;
-        *caller = api.authenticated().and_then(|who| who.identity().cloned());
+        *caller = Some(api.identity.clone());
         let sent = body.read_json(api.fingerprint(), address).await?;
         let message = match parse(&sent.bytes)? {
             // An answer to a request that nobody has sent changes nothing.

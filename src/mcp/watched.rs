@@ -78,9 +78,10 @@ impl Watched {
                     }
                 }
                 Source::Content { api, route, arguments, tag } => {
-                    let new = api.changed(route, arguments.clone(), tag.as_ref()).await;
-                    match new {
-                        Ok(None) if api.executor.is_stopping() => return (self, None),
+                    // Boxed: an inbox, which most listen to, does not take its memory.
+                    let new = Box::pin(api.changed(route, arguments.clone(), tag.as_ref()));
+                    match new.await {
+                        Ok(None) if api.executor().is_stopping() => return (self, None),
                         Ok(None) => Ok(false),
                         Ok(new) => {
                             *tag = new;

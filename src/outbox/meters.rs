@@ -38,6 +38,12 @@ impl DeliveryMeters {
         } += 1;
     }
 
+    /// Returns how many attempts have failed so far, whether they are repeated or given up.
+    pub fn failed(&self) -> u64 {
+        let all = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().map(|outcomes| outcomes.failed + outcomes.dead).sum()
+    }
+
     fn deliveries(&self) -> Family {
         let all = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         let samples = all.iter().flat_map(|(kind, Outcomes { sent, failed, dead })| {

@@ -1,4 +1,5 @@
-//! The HTTP client: one connection per call, to addresses that were checked for it.
+//! The HTTP client: one connection per call, to addresses that were checked for it; for many calls to
+//! one server see [`KeptConnections`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +9,14 @@ use hyper::Request;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Method, Response};
 use super::child::Children;
-use super::connect::{self, Lookup, Resolver, Target};
+use super::connect::{self, Connection, Lookup, Resolver, Target};
+use super::idle::IdleConnections;
 use super::mail::{MailSender, NotConfigured};
 use crate::base;
 
@@ -48,7 +50,8 @@ pub struct ClientConfig {
 /// The HTTP client for outgoing calls. Clones are cheap and share one limit of calls in flight.
 ///
 /// It pools no connections: a reused one would go to an address that was checked for an earlier
-/// call, and outgoing calls are too rare and too scattered to gain much from it.
+/// call, and outgoing calls are too rare and too scattered to gain much from it. [`KeptConnections`]
+/// does, for clients of one server.
 #[derive(Clone)]
 pub struct Outside {
     pub(super) lookup: Lookup,
@@ -99,10 +102,22 @@ impl Outside {
     /// # Errors
     /// See [`Failure`]. An error status is an answer, not an error.
     pub async fn send(&self, call: Call) -> Result<Response, Failure> {
+        self.send_over(call, None).await
+    }
+
+    /// Sends one call over a connection that was kept, if there is one.
+    async fn send_over(
+        &self,
+        call: Call,
+        kept: Option<&IdleConnections>,
+    ) -> Result<Response, Failure> {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
         let target = Target::parse(&call.url, limits.https_only)?;
-        let request = request(&target, call)?;
+        let mut request = request(&target, call)?;
+        if kept.is_none() {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let timed_out = |_| Failure::TimedOut { host: target.host.clone(), after: limits.total };
 
         let slot = timeout_at(deadline, self.slots.clone().acquire_owned())
@@ -111,19 +126,21 @@ impl Outside {
             .expect("nobody closes the semaphore");
         let slot = Arc::new(slot);
 
-        let exchange = async {
-            let open = connect::open(&target, &self.lookup, &self.allow, &self.tls, slot.clone());
-            let mut connection = open.await?;
-            let answer = connection.send(request).await;
-            let answer = answer.map_err(|error| Failure::protocol(&target.host, &error))?;
-            Ok((connection, answer))
-        };
-        let (_connection, answer) = timeout_at(deadline, exchange).await.map_err(timed_out)??;
+        let exchange = self.exchange(&target, request, kept, slot.clone());
+        let (mut connection, answer) =
+            timeout_at(deadline, exchange).await.map_err(timed_out)??;
 
         let (head, body) = answer.into_parts();
         let body = match limits.answer {
             BodyLimit::UpTo(bytes) => {
-                timeout_at(deadline, read(&target.host, body, bytes)).await.map_err(timed_out)??
+                let body = timeout_at(deadline, read(&target.host, body, bytes));
+                let body = body.await.map_err(timed_out)??;
+                if let Some(kept) = kept
+                    && timeout_at(deadline, connection.is_ready()).await.unwrap_or(false)
+                {
+                    kept.keep(&target, connection);
+                }
+                body
             }
             BodyLimit::Ignored => {
                 let until = deadline.min(Instant::now() + IGNORED_BODY_TIME);
@@ -134,6 +151,56 @@ impl Outside {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
         Ok(Response { status: head.status.as_u16(), headers: headers.collect(), body })
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    async fn exchange(
+        &self,
+        target: &Target,
+        mut request: Request<Full<Bytes>>,
+        kept: Option<&IdleConnections>,
+        slot: Arc<OwnedSemaphorePermit>,
+    ) -> Result<(Connection, hyper::Response<Incoming>), Failure> {
+        let failed = |error: &hyper::Error| Failure::protocol(&target.host, error);
+        if let Some(mut connection) = kept.and_then(|kept| kept.take(target)) {
+            match connection.send(request).await {
+                Ok(answer) => return Ok((connection, answer)),
+                // The server has closed it, and nothing was sent.
+                Err(mut unsent) => match unsent.take_message() {
+                    Some(back) => request = back,
+                    None => return Err(failed(unsent.error())),
+                },
+            }
+        }
+        let open = connect::open(target, &self.lookup, &self.allow, &self.tls, slot);
+        let mut connection = open.await?;
+        let answer = connection.send(request).await;
+        let answer = answer.map_err(|unsent| failed(unsent.error()))?;
+        Ok((connection, answer))
+    }
+}
+
+/// A client for many calls in a row. Unlike [`Outside`] it uses a connection again, to the address that
+/// was checked when it was opened: for a server that the user of this process has named.
+#[derive(Clone)]
+pub struct KeptConnections {
+    outside: Outside,
+    idle: Arc<IdleConnections>,
+}
+
+impl KeptConnections {
+    /// A client without connections.
+    pub fn new(outside: Outside) -> Self {
+        KeptConnections { outside, idle: Arc::default() }
+    }
+
+    /// Sends one call, as [`Outside::send`] does, by a connection of an earlier call where there is one.
+    /// What was not sent because the server had closed that is sent by a new one.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub async fn send(&self, call: Call) -> Result<Response, Failure> {
+        self.outside.send_over(call, Some(&self.idle)).await
     }
 }
 
@@ -160,7 +227,6 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
     headers.insert(header::HOST, target.authority.clone());
     headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     Ok(request)
 }
 

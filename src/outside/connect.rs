@@ -10,12 +10,13 @@ use std::io;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::HeaderValue;
 use hyper::http::uri::{PathAndQuery, Scheme};
@@ -102,33 +103,54 @@ impl Target {
 
         Ok(Target { host: host.to_string(), port, server_name, authority, path })
     }
+
+    /// What a connection must lead to so that it can be used: host, port and whether it is encrypted.
+    pub fn server(&self) -> (String, u16, bool) {
+        (self.host.clone(), self.port, self.server_name.is_some())
+    }
 }
 
-/// A connection for one request. Dropping it closes the socket.
+/// A connection, for one request after the other. Dropping it closes the socket.
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
-    has_head: Arc<AtomicBool>,
+    before_head: Arc<BeforeHead>,
     /// The task that drives the connection; dropping the set aborts it.
     _driver: JoinSet<()>,
 }
 
 impl Connection {
     /// Sends the request and waits for the head of the answer.
+    ///
+    /// # Errors
+    /// With the request, if nothing of it was sent: the server has closed the connection.
     pub async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        let answer = self.sender.send_request(request).await;
-        self.has_head.store(true, Ordering::Relaxed);
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        self.before_head.read_bytes.store(0, Ordering::Relaxed);
+        self.before_head.has_head.store(false, Ordering::Relaxed);
+        let answer = self.sender.try_send_request(request).await;
+        self.before_head.has_head.store(true, Ordering::Relaxed);
         answer
     }
+
+    /// Whether it can take another request, once the answer before is read to its end.
+    pub async fn is_ready(&mut self) -> bool {
+        self.sender.ready().await.is_ok()
+    }
+}
+
+/// What was received of the answer to the current request.
+#[derive(Default)]
+struct BeforeHead {
+    read_bytes: AtomicUsize,
+    has_head: AtomicBool,
 }
 
 /// A stream that fails after [`BYTES_BEFORE_HEAD`] without a head of the final answer.
 struct HeadLimit<S> {
     stream: S,
-    read_bytes: usize,
-    has_head: Arc<AtomicBool>,
+    before_head: Arc<BeforeHead>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
@@ -137,12 +159,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeadLimit<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.read_bytes > BYTES_BEFORE_HEAD && !self.has_head.load(Ordering::Relaxed) {
+        let BeforeHead { read_bytes, has_head } = &*self.before_head;
+        if read_bytes.load(Ordering::Relaxed) > BYTES_BEFORE_HEAD
+            && !has_head.load(Ordering::Relaxed)
+        {
             return Poll::Ready(Err(io::Error::other("too many bytes without a final answer")));
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.read_bytes = self.read_bytes.saturating_add(buffer.filled().len() - before);
+        let read = buffer.filled().len() - before;
+        self.before_head.read_bytes.fetch_add(read, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -260,14 +286,14 @@ async fn handshake<S>(stream: S) -> hyper::Result<Connection>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let has_head = Arc::new(AtomicBool::new(false));
-    let stream = HeadLimit { stream, read_bytes: 0, has_head: has_head.clone() };
+    let before_head = Arc::new(BeforeHead::default());
+    let stream = HeadLimit { stream, before_head: before_head.clone() };
     let (sender, connection) =
         Builder::new().max_buf_size(HEAD_BYTES).handshake(TokioIo::new(stream)).await?;
     let mut driver = JoinSet::new();
     // Its errors also reach the sender or the reader of the body.
     driver.spawn(async { drop(connection.await) });
-    Ok(Connection { sender, has_head, _driver: driver })
+    Ok(Connection { sender, before_head, _driver: driver })
 }
 
 /// Returns a TLS 1.2 and 1.3 connector that trusts Mozilla's roots and those of `--ca-file`.

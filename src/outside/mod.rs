@@ -10,6 +10,7 @@ mod call;
 mod child;
 mod client;
 mod connect;
+mod idle;
 pub mod mail;
 mod many;
 pub mod nip05;
@@ -21,6 +22,6 @@ mod tests;
 
 pub use call::{BodyLimit, Call, Failure, Limits, Method, Response};
 pub use child::{ChildEnd, ChildLimits, Children};
-pub use client::{ClientConfig, Outside};
+pub use client::{ClientConfig, KeptConnections, Outside};
 pub use connect::Resolver;
 pub use many::CallResult;

@@ -22,6 +22,7 @@ mod notifications;
 pub mod audit_logs;
 pub mod knowledge_bases;
 mod search;
+mod system;
 
 #[cfg(test)]
 mod testing;
@@ -61,6 +62,7 @@ pub const ALL: &[Resource] = &[
     audit_logs::RESOURCE,
     knowledge_bases::RESOURCE,
     search::RESOURCE,
+    system::RESOURCE,
     EXPLAINED,
 ];
 
@@ -122,6 +124,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("audit-logs", "What was done and refused, by whom: a chain that shows changes."),
     ("knowledge-bases", "Documents, and searching in them."),
     ("search", "Finding by name, over all kinds."),
+    ("system", "The state of the server, of the whole installation."),
 ];
 
 /// Generates the OpenAPI document of all routes, for a server of this version.

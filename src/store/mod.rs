@@ -46,7 +46,7 @@ pub use engine::{Lane, Order};
 pub use erasure::{Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
-pub use heavy_threads::lower_priority;
+pub use heavy_threads::{HeavyThreads, lower_priority};
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
@@ -64,13 +64,13 @@ pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
+pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result, Time};
 use engine::{Engine, GroupCommit, LocalStorage, Reader, Snapshot, StoreMeters};
 use fair_semaphore::max_heavy;
-use heavy_threads::HeavyThreads;
 use id_watermark::IdWatermark;
 use turns::blocking;
 

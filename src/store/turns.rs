@@ -1,15 +1,30 @@
 //! Costly work: few at a time, organizations in turns, on threads that may block.
 
+use std::sync::Arc;
+
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-use super::engine::{Budget, Meter};
+use super::engine::{Budget, Meter, Reader};
 use super::record::Org;
 use super::view::View;
 use super::{Store, WorkHints};
 use crate::base::{Id, Result};
 
+/// A state of the store that several reads share, so that what they find fits together. While it is
+/// held, the storage keeps what later writes replace.
+#[derive(Clone)]
+pub struct ReadPoint(Arc<dyn Reader>);
+
 impl Store {
+    /// Returns the newest durable state.
+    ///
+    /// # Errors
+    /// 503 if no snapshot is available.
+    pub async fn read_point(&self) -> Result<ReadPoint> {
+        Ok(ReadPoint(self.engine.begin_snapshot().wait().await?))
+    }
+
     /// Runs costly work in the turn of its lane, on a thread of its own.
     ///
     /// # Errors
@@ -26,7 +41,8 @@ impl Store {
     }
 
     /// Does the same as [`Store::read`] with a read that may run twice: here, as far as it stays
-    /// within [`Budget::LIGHT`], otherwise in the turn of its lane.
+    /// within [`Budget::LIGHT`], otherwise in the turn of its lane. It sees the state `at`, without
+    /// one and in a turn of its lane the newest.
     ///
     /// # Errors
     /// What `read` returns; 503 if no snapshot is available or too much work waits.
@@ -34,10 +50,14 @@ impl Store {
         &self,
         hints: WorkHints,
         org: Id<Org>,
+        at: Option<&ReadPoint>,
         mut read: impl FnMut(&View) -> Result<T>,
     ) -> Result<T> {
         if !hints.is_large() {
-            let reader = self.engine.begin_snapshot().wait().await?;
+            let ReadPoint(reader) = match at {
+                Some(point) => point.clone(),
+                None => self.read_point().await?,
+            };
             let meter = Meter::new(&*reader, Budget::LIGHT);
             let mut light = || read(&self.view(&meter, org));
             let end = if self.engine.is_remote() { blocking(light) } else { light() };
@@ -97,12 +117,25 @@ mod tests {
         let mut large = Box::pin(store.write_as(LARGE, org(1), write(2)));
         assert!(soon(&mut large).await.is_none());
         let count = |view: &View| view.count::<Note>(ListSource::TABLE, &(), 9);
-        let mut large_read = Box::pin(store.read_in_turn(LARGE, org(1), count));
+        let mut large_read = Box::pin(store.read_in_turn(LARGE, org(1), None, count));
         assert!(soon(&mut large_read).await.is_none());
-        assert_eq!(store.read_in_turn(small, org(1), count).await.unwrap(), 1);
+        assert_eq!(store.read_in_turn(small, org(1), None, count).await.unwrap(), 1);
         drop(permits);
         large.await.unwrap();
         assert_eq!(large_read.await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn reads_at_one_point_see_nothing_of_later_writes() {
+        let store = Store::in_memory(Clock::system(), TABLES);
+        let small = WorkHints::small(org(1));
+        store.write(org(1), |tx| tx.insert(&note(1, "a", "t"))).await.unwrap();
+        let point = store.read_point().await.unwrap();
+        store.write(org(1), |tx| tx.insert(&note(2, "b", "t"))).await.unwrap();
+        let count = |view: &View| view.count::<Note>(ListSource::TABLE, &(), 9);
+        for (at, seen) in [(Some(&point), 1), (None, 2)] {
+            assert_eq!(store.read_in_turn(small, org(1), at, count).await.unwrap(), seen);
+        }
     }
 
     #[tokio::test]
@@ -112,7 +145,7 @@ mod tests {
         let permits = store.take_turns().await;
         let small = WorkHints::small(org(1));
         let mut runs = 0;
-        let mut read = Box::pin(store.read_in_turn(small, org(1), |view| {
+        let mut read = Box::pin(store.read_in_turn(small, org(1), None, |view| {
             runs += 1;
             // Whatever an operation makes of the error, it is repeated.
             let found = (0..=Budget::LIGHT.reads).filter(|_| view.get::<Note>(&1).is_ok());

@@ -1,5 +1,6 @@
 //! Transactions: changes of records, held in memory until the transaction is committed.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::clock::Clock;
@@ -34,6 +35,8 @@ pub struct Tx<'a> {
     pub(super) references: &'a References,
     pub(super) removal: Removal,
     removed_rows: BTreeMap<&'static str, u64>,
+    /// The ids that it has made, in order.
+    new_ids: RefCell<Vec<[u8; 16]>>,
 }
 
 impl<'a> Tx<'a> {
@@ -45,8 +48,8 @@ impl<'a> Tx<'a> {
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (WriteBatch::default(), Id::NIL, Removal::default());
-        let removed_rows = BTreeMap::new();
-        Tx { reader, writes, org, clock, now, keys, references, removal, removed_rows }
+        let (removed_rows, new_ids) = (BTreeMap::new(), RefCell::default());
+        Tx { reader, writes, org, clock, now, keys, references, removal, removed_rows, new_ids }
     }
 
     /// Returns how many keys change so far.
@@ -107,7 +110,21 @@ impl<'a> Tx<'a> {
 
     /// Returns a new id, larger than all before it.
     pub fn new_id<T: ?Sized>(&self) -> Id<T> {
-        Id::new(self.clock.new_id())
+        let id = self.clock.new_id();
+        self.new_ids.borrow_mut().push(id.into_bytes());
+        Id::new(id)
+    }
+
+    /// Returns whether a key is free. One that ends in an id that this transaction has made is, unless it
+    /// has used it itself; whether another one has is not looked up.
+    fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
+        let new_ids = self.new_ids.borrow();
+        let is_new = |id: &[u8; 16]| new_ids.binary_search(id).is_ok();
+        match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
+            Some(op) => Ok(op.value().is_none()),
+            None if key.last_chunk().is_some_and(is_new) => Ok(true),
+            None => self.reader.may_insert(table, key),
+        }
     }
 
     /// Returns cryptographically secure random bytes.
@@ -206,7 +223,7 @@ impl<'a> Tx<'a> {
     /// Nothing is changed then.
     pub fn insert<R: Record>(&mut self, record: &R) -> Result<()> {
         let key = self.key_of(record)?;
-        if !self.overlay().may_insert(R::TABLE, &key)? {
+        if !self.is_free(R::TABLE, &key)? {
             return Err(Error::internal(format!("{} {} exists", R::TABLE, codec::hex(&key))));
         }
         self.change(key, None, Some(record))
@@ -289,7 +306,7 @@ impl<'a> Tx<'a> {
             if let Some(after) = after {
                 let (key, value) = entry(*index, &after, &key, org_prefix_len);
                 if let Some((code, message)) = index.conflict()
-                    && !self.overlay().may_insert(index.name(), &key)?
+                    && !self.is_free(index.name(), &key)?
                 {
                     return Err(Error::conflict(code, message));
                 }

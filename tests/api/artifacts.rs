@@ -435,6 +435,15 @@ fn a_label_is_moved_only_from_where_its_mover_saw_it() {
     // Who does not say from where moves it from anywhere.
     label(&acme, "production", "1.0.0").ok();
     move_from(json!("x"), "1.1.0").invalid(&["from"]);
+
+    let remove_from = |from: &str| {
+        let of = format!("registryRef={}/main&promptName=p&label=production", acme.slug);
+        acme.member.delete(&format!("/registries/artifacts/labels?{of}&from={from}"))
+    };
+    remove_from("x").invalid(&["from"]);
+    remove_from("1.1.0").refused(409, "label_moved");
+    remove_from("1.0.0").ok();
+    remove_from("1.0.0").refused(404, "not_found");
 }
 
 #[test]

@@ -60,6 +60,7 @@ mod restricted;
 mod routes;
 mod scopes;
 mod service_accounts;
+mod system;
 mod teams;
 mod tools;
 mod upgrades;

@@ -17,6 +17,7 @@ mod sites;
 
 mod audit;
 mod backup;
+mod between;
 mod bounds;
 mod commands;
 mod crash;
@@ -37,6 +38,7 @@ mod moving;
 mod reset_password;
 mod outgoing;
 mod pipelines;
+mod plain_changes;
 mod plain_files;
 mod prompts;
 mod rotation;

@@ -13,7 +13,7 @@ use crate::desk::Desk;
 use crate::process::{Ended, PASSWORD, Serving, run};
 
 /// A server at which the owner is signed in.
-fn desk() -> Desk {
+pub fn desk() -> Desk {
     let desk = Desk::new();
     let url = desk.url();
     let login = ["login", "--url", &url, "--email", "ada@acme.test", "--password-stdin"];
@@ -22,17 +22,18 @@ fn desk() -> Desk {
 }
 
 /// Runs a command in the session of the profile.
-fn in_session(desk: &Desk, args: &[&str]) -> Ended {
+pub fn in_session(desk: &Desk, args: &[&str]) -> Ended {
     run(desk.bare(args), None)
 }
 
+/// The result of a successful command in that session.
 #[track_caller]
-fn json_of(desk: &Desk, args: &[&str]) -> Value {
+pub fn json_of(desk: &Desk, args: &[&str]) -> Value {
     in_session(desk, &[args, &["--json"]].concat()).succeeds()
 }
 
 /// Something of each kind.
-fn fill(desk: &Desk) {
+pub fn fill(desk: &Desk) {
     let api = desk.session();
     desk.registry();
     for (name, kind, version, model, source) in [
@@ -223,7 +224,7 @@ fn hostile_files_are_refused_before_anything_is_sent() {
                 fs::create_dir_all(dir.join("agents")).unwrap();
                 fs::write(dir.join("agents/a.toml"), "stableKey = \"a\"\nnmae = \"A\"\n").unwrap();
             },
-            "nmae is no field of a agent",
+            "nmae is none of the fields",
         ),
         (&|dir| fs::remove_file(dir.join("roadstead.toml")).unwrap(), "roadstead pull"),
     ];

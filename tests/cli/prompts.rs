@@ -195,6 +195,8 @@ fn texts_are_printed_as_they_are_compared_and_rendered() {
     desk.run(&[&render[..], &set[..2], &["--strict"]].concat()).fails(1, "WHAT");
     desk.run(&[&render[..], &["--set", "A=1", "--set", "A=2"]].concat()).fails(2, "twice");
     desk.run(&["prompt", "get", "main/scribe@9"]).fails(1, "not_found");
+    let registries = desk.run(&["prompt", "list"]).stdout;
+    assert!(registries.contains("acme/main") && registries.contains("private"), "{registries}");
     let list = desk.run(&["prompt", "list", "main"]).stdout;
     assert!(list.lines().any(|line| line.starts_with("voice") && line.contains("promptlet")));
 }

@@ -20,7 +20,7 @@ const SHORT: &str = "</textarea></script>\"'><script>alert(1)";
 const LAST: [&str; 3] = ["/sign-out", "/account/sessions/end", "/theme"];
 
 /// Fills an organization with something of everything that pages show, with markup in every field.
-fn fill(server: &Running) {
+pub fn fill(server: &Running) {
     let api = server.ada();
     let body = json!({"slug": "main", "name": MARKUP, "description": MARKUP});
     api.post("/registries", body).ok();
@@ -60,7 +60,7 @@ fn fill(server: &Running) {
 }
 
 /// Adds a team with something in each of its lists, agents, and a deployment.
-fn fill_teams(server: &Running) {
+pub fn fill_teams(server: &Running) {
     let api = server.ada();
     let fleet = json!({"name": MARKUP, "description": MARKUP});
     let fleet = api.post("/fleets", fleet).id();
@@ -136,7 +136,7 @@ fn fill_teams(server: &Running) {
 }
 
 /// Visits everything that can be reached by links.
-fn crawl(visitor: &Visitor) -> BTreeMap<String, Page> {
+pub fn crawl(visitor: &Visitor) -> BTreeMap<String, Page> {
     let mut known: BTreeSet<String> = BTreeSet::from(["/o/acme".to_string()]);
     let mut waiting: VecDeque<String> = known.iter().cloned().collect();
     let mut pages = BTreeMap::new();
@@ -192,6 +192,8 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
         }
         let may_create = pages.contains_key("/o/acme/registries/new");
         assert_eq!(may_create, person != "ben", "{person}");
+        let sees_system = pages.contains_key("/o/acme/operations/system");
+        assert_eq!(sees_system, person != "ben", "{person}");
         let mut sent = BTreeSet::new();
         for page in pages.values() {
             is_plain(page);
@@ -205,7 +207,7 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
                 let reply = visitor.send_form(&form, &[]);
                 // A name that is missing is of nothing.
                 let is_refilled = reply.words().contains("Check what you entered");
-                let is_taken = matches!(reply.status, 200 | 303 | 400 | 409)
+                let is_taken = matches!(reply.status, 200 | 303 | 400 | 409 | 412)
                     || (reply.status == 404 && is_refilled);
                 assert!(is_taken, "{person}: {} on {}: {}", reply.status, page.path, reply.words());
                 is_plain(&reply);

@@ -4,14 +4,21 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod accessibility;
 mod agents;
+mod conflicts;
 mod crawl;
+mod changes;
 mod filled;
 mod forms;
 mod html;
 mod journeys;
+#[allow(dead_code)] // A part of it is enough here.
+#[path = "../tools/optional.rs"]
+mod optional;
 mod outside;
 mod pictures;
+mod png;
 mod prompts;
 mod server;
 mod operations;
@@ -19,7 +26,9 @@ mod sessions;
 mod settings;
 #[path = "../api/sites.rs"]
 mod sites;
+mod system;
 mod teams;
 mod work;
 mod visitor;
+mod uploads;
 mod webdriver;

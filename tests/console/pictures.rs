@@ -1,4 +1,5 @@
-//! Pictures of the main pages, for people who look at them: with `ROADSTEAD_PICTURES=<folder>`.
+//! Pictures of pages, for people who look at them: of all with `ROADSTEAD_PICTURES=<folder>`; with
+//! `ROADSTEAD_UPDATE_PICTURES=1` of the main ones, in `docs/images/`.
 
 use std::path::Path;
 
@@ -155,9 +156,16 @@ fn deploy(server: &Running) {
     api.post("/fleets", json!({"name": "Writers", "description": "All that write."})).ok();
 }
 
+/// The pages in `docs/images/`.
+const MAIN: [&str; 7] = ["today", "artifact", "compare", "editor", "agent", "board", "job"];
+
 #[test]
 fn the_main_pages_are_pictured() {
-    let Ok(folder) = std::env::var("ROADSTEAD_PICTURES") else { return };
+    let folder = std::env::var("ROADSTEAD_PICTURES").ok();
+    let is_updating = std::env::var("ROADSTEAD_UPDATE_PICTURES").is_ok_and(|value| value == "1");
+    if folder.is_none() && !is_updating {
+        return;
+    }
     let Some(driver) = driver() else { return };
     let server = Running::new();
     fill(&server);
@@ -237,6 +245,7 @@ fn the_main_pages_are_pictured() {
         ("channel", &first("channels", "/o/acme/operations/channels")),
         ("new-channel", "/o/acme/operations/new-channel?workflow=webhook"),
         ("audit", "/o/acme/operations/audit"),
+        ("system", "/o/acme/operations/system"),
         ("environment", &first("environments", "/o/acme/environments")),
         ("edit-environment", &format!("{}/edit", first("environments", "/o/acme/environments"))),
         ("tool", &first("tools", "/o/acme/tools")),
@@ -250,7 +259,15 @@ fn the_main_pages_are_pictured() {
             let browser = driver.browser(width, height, true);
             let keep = |name: &str| {
                 let file = format!("{name}-{theme}-{width}.png");
-                std::fs::write(Path::new(&folder).join(file), browser.picture()).unwrap();
+                let picture = browser.picture();
+                if is_updating && MAIN.contains(&name) {
+                    let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
+                    std::fs::create_dir_all(&images).unwrap();
+                    std::fs::write(images.join(&file), crate::png::smaller(&picture)).unwrap();
+                }
+                if let Some(folder) = &folder {
+                    std::fs::write(Path::new(folder).join(file), picture).unwrap();
+                }
             };
             browser.open(&format!("{home}/sign-in"));
             browser.click(&format!(".theme button[value={theme}]"));
@@ -260,9 +277,13 @@ fn the_main_pages_are_pictured() {
             browser.fill("#f-password", PASSWORD);
             browser.click("main button.primary");
             browser.shows("Today");
-            for (name, path) in pages {
+            let is_kept = |name: &str| folder.is_some() || MAIN.contains(&name);
+            for (name, path) in pages.into_iter().filter(|(name, _)| is_kept(name)) {
                 browser.open(&format!("{home}{path}"));
                 keep(name);
+            }
+            if folder.is_none() {
+                continue;
             }
             browser.open(&format!("{home}/o/acme/deployments/new?agent=scribe&version=1.2.0"));
             browser.click("button[value=preview]");

@@ -29,6 +29,10 @@ pub struct Running {
 impl Running {
     /// A server that is not set up.
     pub fn bare() -> Self {
+        Running::bare_with(ServerConfig::default())
+    }
+
+    fn bare_with(config: ServerConfig) -> Self {
         let place = tempfile::tempdir().unwrap();
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.
@@ -40,8 +44,7 @@ impl Running {
             .unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let here = "127.0.0.0/8".parse().unwrap();
-        let config =
-            ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..ServerConfig::default() };
+        let config = ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..config };
         let config = crate::outside::SITES.configure(config);
         let server = {
             let _within = runtime.enter();
@@ -59,7 +62,12 @@ impl Running {
 
     /// A server with the organization acme, owned by Ada.
     pub fn new() -> Self {
-        let running = Running::bare();
+        Running::with(ServerConfig::default())
+    }
+
+    /// The same, configured otherwise.
+    pub fn with(config: ServerConfig) -> Self {
+        let running = Running::bare_with(config);
         let setup = json!({
             "token": running.setup_token(),
             "organization": {"slug": "acme", "name": "Acme"},

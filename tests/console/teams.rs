@@ -4,22 +4,10 @@ use serde_json::{Value, json};
 
 use crate::outside;
 use crate::server::Running;
-use crate::visitor::{Page, Visitor};
+use crate::visitor::press;
 
 const BOARD: &str = "/o/acme/teams/crew/board";
 const TASK: &str = "/o/acme/teams/crew/tasks/1";
-
-/// Sends one of a page's forms by one of its buttons.
-#[track_caller]
-fn press(ada: &Visitor, page: &Page, button: (&str, &str), more: &[(&str, &str)]) -> Page {
-    let has = |name: &String, value: &String| (name.as_str(), value.as_str()) == button;
-    let forms = page.forms().into_iter();
-    let mut found = forms.filter(|form| form.buttons.iter().any(|(name, value)| has(name, value)));
-    let form = found.next().unwrap_or_else(|| panic!("no button {button:?} on {}", page.path));
-    let fields = [more, &[button]].concat();
-    let reply = ada.send_form(&form, &fields);
-    if reply.status == 303 { ada.open(reply.location()) } else { reply }
-}
 
 #[test]
 fn a_team_is_made_and_gets_an_agent_and_tasks_that_move() {

@@ -145,6 +145,45 @@ impl Visitor {
         self.post(&form.action, &[("Sec-Fetch-Site", "same-origin")], &body)
     }
 
+    /// Sends a form of a page with its fields filled and a file: its name, its type, its bytes.
+    #[track_caller]
+    pub fn send_file(
+        &self,
+        page: &Page,
+        action: &str,
+        fields: &[(&str, &str)],
+        file: (&str, &str, &[u8]),
+    ) -> Page {
+        let form = page.form(action);
+        let mut body = Vec::new();
+        for (name, value) in form.fields.iter().filter(|(name, _)| name != "file") {
+            let filled = fields.iter().find(|(known, _)| known == name);
+            let value = filled.map_or(value.as_str(), |(_, value)| value);
+            body.extend(
+                format!(
+                    "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+                )
+                .into_bytes(),
+            );
+        }
+        let (name, media_type, bytes) = file;
+        body.extend(
+            format!(
+                "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
+                 Content-Type: {media_type}\r\n\r\n"
+            )
+            .into_bytes(),
+        );
+        body.extend([bytes, b"\r\n--b--\r\n"].concat());
+        self.post_parts(action, "multipart/form-data; boundary=b", &body)
+    }
+
+    /// Posts a body of this type.
+    #[track_caller]
+    pub fn post_parts(&self, path: &str, media_type: &str, body: &[u8]) -> Page {
+        self.exchange("POST", path, &[("Sec-Fetch-Site", "same-origin")], media_type, body)
+    }
+
     /// Posts a body.
     #[track_caller]
     pub fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Page {
@@ -154,6 +193,19 @@ impl Visitor {
     /// Sends a request with the cookies, and keeps those of the response.
     #[track_caller]
     pub fn request(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Page {
+        let fields = "application/x-www-form-urlencoded";
+        self.exchange(method, path, more, fields, body.as_bytes())
+    }
+
+    #[track_caller]
+    fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        media_type: &str,
+        body: &[u8],
+    ) -> Page {
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/html\r\nConnection: close\r\n",
             self.address
@@ -169,13 +221,11 @@ impl Visitor {
         }
         if method == "POST" {
             let length = body.len();
-            head.push_str(&format!(
-                "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n"
-            ));
+            head.push_str(&format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n"));
         }
         let mut connection = Connection::open(self.address).unwrap();
         // The server may answer, and close, before it has read everything.
-        let _ = connection.write(format!("{head}\r\n{body}").as_bytes());
+        let _ = connection.write(&[format!("{head}\r\n").as_bytes(), body].concat());
         let reply = connection.reply(method == "HEAD").unwrap();
         for (name, value) in &reply.headers {
             if name == "set-cookie" {
@@ -198,4 +248,16 @@ impl Visitor {
             cookies.insert(name.into(), value.into());
         }
     }
+}
+
+/// Sends one of a page's forms by one of its buttons.
+#[track_caller]
+pub fn press(visitor: &Visitor, page: &Page, button: (&str, &str), more: &[(&str, &str)]) -> Page {
+    let has = |name: &String, value: &String| (name.as_str(), value.as_str()) == button;
+    let forms = page.forms().into_iter();
+    let mut found = forms.filter(|form| form.buttons.iter().any(|(name, value)| has(name, value)));
+    let form = found.next().unwrap_or_else(|| panic!("no button {button:?} on {}", page.path));
+    let fields = [more, &[button]].concat();
+    let reply = visitor.send_form(&form, &fields);
+    if reply.status == 303 { visitor.open(reply.location()) } else { reply }
 }

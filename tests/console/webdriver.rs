@@ -227,6 +227,12 @@ impl Browser<'_> {
         self.ask("POST", "/execute/sync", Some(&body)).unwrap()
     }
 
+    /// What a script of the driver passes to its last argument, a function.
+    pub fn run_async(&self, script: &str) -> Value {
+        let body = json!({"script": script, "args": []});
+        self.ask("POST", "/execute/async", Some(&body)).unwrap()
+    }
+
     /// Pictures the page, as a PNG.
     pub fn picture(&self) -> Vec<u8> {
         use base64::Engine as _;

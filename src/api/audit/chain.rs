@@ -14,7 +14,6 @@ use bincode::{Decode, Encode};
 use super::AuditEntry;
 use super::postings::Postings;
 use crate::base::{Id, Keys, Result, Time};
-use crate::outbox::SweepProgress;
 use crate::store::{AnyIndex, Export, Index, Key as _, ListSource, Order, Org, Record, Tx, View};
 
 /// A step appends at most 100 entries: some 75 KiB of rows, so that it is light work.
@@ -208,18 +207,24 @@ impl Content {
 
 // ── Appending ────────────────────────────────────────────────────────────────
 
-/// Appends pending entries with ids before `end` to the chains of their organizations: one step.
+/// Appends pending entries with ids from `from` on, before `end`, to the chains of their organizations:
+/// one step. Returns where the next step may go on, if there may be more; looking through the keys of
+/// entries that were appended a moment ago would be most of its work.
 ///
 /// Ids are not in commit order: take as `end` an id issued a moment ago, so that the transactions
 /// that took the ids before it are mostly committed. Then the order of the chain is nearly that of
 /// time, and the step does not conflict with requests that add entries. One that is committed later
-/// is appended by a later step.
+/// is appended by a later step that looks from the first id on.
 ///
 /// # Errors
 /// If the store fails.
-pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress> {
+pub fn append_pending(
+    tx: &mut Tx,
+    from: Id<AuditEntry>,
+    end: Id<AuditEntry>,
+) -> Result<Option<Id<AuditEntry>>> {
     let mut pending = Vec::new();
-    tx.view().record_keys::<AuditEntry>(&(), &end, Order::Ascending, |id| {
+    tx.view().record_keys::<AuditEntry>(&from, &end, Order::Ascending, |id| {
         pending.push(id);
         Ok(if pending.len() == APPENDED_ROWS {
             ControlFlow::Break(())
@@ -247,8 +252,7 @@ pub fn append_pending(tx: &mut Tx, end: Id<AuditEntry>) -> Result<SweepProgress>
         head.seal = head.seal_in(tx.keys(), org);
         tx.put(&head)?;
     }
-    let is_full = pending.len() == APPENDED_ROWS;
-    Ok(if is_full { SweepProgress::More } else { SweepProgress::Clean })
+    Ok(pending.last().copied().filter(|_| pending.len() == APPENDED_ROWS))
 }
 
 /// Returns the first entry of a range of sequence numbers with no earlier latest time than `time`, by

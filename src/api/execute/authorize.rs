@@ -114,10 +114,10 @@ impl AuthRequest<'_> {
                 return Ok((identity.map_or(Principal::Anonymous, Principal::Identity), *view));
             }
             OrgSource::Named(resolver) => return self.resolve_named(view, hint, resolver),
-            OrgSource::InPath(unknown) => {
+            OrgSource::InPath(access) => {
                 let signer = signer.ok_or_else(|| Error::internal("the request is not signed"))?;
                 let slug = hint.params.first().map_or("", String::as_str);
-                let org = organization_named(view, slug)?.ok_or_else(unknown)?;
+                let org = organization_named(view, slug)?.ok_or_else(access.unknown)?;
                 return Ok((Principal::Signer(signer.clone()), view.in_org(org)));
             }
             OrgSource::InferFromPath(contains) if hint.org_slug.is_none() => {

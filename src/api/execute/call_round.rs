@@ -5,16 +5,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::executor::Executor;
+use super::outside_calls::OutsideCall;
 use super::works::WorkSlot;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
-use crate::base::{Error, Result, address_block};
+use crate::base::{Error, Result};
 use crate::outside::Call;
 use crate::outside::mail::MailFailure;
-use crate::store::{Lane, Permit, WorkHints};
+use crate::store::{Lane, WorkHints};
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
 /// attack to the server that is called.
@@ -23,9 +24,6 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 /// Rounds of calls of one operation: a list, its pages, and the judges' verdicts need a few. An
 /// operation that needs more is broken.
 pub const MAX_ROUNDS: usize = 16;
-
-/// How long a call of an outside agent waits for its turn: as long as one of them may take.
-const OUTSIDE_CALL_WAIT: Duration = Duration::from_secs(5);
 
 /// Time for calls in flight at shutdown: less than requests in flight get, so that their clients
 /// still receive an error.
@@ -132,32 +130,15 @@ impl<'a> CallRound<'a> {
         Ok(())
     }
 
-    /// Admits calls that an outside agent causes, to hosts that it chooses and that may be slow:
-    /// addresses take turns.
+    /// Admits calls that an outside agent causes.
     ///
     /// # Errors
     /// 429 and 503, as [`CallRound::run`].
-    pub(super) async fn admit(&self, calls: &[Call], address: IpAddr) -> Result<Permit> {
+    async fn admit(&self, calls: &[Call], address: IpAddr) -> Result<OutsideCall> {
         for call in calls {
             self.executor.coordination.take_outside_call(call.host())?;
         }
-        let hints = WorkHints { lane: lane_of(address), bytes: 0 };
-        match timeout(OUTSIDE_CALL_WAIT, self.executor.outside_calls.acquire(hints)).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Error::busy(
-                "overloaded",
-                "too many requests of agents outside are in progress; try again",
-                5,
-            )),
-        }
-    }
-}
-
-/// The lane of a client's address.
-fn lane_of(address: IpAddr) -> Lane {
-    match address_block(address) {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
+        self.executor.outside_calls.admit(address).await
     }
 }
 

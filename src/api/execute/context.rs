@@ -43,7 +43,7 @@ impl RequestContext<'_> {
             let (who, view) = self.auth_request().authorize(view, hint)?;
             read(&view, &who)
         };
-        self.executor.store.read_in_turn(work, Id::NIL, read).await
+        self.executor.store.read_in_turn(work, Id::NIL, self.request.at, read).await
     }
 
     /// Returns the address of the caller, if it is an outside agent.
@@ -110,6 +110,7 @@ impl RequestContext<'_> {
             address: self.request.address,
             link_base: self.request.link_base,
             sends_mail: self.executor.outside.mail.is_configured(),
+            system: self.executor.system.clone(),
             keys: self.executor.store.keys(),
         }
     }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use super::answer_quota::AnswerQuota;
 use super::rate_limits::RateLimits;
+use super::signed_limits::SignedLimits;
 use crate::api::idempotency::StoredAnswers;
 use crate::base::{Error, Id, Result};
 use crate::store::{ListSource, Listener, Org, Store, Subscribe, Topic};
@@ -38,17 +39,21 @@ pub trait Coordination: Subscribe {
     /// 429.
     fn take_attempt_of(&self, address: IpAddr) -> Result<()>;
 
-    /// Counts a request signed by an outside agent for its address.
+    /// Counts a request that an outside agent has signed, or pretends to have, for its address.
     ///
     /// # Errors
     /// 429.
     fn take_signed(&self, address: IpAddr) -> Result<()>;
 
-    /// Counts a request signed by an outside agent for the organization it is about.
+    /// Counts such a request for the organization it is about, and its network there.
     ///
     /// # Errors
-    /// 503.
-    fn take_signed_for(&self, org: Id<Org>) -> Result<()>;
+    /// 429, 503.
+    fn take_signed_for(&self, org: Id<Org>, address: IpAddr) -> Result<()>;
+
+    /// Counts a request signed by a key that the organization has accepted; returns whether some
+    /// were left of those that are reserved for it.
+    fn take_reserved(&self, org: Id<Org>, key: [u8; 32]) -> bool;
 
     /// Counts a call to a host that an outside agent causes.
     ///
@@ -100,6 +105,7 @@ pub struct InFlightGuard {
 pub struct LocalCoordination {
     store: Store,
     rate_limits: RateLimits,
+    signed_limits: SignedLimits,
     in_flight: Arc<InFlight>,
     setup_required: AtomicBool,
     on_setup: Option<OnSetup>,
@@ -114,6 +120,7 @@ impl LocalCoordination {
         LocalCoordination {
             store,
             rate_limits: RateLimits::new(rate),
+            signed_limits: SignedLimits::default(),
             in_flight: Arc::default(),
             setup_required: AtomicBool::new(setup_required),
             on_setup: None,
@@ -147,15 +154,19 @@ impl Coordination for LocalCoordination {
     }
 
     fn take_signed(&self, address: IpAddr) -> Result<()> {
-        self.rate_limits.signed(address)
+        self.signed_limits.of_address(address)
     }
 
-    fn take_signed_for(&self, org: Id<Org>) -> Result<()> {
-        self.rate_limits.signed_for(org.uuid())
+    fn take_signed_for(&self, org: Id<Org>, address: IpAddr) -> Result<()> {
+        self.signed_limits.of_organization(org.uuid(), address)
+    }
+
+    fn take_reserved(&self, org: Id<Org>, key: [u8; 32]) -> bool {
+        self.signed_limits.take_reserved(org.uuid(), key)
     }
 
     fn take_outside_call(&self, host: &str) -> Result<()> {
-        self.rate_limits.outside_call(host)
+        self.signed_limits.call(host)
     }
 
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {
@@ -184,6 +195,7 @@ impl Coordination for LocalCoordination {
     fn evict_idle(&self) {
         self.answers.evict_expired(self.store.clock().now());
         self.rate_limits.evict_idle();
+        self.signed_limits.evict_idle();
     }
 
     fn is_setup_required(&self) -> bool {

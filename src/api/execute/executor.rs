@@ -8,23 +8,17 @@ use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
 use super::meters::Meters;
+use super::outside_calls::OutsideCalls;
+use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
+use super::signature_checks::SignatureChecks;
 use super::works::Works;
+use crate::api::SystemMonitor;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, Tokens, key_organization};
 use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
-use crate::store::engine::Bounds;
-use crate::store::{FairSemaphore, Listener, Org, Store, View, org_topic};
-
-/// Concurrent calls that outside agents cause: a quarter of those that the process makes, so that
-/// slow hosts of outsiders do not delay what members need.
-pub(super) const MAX_OUTSIDE_CALLS: usize = 16;
-
-/// Requests of outside agents that wait for such a call, each with a body of up to 16 KiB. An address
-/// has few, so that many senders of slow domains are needed before others are turned away.
-const WAITING_OUTSIDE_CALLS: Bounds =
-    Bounds { items: 256, lane_items: 8, bytes: 4 << 20, lane_bytes: 128 << 10 };
+use crate::store::{Listener, Org, Store, View, org_topic};
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
@@ -40,12 +34,18 @@ pub struct Executor {
     pub(super) passwords: Passwords,
     /// The client for outgoing calls.
     pub(super) outside: Outside,
-    /// The calls that outside agents cause; the lane of one is its address.
-    pub(super) outside_calls: Arc<FairSemaphore>,
+    /// The calls that outside agents cause.
+    pub(super) outside_calls: OutsideCalls,
+    /// The checks of what outside agents sign.
+    pub(super) signature_checks: SignatureChecks,
+    /// What slows down outside agents that send too much.
+    pub(super) refusal_delay: RefusalDelay,
     /// Slow searches.
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
+    /// What the server knows of itself.
+    pub(super) system: Arc<SystemMonitor>,
     /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
     /// Set when the process begins to stop.
@@ -59,6 +59,8 @@ pub struct ExecutorConfig {
     pub outside: Outside,
     /// The state shared with other processes that serve the same store.
     pub coordination: Arc<dyn Coordination>,
+    /// What the server knows of itself.
+    pub system: Arc<SystemMonitor>,
     /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
@@ -66,7 +68,7 @@ pub struct ExecutorConfig {
 impl Executor {
     /// Creates an executor.
     pub fn new(config: ExecutorConfig) -> Self {
-        let ExecutorConfig { store, outside, coordination, stopping } = config;
+        let ExecutorConfig { store, outside, coordination, system, stopping } = config;
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
@@ -75,12 +77,12 @@ impl Executor {
             meters: Arc::default(),
             passwords: Passwords::default(),
             outside,
-            outside_calls: Arc::new(FairSemaphore::with_waiting(
-                MAX_OUTSIDE_CALLS,
-                WAITING_OUTSIDE_CALLS,
-            )),
+            outside_calls: OutsideCalls::default(),
+            signature_checks: SignatureChecks::default(),
+            refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
             works: Works::default(),
+            system,
             contents: ContentCache::default(),
             stopping,
         }

@@ -20,14 +20,18 @@ mod hash;
 mod key_usage;
 mod meters;
 mod not_found;
+mod outside_calls;
 mod pipeline;
 mod rate_limits;
 mod read;
+mod refusal_delay;
 mod replay;
 mod request;
 mod response;
 mod searches;
+mod signature_checks;
 mod signed;
+mod signed_limits;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -46,3 +50,5 @@ pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
 pub use wait::ItemStream;
+
+pub use crate::store::ReadPoint;

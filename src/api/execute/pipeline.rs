@@ -40,7 +40,7 @@ impl Executor {
             self.require_setup()?;
         }
         if request.route.policy.is_signed() {
-            let signer = Some(self.identify_signer(request)?);
+            let signer = Some(Box::pin(self.identify_signer(request)).await?);
             return Ok(Authenticated { identity: None, signer });
         }
         let is_absent = request.credential == RawCredential::Absent;

@@ -8,26 +8,14 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
-use uuid::Uuid;
 
 use crate::base::{Error, Kind, ReachedLimit, Result, address_block};
 
-type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
+/// A token bucket for each key.
+pub(super) type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 
 /// Sign-in attempts per minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
-
-/// Signed requests per minute and address: an agent that polls its thread needs a few, and a
-/// signature costs more to check than anything else that an outsider may ask for.
-const SIGNED_A_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("it is not zero");
-
-/// Signed requests per second and organization, from all addresses together. Each leaves a row for
-/// up to two minutes, so this bounds them to 12,000 rows.
-const SIGNED_A_SECOND: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
-
-/// Calls per minute to one host that outside agents cause: nobody can direct more than one a second
-/// at a third party.
-const OUTSIDE_CALLS_A_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("it is not zero");
 
 /// The token buckets of all clients. Those of an address are of its block ([`address_block`]).
 pub struct RateLimits {
@@ -35,14 +23,6 @@ pub struct RateLimits {
     credentials: Option<Keyed<[u8; 32]>>,
     addresses: Option<Keyed<IpAddr>>,
     sign_ins: SignIns,
-    signed: SignedRequests,
-}
-
-/// Requests of outside agents.
-struct SignedRequests {
-    addresses: Keyed<IpAddr>,
-    organizations: Keyed<Uuid>,
-    hosts: Keyed<String>,
 }
 
 struct SignIns {
@@ -67,11 +47,6 @@ impl RateLimits {
             credentials: quota(rate),
             addresses: quota(rate),
             sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
-            signed: SignedRequests {
-                addresses: RateLimiter::hashmap(Quota::per_minute(SIGNED_A_MINUTE)),
-                organizations: RateLimiter::hashmap(Quota::per_second(SIGNED_A_SECOND)),
-                hosts: RateLimiter::hashmap(Quota::per_minute(OUTSIDE_CALLS_A_MINUTE)),
-            },
         }
     }
 
@@ -120,56 +95,6 @@ impl RateLimits {
         take(addresses, &address_block(address)).map_err(too_many_sign_ins)
     }
 
-    /// Counts a request signed by an outside agent, also one whose signature is wrong, for its
-    /// address.
-    ///
-    /// # Errors
-    /// 429.
-    pub fn signed(&self, address: IpAddr) -> Result<()> {
-        take(Some(&self.signed.addresses), &address_block(address)).map_err(|secs| {
-            let limit =
-                ReachedLimit { name: "nip98", quota: SIGNED_A_MINUTE.get(), window_secs: 60 };
-            Error::new(
-                Kind::Limited,
-                "rate_limited",
-                "too many signed requests; wait as Retry-After says",
-            )
-            .retry_after(secs)
-            .limit(limit)
-        })
-    }
-
-    /// Counts a request signed by an outside agent for the organization it is about.
-    ///
-    /// # Errors
-    /// 503: it is not the caller who sends too much.
-    pub fn signed_for(&self, org: Uuid) -> Result<()> {
-        take(Some(&self.signed.organizations), &org).map_err(|secs| {
-            Error::busy(
-                "overloaded",
-                "too many agents outside are writing to this organization; try again",
-                secs,
-            )
-        })
-    }
-
-    /// Counts a call to a host that an outside agent causes.
-    ///
-    /// # Errors
-    /// 429.
-    pub fn outside_call(&self, host: &str) -> Result<()> {
-        take(Some(&self.signed.hosts), &host.to_ascii_lowercase()).map_err(|secs| {
-            let quota = OUTSIDE_CALLS_A_MINUTE.get();
-            Error::new(
-                Kind::Limited,
-                "rate_limited",
-                "the domain of the handle was asked too often; wait as Retry-After says",
-            )
-            .retry_after(secs)
-            .limit(ReachedLimit { name: "handle-checks", quota, window_secs: 60 })
-        })
-    }
-
     /// Drops buckets that are full again, so that memory does not grow with every address.
     pub fn evict_idle(&self) {
         if let Some(credentials) = &self.credentials {
@@ -181,9 +106,6 @@ impl RateLimits {
         self.sign_ins.addresses.retain_recent();
         self.sign_ins.emails.retain_recent();
         self.sign_ins.known.retain_recent();
-        self.signed.addresses.retain_recent();
-        self.signed.organizations.retain_recent();
-        self.signed.hosts.retain_recent();
     }
 }
 
@@ -194,7 +116,7 @@ fn too_many_sign_ins(secs: u32) -> Error {
 }
 
 /// Takes a token from a bucket; the error is the time until there is one, in seconds.
-fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
+pub(super) fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
     let Some(bucket) = bucket else { return Ok(()) };
     bucket.check_key(key).map_err(|until| {
         let wait = until.wait_time_from(DefaultClock::default().now());
@@ -231,21 +153,6 @@ mod tests {
         let attempt = |n| limits.sign_in(&format!("{n}@acme.test"), false, address(n));
         assert_eq!((0..100).filter(|n| attempt(*n).is_ok()).count(), 10);
         assert!(limits.request(None, IpAddr::from([0x2001, 0xdb8, 0, 8, 0, 0, 0, 1])).is_ok());
-    }
-
-    #[test]
-    fn signed_requests_have_limits_of_their_own_whatever_the_rate() {
-        let limits = RateLimits::new(0);
-        let signed = |n: u16| limits.signed(IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, n]));
-        assert_eq!((0..100).filter(|n| signed(*n).is_ok()).count(), 60);
-        assert_eq!(signed(1).unwrap_err().reached().unwrap().name, "nip98");
-        assert!(limits.signed(THERE).is_ok());
-        let calls = |host: &str| (0..100).filter(|_| limits.outside_call(host).is_ok()).count();
-        assert_eq!((calls("a.test"), calls("A.Test"), calls("b.test")), (60, 0, 60));
-        let of_org =
-            |n| (0..1000).filter(|_| limits.signed_for(Uuid::from_u128(n)).is_ok()).count();
-        assert!((100..200).contains(&of_org(1)));
-        assert!(of_org(2) >= 100);
     }
 
     #[test]

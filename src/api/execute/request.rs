@@ -12,6 +12,7 @@ use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
+use crate::store::ReadPoint;
 
 /// A call of a route.
 pub struct Request<'a> {
@@ -46,6 +47,9 @@ pub struct Request<'a> {
     pub link_base: &'a str,
     /// Identifies the request in the log and the audit log.
     pub request_id: &'a str,
+    /// The state that a read sees, of an adapter that makes one answer of several; otherwise the
+    /// newest.
+    pub at: Option<&'a ReadPoint>,
 }
 
 impl<'a> Request<'a> {
@@ -73,6 +77,7 @@ impl<'a> Request<'a> {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             request_id: "",
+            at: None,
         }
     }
 }
@@ -96,6 +101,7 @@ pub(super) struct OwnedRequest {
     link_base: String,
     target: String,
     request_id: String,
+    at: Option<ReadPoint>,
 }
 
 impl OwnedRequest {
@@ -120,6 +126,7 @@ impl OwnedRequest {
             link_base: request.link_base.into(),
             target: request.target.into(),
             request_id: request.request_id.into(),
+            at: request.at.cloned(),
         }
     }
 
@@ -145,6 +152,7 @@ impl OwnedRequest {
             link_base: &self.link_base,
             target: &self.target,
             request_id: &self.request_id,
+            at: self.at.as_ref(),
         }
     }
 }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 mod kinds;
-mod outside_calls;
 mod parts;
 mod scopes;
+mod signed;
 
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
@@ -144,14 +144,17 @@ struct Fixture {
     org: Id<Org>,
     /// A member of it, in a session.
     member: RawCredential,
+    /// The process stops when it is dropped.
+    _running: watch::Sender<bool>,
 }
 
 impl Fixture {
     async fn new() -> Self {
         let store = Store::in_memory(Clock::system(), &[]);
-        let (_, stopping) = watch::channel(false);
+        let (_running, stopping) = watch::channel(false);
         let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(ExecutorConfig {
+            system: Arc::default(),
             coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
@@ -159,7 +162,8 @@ impl Fixture {
         }));
         let session = store.write(Id::NIL, |tx| member_of(tx, "open")).await.unwrap();
         let token = executor.authenticator.tokens.issue(&session.1).unwrap();
-        Fixture { executor, routes: routes(), org: session.0, member: RawCredential::Token(token) }
+        let member = RawCredential::Token(token);
+        Fixture { executor, routes: routes(), org: session.0, member, _running }
     }
 
     /// Calls a route with these path parameters and arguments, as the member in `open` unless
@@ -379,6 +383,7 @@ fn closed(tx: &mut Tx) -> Result<()> {
 async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(ExecutorConfig {
+        system: Arc::default(),
         coordination: Arc::new(LocalCoordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),

@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use super::bounded;
 use super::refusal::Refusal;
 use crate::cli::failure::Failure;
-use crate::outside::{BodyLimit, Call, Limits, Method, Outside, Response};
+use crate::outside::{BodyLimit, Call, KeptConnections, Limits, Method, Outside, Response};
 use crate::store::Clock;
 
 /// Longer than the longest long poll, and than a request with a judge.
@@ -36,10 +37,29 @@ const MAX_PAUSE_SECS: u64 = 10;
 /// Parameters of a query; those without a value are left out.
 pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
 
+/// A list to read: its path, and the parameters that it takes.
+pub struct ListCall {
+    pub path: String,
+    pub query: Vec<(&'static str, String)>,
+}
+
+/// A request.
+struct Sent<'a> {
+    method: Method,
+    path: &'a str,
+    query: Query<'a>,
+    body: Option<&'a Value>,
+    /// The tag that the resource must still have.
+    if_match: Option<&'a str>,
+}
+
+/// What was answered: JSON, and its tag if it has one.
+type Tagged = (Value, Option<String>);
+
 /// A client of one server, with one credential.
 pub struct Api {
     runtime: Runtime,
-    outside: Outside,
+    connections: KeptConnections,
     base: String,
     credential: String,
     /// The organization that requests are about, once it is known.
@@ -61,7 +81,8 @@ impl Api {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let base = base.trim_end_matches('/').to_string();
         let org = org.map_or_else(OnceCell::new, OnceCell::from);
-        Ok(Api { runtime, outside, base, credential, org, clock: Clock::system() })
+        let connections = KeptConnections::new(outside);
+        Ok(Api { runtime, connections, base, credential, org, clock: Clock::system() })
     }
 
     /// The URL of the server.
@@ -109,13 +130,37 @@ impl Api {
         Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), usize::MAX)?)
     }
 
+    /// All items of each of these lists in the organization, some lists at a time.
+    pub fn lists_in_org(
+        &self,
+        lists: &[ListCall],
+    ) -> Result<Vec<Result<Vec<Value>, Refusal>>, Failure> {
+        let org = self.org()?;
+        let read = async |list: &ListCall| {
+            let named = list.query.iter().map(|(name, value)| (*name, Some(value.as_str())));
+            let query: Vec<_> = named.chain([("orgSlug", Some(org))]).collect();
+            Ok(self.pages(&list.path, &query, usize::MAX).await)
+        };
+        self.block_on(bounded::all(lists, read))
+    }
+
     /// The first items of a list, at most `most`, read page by page.
     pub fn list(&self, path: &str, query: Query, most: usize) -> Result<Vec<Value>, Refusal> {
+        self.block_on(self.pages(path, query, most))
+    }
+
+    async fn pages(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        most: usize,
+    ) -> Result<Vec<Value>, Refusal> {
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
             let paged = [("limit", Some(PAGE)), ("cursor", cursor.as_deref())];
-            let mut page = self.get(path, &[query, &paged[..]].concat())?;
+            let query = [query, &paged[..]].concat();
+            let mut page = self.request(Method::Get, path, &query, None).await?;
             match page["items"].take() {
                 Value::Array(more) => items.extend(more),
                 _ => return Err(Refusal::Unanswered("an unexpected answer: no list".into())),
@@ -128,6 +173,44 @@ impl Api {
         }
         // A part would look like the whole.
         Err(Refusal::Unanswered(format!("{path} has more items than this command reads")))
+    }
+
+    /// A resource in the organization, and its tag.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    pub fn tagged_in_org(&self, path: &str) -> Result<Result<Tagged, Refusal>, Failure> {
+        let query = [("orgSlug", Some(self.org()?))];
+        let (method, body, if_match) = (Method::Get, None, None);
+        Ok(self.block_on(self.repeated(&Sent { method, path, query: &query, body, if_match })))
+    }
+
+    /// PATCH in the organization, if the resource still has this tag.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    pub fn patch_if(
+        &self,
+        path: &str,
+        mut body: Value,
+        tag: &str,
+    ) -> Result<Result<(), Refusal>, Failure> {
+        body["orgSlug"] = self.org()?.into();
+        let (method, body, if_match) = (Method::Patch, Some(&body), Some(tag));
+        let sent = Sent { method, path, query: &[], body, if_match };
+        Ok(self.block_on(self.repeated(&sent)).map(drop))
+    }
+
+    /// DELETE in the organization, if the resource still has this tag. What is gone already is no
+    /// failure.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    pub fn delete_if(&self, path: &str, tag: &str) -> Result<Result<(), Refusal>, Failure> {
+        let query = [("orgSlug", Some(self.org()?))];
+        let (method, body, if_match) = (Method::Delete, None, Some(tag));
+        let sent = Sent { method, path, query: &query, body, if_match };
+        Ok(unless_gone(self.block_on(self.repeated(&sent))))
     }
 
     /// Sends a body, as it is.
@@ -156,10 +239,7 @@ impl Api {
     /// DELETE in the organization. What is gone already is no failure.
     pub fn delete_in_org(&self, path: &str, query: Query) -> Result<(), Failure> {
         let query = [query, &[("orgSlug", Some(self.org()?))]].concat();
-        match self.block_on(self.request(Method::Delete, path, &query, None)) {
-            Err(refusal) if refusal.with_code("not_found").is_none() => Err(refusal.into()),
-            _ => Ok(()),
-        }
+        Ok(unless_gone(self.block_on(self.request(Method::Delete, path, &query, None)))?)
     }
 
     /// Sends a request, and again if the server was too busy for it; returns the body of a success.
@@ -170,15 +250,19 @@ impl Api {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, Refusal> {
+        let sent = Sent { method, path, query, body, if_match: None };
+        Ok(self.repeated(&sent).await?.0)
+    }
+
+    async fn repeated(&self, sent: &Sent<'_>) -> Result<Tagged, Refusal> {
         let idempotency_key =
-            (method == Method::Post).then(|| self.clock.new_id().hyphenated().to_string());
+            (sent.method == Method::Post).then(|| self.clock.new_id().hyphenated().to_string());
         let mut pause = 1;
         for repeat in 0.. {
-            let refusal =
-                match self.once(method, path, query, body, idempotency_key.as_deref()).await {
-                    Ok(value) => return Ok(value),
-                    Err(refusal) => refusal,
-                };
+            let refusal = match self.exchange(sent, idempotency_key.as_deref()).await {
+                Ok(answered) => return Ok(answered),
+                Err(refusal) => refusal,
+            };
             let busy = refusal.problem().filter(|problem| matches!(problem.status, 429 | 503));
             let Some(problem) = busy.filter(|_| repeat < REPEATS) else { return Err(refusal) };
             let asked = problem.retry_after.unwrap_or(pause);
@@ -198,36 +282,53 @@ impl Api {
         path: &str,
         query: Query<'_>,
         body: Option<&Value>,
-        idempotency_key: Option<&str>,
     ) -> Result<Value, Refusal> {
+        let sent = Sent { method, path, query, body, if_match: None };
+        Ok(self.exchange(&sent, None).await?.0)
+    }
+
+    async fn exchange(
+        &self,
+        sent: &Sent<'_>,
+        idempotency_key: Option<&str>,
+    ) -> Result<Tagged, Refusal> {
         let mut headers = vec![("accept".to_string(), "application/json".to_string())];
         if !self.credential.is_empty() {
             headers.push(("authorization".into(), format!("Bearer {}", self.credential)));
         }
-        if body.is_some() {
+        if sent.body.is_some() {
             headers.push(("content-type".into(), "application/json".into()));
         }
-        if let Some(key) = idempotency_key {
-            headers.push(("idempotency-key".into(), key.into()));
+        let more = [("idempotency-key", idempotency_key), ("if-match", sent.if_match)];
+        for (name, value) in more {
+            headers.extend(value.map(|value| (name.to_string(), value.to_string())));
         }
         let call = Call {
-            method,
-            url: format!("{}/api{path}{}", self.base, query_text(query)),
+            method: sent.method,
+            url: format!("{}/api{}{}", self.base, sent.path, query_text(sent.query)),
             headers,
-            body: body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),
+            body: sent.body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),
             limits: Limits {
                 total: TIMEOUT,
                 answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
                 https_only: false,
             },
         };
-        let answer = self.outside.send(call).await;
+        let answer = self.connections.send(call).await;
         let answer = answer.map_err(|failure| Refusal::Unanswered(failure.to_string()))?;
         if !answer.is_success() {
             let after = answer.header("retry-after").and_then(|secs| secs.parse().ok());
             return Err(Refusal::of_body(answer.status, &answer.body, after));
         }
-        json(&answer)
+        Ok((json(&answer)?, answer.header("etag").map(str::to_string)))
+    }
+}
+
+/// The result of a removal: what is gone already is no failure.
+fn unless_gone<T>(removed: Result<T, Refusal>) -> Result<(), Refusal> {
+    match removed {
+        Err(refusal) if refusal.with_code("not_found").is_none() => Err(refusal),
+        _ => Ok(()),
     }
 }
 

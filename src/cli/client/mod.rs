@@ -9,6 +9,7 @@ mod api;
 mod artifact_name;
 mod assignments;
 mod backoff;
+mod bounded;
 pub(super) mod decide;
 pub(super) mod deploy;
 pub(super) mod files;

@@ -90,11 +90,40 @@ impl From<Refusal> for Failure {
             (401, _) => "\nThe key or session is not valid here (any more): roadstead login",
             _ => "",
         };
-        let issues: String = problem.issues.iter().map(issue_line).collect();
+        // The message may be that of the only issue.
+        let is_said = |line: &String| line.trim_start() == problem.message;
+        let lines = problem.issues.iter().map(issue_line);
+        let issues: String = lines.filter(|line| !is_said(line)).collect();
         Failure::Failed(format!("{} ({}){issues}{hint}", problem.message, problem.code))
     }
 }
 
 fn issue_line((path, message): &(String, String)) -> String {
     if path.is_empty() { format!("\n  {message}") } else { format!("\n  {path} {message}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn text(body: &Value) -> String {
+        let refusal = Refusal::of_body(400, body.to_string().as_bytes(), None);
+        let (Failure::Failed(text) | Failure::Usage(text)) = refusal.into();
+        text
+    }
+
+    #[test]
+    fn each_problem_is_said_once() {
+        let issue = |path: &str, message: &str| json!({"path": path, "message": message});
+        let one = json!({"message": "status must be open or done", "code": "invalid_request",
+            "issues": [issue("status", "must be open or done")]});
+        assert_eq!(text(&one), "status must be open or done (invalid_request)");
+        let two = json!({"message": "the request has 2 problems; see issues",
+            "code": "invalid_request", "issues": [issue("a", "is required"), issue("", "is odd")]});
+        let expected =
+            "the request has 2 problems; see issues (invalid_request)\n  a is required\n  is odd";
+        assert_eq!(text(&two), expected);
+    }
 }

@@ -1,5 +1,6 @@
 // Keys: / goes to the search, g and a letter goes to a section, j and k walk through the rows of a list, ? says
-// so. They can be switched off, there.
+// so. They can be switched off, there. The letter of a section is its first or, if that is one of a section
+// before it, the next that is no section's first.
 const OFF = "keys-off";
 const stored = () => { try { return localStorage.getItem(OFF); } catch { return null; } };
 let isOff = stored() === "1";
@@ -11,8 +12,16 @@ function isTyping(target) {
 }
 
 function sections() {
-  const links = [...document.querySelectorAll(".side .sections li a")];
-  return links.map((link) => [link.textContent.trim().charAt(0).toLowerCase(), link]);
+  const links = [...document.querySelectorAll(".side .sections ul:first-of-type a")];
+  const names = links.map((link) => link.textContent.trim().toLowerCase());
+  const firsts = new Set(names.map((name) => name[0]));
+  const taken = new Set();
+  return links.map((link, at) => {
+    const letters = [...names[at]];
+    const letter = taken.has(letters[0]) ? letters.find((one) => !firsts.has(one) && !taken.has(one)) : letters[0];
+    taken.add(letter);
+    return [letter, link];
+  });
 }
 
 function walk(step) {

@@ -9,6 +9,7 @@ use super::agents::{Agent, Draft, Fleets};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -113,6 +114,31 @@ fn fields(draft: &Draft) -> Vec<Field> {
     ]
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, agent: &Agent) -> Vec<Edited> {
+    let text = |name: &str, label, theirs: &str| Edited::text(visit, name, label, theirs);
+    let chosen = |ids: Vec<&str>| ids.iter().map(|id| format!("{id}\n")).collect::<String>();
+    let draft = &agent.draft;
+    let mut all = vec![
+        text("name", "Name", &agent.name),
+        text("description", "Description", agent.description.as_deref().unwrap_or_default()),
+        text("fleetId", "Fleet", agent.fleet_id.as_deref().unwrap_or_default()),
+    ];
+    all.extend(fields(draft).into_iter().map(|one| text(one.name, one.label, &one.value)));
+    let stored = draft.tool_refs.iter().map(|one| one.tool_id.as_str()).collect();
+    let sent = tools(visit, agent);
+    let sent = sent.iter().filter_map(|one| one["toolId"].as_str()).collect();
+    all.push(Edited::new("Tools", chosen(stored), chosen(sent)));
+    all.push(text("draft.variables", "Variables", &pretty(&json!(draft.variables))));
+    let settings = pretty(&json!(draft.provider_config));
+    all.push(text("draft.providerConfig", "Settings for the provider", &settings));
+    all
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
     let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
@@ -121,18 +147,21 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         true => agent.draft.tool_refs.iter().any(|one| one.tool_id == tool.id),
         false => sent.iter().any(|(_, id)| *id == tool.id),
     };
-    let pretty = |value: Value| serde_json::to_string_pretty(&value).unwrap_or_default();
     let frame = visit.frame(&format!("Edit {}", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents"));
     let page = EditAgent {
-        frame: frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref()),
+        frame: frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref()).edits(
+            visit,
+            error.as_ref(),
+            &edited(visit, &agent),
+        ),
         path: page_path(visit),
         description: agent.description.0.clone().unwrap_or_default(),
         fleet: agent.fleet_id.0.clone().unwrap_or_default(),
         fleets: Fleets::read(&visit.api).await?.choices("No fleet"),
         fields: fields(&agent.draft),
-        variables: pretty(json!(agent.draft.variables)),
-        config: pretty(json!(agent.draft.provider_config)),
+        variables: pretty(&json!(agent.draft.variables)),
+        config: pretty(&json!(agent.draft.provider_config)),
         tools: tools
             .items
             .into_iter()
@@ -152,7 +181,7 @@ async fn save(visit: &Visit) -> Result<Reply> {
         Ok(body) => body,
         Err(error) => return edit(visit, Some(error)).await,
     };
-    match visit.api.patch::<Value>(&api_path(visit, ""), body).await {
+    match visit.save(&api_path(visit, ""), body, |agent| edited(visit, agent)).await {
         Ok(_) => Ok(visit.done(&page_path(visit), Flash::AgentSaved)),
         Err(error) => edit(visit, visit.failed(error)?).await,
     }

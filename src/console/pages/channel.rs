@@ -60,11 +60,13 @@ struct Test {
     message: String,
 }
 
-fn api_path(visit: &Visit) -> String {
+/// The path of a channel in the API.
+pub fn api_path(visit: &Visit) -> String {
     format!("/notifications/channels/{}", segment(visit.param(1)))
 }
 
-fn crumbs(visit: &Visit, frame: Frame) -> Frame {
+/// Adds the page above that of a channel.
+pub fn crumbs(visit: &Visit, frame: Frame) -> Frame {
     frame.crumb("Channels", visit.in_org("/operations/channels"))
 }
 
@@ -110,10 +112,6 @@ async fn act(visit: &Visit) -> Result<Reply> {
                 }
                 Err(error) => show(visit, visit.failed(error)?, None).await,
             };
-        }
-        "name" => {
-            let body = json!({"name": of("name")});
-            (visit.api.patch::<Value>(&path, body).await, Flash::ChannelSaved)
         }
         "enable" | "disable" => {
             let body = json!({"enabled": of("action") == "enable"});

@@ -26,10 +26,11 @@ pub const PAGES: &[Page] = &[
 
 /// The pages of operations beside each other: label, path, and the route that a visitor must be
 /// allowed to call.
-const TABS: [(&str, &str, &str); 3] = [
+const TABS: [(&str, &str, &str); 4] = [
     ("Log", "/operations/log", "/notifications/logs"),
     ("Channels", "/operations/channels", "/notifications/channels"),
     ("Audit", "/operations/audit", "/audit-logs"),
+    ("System", "/operations/system", "/system"),
 ];
 
 /// The tabs that a visitor may open.
@@ -58,6 +59,10 @@ struct NewChannel {
     /// The team that was chosen; empty before.
     team: String,
     agents: Vec<(String, String)>,
+    /// The configuration that the fields are filled with.
+    url: String,
+    to: String,
+    agent: String,
 }
 
 /// A channel.
@@ -138,42 +143,61 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         visit.api.items("/notifications/action-workflows", &[]).await?;
     workflows.retain(|one| one.key != "in_app");
     let needs_team = matches!(workflow.as_str(), "team_task" | "agent_wake");
-    let named = |all: Vec<Named>| all.into_iter().map(|one| (one.id, one.name)).collect();
-    let teams = if needs_team { named(visit.api.items("/teams", &[]).await?) } else { vec![] };
-    let agents = if needs_team && !team.is_empty() {
-        let path = format!("/teams/{}/agents", segment(&team));
-        named(visit.api.items(&path, &[]).await?)
-    } else {
-        vec![]
-    };
+    let teams = if needs_team { choices(visit, "/teams").await? } else { vec![] };
+    let agents = if needs_team { agents(visit, &team).await? } else { vec![] };
     let frame = visit.frame("New channel").crumb("Channels", visit.in_org("/operations/channels"));
-    let page = NewChannel {
-        frame: frame
-            .failed(error.as_ref())
-            .rename("config.url", "url")
-            .rename("config.to", "to")
-            .rename("config.teamId", "team")
-            .rename("config.agentId", "agent")
-            .rename("config.assigneeAgentId", "agent"),
-        workflows,
-        workflow,
-        teams,
-        team,
-        agents,
-    };
+    let (url, to, agent) = Default::default();
+    let frame = at_fields(frame.failed(error.as_ref()));
+    let page = NewChannel { frame, workflows, workflow, teams, team, agents, url, to, agent };
     render(page.frame.status, &page)
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
+/// The agents of a team, to choose from; none of no team.
+///
+/// # Errors
+/// Those of the route.
+pub async fn agents(visit: &Visit, team: &str) -> Result<Vec<(String, String)>> {
+    if team.is_empty() {
+        return Ok(Vec::new());
+    }
+    choices(visit, &format!("/teams/{}/agents", segment(team))).await
+}
+
+/// The items of a list, to choose from.
+///
+/// # Errors
+/// Those of the route.
+pub async fn choices(visit: &Visit, path: &str) -> Result<Vec<(String, String)>> {
+    let all: Vec<Named> = visit.api.items(path, &[]).await?;
+    Ok(all.into_iter().map(|one| (one.id, one.name)).collect())
+}
+
+/// Shows problems with a configuration at its fields.
+pub fn at_fields(frame: Frame) -> Frame {
+    frame
+        .rename("config.url", "url")
+        .rename("config.to", "to")
+        .rename("config.teamId", "team")
+        .rename("config.agentId", "agent")
+        .rename("config.assigneeAgentId", "agent")
+}
+
+/// The configuration that the form has for a channel of this workflow.
+pub fn entered(visit: &Visit, workflow: &str) -> Value {
     let of = |name| visit.form.get(name).trim();
-    let config = match of("workflow") {
+    match workflow {
         "webhook" | "slack" => json!({"url": of("url")}),
         "email" => json!({"to": of("to").split_whitespace().collect::<Vec<_>>()}),
         "agent_wake" => json!({"teamId": of("team"), "agentId": of("agent")}),
         "team_task" if of("agent").is_empty() => json!({"teamId": of("team")}),
         "team_task" => json!({"teamId": of("team"), "assigneeAgentId": of("agent")}),
         _ => json!({}),
-    };
+    }
+}
+
+async fn create(visit: &Visit) -> Result<Reply> {
+    let of = |name| visit.form.get(name).trim();
+    let config = entered(visit, of("workflow"));
     let body = json!({"name": of("name"), "workflow": of("workflow"), "config": config});
     match visit.api.post::<Created>("/notifications/channels", body).await {
         Ok(Created { id, name, secret }) => {

@@ -4,8 +4,8 @@
 use askama::Template;
 use serde::Deserialize;
 
+use crate::api::Method;
 use crate::base::Result;
-use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -18,7 +18,6 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/directory")
         .get(|visit| Box::pin(async { Ok(Reply::see_other(visit.in_org("/directory/listings"))) })),
     Page::of_org("/o/{org}/directory/listings").get(|visit| Box::pin(list(visit))),
-    Page::of_org("/o/{org}/directory/listings/{listing}").get(|visit| Box::pin(show(visit))),
 ];
 
 /// The pages of the directory beside each other.
@@ -32,28 +31,24 @@ struct Listings {
     listings: List<Listing>,
     is_mine: bool,
     is_searched: bool,
+    may_write: bool,
+    base: String,
     next: String,
 }
 
-#[derive(Template)]
-#[template(path = "listing.html")]
-struct ListingPage {
-    frame: Frame,
-    listing: Listing,
-}
-
+/// A listing, as everyone sees it who may see it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listing {
-    id: String,
-    stable_key: String,
-    handle: String,
-    pubkey: String,
-    display_name: String,
-    description: Nullable<String>,
-    skills: Vec<String>,
-    visibility: String,
-    verified: bool,
+pub struct Listing {
+    pub id: String,
+    pub stable_key: String,
+    pub handle: String,
+    pub pubkey: String,
+    pub display_name: String,
+    pub description: Nullable<String>,
+    pub skills: Vec<String>,
+    pub visibility: String,
+    pub verified: bool,
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
@@ -71,15 +66,9 @@ async fn list(visit: &Visit) -> Result<Reply> {
         listings: visit.api.get("/agent-index/listings", &query).await?,
         is_mine,
         is_searched: words.is_some(),
+        may_write: visit.may(Method::Post, "/agent-index/listings"),
+        base: visit.in_org("/directory"),
         next: format!("{}?{next}&", visit.path),
     };
     render(page.frame.status, &page)
-}
-
-async fn show(visit: &Visit) -> Result<Reply> {
-    let path = format!("/agent-index/listings/{}", segment(visit.param(1)));
-    let listing: Listing = visit.api.get(&path, &[]).await?;
-    let frame = visit.frame(&listing.display_name);
-    let frame = frame.crumb("Listings", visit.in_org("/directory/listings"));
-    render(frame.status, &ListingPage { frame, listing })
 }

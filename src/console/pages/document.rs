@@ -2,6 +2,7 @@
 //! deleting one.
 
 use askama::Template;
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,6 +22,10 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge/{base}/documents/new")
         .get(|visit| Box::pin(form(visit, None)))
         .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/knowledge/{base}/documents/upload")
+        .get(|visit| Box::pin(upload_form(visit, None)))
+        .post(|visit| Box::pin(upload(visit)))
+        .upload(UPLOAD),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}")
         .get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}/edit")
@@ -30,6 +35,9 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(delete(visit))),
 ];
+
+/// The route that takes files.
+const UPLOAD: &str = "/knowledge-bases/id/documents/upload";
 
 /// Of a longer text the page shows the beginning: pages stay small.
 const SHOWN_CHARS: usize = 20_000;
@@ -50,6 +58,15 @@ struct EditDocument {
     name: String,
     content: String,
     label: &'static str,
+    back: String,
+}
+
+#[derive(Template)]
+#[template(path = "upload_document.html")]
+struct UploadDocument {
+    frame: Frame,
+    /// What may be uploaded.
+    hint: String,
     back: String,
 }
 
@@ -103,7 +120,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let page = EditDocument {
-        frame: above(visit, visit.frame("Add a document")).await?.failed(error.as_ref()),
+        frame: above(visit, visit.frame("Write a document")).await?.failed(error.as_ref()),
         name: String::new(),
         content: String::new(),
         label: "Add document",
@@ -124,6 +141,42 @@ async fn create(visit: &Visit) -> Result<Reply> {
             Ok(visit.done(&path, Flash::DocumentAdded))
         }
         Err(error) => form(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn upload_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let mib = visit.api.max_upload_bytes(UPLOAD)? / (1024 * 1024);
+    let message = format!("may have {mib} MiB; split it");
+    let too_large = visit.is_too_large.then(|| Error::invalid_at("file", message));
+    let frame = above(visit, visit.frame("Upload a file")).await?;
+    let mut frame = frame.failed(too_large.or(error).as_ref());
+    if visit.is_too_large {
+        frame.status = StatusCode::PAYLOAD_TOO_LARGE;
+    }
+    let page = UploadDocument {
+        frame,
+        hint: format!("Text, Markdown, CSV, PDF or DOCX, up to {mib} MiB."),
+        back: base_path(visit),
+    };
+    render(page.frame.status, &page)
+}
+
+async fn upload(visit: &Visit) -> Result<Reply> {
+    let Some(file) = &visit.file else {
+        return upload_form(visit, Some(Error::invalid_at("file", "must be chosen"))).await;
+    };
+    let path = format!("{}/documents/upload", api_path(visit));
+    let name = visit.form.some("name").unwrap_or(&file.name);
+    match visit.api.upload::<Created>(&path, &[("name", name)], file).await {
+        Ok(made) => {
+            let path = format!("{}/documents/{}", base_path(visit), segment(&made.id));
+            Ok(visit.done(&path, Flash::DocumentAdded))
+        }
+        Err(error) => {
+            let is_of_file = matches!(error.code(), "unreadable_document" | "document_too_long");
+            let error = if is_of_file { error.at("file") } else { error };
+            upload_form(visit, visit.failed(error)?).await
+        }
     }
 }
 

@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::check::{Checked, Text, Verdict, check};
+use crate::console::conflict::{self, Conflict, Edited, digest};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, Place};
 use crate::console::reply::Reply;
-use crate::console::strict::List;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/prompts/{registry}/{name}/edit")
-        .get(|visit| Box::pin(edit(visit, None, None)))
+        .get(|visit| Box::pin(edit(visit, Outcome::default())))
         .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/promptlets/{registry}/{name}/edit")
-        .get(|visit| Box::pin(edit(visit, None, None)))
+        .get(|visit| Box::pin(edit(visit, Outcome::default())))
         .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/prompts/{registry}/{name}/edit/check")
         .post(|visit| Box::pin(check_only(visit))),
@@ -84,9 +84,28 @@ struct Draft {
     metadata: Value,
 }
 
+impl Draft {
+    /// What the form edits of it.
+    fn edited(&self, visit: &Visit) -> Vec<Edited> {
+        vec![
+            Edited::text(visit, "source", "Text", &self.body),
+            Edited::text(visit, "metadata", "Metadata", &pretty(&self.metadata)),
+        ]
+    }
+}
+
 #[derive(Deserialize)]
 struct Published {
     version: String,
+}
+
+/// What came of a form, for the editor that is shown again.
+#[derive(Default)]
+struct Outcome {
+    error: Option<Error>,
+    checked: Option<Checked>,
+    /// What somebody else has written, and the digest of that.
+    conflict: Option<(Conflict, String)>,
 }
 
 /// What the editor is filled with at first.
@@ -96,21 +115,27 @@ struct Start {
     model: String,
     source: String,
     metadata: Value,
+    /// The digest of the draft that it is from; that of none otherwise.
+    was: String,
 }
 
-async fn edit(visit: &Visit, error: Option<Error>, checked: Option<Checked>) -> Result<Reply> {
+async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
+    let Outcome { error, checked, conflict } = outcome;
     let place = Place::of(visit);
     let artifact = place.find(&visit.api).await?;
     let start = start(visit, &place, artifact.as_ref()).await?;
     let title = if artifact.is_some() { "New version of" } else { "New" };
     let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref());
-    let frame = frame.rename("body", "source").rename("draftVersion", "version");
+    let mut frame = frame.rename("body", "source").rename("draftVersion", "version");
+    frame.was = visit.form.sent("was").map_or(start.was, String::from);
+    if let Some((conflict, was)) = conflict {
+        frame.status = StatusCode::CONFLICT;
+        (frame.conflict, frame.was) = (Some(conflict), was);
+    }
     let frame = match artifact {
         Some(_) => place.crumbs(visit, frame),
         None => place.above(visit, frame),
     };
-    let is_empty = start.metadata.as_object().is_none_or(serde_json::Map::is_empty);
-    let metadata = serde_json::to_string_pretty(&start.metadata).unwrap_or_default();
     let page = Editor {
         frame: frame.script("editor").script("draft"),
         place,
@@ -118,10 +143,18 @@ async fn edit(visit: &Visit, error: Option<Error>, checked: Option<Checked>) -> 
         version: start.version,
         model: start.model,
         source: start.source,
-        metadata: if is_empty { String::new() } else { metadata },
+        metadata: pretty(&start.metadata),
         checked,
     };
     render(page.frame.status, &page)
+}
+
+/// Metadata as the form has it: nothing of an empty object.
+fn pretty(metadata: &Value) -> String {
+    if metadata.as_object().is_none_or(serde_json::Map::is_empty) {
+        return String::new();
+    }
+    serde_json::to_string_pretty(metadata).unwrap_or_default()
 }
 
 async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Result<Start> {
@@ -132,6 +165,7 @@ async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Res
         let draft: Draft = api.get(&path, &of).await?;
         return Ok(Start {
             base: String::new(),
+            was: digest(&draft.edited(visit)),
             version: draft.draft_version,
             model: GENERIC.into(),
             source: draft.body,
@@ -141,7 +175,8 @@ async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Res
     let Some(artifact) = artifact else {
         let (base, source) = (String::new(), String::new());
         let (version, model) = (FIRST.into(), GENERIC.into());
-        return Ok(Start { base, version, model, source, metadata: Value::Null });
+        let was = digest(&[]);
+        return Ok(Start { base, version, model, source, metadata: Value::Null, was });
     };
     let from = visit.query.some("from").unwrap_or(&artifact.latest_version);
     let mut query = vec![("version", from)];
@@ -154,6 +189,7 @@ async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Res
         model: content.model,
         source: content.source,
         metadata: content.metadata,
+        was: digest(&[]),
     })
 }
 
@@ -166,24 +202,87 @@ fn next_minor(version: &str) -> String {
 
 async fn act(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
-    let done = match visit.form.get("action") {
-        "publish" => publish(visit, &place).await,
-        "draft" => save_draft(visit, &place).await,
+    let version = visit.form.some("publishAs").unwrap_or(visit.form.get("version").trim());
+    let is_renumbered = visit.form.some("publishAs").is_some();
+    let done = match if is_renumbered { "publish" } else { visit.form.get("action") } {
+        "publish" => publish(visit, &place, version).await,
+        "draft" => {
+            if let Some(conflict) = replaced(visit, &place).await? {
+                return edit(visit, Outcome { conflict: Some(conflict), ..Outcome::default() })
+                    .await;
+            }
+            save_draft(visit, &place).await
+        }
         _ => {
-            let checked = check(visit, &text(visit, &place, true)).await?;
-            return edit(visit, None, Some(checked)).await;
+            let checked = Some(check(visit, &text(visit, &place, true)).await?);
+            return edit(visit, Outcome { checked, ..Outcome::default() }).await;
         }
     };
     match done {
         Ok(reply) => Ok(reply),
         Err(error) => {
             let error = visit.failed(error)?;
-            let is_about_text = error.as_ref().is_some_and(|error| error.kind() == Kind::Invalid);
+            let kind = error.as_ref().map(Error::kind);
             let text = text(visit, &place, false);
+            let is_about_text = kind == Some(Kind::Invalid);
             let checked = if is_about_text { Some(check(visit, &text).await?) } else { None };
-            edit(visit, error, checked).await
+            let conflict = match kind {
+                Some(Kind::Conflict) => published(visit, &place, version).await?,
+                _ => None,
+            };
+            edit(visit, Outcome { error, checked, conflict }).await
         }
     }
+}
+
+/// The draft of the form's version that somebody else has saved since the form was opened.
+async fn replaced(visit: &Visit, place: &Place) -> Result<Option<(Conflict, String)>> {
+    let version = visit.form.get("version").trim();
+    let drafts = drafts(visit, place).await?;
+    let Some(draft) = drafts.into_iter().find(|draft| draft.draft_version == version) else {
+        return Ok(None);
+    };
+    let edited = draft.edited(visit);
+    let (parts, is) = (conflict::parts(&edited), digest(&edited));
+    if parts.is_empty() || visit.form.sent("was").is_none_or(|was| was == is) {
+        return Ok(None);
+    }
+    let conflict = Conflict {
+        title: format!("There is another draft of {version}"),
+        text: conflict::SAVED,
+        parts,
+        form: "save".into(),
+        button: ("action", "draft".into(), "Save mine over it".into()),
+        keep: format!("{}/edit?draft={}", place.path, segment(&draft.id)),
+    };
+    Ok(Some((conflict, is)))
+}
+
+/// The version that somebody else has published meanwhile, if that is why this one is refused.
+async fn published(
+    visit: &Visit,
+    place: &Place,
+    version: &str,
+) -> Result<Option<(Conflict, String)>> {
+    let model = visit.form.some("model").unwrap_or(GENERIC);
+    let query = place.query(&[("version", version), ("model", model)]);
+    let path = "/registries/artifact-versions/content";
+    let theirs = match visit.api.get::<Content>(path, &query).await {
+        Ok(content) if content.version == version => content,
+        // It is refused for another reason.
+        _ => return Ok(None),
+    };
+    let next = next_minor(&place.get(&visit.api).await?.latest_version);
+    let conflict = Conflict {
+        title: format!("{version} was published meanwhile"),
+        text: "Versions never change: yours needs another number. It is in the form below, and was \
+               not published.",
+        parts: conflict::parts(&[Edited::text(visit, "source", "Text", &theirs.source)]),
+        form: "save".into(),
+        button: ("publishAs", next.clone(), format!("Publish mine as {next}")),
+        keep: place.version(version),
+    };
+    Ok(Some((conflict, visit.form.get("was").into())))
 }
 
 /// The text that the form holds.
@@ -201,10 +300,10 @@ fn metadata(visit: &Visit) -> Result<Value> {
     })
 }
 
-async fn publish(visit: &Visit, place: &Place) -> Result<Reply> {
+async fn publish(visit: &Visit, place: &Place, version: &str) -> Result<Reply> {
     let body = json!({
         "registryRef": place.registry, "artifactType": place.kind, "name": place.name,
-        "version": visit.form.get("version").trim(), "source": visit.form.get("source"),
+        "version": version, "source": visit.form.get("source"),
         "model": visit.form.some("model").unwrap_or(GENERIC), "metadata": metadata(visit)?,
     });
     let made: Published = visit.api.post("/registries/artifacts", body).await?;
@@ -212,12 +311,18 @@ async fn publish(visit: &Visit, place: &Place) -> Result<Reply> {
     Ok(visit.done(&place.version(&made.version), Flash::Published))
 }
 
+/// The outstanding drafts.
+async fn drafts(visit: &Visit, place: &Place) -> Result<Vec<Draft>> {
+    let path = format!("/prompts/{}/drafts", segment(&place.name));
+    let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
+    visit.api.items(&path, &of).await
+}
+
 /// Deletes the draft of a version that is published now.
 async fn close_draft(visit: &Visit, place: &Place, version: &str) -> Result<()> {
     let path = format!("/prompts/{}/drafts", segment(&place.name));
     let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
-    let drafts: List<Draft> = visit.api.get(&path, &of).await?;
-    for draft in drafts.items.iter().filter(|draft| draft.draft_version == version) {
+    for draft in drafts(visit, place).await?.iter().filter(|draft| draft.draft_version == version) {
         visit.api.delete(&format!("{path}/{}", segment(&draft.id)), &of).await?;
     }
     Ok(())

@@ -8,6 +8,7 @@ use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -134,6 +135,35 @@ async fn create(visit: &Visit) -> Result<Reply> {
     }
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, members: &[Member], stored: &Environment) -> Vec<Edited> {
+    let names = |ids: &[String]| {
+        let mut names: Vec<_> = ids.iter().map(|id| roster::name(members, id)).collect();
+        names.sort_unstable();
+        names.join("\n")
+    };
+    let own = stored.approvals.as_ref();
+    let ids = own.map(|own| own.approver_ids.clone()).unwrap_or_default();
+    let least = own.map_or_else(String::new, |own| own.min_approvals.to_string());
+    let prevents = own.is_some_and(|own| own.prevent_self_approval);
+    let word = |is_on: bool| if is_on { "Yes" } else { "No" };
+    let hours = stored.approval_timeout_hours.to_string();
+    let description = stored.description.as_deref().unwrap_or_default();
+    vec![
+        Edited::text(visit, "name", "Name", &stored.name),
+        Edited::text(visit, "description", "Description", description),
+        Edited::choice(visit, "access", "Who uses it", &stored.access, &ACCESSES),
+        Edited::new("Who approves", names(&ids), names(&approvers(visit))),
+        Edited::text(visit, "minApprovals", "Approvals needed", &least),
+        Edited::text(visit, "approvalTimeoutHours", "Hours until it times out", &hours),
+        Edited::new(
+            "Nobody approves their own deployment",
+            word(prevents),
+            word(visit.form.sent("preventSelfApproval").is_some()),
+        ),
+    ]
+}
+
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Patch, "/environments/id")?;
     let environment: Environment = visit.api.get(&api_path(visit), &[]).await?;
@@ -148,7 +178,8 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         .crumb(environment.name.clone(), back.clone())
         .failed(error.as_ref())
         .rename("approvals.minApprovals", "minApprovals")
-        .rename("approvals", "approver");
+        .rename("approvals", "approver")
+        .edits(visit, error.as_ref(), &edited(visit, &members, &environment));
     let page = EditEnvironment {
         frame,
         back,
@@ -195,9 +226,10 @@ async fn save(visit: &Visit) -> Result<Reply> {
         "description": visit.form.some("description"),
         "approvalTimeoutHours": number(of("approvalTimeoutHours")),
     });
-    match visit.api.patch::<Environment>(&api_path(visit), body).await {
-        Ok(saved) => {
-            let path = visit.in_org(&format!("/environments/{}", segment(&saved.id)));
+    let members = roster::members(&visit.api).await?;
+    match visit.save(&api_path(visit), body, |stored| edited(visit, &members, stored)).await {
+        Ok(_) => {
+            let path = visit.in_org(&format!("/environments/{}", segment(visit.param(1))));
             Ok(visit.done(&path, Flash::EnvironmentSaved))
         }
         Err(error) => edit(visit, visit.failed(error)?).await,

@@ -169,7 +169,7 @@ async fn create(visit: &Visit) -> Result<Reply> {
     }
     match visit.api.post::<Created>("/api-keys", body).await {
         Ok(Created { key, name }) => {
-            let address = &visit.api.link_base;
+            let address = &visit.api.calls.origin.link_base;
             let slug = &visit.member().org_slug;
             ShownOnce {
                 frame: crumbs(visit, visit.frame(&format!("The key {name}"))),

@@ -38,7 +38,7 @@ async fn open(visit: &Visit) -> Result<Reply> {
     let mine: List<Organization> = visit.api.get("/organizations", &[("limit", "100")]).await?;
     let own = mine.items.into_iter().find(|one| one.slug == visit.member().org_slug);
     let own = own.ok_or_else(|| Error::no_such("organization"))?;
-    let executor = visit.api.executor.clone();
+    let executor = visit.api.calls.executor.clone();
     let mut changes = executor.subscribe_to(Id::parse(&own.id));
     let (events, body) = mpsc::channel(1);
     tokio::spawn(async move {

@@ -41,6 +41,8 @@ mod teams;
 mod timeline;
 mod today_group;
 mod today_teams;
+mod waiting;
+mod peer_rules;
 
 mod access;
 mod audit;
@@ -49,6 +51,8 @@ mod channels;
 mod confirm;
 mod directory;
 mod document;
+mod edit_channel;
+mod listing;
 pub mod domains;
 mod environment;
 mod environments;
@@ -65,6 +69,7 @@ mod prompt_provider;
 mod providers;
 mod search;
 mod shown_once;
+mod system;
 mod tools;
 
 use super::page::Page;
@@ -103,6 +108,8 @@ const ALL: &[&[Page]] = &[
     team_approvals::PAGES,
     timeline::PAGES,
     peers::PAGES,
+    peer_rules::PAGES,
+    waiting::PAGES,
     agents::PAGES,
     agent::PAGES,
     agent_draft::PAGES,
@@ -120,13 +127,16 @@ const ALL: &[&[Page]] = &[
     notifications::PAGES,
     channels::PAGES,
     channel::PAGES,
+    edit_channel::PAGES,
     audit::PAGES,
+    system::PAGES,
     environments::PAGES,
     environment::PAGES,
     tools::PAGES,
     policies::PAGES,
     flags::PAGES,
     directory::PAGES,
+    listing::PAGES,
     domains::PAGES,
     knowledge::PAGES,
     document::PAGES,

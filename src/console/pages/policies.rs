@@ -9,6 +9,7 @@ use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -246,6 +247,27 @@ fn body(visit: &Visit) -> Value {
     })
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, policy: &Policy) -> Vec<Edited> {
+    let rule = |kind: &str, value: &str, provider: &str| {
+        let found = TYPES.iter().find(|(known, _)| *known == kind);
+        let by = if provider.is_empty() { String::new() } else { format!(" ({provider})") };
+        format!("{}: {value}{by}\n", found.map_or(kind, |(_, label)| label))
+    };
+    let stored = policy.rules.iter().map(|one| {
+        rule(&one.r#type, &one.value(), one.llm_provider_id.as_deref().unwrap_or_default())
+    });
+    let rows = entered(visit);
+    let sent = rows.iter().map(|row| rule(&row.kind, &row.value, &row.provider));
+    let description = policy.description.as_deref().unwrap_or_default();
+    vec![
+        Edited::text(visit, "name", "Name", &policy.name),
+        Edited::text(visit, "description", "Description", description),
+        Edited::choice(visit, "severity", "Violations", &policy.severity, &SEVERITIES),
+        Edited::new("Rules", stored.collect::<String>(), sent.collect::<String>()),
+    ]
+}
+
 async fn fields(
     visit: &Visit,
     frame: Frame,
@@ -314,13 +336,14 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let back = visit.path.trim_end_matches("/edit").to_string();
     let frame = crumbs(visit, visit.frame(&format!("Change {}", policy.name)));
     let frame = frame.crumb(policy.name.clone(), back.clone()).failed(error.as_ref());
+    let frame = frame.edits(visit, error.as_ref(), &edited(visit, &policy));
     fields(visit, frame, Some(policy), back).await
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
     let mut body = body(visit);
     body["description"] = json!(visit.form.some("description"));
-    match visit.api.patch::<Policy>(&api_path(visit), body).await {
+    match visit.save(&api_path(visit), body, |policy| edited(visit, policy)).await {
         Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::PolicySaved)),
         Err(error) => edit(visit, visit.failed(error)?).await,
     }

@@ -8,6 +8,7 @@ use super::inbox::Message;
 use super::tasks::PRIORITIES;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -37,7 +38,30 @@ struct TaskPage {
     priorities: [(&'static str, &'static str); 5],
     /// Whether the form that failed is that of the text.
     is_editing: bool,
+    /// The digests of what the form of the text, and that of the work, edits.
+    text_was: String,
+    work_was: String,
     next: String,
+}
+
+/// What the form of the text edits.
+fn edited_text(visit: &Visit, task: &Task) -> Vec<Edited> {
+    let description = task.description.as_deref().unwrap_or_default();
+    vec![
+        Edited::text(visit, "title", "Title", &task.title),
+        Edited::text(visit, "description", "What to do", description),
+    ]
+}
+
+/// What the form of the work edits.
+fn edited_work(visit: &Visit, crew: &Crew, task: &Task) -> Vec<Edited> {
+    let assignee = task.assignee_agent_id.as_deref().unwrap_or_default();
+    let agents = crew.choices("Nobody");
+    vec![
+        Edited::choice(visit, "status", "Status", &task.status, &board::statuses()),
+        Edited::choice(visit, "assigneeAgentId", "Agent", assignee, &agents),
+        Edited::text(visit, "priority", "Priority", &task.priority.to_string()),
+    ]
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -50,8 +74,14 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref()).live();
     // A closed task keeps an assignee that has left.
     let assignee = task.assignee_agent_id.0.clone().filter(|id| crew.find(id).is_some());
+    let is_editing = error.is_some() && visit.form.get("action") == "edit";
+    let text = edited_text(visit, &task);
+    let work = edited_work(visit, &crew, &task);
+    let (failed, action) = if is_editing { (&text, "edit") } else { (&work, "save") };
     let page = TaskPage {
-        frame,
+        frame: frame.against(error.as_ref(), failed, action, action),
+        text_was: conflict::was(visit, error.as_ref(), &text, is_editing),
+        work_was: conflict::was(visit, error.as_ref(), &work, !is_editing),
         notes: visit.api.get(&place.api("/messages"), &query).await?,
         description: task.description.0.clone().unwrap_or_default(),
         assignee: assignee.unwrap_or_default(),
@@ -60,7 +90,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         crew,
         statuses: board::statuses(),
         priorities: PRIORITIES,
-        is_editing: error.is_some() && visit.form.get("action") == "edit",
+        is_editing,
         next: format!("{}?", visit.path),
         task,
     };
@@ -79,14 +109,17 @@ async fn act(visit: &Visit) -> Result<Reply> {
         }
         "edit" => {
             let body = json!({"title": of("title"), "description": or_null(visit, "description")});
-            (visit.api.patch(&path, body).await, Flash::TaskSaved)
+            let edited = |task: &Task| edited_text(visit, task);
+            (visit.save(&path, body, edited).await, Flash::TaskSaved)
         }
         "save" => {
             let body = json!({
                 "status": of("status"), "priority": super::teams::whole(of("priority")),
                 "assigneeAgentId": or_null(visit, "assigneeAgentId"),
             });
-            (visit.api.patch(&path, body).await, Flash::TaskSaved)
+            let crew = Crew::read(&visit.api, &place).await?;
+            let edited = |task: &Task| edited_work(visit, &crew, task);
+            (visit.save(&path, body, edited).await, Flash::TaskSaved)
         }
         _ => return show(visit, None).await,
     };

@@ -8,16 +8,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::inbox::beginning;
+use super::shown_once::ShownOnce;
 use super::team_agents::{ROLES, words};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
-use crate::console::team::{TeamAgent, TeamPlace, usd};
+use crate::console::team::{TeamAgent, TeamPlace, or_null, usd};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -49,7 +51,10 @@ struct AgentPage {
     /// The words that memories are searched for.
     search: String,
     next: String,
-    is_editing: bool,
+    /// Which form failed; empty if none did.
+    failed: String,
+    /// The digest of what the form of the address edits.
+    wake_was: String,
 }
 
 #[derive(Template)]
@@ -67,6 +72,14 @@ struct Wake {
     task_id: Nullable<String>,
     attempts: u32,
     created_at: Time,
+}
+
+/// An agent whose address was set, with the secret if this made it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Woken {
+    name: String,
+    wake_secret: Nullable<String>,
 }
 
 #[derive(Deserialize)]
@@ -121,6 +134,21 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
     place.api(&format!("/agents/{}{below}", segment(visit.param(2))))
 }
 
+/// What the form of the role edits.
+fn edited(visit: &Visit, agent: &TeamAgent) -> Vec<Edited> {
+    let sent = words(visit.form.get("skills")).join(", ");
+    vec![
+        Edited::choice(visit, "role", "Role", &agent.role, &ROLES),
+        Edited::new("Good at", agent.skills(), sent),
+    ]
+}
+
+/// What the form of the address edits.
+fn edited_wake(visit: &Visit, agent: &TeamAgent) -> Vec<Edited> {
+    let stored = agent.wake_url.as_deref().unwrap_or_default();
+    vec![Edited::text(visit, "wakeUrl", "Address", stored)]
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let api = &visit.api;
@@ -136,8 +164,21 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     query.extend((!search.is_empty()).then_some(("q", search)));
     query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
     let frame = place.crumbs(visit, visit.frame(&agent.name)).crumb("Agents", place.at("/agents"));
+    let error = error.as_ref();
+    let failed = if error.is_some() { visit.form.get("action") } else { "" };
+    let is_of_wakes = matches!(failed, "wake" | "quiet");
+    let (role, wake) = (edited(visit, &agent), edited_wake(visit, &agent));
+    let frame = frame.failed(error).live();
+    let mut frame = if is_of_wakes {
+        frame.against(error, &wake, "wake", failed)
+    } else {
+        frame.against(error, &role, "save", failed)
+    };
+    frame.was = conflict::was(visit, error, &role, failed == "save");
     let page = AgentPage {
-        frame: frame.failed(error.as_ref()).live(),
+        frame,
+        failed: failed.into(),
+        wake_was: conflict::was(visit, error, &wake, is_of_wakes),
         org: visit.in_org(""),
         wakes,
         tasks,
@@ -146,7 +187,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         roles: ROLES,
         search: search.into(),
         next: format!("{}?{}", visit.path, filter(search)),
-        is_editing: error.is_some(),
         agent,
         place,
     };
@@ -165,9 +205,11 @@ async fn act(visit: &Visit) -> Result<Reply> {
     let (done, flash) = match of("action") {
         "save" => {
             let body = json!({"role": of("role"), "skills": words(of("skills"))});
-            let saved = visit.api.patch::<Value>(&api_path(visit, &place, ""), body).await;
+            let edited = |agent: &TeamAgent| edited(visit, agent);
+            let saved = visit.save(&api_path(visit, &place, ""), body, edited).await;
             (saved.map(drop), Flash::TeamAgentSaved)
         }
+        "wake" | "quiet" => return set_wake_url(visit, &place).await,
         "forget" => {
             let below = format!("/memories/{}", segment(of("memory")));
             let gone = visit.api.delete(&api_path(visit, &place, &below), &[]).await;
@@ -179,6 +221,34 @@ async fn act(visit: &Visit) -> Result<Reply> {
         Ok(()) => Ok(visit.done(&visit.path, flash)),
         Err(error) => show(visit, visit.failed(error)?).await,
     }
+}
+
+/// Sets or clears the address to which wakes are posted. The first one makes a secret, shown here.
+async fn set_wake_url(visit: &Visit, place: &TeamPlace) -> Result<Reply> {
+    let is_set = visit.form.get("action") == "wake";
+    if is_set && visit.form.some("wakeUrl").is_none() {
+        let error = Error::invalid_at("wakeUrl", "must not be empty");
+        return show(visit, Some(error)).await;
+    }
+    let url = if is_set { or_null(visit, "wakeUrl") } else { Value::Null };
+    let path = api_path(visit, place, "");
+    let edited = |agent: &TeamAgent| edited_wake(visit, agent);
+    let saved = match visit.save(&path, json!({"wakeUrl": url}), edited).await {
+        Ok(saved) => saved,
+        Err(error) => return show(visit, visit.failed(error)?).await,
+    };
+    let Woken { name, wake_secret } = Woken::deserialize(saved).map_err(Error::internal)?;
+    let flash = if is_set { Flash::WakeUrlSet } else { Flash::WakeUrlCleared };
+    let Some(secret) = wake_secret.0 else { return Ok(visit.done(&visit.path, flash)) };
+    ShownOnce {
+        frame: visit.frame(&format!("The secret of {name}'s wakes")),
+        lead: "Posted wakes are signed with it. Give it to the agent, which verifies them by it."
+            .into(),
+        secret,
+        command: String::new(),
+        next: (visit.path.clone(), "Go to the agent"),
+    }
+    .show()
 }
 
 async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {

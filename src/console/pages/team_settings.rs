@@ -1,16 +1,17 @@
 //! `/o/{org}/teams/{slug}/settings`: a team's name, description and budget; deleting it.
 
 use askama::Template;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::teams::number;
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::conflict::Edited;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::team::{TeamPlace, or_null};
+use crate::console::team::{Team, TeamPlace, or_null};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -40,9 +41,21 @@ struct Delete {
     place: TeamPlace,
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, team: &Team) -> Vec<Edited> {
+    let description = team.description.as_deref().unwrap_or_default();
+    let budget = team.budget.as_ref().map_or(String::new(), |one| one.monthly_usd.to_string());
+    vec![
+        Edited::text(visit, "name", "Name", &team.name),
+        Edited::text(visit, "description", "Description", description),
+        Edited::text(visit, "monthlyUsd", "Budget", &budget),
+    ]
+}
+
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let frame = place.crumbs(visit, visit.frame("Settings")).failed(error.as_ref());
+    let frame = frame.edits(visit, error.as_ref(), &edited(visit, &place.team));
     let page = Settings {
         frame: frame.rename("budget.monthlyUsd", "monthlyUsd"),
         description: place.team.description.0.clone().unwrap_or_default(),
@@ -64,7 +77,7 @@ async fn save(visit: &Visit) -> Result<Reply> {
         "name": visit.form.get("name"), "description": or_null(visit, "description"),
         "budget": budget,
     });
-    match visit.api.patch::<Value>(&place.api(""), body).await {
+    match visit.save(&place.api(""), body, |team| edited(visit, team)).await {
         Ok(_) => Ok(visit.done(&place.at("/settings"), Flash::TeamSaved)),
         Err(error) => form(visit, visit.failed(error)?).await,
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::agents::Agent;
 use super::deployments::{self, Job};
 use super::today_group::{Group, ROWS, Row};
-use super::today_teams::{Teams, mail, peers, questions};
+use super::today_teams::{Teams, Waiting};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
@@ -52,9 +52,9 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut teams = Teams::new();
     let groups = [
         waiting,
-        questions(visit, &mut teams).await?,
-        mail(visit, &mut teams).await?,
-        peers(visit, &mut teams).await?,
+        Waiting::Approvals.group(visit, &mut teams).await?,
+        Waiting::Mail.group(visit, &mut teams).await?,
+        Waiting::Peers.group(visit, &mut teams).await?,
         recent(visit, failed),
         agents(visit, "error", "Agents that report an error").await?,
         agents(visit, "stale", "Agents that are silent").await?,
@@ -94,7 +94,7 @@ async fn jobs(
 
 /// What happened in the last days: nobody mends what is older.
 fn recent(visit: &Visit, group: Group) -> Group {
-    let since = visit.api.executor.store.clock().now().minus_secs(RECENT_SECS);
+    let since = visit.api.calls.executor.store.clock().now().minus_secs(RECENT_SECS);
     let (kind, icon, _) = deployments::state("error");
     let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
     Group { rows, kind, icon, ..group }

@@ -1,9 +1,8 @@
-//! What waits in the teams, for the page of today.
+//! What waits in the teams, for the page of today and those that have all of it.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::inbox::{Message, beginning};
 use super::today_group::{Group, ROWS, Row};
@@ -66,33 +65,82 @@ impl Teams {
     }
 }
 
-async fn few<T: DeserializeOwned>(visit: &Visit, path: &str) -> Result<List<T>> {
-    visit.api.get(path, &[("limit", ROWS)]).await
+/// What waits in the teams.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// Questions of agents.
+    Approvals,
+    /// Unread mail of agents.
+    Mail,
+    /// Outside agents that ask to write.
+    Peers,
 }
 
-/// Questions of agents.
-///
-/// # Errors
-/// Those of the routes.
-pub async fn questions(visit: &Visit, teams: &mut Teams) -> Result<Group> {
-    let found: List<Question> = few(visit, "/teams/approvals").await?;
-    let is_cut = found.next_cursor.is_some();
+impl Waiting {
+    /// All of them.
+    pub const ALL: [Waiting; 3] = [Waiting::Approvals, Waiting::Mail, Waiting::Peers];
+
+    /// The path of the page with all of its kind, below the organization's.
+    pub fn path(self) -> &'static str {
+        match self {
+            Waiting::Approvals => "/waiting/approvals",
+            Waiting::Mail => "/waiting/mail",
+            Waiting::Peers => "/waiting/peers",
+        }
+    }
+
+    /// Its title, and the class and the icon of its state.
+    pub fn title(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Waiting::Approvals => ("Agents ask for a decision", "warning", "clock"),
+            Waiting::Mail => ("Unread mail", "unread", "inbox"),
+            Waiting::Peers => ("Outside agents ask to write", "warning", "clock"),
+        }
+    }
+
+    /// A page of what waits, and the cursor of the next.
+    ///
+    /// # Errors
+    /// Those of the routes.
+    pub async fn rows(
+        self,
+        visit: &Visit,
+        teams: &mut Teams,
+        query: &[(&str, &str)],
+    ) -> Result<(Vec<Row>, Option<String>)> {
+        match self {
+            Waiting::Approvals => questions(visit, teams, query).await,
+            Waiting::Mail => mail(visit, teams, query).await,
+            Waiting::Peers => peers(visit, teams, query).await,
+        }
+    }
+
+    /// The group of it on the page of today.
+    ///
+    /// # Errors
+    /// Those of the routes.
+    pub async fn group(self, visit: &Visit, teams: &mut Teams) -> Result<Group> {
+        let (rows, next) = self.rows(visit, teams, &[("limit", ROWS)]).await?;
+        let (title, kind, icon) = self.title();
+        let all = visit.in_org(self.path());
+        Ok(Group { title, icon, kind, rows, is_cut: next.is_some(), all })
+    }
+}
+
+type Rows = (Vec<Row>, Option<String>);
+
+async fn questions(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Question> = visit.api.get("/teams/approvals", query).await?;
     let mut rows = Vec::new();
     for one in found.items {
         let (path, detail) = teams.at(visit, &one.team_id, "/approvals").await?;
         rows.push(Row { title: one.title, path, detail, at: one.created_at });
     }
-    let (title, all) = ("Agents ask for a decision", String::new());
-    Ok(Group { title, icon: "clock", kind: "warning", rows, is_cut, all })
+    Ok((rows, found.next_cursor.0))
 }
 
-/// Unread mail of agents.
-///
-/// # Errors
-/// Those of the routes.
-pub async fn mail(visit: &Visit, teams: &mut Teams) -> Result<Group> {
-    let found: List<Mail> = few(visit, "/teams/inbox").await?;
-    let is_cut = found.next_cursor.is_some();
+async fn mail(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Mail> = visit.api.get("/teams/inbox", query).await?;
     let mut rows = Vec::new();
     for Mail { team_id, message } in found.items {
         let below = format!("/inbox/{}", segment(&message.id));
@@ -100,17 +148,11 @@ pub async fn mail(visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let detail = format!("{} in {team}", message.from.name);
         rows.push(Row { title: message.title(), path, detail, at: message.created_at });
     }
-    let (title, all) = ("Unread mail", String::new());
-    Ok(Group { title, icon: "inbox", kind: "unread", rows, is_cut, all })
+    Ok((rows, found.next_cursor.0))
 }
 
-/// Outside agents that wait for a decision.
-///
-/// # Errors
-/// Those of the routes.
-pub async fn peers(visit: &Visit, teams: &mut Teams) -> Result<Group> {
-    let found: List<Peer> = few(visit, "/teams/exchange/peers").await?;
-    let is_cut = found.next_cursor.is_some();
+async fn peers(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Peer> = visit.api.get("/teams/exchange/peers", query).await?;
     let mut rows = Vec::new();
     for peer in found.items {
         let below = format!("/peers/{}", segment(&peer.id));
@@ -118,6 +160,5 @@ pub async fn peers(visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let title = beginning(&peer.handle);
         rows.push(Row { title, path, detail, at: peer.created_at });
     }
-    let (title, all) = ("Outside agents ask to write", String::new());
-    Ok(Group { title, icon: "clock", kind: "warning", rows, is_cut, all })
+    Ok((rows, found.next_cursor.0))
 }

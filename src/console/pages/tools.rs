@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::confirm::Confirm;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -195,7 +196,11 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let back = visit.path.trim_end_matches("/edit").to_string();
     let frame = crumbs(visit, visit.frame(&format!("Change {}", tool.name)));
     let page = EditTool {
-        frame: frame.crumb(tool.name.clone(), back.clone()).failed(error.as_ref()),
+        frame: frame.crumb(tool.name.clone(), back.clone()).failed(error.as_ref()).edits(
+            visit,
+            error.as_ref(),
+            &edited(visit, &tool),
+        ),
         config: tool.config(),
         tool: Some(tool),
         types: types(visit).await?,
@@ -203,6 +208,18 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         back,
     };
     render(page.frame.status, &page)
+}
+
+/// What the form edits.
+fn edited(visit: &Visit, tool: &Tool) -> Vec<Edited> {
+    let text = |name, label, theirs: &str| Edited::text(visit, name, label, theirs);
+    vec![
+        text("name", "Name", &tool.name),
+        text("type", "Type", &tool.r#type),
+        text("description", "Description", tool.description.as_deref().unwrap_or_default()),
+        text("prompt", "Prompt", tool.prompt.as_deref().unwrap_or_default()),
+        text("providerConfig", "Configuration by provider", &tool.config()),
+    ]
 }
 
 /// The fields that new and changed tools have.
@@ -239,7 +256,7 @@ async fn save(visit: &Visit) -> Result<Reply> {
     if let Some(bump) = visit.form.some("bumpVersion") {
         body["bumpVersion"] = json!(bump);
     }
-    match visit.api.patch::<Tool>(&api_path(visit), body).await {
+    match visit.save(&api_path(visit), body, |tool| edited(visit, tool)).await {
         Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::ToolSaved)),
         Err(error) => edit(visit, visit.failed(error)?).await,
     }

@@ -5,7 +5,7 @@ mod exposition;
 mod requests;
 mod token;
 
-pub use requests::Endpoint;
+pub use requests::{Endpoint, RequestTotals};
 pub use token::MetricsToken;
 
 pub(super) use access::require_access;
@@ -47,9 +47,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Creates the metrics of a server with these routes and pages.
+    /// Creates the metrics of a server with these routes (method, path, whether its requests may
+    /// wait for a change) and pages.
     pub fn new(
-        routes: impl IntoIterator<Item = (Method, &'static str)>,
+        routes: impl IntoIterator<Item = (Method, &'static str, bool)>,
         pages: impl IntoIterator<Item = &'static str>,
         sources: Sources,
     ) -> Self {
@@ -70,6 +71,11 @@ impl Metrics {
     pub(super) fn connected(&self) -> GaugeGuard<'_> {
         self.accepted.add_one();
         self.connections.hold()
+    }
+
+    /// Returns what was answered so far.
+    pub fn totals(&self) -> RequestTotals {
+        self.requests.totals()
     }
 
     /// Writes all metrics.

@@ -60,6 +60,31 @@ struct EndpointMeter {
     /// By status, in the order of [`STATUSES`]; at the end those with another one.
     statuses: [Counter; STATUSES.len() + 1],
     durations: Histogram,
+    /// Whether its requests may wait for a change, so that their durations say nothing of the server.
+    waits: bool,
+}
+
+/// What was answered since the start, over all endpoints.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestTotals {
+    /// All responses.
+    pub answered: u64,
+    /// Those with a status of 500 or more.
+    pub failed: u64,
+    /// The durations by bucket, without those of endpoints whose requests may wait.
+    durations: [u64; SECONDS.bounds.len() + 1],
+}
+
+impl RequestTotals {
+    /// Estimates how long, in seconds, the share `share` of the requests since `earlier` took at
+    /// most; `None` if there were none.
+    pub fn quantile_since(&self, earlier: &RequestTotals, share: f64) -> Option<f64> {
+        let mut counts = self.durations;
+        for (count, before) in counts.iter_mut().zip(earlier.durations) {
+            *count = count.saturating_sub(before);
+        }
+        SECONDS.quantile(&counts, share)
+    }
 }
 
 /// Requests by endpoint. All meters are created at the start, so that counting takes no lock and
@@ -67,19 +92,24 @@ struct EndpointMeter {
 pub struct RequestMeters(HashMap<Endpoint, EndpointMeter>);
 
 impl RequestMeters {
-    /// Creates the meters of these routes and pages, and of what is neither.
+    /// Creates the meters of these routes (method, path, whether its requests may wait) and pages,
+    /// and of what is neither.
     pub fn new(
-        routes: impl IntoIterator<Item = (Method, &'static str)>,
+        routes: impl IntoIterator<Item = (Method, &'static str, bool)>,
         pages: impl IntoIterator<Item = &'static str>,
     ) -> Self {
-        let routes = routes.into_iter().map(|(method, path)| Endpoint::Route(method, path));
-        let pages =
-            pages.into_iter().flat_map(|path| [false, true].map(|is| Endpoint::Page(is, path)));
-        let endpoints = routes.chain(pages);
-        let meter =
-            || EndpointMeter { statuses: Default::default(), durations: Histogram::new(&SECONDS) };
-        let all = endpoints.chain([Endpoint::Unmatched]).map(|endpoint| (endpoint, meter()));
-        RequestMeters(all.collect())
+        let routes =
+            routes.into_iter().map(|(method, path, waits)| (Endpoint::Route(method, path), waits));
+        let pages = pages
+            .into_iter()
+            .flat_map(|path| [false, true].map(|is_post| (Endpoint::Page(is_post, path), false)));
+        let all = routes.chain(pages).chain([(Endpoint::Unmatched, false)]);
+        let meter = |waits| EndpointMeter {
+            statuses: Default::default(),
+            durations: Histogram::new(&SECONDS),
+            waits,
+        };
+        RequestMeters(all.map(|(endpoint, waits)| (endpoint, meter(waits))).collect())
     }
 
     /// Counts a response.
@@ -90,6 +120,25 @@ impl RequestMeters {
         let known = STATUSES.iter().position(|known| *known == status);
         meter.statuses[known.unwrap_or(STATUSES.len())].add_one();
         meter.durations.observe(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// What was answered so far, over all endpoints.
+    pub fn totals(&self) -> RequestTotals {
+        let mut totals =
+            RequestTotals { answered: 0, failed: 0, durations: [0; SECONDS.bounds.len() + 1] };
+        for meter in self.0.values() {
+            for (at, counter) in meter.statuses.iter().enumerate() {
+                let count = counter.value();
+                totals.answered += count;
+                if STATUSES.get(at).is_some_and(|status| *status >= 500) {
+                    totals.failed += count;
+                }
+            }
+            if !meter.waits {
+                meter.durations.add_counts(&mut totals.durations);
+            }
+        }
+        totals
     }
 
     /// The samples of all endpoints that were requested.
@@ -139,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_no_route_and_statuses_that_are_not_known_are_counted_together() {
-        let meters = RequestMeters::new([(Method::Get, "/teams/{teamId}")], ["/healthz"]);
+        let meters = RequestMeters::new([(Method::Get, "/teams/{teamId}", false)], ["/healthz"]);
         let route = Endpoint::Route(Method::Get, "/teams/{teamId}");
         meters.count(route, 200, Duration::from_millis(3));
         meters.count(route, 299, Duration::ZERO);
@@ -155,5 +204,24 @@ mod tests {
             ["GET /api/teams/{teamId} 200", "GET /api/teams/{teamId} other", "any unmatched 404"]
         );
         assert_eq!(durations.samples.len(), 2);
+    }
+
+    #[test]
+    fn totals_count_every_response_and_the_durations_of_those_that_do_not_wait() {
+        let routes = [(Method::Get, "/tools", false), (Method::Get, "/wakes", true)];
+        let meters = RequestMeters::new(routes, ["/healthz"]);
+        let tools = Endpoint::Route(Method::Get, "/tools");
+        meters.count(tools, 200, Duration::from_millis(400));
+        let earlier = meters.totals();
+        assert_eq!(earlier.quantile_since(&earlier, 0.5), None);
+        meters.count(tools, 503, Duration::from_micros(100));
+        meters.count(tools, 404, Duration::from_micros(100));
+        meters.count(Endpoint::Route(Method::Get, "/wakes"), 200, Duration::from_secs(50));
+        meters.count(Endpoint::Page(false, "/healthz"), 200, Duration::from_micros(900));
+        let totals = meters.totals();
+        assert_eq!((totals.answered - earlier.answered, totals.failed), (4, 1));
+        // Two of three within the first bucket, the third in that up to a millisecond.
+        assert_eq!(totals.quantile_since(&earlier, 0.5), Some(0.000_187_5));
+        assert_eq!(totals.quantile_since(&earlier, 1.0), Some(0.001));
     }
 }

@@ -50,7 +50,7 @@ impl Tools {
             begin_waiting(head);
         }
         match run(api, &route, arguments).await {
-            Ok(json) => Ok(succeeded(&json)),
+            Ok(json) => Ok(succeeded(&json)?),
             Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
             Err(error) => Err(error.into()),
         }
@@ -93,7 +93,7 @@ fn problems_of_the_rest(
     arguments: Value,
 ) -> Vec<Issue> {
     let params: Vec<&str> = params.iter().map(String::as_str).collect();
-    let keys = api.executor.store.keys();
+    let keys = api.executor().store.keys();
     let mut raw = RawArgs::body(&params, &arguments, OrgSlugMode::Ignored, keys);
     raw.targets = route.target_arguments();
     match route.bind(raw) {
@@ -111,12 +111,17 @@ fn is_for_model(kind: Kind) -> bool {
 }
 
 /// The answer of a route, as text and as JSON.
-fn succeeded(json: &Bytes) -> Outcome {
-    let text = String::from_utf8_lossy(json);
-    let quoted = Value::from(&*text);
-    Outcome::written(format!(
-        "\"content\":[{{\"type\":\"text\",\"text\":{quoted}}}],\"structuredContent\":{text}"
-    ))
+///
+/// # Errors
+/// 500 if it is no text.
+fn succeeded(json: &Bytes) -> Result<Outcome> {
+    let text = std::str::from_utf8(json).map_err(Error::internal)?;
+    let mut fields = Vec::with_capacity(3 * text.len());
+    fields.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
+    serde_json::to_writer(&mut fields, text).map_err(Error::internal)?;
+    fields.extend_from_slice(b"}],\"structuredContent\":");
+    fields.extend_from_slice(json);
+    Ok(Outcome::written(String::from_utf8(fields).map_err(Error::internal)?))
 }
 
 /// A refusal, in words.

@@ -12,7 +12,6 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
-use super::api::find;
 use crate::api::Route;
 use crate::api::op::Shape;
 use crate::base::Result;
@@ -41,14 +40,14 @@ impl Tools {
     /// The tool of this name with its route.
     fn find(&self, name: &str) -> Option<(&'static ToolInfo, Result<Arc<Route>>)> {
         let tool = tools().iter().find(|tool| tool.name == name)?;
-        Some((tool, find(&self.router, tool.method, tool.path)))
+        Some((tool, self.router.by_pattern(tool.method, tool.path)))
     }
 }
 
 fn list(router: &Router) -> Value {
     // A test calls every tool, so each has its route.
     let found = tools().iter().filter_map(|tool| {
-        find(router, tool.method, tool.path).ok().map(|route| described(tool, &route))
+        router.by_pattern(tool.method, tool.path).ok().map(|route| described(tool, &route))
     });
     json!({"tools": found.collect::<Vec<_>>()})
 }

@@ -1,5 +1,6 @@
 //! The client against real servers on the loopback interface that speak raw bytes.
 
+mod kept;
 mod limits;
 mod many;
 mod names;

@@ -60,6 +60,8 @@ pub struct LabelQuery {
     artifact_type: Option<ArtifactType>,
     /// The label.
     label: String,
+    /// The version that the label points to: if it is elsewhere by now, it is not removed.
+    from: Option<Version>,
 }
 
 impl Input for LabelQuery {}
@@ -111,7 +113,7 @@ fn require_at(artifact: &Artifact, label: &Label, from: &Nullable<Version>) -> R
 }
 
 pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> {
-    let LabelQuery { registry_ref, prompt_name, artifact_type, label } = &req.input;
+    let LabelQuery { registry_ref, prompt_name, artifact_type, label, from } = &req.input;
     let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
@@ -119,6 +121,9 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     let label = Label::parse(label.as_str()).map_err(|_| no_such())?;
     let mut labels = old.labels.clone();
     let before = labels.remove(&label).ok_or_else(no_such)?;
+    if let Some(from) = from {
+        require_at(&old, &label, &Nullable::Set(from.clone()))?;
+    }
     let versions = [Some(&before), None];
     label_history::record(tx, req, &id, &label, versions)?;
     let about = label_history::audited(&registry, &id, &label, versions);

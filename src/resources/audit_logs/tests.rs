@@ -40,8 +40,12 @@ fn entry(tx: &Tx, n: usize) -> AuditEntry {
 
 fn chain_all(fixture: &Fixture) {
     let end = Id::new(uuid::Uuid::max());
-    let step = || fixture.store.write_blocking(Id::NIL, move |tx| append_pending(tx, end)).unwrap();
-    while step() == SweepProgress::More {}
+    let step =
+        |from| fixture.store.write_blocking(Id::NIL, move |tx| append_pending(tx, from, end));
+    let mut from = Id::NIL;
+    while let Some(last) = step(from).unwrap() {
+        from = last;
+    }
 }
 
 /// Writes entries, a second apart, and appends them to the chain.

@@ -229,7 +229,6 @@ impl<S: LocalStorage> Writer<S> {
             match queue.wait(RECOVERY_INTERVAL) {
                 Next::Prepared(first) => {
                     self.commit_group(first, queue);
-                    queue.end_group();
                     if self.size.is_overdue() {
                         self.size.probe(|| self.storage.size());
                     }
@@ -253,6 +252,7 @@ impl<S: LocalStorage> Writer<S> {
             for prepared in std::iter::once(first).chain(queue.drain()) {
                 complete(prepared.attempt, Err(error.clone()));
             }
+            queue.end_group();
             return;
         }
         let base = self.current.get().reader;
@@ -271,11 +271,11 @@ impl<S: LocalStorage> Writer<S> {
         // none at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for member in group {
-                self.commit_alone(member);
+                self.commit_alone(member, queue);
             }
             return;
         }
-        self.complete_group(group, writes, &end);
+        self.complete_group(group, writes, &end, queue);
     }
 
     /// Adds the writes of a queued attempt to those of its group: as they are or, if it has not run
@@ -315,7 +315,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Runs an attempt again and commits it without others.
-    fn commit_alone(&mut self, mut member: GroupMember) {
+    fn commit_alone(&mut self, mut member: GroupMember, queue: &Queue) {
         let mut writes = WriteBatch::default();
         if let Err(error) = self.recover() {
             return complete(member.attempt, Err(error));
@@ -324,17 +324,25 @@ impl<S: LocalStorage> Writer<S> {
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
         let end = self.commit_or_rerun(&mut group, &mut writes);
-        self.complete_group(group, writes, &end);
+        self.complete_group(group, writes, &end, queue);
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
-    fn complete_group(&mut self, group: Vec<GroupMember>, writes: WriteBatch, end: &Result<()>) {
+    fn complete_group(
+        &mut self,
+        group: Vec<GroupMember>,
+        writes: WriteBatch,
+        end: &Result<()>,
+        queue: &Queue,
+    ) {
         if end.is_ok() {
             self.signals.notify(&writes.topics);
             if !writes.is_empty() {
                 self.history.add(self.current.get().number, writes);
             }
         }
+        // Whoever goes on with the next attempt has nothing ahead of it.
+        queue.end_group();
         for GroupMember { attempt, own, .. } in group {
             complete(attempt, end.clone().and(own));
         }

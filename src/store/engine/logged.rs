@@ -23,12 +23,13 @@ mod replay;
 mod settings;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::redb::Redb;
-use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch};
+use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch, WriteOp};
 use crate::base::{Error, Result};
 use checkpoint::{Checkpoint, Frozen, Progress, Running};
 use layers::LayeredReader;
@@ -300,7 +301,9 @@ impl LoggedRedb {
             CommitOutcome::Unknown(Error::internal(format!("the log: {error}")))
         })?;
         let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
-        self.live.add(record, number).map_err(|error| {
+        let changes = writes.tables.values().flat_map(BTreeMap::values);
+        let is_insertion = changes.map(|op| matches!(op, WriteOp::Insert(_)));
+        self.live.add(record, is_insertion, number).map_err(|error| {
             self.is_broken = true;
             CommitOutcome::Unknown(error)
         })?;

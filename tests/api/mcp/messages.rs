@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Client, LEGACY, MODERN, failed, quiet};
 use crate::client::Caller;
 use crate::fixture::{Fixture, key_of};
+use crate::registries::registry;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -29,7 +30,7 @@ fn a_server_is_discovered_without_a_handshake() {
     assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18"]));
     assert_eq!(found["resultType"], "complete");
     assert_eq!(found["capabilities"]["resources"], json!({"subscribe": true}));
-    assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("public")));
+    assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("private")));
     let server = &found["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(server["name"], "roadstead");
     // The older revisions have a handshake instead, and results without these fields.
@@ -40,6 +41,29 @@ fn a_server_is_discovered_without_a_handshake() {
     assert_eq!(legacy.result("ping", json!({})), json!({}));
     Client::modern(&acme.key).fails(404, METHOD_NOT_FOUND, "ping", json!({}));
     Client::modern(&acme.key).fails(404, METHOD_NOT_FOUND, "initialize", json!({}));
+}
+
+#[test]
+fn the_instructions_name_the_registries_that_a_key_may_use() {
+    let acme = Fixture::new();
+    let told = |client: &Client| {
+        let found = client.result("server/discover", json!({}));
+        found["instructions"].as_str().unwrap().to_string()
+    };
+    let client = Client::modern(&acme.key);
+    assert!(told(&client).ends_with("<organization>/<registry>; there is none yet."));
+    registry(&acme, "main", json!({}));
+    registry(&acme, "other", json!({}));
+    let named = told(&client);
+    let [main, other] = ["main", "other"].map(|slug| format!("{}/{slug}", acme.slug));
+    assert!(named.contains(&main) && named.contains(&other), "{named}");
+    let narrow = json!(["registry:read@main"]);
+    let named = told(&Client::with_access(&acme.owner, narrow));
+    assert!(named.contains(&main) && !named.contains(&other), "{named}");
+    // Without the scope nothing is asked for, and no refusal is in the audit log.
+    let named = told(&Client::with_access(&acme.owner, json!(["team:read"])));
+    assert!(named.ends_with("<organization>/<registry>."), "{named}");
+    assert!(acme.audited().iter().all(|entry| entry.action != "registry.list"));
 }
 
 #[test]

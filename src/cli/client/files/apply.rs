@@ -16,7 +16,8 @@ use super::state::{
     AGENT, ASSIGNMENT, ArtifactKey, CHANNEL, ENVIRONMENT, FLEET, Fields, KINDS, LISTING, POLICY,
     REGISTRY, ResourceName, SUBSCRIPTION, TOOL, VARIABLE, parent_and_own,
 };
-use crate::cli::client::api::{Api, segment};
+use crate::cli::client::api::{Api, Query, segment};
+use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -53,9 +54,13 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
         }
         Step::Change { resource, fields, .. } => {
             let path = path(remote, resource)?;
-            api.patch_in_org(&path, body(remote, resource.0, fields)?).map(drop)
+            let Some(tag) = unchanged(api, remote, resource)? else {
+                return Err(changed_meanwhile());
+            };
+            let body = body(remote, resource.0, fields)?;
+            told(api.patch_if(&path, body, &tag)?)
         }
-        Step::Remove { resource } => api.delete_in_org(&path(remote, resource)?, &[]),
+        Step::Remove { resource, .. } => remove(api, remote, resource),
         Step::Publish { version, text } => {
             let body = json!({
                 "registryRef": registry_ref(remote, &version.artifact.registry),
@@ -76,11 +81,13 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
             body["from"] = json!(from);
             Ok(api.send(Method::Patch, "/registries/artifacts/labels", &body).map(drop)?)
         }
-        Step::Label { artifact, label, to: None, .. } => {
-            delete_of(api, remote, artifact, "/registries/artifacts/labels", ("label", label))
+        Step::Label { artifact, label, from, to: None } => {
+            let what = [("label", Some(label.as_str())), ("from", from.as_deref())];
+            delete_of(api, remote, artifact, "/registries/artifacts/labels", &what)
         }
-        Step::Unpublish { artifact, version } => {
-            delete_of(api, remote, artifact, "/registries/artifact-versions", ("version", version))
+        Step::Unpublish { artifact, version, .. } => {
+            let what = [("version", Some(version.as_str()))];
+            delete_of(api, remote, artifact, "/registries/artifact-versions", &what)
         }
     }
 }
@@ -102,16 +109,83 @@ fn delete_of(
     remote: &Remote,
     artifact: &ArtifactKey,
     path: &str,
-    what: (&str, &str),
+    what: Query,
 ) -> Result<(), Failure> {
     let registry = registry_ref(remote, &artifact.registry);
-    let query = [
+    let of = [
         ("registryRef", Some(registry.as_str())),
         ("promptName", Some(&artifact.name)),
         ("artifactType", Some(artifact.artifact_type())),
-        (what.0, Some(what.1)),
     ];
-    api.delete_in_org(path, &query)
+    api.delete_in_org(path, &[&of[..], what].concat())
+}
+
+/// The tag of a resource that is as the plan saw it; none if it is gone.
+///
+/// # Errors
+/// Somebody has changed it since.
+fn unchanged(
+    api: &Api,
+    remote: &Remote,
+    resource: &ResourceName,
+) -> Result<Option<String>, Failure> {
+    let (item, tag) = match api.tagged_in_org(&path(remote, resource)?)? {
+        Ok(found) => found,
+        Err(refusal) if refusal.with_code("not_found").is_some() => return Ok(None),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    if Some(&remote.fields(resource.0, &item)) != remote.state.resources.get(resource) {
+        return Err(changed_meanwhile());
+    }
+    Ok(Some(tag.unwrap_or_else(|| "*".into())))
+}
+
+fn changed_meanwhile() -> Failure {
+    Failure::Failed(
+        "somebody has changed or removed it since it was planned, and it is left alone: look at \
+         the new plan with roadstead plan"
+            .into(),
+    )
+}
+
+/// The result of a change whose condition the server has examined.
+fn told(result: Result<(), Refusal>) -> Result<(), Failure> {
+    result.map_err(|refusal| match refusal.with_code("changed_meanwhile") {
+        Some(_) => changed_meanwhile(),
+        None => refusal.into(),
+    })
+}
+
+/// Removes a resource as the plan saw it; one that is gone is no failure.
+fn remove(api: &Api, remote: &Remote, resource: &ResourceName) -> Result<(), Failure> {
+    let path = path(remote, resource)?;
+    match resource.0 {
+        // These have no content, and no route to read one.
+        ASSIGNMENT | SUBSCRIPTION => api.delete_in_org(&path, &[]),
+        VARIABLE => match value(api, remote, &resource.1)? {
+            None => Ok(()),
+            now if now == planned_value(remote, &resource.1) => api.delete_in_org(&path, &[]),
+            Some(_) => Err(changed_meanwhile()),
+        },
+        _ => match unchanged(api, remote, resource)? {
+            None => Ok(()),
+            Some(tag) => told(api.delete_if(&path, &tag)?),
+        },
+    }
+}
+
+/// The value that a variable has now.
+fn value(api: &Api, remote: &Remote, name: &str) -> Result<Option<Value>, Failure> {
+    let (environment, own) = parent_and_own(name);
+    let environment = path(remote, &(ENVIRONMENT, environment.to_string()))?;
+    let (mut now, _) = api.tagged_in_org(&environment)??;
+    Ok(now["variables"].as_object_mut().and_then(|variables| variables.remove(own)))
+}
+
+/// The value that a variable had when it was planned.
+fn planned_value(remote: &Remote, name: &str) -> Option<Value> {
+    let fields = remote.state.resources.get(&(VARIABLE, name.to_string()))?;
+    Some(fields["value"].clone())
 }
 
 /// The path of the list that a resource is created in.
@@ -156,6 +230,10 @@ fn id(remote: &Remote, kind: usize, name: &str) -> Result<String, Failure> {
 
 fn set_variable(api: &Api, remote: &Remote, name: &str, fields: &Fields) -> Result<(), Failure> {
     let path = path(remote, &(VARIABLE, name.to_string()))?;
+    // Setting one has no condition.
+    if value(api, remote, name)? != planned_value(remote, name) {
+        return Err(changed_meanwhile());
+    }
     api.put_in_org(&path, json!({"value": fields["value"]}))
 }
 

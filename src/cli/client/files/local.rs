@@ -96,11 +96,8 @@ impl Parsing {
         }
         let known: Vec<&str> = kind.fields.iter().map(|field| field.0).collect();
         if let Some(unknown) = table.keys().find(|field| !known.contains(&field.as_str())) {
-            return Err(format!(
-                ": {unknown} is no field of a {}: {}",
-                kind.name,
-                known.join(", ")
-            ));
+            let known = known.join(", ");
+            return Err(format!(": {unknown} is none of the fields of this kind: {known}"));
         }
         for (field, absent) in kind.fields {
             if *absent == Absent::Null && !table.contains_key(*field) {
@@ -305,8 +302,9 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
     let same = |other: &&VersionName| {
         other.artifact == version.artifact && other.numbers == version.numbers
     };
-    let mut models: Vec<&str> =
-        state.versions.keys().filter(same).map(|other| other.model.as_str()).collect();
+    let first = VersionName { model: String::new(), ..version.clone() };
+    let others = state.versions.range(first..).map(|(other, _)| other).take_while(same);
+    let mut models: Vec<&str> = others.map(|other| other.model.as_str()).collect();
     models.sort_by_key(|model| (*model != GENERIC, *model));
     if models.first() == Some(&version.model.as_str()) {
         let first = (version.artifact.clone(), String::new());

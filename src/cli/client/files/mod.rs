@@ -11,20 +11,25 @@ mod remote;
 mod state;
 mod tree;
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::Api;
+use super::bounded;
 use super::flags::ClientFlags;
+use super::refusal::Refusal;
 use super::table::printable;
 use crate::cli::failure::Failure;
 use crate::cli::output;
+use crate::outside::Method;
 use apply::Journal;
 use plan::Plan;
 use remote::Remote;
-use state::{State, Text};
+use state::{State, Text, VersionName, version_hash};
 
 /// Write an organization into a directory as plain files
 #[derive(Args)]
@@ -100,13 +105,18 @@ impl Pull {
             labels: state.labels.clone(),
             ..State::default()
         };
-        let kept = order::kept(state);
-        for (at, version) in kept.iter().enumerate() {
-            output::progress(&format!("{at} of {} texts", kept.len()));
-            let text = text_of(&api, &remote, version)?;
-            pulled.versions.insert(version.clone(), text);
+        let mut known = known_texts(&self.dir);
+        let mut wanted = Vec::new();
+        for version in order::kept(state) {
+            let is_same =
+                |text: &Text| version_hash(&version, text) == state.versions[&version].hash;
+            match known.remove(&version).filter(is_same) {
+                Some(text) => drop(pulled.versions.insert(version, text)),
+                None => wanted.push(version),
+            }
         }
-        output::progress("");
+        let texts = texts_of(&api, &remote.org, &wanted)?;
+        pulled.versions.extend(wanted.into_iter().zip(texts));
         let tree = local::to_tree(&pulled)?;
         let (written, removed) = tree::write(&self.dir, &tree)?;
         let value = json!({
@@ -122,8 +132,27 @@ impl Pull {
     }
 }
 
-fn text_of(api: &Api, remote: &Remote, version: &state::VersionName) -> Result<Text, Failure> {
-    let registry = format!("{}/{}", remote.org, version.artifact.registry);
+/// The texts of an earlier pull: those that are still published need not be read again.
+fn known_texts(dir: &Path) -> BTreeMap<VersionName, Text> {
+    let files = tree::read(dir).and_then(|tree| local::parse(&tree));
+    files.map(|state| state.versions).unwrap_or_default()
+}
+
+/// The texts of these versions, in their order.
+fn texts_of(api: &Api, org: &str, versions: &[VersionName]) -> Result<Vec<Text>, Failure> {
+    let (all, done) = (versions.len(), Cell::new(0));
+    let texts = api.block_on(bounded::all(versions, async |version| {
+        output::progress(&format!("{} of {all} texts", done.get()));
+        let text = text_of(api, org, version).await;
+        done.set(done.get() + 1);
+        text
+    }));
+    output::progress("");
+    Ok(texts?)
+}
+
+async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Refusal> {
+    let registry = format!("{org}/{}", version.artifact.registry);
     let number = version.version();
     let query = [
         ("registryRef", Some(registry.as_str())),
@@ -132,7 +161,8 @@ fn text_of(api: &Api, remote: &Remote, version: &state::VersionName) -> Result<T
         ("version", Some(&number)),
         ("model", Some(&version.model)),
     ];
-    let content = api.get("/registries/artifact-versions/content", &query)?;
+    let path = "/registries/artifact-versions/content";
+    let content = api.request(Method::Get, path, &query, None).await?;
     Ok(Text {
         source: content["source"].as_str().unwrap_or_default().to_string(),
         metadata: content["metadata"].as_object().cloned().unwrap_or_default(),
@@ -140,14 +170,14 @@ fn text_of(api: &Api, remote: &Remote, version: &state::VersionName) -> Result<T
 }
 
 /// Reads files and server, the files first: nothing is sent where they are wrong.
-fn planned(dir: &std::path::Path, prune: bool, api: &Api) -> Result<(Plan, Remote), Failure> {
+fn planned(dir: &Path, prune: bool, api: &Api) -> Result<(Plan, Remote), Failure> {
     let local = local::parse(&tree::read(dir)?)?;
-    if let Err(cycle) = order::sorted(&local.versions) {
+    let sorted = order::sorted(&local.versions).map_err(|cycle| {
         let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
-        return Err(Failure::Usage(format!("these import each other: {}", names.join(", "))));
-    }
+        Failure::Usage(format!("these import each other: {}", names.join(", ")))
+    })?;
     let remote = remote::read(api)?;
-    Ok((plan::plan(&local, &remote, prune)?, remote))
+    Ok((plan::plan(&local, &sorted, &remote, prune)?, remote))
 }
 
 fn value(plan: &Plan) -> Value {

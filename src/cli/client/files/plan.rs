@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::order::sorted;
 use super::remote::Remote;
 use super::state::{
     AGENT, ASSIGNMENT, Absent, ArtifactKey, CHILDREN, ENVIRONMENT, FLEET, Fields, KINDS, POLICY,
-    REGISTRY, ResourceName, State, TOOL, Text, VersionName, parent_and_own, version_hash,
+    REGISTRY, ResourceName, State, TOOL, Text, VersionName, child_name, parent_and_own,
+    version_hash,
 };
 use crate::base::canonical;
 use crate::cli::failure::Failure;
@@ -27,6 +27,8 @@ pub enum Step {
     },
     Remove {
         resource: ResourceName,
+        /// The hash of what it is and of all that goes with it.
+        holding: String,
     },
     Publish {
         version: VersionName,
@@ -43,6 +45,8 @@ pub enum Step {
     Unpublish {
         artifact: ArtifactKey,
         version: String,
+        /// Those of its texts.
+        hashes: Vec<String>,
     },
 }
 
@@ -63,7 +67,9 @@ impl Step {
             Step::Change { resource, fields, before } => {
                 json!({"change": name(resource), "from": before, "to": fields})
             }
-            Step::Remove { resource } => json!({"remove": name(resource)}),
+            Step::Remove { resource, holding } => {
+                json!({"remove": name(resource), "holding": holding})
+            }
             Step::Publish { version, text } => {
                 let named = [&version.artifact.registry, &version.model];
                 json!({"publish": version_hash(version, text), "in": named})
@@ -71,8 +77,8 @@ impl Step {
             Step::Label { artifact, label, from, to } => {
                 json!({"label": label, "of": artifact.to_string(), "from": from, "to": to})
             }
-            Step::Unpublish { artifact, version } => {
-                json!({"unpublish": artifact.to_string(), "version": version})
+            Step::Unpublish { artifact, version, hashes } => {
+                json!({"unpublish": artifact.to_string(), "version": version, "texts": hashes})
             }
         }
     }
@@ -91,14 +97,14 @@ impl Step {
                 let fields: Vec<&str> = fields.keys().map(String::as_str).collect();
                 format!("~ {}: {}", name(resource), fields.join(", "))
             }
-            Step::Remove { resource } => format!("- {}", name(resource)),
+            Step::Remove { resource, .. } => format!("- {}", name(resource)),
             Step::Publish { version, .. } => format!("+ {version}"),
             Step::Label { artifact, label, from, to } => match (from, to) {
                 (None, Some(to)) => format!("+ label {label} of {artifact}: {to}"),
                 (Some(from), Some(to)) => format!("~ label {label} of {artifact}: {from} -> {to}"),
                 (_, None) => format!("- label {label} of {artifact}"),
             },
-            Step::Unpublish { artifact, version } => format!("- {artifact}@{version}"),
+            Step::Unpublish { artifact, version, .. } => format!("- {artifact}@{version}"),
         }
     }
 }
@@ -111,17 +117,22 @@ impl Plan {
     }
 }
 
-/// Compares the files with a server.
+/// Compares the files, whose versions are `sorted` as they can be published, with a server.
 ///
 /// # Errors
 /// Usage, with everything that no request could bring about.
-pub fn plan(local: &State<Text>, remote: &Remote, prune: bool) -> Result<Plan, Failure> {
+pub fn plan(
+    local: &State<Text>,
+    sorted: &[&VersionName],
+    remote: &Remote,
+    prune: bool,
+) -> Result<Plan, Failure> {
     let mut problems = missing_references(local, remote);
     let mut planning = Planning { local, remote, plan: Plan::default(), problems: Vec::new() };
     for kind in 0..KINDS.len() {
         planning.resources(kind);
         if kind == ASSIGNMENT {
-            planning.versions();
+            planning.versions(sorted);
             planning.labels();
         }
     }
@@ -192,16 +203,8 @@ impl Planning<'_> {
         fields
     }
 
-    fn versions(&mut self) {
-        let sorted = match sorted(&self.local.versions) {
-            Ok(sorted) => sorted,
-            Err(cycle) => {
-                let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
-                self.problems.push(format!("these import each other: {}", names.join(", ")));
-                return;
-            }
-        };
-        for version in sorted {
+    fn versions(&mut self, sorted: &[&VersionName]) {
+        for version in sorted.iter().copied() {
             let text = &self.local.versions[version];
             match self.remote.state.versions.get(version) {
                 Some(row) if row.hash == version_hash(version, text) => {}
@@ -232,6 +235,58 @@ impl Planning<'_> {
         }
     }
 
+    /// The removal of a resource with its children, and of a registry with what is in it.
+    fn removal(&self, resource: &ResourceName) -> Step {
+        let (kind, name) = resource;
+        let state = &self.remote.state;
+        let mut holding = vec![json!(state.resources[resource])];
+        for (_, child, _) in CHILDREN.iter().filter(|(parent, ..)| parent == kind) {
+            let first = (*child, child_name(name, ""));
+            let children = state.resources.range(first..);
+            holding.extend(
+                children
+                    .take_while(|((of, _), _)| of == child)
+                    .filter(|((_, child), _)| parent_and_own(child).0 == name)
+                    .map(|((_, child), fields)| json!([child, fields])),
+            );
+        }
+        if *kind == REGISTRY {
+            let versions = state.versions.iter().filter(|(of, _)| of.artifact.registry == *name);
+            holding.extend(versions.map(|(of, row)| json!([of.to_string(), row.hash])));
+            let labels = state.labels.iter().filter(|((of, _), _)| of.registry == *name);
+            holding.extend(
+                labels.map(|((of, label), version)| json!([of.to_string(), label, version])),
+            );
+        }
+        let holding = blake3::hash(canonical(&holding.into()).as_bytes()).to_string();
+        Step::Remove { resource: resource.clone(), holding }
+    }
+
+    /// The versions of artifacts that the files do not have, the highest first.
+    fn unpublished(&self, is_removed: impl Fn(&str) -> bool) -> Vec<Step> {
+        let known: BTreeSet<&ArtifactKey> =
+            self.local.versions.keys().map(|version| &version.artifact).collect();
+        let mut steps: Vec<Step> = Vec::new();
+        for (name, row) in self.remote.state.versions.iter().rev() {
+            if known.contains(&name.artifact) || is_removed(&name.artifact.registry) {
+                continue;
+            }
+            match steps.last_mut() {
+                Some(Step::Unpublish { artifact, version, hashes })
+                    if *artifact == name.artifact && *version == name.version() =>
+                {
+                    hashes.push(row.hash.clone());
+                }
+                _ => {
+                    let (artifact, version) = (name.artifact.clone(), name.version());
+                    let hashes = vec![row.hash.clone()];
+                    steps.push(Step::Unpublish { artifact, version, hashes });
+                }
+            }
+        }
+        steps
+    }
+
     /// What the server alone has: what refers to others goes before them.
     fn removals(&mut self, prune: bool) {
         let mut removals = Vec::new();
@@ -248,7 +303,7 @@ impl Planning<'_> {
         };
         let gone = gone.into_iter().filter(|name| has_parent(name)).rev();
         let (later, first): (Vec<_>, Vec<_>) = gone.partition(|(kind, _)| *kind <= ASSIGNMENT);
-        removals.extend(first.into_iter().map(|name| Step::Remove { resource: name.clone() }));
+        removals.extend(first.into_iter().map(|name| self.removal(name)));
         let is_removed =
             |registry: &str| !self.local.resources.contains_key(&(REGISTRY, registry.to_string()));
         for (artifact, label) in self.remote.state.labels.keys() {
@@ -259,19 +314,8 @@ impl Planning<'_> {
                 removals.push(Step::Label { artifact, label, from, to: None });
             }
         }
-        let known: BTreeSet<&ArtifactKey> =
-            self.local.versions.keys().map(|version| &version.artifact).collect();
-        let mut versions: Vec<Step> = Vec::new();
-        for version in self.remote.state.versions.keys().rev() {
-            let artifact = &version.artifact;
-            if !known.contains(artifact) && !is_removed(&artifact.registry) {
-                let (artifact, version) = (artifact.clone(), version.version());
-                versions.push(Step::Unpublish { artifact, version });
-            }
-        }
-        versions.dedup();
-        removals.extend(versions);
-        removals.extend(later.into_iter().map(|name| Step::Remove { resource: name.clone() }));
+        removals.extend(self.unpublished(is_removed));
+        removals.extend(later.into_iter().map(|name| self.removal(name)));
         if prune {
             self.plan.steps.extend(removals);
         } else {

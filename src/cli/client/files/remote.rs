@@ -8,7 +8,8 @@ use super::state::{
     AGENT, ASSIGNMENT, ArtifactKey, CHANNEL, ENVIRONMENT, FLEET, Fields, KINDS, LISTING, POLICY,
     REGISTRY, ResourceName, SUBSCRIPTION, State, TOOL, VARIABLE, VersionName, child_name, numbers,
 };
-use crate::cli::client::api::{Api, segment};
+use crate::cli::client::api::{Api, ListCall, segment};
+use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
 
 /// Channels whose configuration can be in a file: that of the others has a secret, or ids of teams.
@@ -38,6 +39,12 @@ pub struct Remote {
     pub left_out: Vec<String>,
 }
 
+/// A list that a state is made of.
+fn list(path: impl Into<String>, query: &[(&'static str, &str)]) -> ListCall {
+    let query = query.iter().map(|(name, value)| (*name, value.to_string())).collect();
+    ListCall { path: path.into(), query }
+}
+
 /// Reads an organization.
 pub fn read(api: &Api) -> Result<Remote, Failure> {
     let mut remote = Remote {
@@ -49,26 +56,51 @@ pub fn read(api: &Api) -> Result<Remote, Failure> {
         has_fleets: true,
         left_out: Vec::new(),
     };
-    for member in api.list_in_org("/organizations/members", &[])? {
+    let paths = [
+        "/organizations/members",
+        "/llm-providers",
+        "/registries",
+        "/governance/policies",
+        "/tools",
+        "/environments",
+        "/agents",
+        "/notifications/channels",
+        "/notifications/subscriptions",
+    ];
+    let mut wanted: Vec<ListCall> = paths.into_iter().map(|path| list(path, &[])).collect();
+    wanted.push(list("/agent-index/listings", &[("mine", "true")]));
+    wanted.push(list("/fleets", &[]));
+    let mut lists = api.lists_in_org(&wanted)?;
+    let fleets = lists.pop().unwrap_or_else(|| Ok(Vec::new()));
+    let lists = lists.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let lists: [Vec<Value>; 10] = lists.try_into().unwrap_or_default();
+    let [
+        members,
+        providers,
+        registries,
+        policies,
+        tools,
+        environments,
+        agents,
+        channels,
+        subscriptions,
+        listings,
+    ] = &lists;
+    for member in members {
         remote.members.insert(text(&member["email"]), text(&member["userId"]));
     }
-    for provider in api.list_in_org("/llm-providers", &[])? {
+    for provider in providers {
         remote.providers.insert(text(&provider["name"]), text(&provider["id"]));
     }
-    remote.registries(api)?;
-    remote.policies(api)?;
-    for tool in api.list_in_org("/tools", &[])? {
-        remote.add(TOOL, &tool)?;
-    }
-    remote.environments(api)?;
-    remote.fleets(api)?;
-    for agent in api.list_in_org("/agents", &[])? {
-        remote.add(AGENT, &remote.portable_agent(&agent))?;
-    }
-    remote.channels(api)?;
-    for listing in api.list_in_org("/agent-index/listings", &[("mine", Some("true"))])? {
-        remote.add(LISTING, &listing)?;
-    }
+    remote.add_all(REGISTRY, registries)?;
+    remote.add_all(POLICY, policies)?;
+    remote.parts(api, registries, policies)?;
+    remote.add_all(TOOL, tools)?;
+    remote.environments(environments)?;
+    remote.fleets(fleets)?;
+    remote.add_all(AGENT, agents)?;
+    remote.channels(channels, subscriptions)?;
+    remote.add_all(LISTING, listings)?;
     Ok(remote)
 }
 
@@ -77,13 +109,27 @@ fn text(value: &Value) -> String {
 }
 
 impl Remote {
+    /// The fields of a resource of this kind, with names for ids.
+    pub fn fields(&self, kind: usize, item: &Value) -> Fields {
+        let portable = match kind {
+            POLICY => self.portable_policy(item),
+            ENVIRONMENT => self.portable_environment(item),
+            AGENT => self.portable_agent(item),
+            _ => item.clone(),
+        };
+        let fields = KINDS[kind].fields.iter();
+        fields.map(|(field, _)| (field.to_string(), portable[*field].clone())).collect()
+    }
+
+    fn add_all(&mut self, kind: usize, items: &[Value]) -> Result<(), Failure> {
+        items.iter().try_for_each(|item| self.add(kind, item))
+    }
+
     /// Adds a resource with the fields of its kind.
     fn add(&mut self, kind: usize, item: &Value) -> Result<(), Failure> {
         let about = &KINDS[kind];
         let name = text(&item[about.key]);
-        let fields =
-            about.fields.iter().map(|(field, _)| (field.to_string(), item[*field].clone()));
-        let fields: Fields = fields.collect();
+        let fields = self.fields(kind, item);
         self.ids.insert((kind, name.clone()), text(&item["id"]));
         match self.state.resources.insert((kind, name.clone()), fields) {
             None => Ok(()),
@@ -101,48 +147,47 @@ impl Remote {
     }
 
     fn name_of(&self, kind: usize, id: &Value) -> Value {
-        let found = self.ids.iter().find(|((of, _), known)| *of == kind && **known == *id);
+        let mut of_kind = self.ids.range((kind, String::new())..(kind + 1, String::new()));
+        let found = of_kind.find(|(_, known)| **known == *id);
         found.map_or(Value::Null, |((_, name), _)| name.clone().into())
     }
 
-    fn registries(&mut self, api: &Api) -> Result<(), Failure> {
-        for registry in api.list_in_org("/registries", &[])? {
-            self.add(REGISTRY, &registry)?;
-            let slug = text(&registry["slug"]);
+    /// What is in registries, and to which of them policies are assigned: lists of their own.
+    fn parts(
+        &mut self,
+        api: &Api,
+        registries: &[Value],
+        policies: &[Value],
+    ) -> Result<(), Failure> {
+        let slugs: Vec<String> = registries.iter().map(|of| text(&of["slug"])).collect();
+        let mut wanted = Vec::new();
+        for slug in &slugs {
             let reference = format!("{}/{slug}", self.org);
-            let query = [("registryRef", Some(reference.as_str()))];
-            for artifact in api.list("/registries/artifacts", &query, usize::MAX)? {
-                let key = artifact_key(&slug, &artifact);
-                for (label, version) in artifact["labels"].as_object().into_iter().flatten() {
-                    self.state.labels.insert((key.clone(), label.clone()), text(version));
+            // By type, since pages of one list are read one after the other.
+            for path in ["/registries/artifacts", "/registries/artifact-versions"] {
+                for kind in ["prompt", "promptlet"] {
+                    let query = [("registryRef", &*reference), ("artifactType", kind)];
+                    wanted.push(list(path, &query));
                 }
-            }
-            for row in api.list("/registries/artifact-versions", &query, usize::MAX)? {
-                let Some(numbers) = numbers(&text(&row["version"])) else { continue };
-                let (artifact, model) = (artifact_key(&slug, &row), text(&row["model"]));
-                let imports = row["imports"].as_object().into_iter().flatten();
-                let imports = imports.map(|(name, version)| (name.clone(), text(version)));
-                let known = Row { hash: text(&row["hash"]), imports: imports.collect() };
-                self.state.versions.insert(VersionName { artifact, numbers, model }, known);
             }
         }
-        Ok(())
-    }
-
-    fn policies(&mut self, api: &Api) -> Result<(), Failure> {
-        for mut policy in api.list_in_org("/governance/policies", &[])? {
-            for rule in policy["rules"].as_array_mut().into_iter().flatten() {
-                let Some(fields) = rule.as_object_mut() else { continue };
-                let provider = fields.remove("llmProviderId").filter(|id| !id.is_null());
-                let is_it = |id: &String| provider.as_ref().is_some_and(|known| *known == **id);
-                if let Some((name, _)) = self.providers.iter().find(|(_, id)| is_it(id)) {
-                    fields.insert("llmProvider".into(), name.clone().into());
-                }
-            }
-            self.add(POLICY, &policy)?;
-            let (name, id) = (text(&policy["name"]), text(&policy["id"]));
+        for policy in policies {
+            let id = text(&policy["id"]);
             let path = format!("/governance/policies/{}/assignments", segment(&id));
-            for assignment in api.list_in_org(&path, &[])? {
+            wanted.push(list(path, &[]));
+        }
+        let mut lists = api.lists_in_org(&wanted)?.into_iter();
+        for slug in &slugs {
+            for artifact in [lists.next(), lists.next()].into_iter().flatten() {
+                self.labels(slug, &artifact?);
+            }
+            for versions in [lists.next(), lists.next()].into_iter().flatten() {
+                self.versions(slug, versions?);
+            }
+        }
+        for (policy, assignments) in policies.iter().zip(lists) {
+            let name = text(&policy["name"]);
+            for assignment in assignments? {
                 let reference = text(&assignment["registryRef"]);
                 let slug = reference.rsplit('/').next().unwrap_or_default();
                 self.add_child(ASSIGNMENT, &name, slug, &assignment["id"], Fields::new());
@@ -151,20 +196,60 @@ impl Remote {
         Ok(())
     }
 
-    fn environments(&mut self, api: &Api) -> Result<(), Failure> {
-        for mut environment in api.list_in_org("/environments", &[])? {
-            if let Some(approvals) = environment["approvals"].as_object_mut() {
-                let ids = approvals.remove("approverIds").unwrap_or_default();
-                let ids = ids.as_array().cloned().unwrap_or_default();
-                let email = |id: &Value| {
-                    let member = self.members.iter().find(|(_, known)| **known == *id);
-                    member.map(|(email, _)| Value::from(email.clone()))
-                };
-                let mut emails: Vec<Value> = ids.iter().filter_map(email).collect();
-                emails.sort_by_key(text);
-                approvals.insert("approvers".into(), emails.into());
+    fn labels(&mut self, registry: &str, artifacts: &[Value]) {
+        for artifact in artifacts {
+            let key = artifact_key(registry, artifact);
+            for (label, version) in artifact["labels"].as_object().into_iter().flatten() {
+                self.state.labels.insert((key.clone(), label.clone()), text(version));
             }
-            self.add(ENVIRONMENT, &environment)?;
+        }
+    }
+
+    fn versions(&mut self, registry: &str, rows: Vec<Value>) {
+        for row in rows {
+            let Some(numbers) = numbers(&text(&row["version"])) else { continue };
+            let (artifact, model) = (artifact_key(registry, &row), text(&row["model"]));
+            let imports = row["imports"].as_object().into_iter().flatten();
+            let imports = imports.map(|(name, version)| (name.clone(), text(version)));
+            let known = Row { hash: text(&row["hash"]), imports: imports.collect() };
+            self.state.versions.insert(VersionName { artifact, numbers, model }, known);
+        }
+    }
+
+    /// A policy whose rules name providers.
+    fn portable_policy(&self, policy: &Value) -> Value {
+        let mut portable = policy.clone();
+        for rule in portable["rules"].as_array_mut().into_iter().flatten() {
+            let Some(fields) = rule.as_object_mut() else { continue };
+            let provider = fields.remove("llmProviderId").filter(|id| !id.is_null());
+            let is_it = |id: &String| provider.as_ref().is_some_and(|known| *known == **id);
+            if let Some((name, _)) = self.providers.iter().find(|(_, id)| is_it(id)) {
+                fields.insert("llmProvider".into(), name.clone().into());
+            }
+        }
+        portable
+    }
+
+    /// An environment whose approvers are e-mail addresses.
+    fn portable_environment(&self, environment: &Value) -> Value {
+        let mut portable = environment.clone();
+        if let Some(approvals) = portable["approvals"].as_object_mut() {
+            let ids = approvals.remove("approverIds").unwrap_or_default();
+            let ids = ids.as_array().cloned().unwrap_or_default();
+            let email = |id: &Value| {
+                let member = self.members.iter().find(|(_, known)| **known == *id);
+                member.map(|(email, _)| Value::from(email.clone()))
+            };
+            let mut emails: Vec<Value> = ids.iter().filter_map(email).collect();
+            emails.sort_by_key(text);
+            approvals.insert("approvers".into(), emails.into());
+        }
+        portable
+    }
+
+    fn environments(&mut self, environments: &[Value]) -> Result<(), Failure> {
+        for environment in environments {
+            self.add(ENVIRONMENT, environment)?;
             let slug = text(&environment["slug"]);
             for (name, value) in environment["variables"].as_object().into_iter().flatten() {
                 let fields = Fields::from_iter([("value".to_string(), value.clone())]);
@@ -178,10 +263,9 @@ impl Remote {
         Ok(())
     }
 
-    fn fleets(&mut self, api: &Api) -> Result<(), Failure> {
-        let query = [("orgSlug", Some(self.org.as_str()))];
-        match api.list("/fleets", &query, usize::MAX) {
-            Ok(fleets) => fleets.iter().try_for_each(|fleet| self.add(FLEET, fleet)),
+    fn fleets(&mut self, fleets: Result<Vec<Value>, Refusal>) -> Result<(), Failure> {
+        match fleets {
+            Ok(fleets) => self.add_all(FLEET, &fleets),
             Err(refusal) if refusal.with_code("session_required").is_some() => {
                 self.has_fleets = false;
                 let why = "fleets: they take a session (roadstead login --email)";
@@ -217,22 +301,19 @@ impl Remote {
         portable
     }
 
-    fn channels(&mut self, api: &Api) -> Result<(), Failure> {
+    fn channels(&mut self, channels: &[Value], subscriptions: &[Value]) -> Result<(), Failure> {
         let mut names = BTreeMap::new();
-        for channel in api.list_in_org("/notifications/channels", &[])? {
-            if channel["builtIn"] == true {
-                continue;
-            }
+        for channel in channels.iter().filter(|channel| channel["builtIn"] != true) {
             let (name, workflow) = (text(&channel["name"]), text(&channel["workflow"]));
             if !PORTABLE_WORKFLOWS.contains(&workflow.as_str()) {
                 let why = "its configuration has a secret or belongs to a team";
                 self.left_out.push(format!("the channel {name} ({workflow}): {why}"));
                 continue;
             }
-            self.add(CHANNEL, &channel)?;
+            self.add(CHANNEL, channel)?;
             names.insert(text(&channel["id"]), name);
         }
-        for subscription in api.list_in_org("/notifications/subscriptions", &[])? {
+        for subscription in subscriptions {
             let of = names.get(&text(&subscription["channelId"]));
             if let Some(channel) = of.filter(|_| subscription["enabled"] == true) {
                 let event = text(&subscription["eventType"]);

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::which::Which;
-use crate::cli::client::api::segment;
+use crate::cli::client::api::{Api, segment};
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
@@ -13,11 +13,12 @@ use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
 
-/// List the artifacts of a registry
+/// List the prompts and promptlets of a registry, or the registries
 #[derive(Args)]
+#[command(after_help = "Example: roadstead prompt list main")]
 pub struct List {
-    /// The registry: REGISTRY, or ORG/REGISTRY
-    registry: String,
+    /// The registry: REGISTRY, or ORG/REGISTRY; without one, the registries that you may use are listed
+    registry: Option<String>,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -26,7 +27,8 @@ pub struct List {
 impl List {
     pub(super) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let registry = registry_ref(&self.registry, &api)?;
+        let Some(registry) = &self.registry else { return self.registries(&api) };
+        let registry = registry_ref(registry, &api)?;
         let query = [("registryRef", Some(registry.as_str()))];
         let items = api.list("/registries/artifacts", &query, usize::MAX)?;
         let table = Table::of(["NAME", "TYPE", "LATEST", "LABELS"], &items, |item| {
@@ -37,6 +39,14 @@ impl List {
             [name, kind, cell(&item["latestVersion"]), labels.join(" ")]
         });
         output::print(self.client.json, &json!({"items": items}), &table.text("no artifacts"))
+    }
+
+    fn registries(&self, api: &Api) -> Result<(), Failure> {
+        let items = api.list_in_org("/registries", &[])?;
+        let table = Table::of(["REGISTRY", "NAME", "VISIBILITY"], &items, |item| {
+            ["ref", "name", "visibility"].map(|field| cell(&item[field]))
+        });
+        output::print(self.client.json, &json!({"items": items}), &table.text("no registries"))
     }
 }
 

@@ -229,6 +229,32 @@ async fn a_range_is_redelivered_in_steps_and_each_entry_once() {
 }
 
 #[tokio::test]
+async fn a_redelivery_of_a_range_leaves_out_what_was_sent_since_it_was_requested() {
+    let runner = in_memory();
+    let channel = runner.channel(&ROW, json!({})).await;
+    runner.publish(json!({"n": 1})).await;
+    runner.run_due().await;
+    runner.pass_secs(1);
+    runner.publish(json!({"n": 2})).await;
+    let fan_out = runner.lease_one().await.unwrap();
+    runner.execute(fan_out).await;
+    let statuses = |runner: &Runner| -> Vec<_> {
+        runner.deliveries().iter().map(|one| (one.status, one.attempts)).collect()
+    };
+    assert_eq!(statuses(&runner), [(DeliveryStatus::Sent, 1), (DeliveryStatus::Failed, 0)]);
+
+    runner.pass_secs(1);
+    let (range, sent) = ((NOON, NOON.plus_secs(9)), Some(DeliveryStatus::Sent));
+    runner.write(move |tx| redeliver_range(tx, channel, range, sent)).await;
+    // The second one has been due longer than the redelivery, which finds it sent.
+    let due = runner.lease_one().await.unwrap();
+    runner.execute(due).await;
+    assert_eq!(statuses(&runner), [(DeliveryStatus::Sent, 1), (DeliveryStatus::Sent, 1)]);
+    runner.run_due().await;
+    assert_eq!(statuses(&runner), [(DeliveryStatus::Sent, 2), (DeliveryStatus::Sent, 1)]);
+}
+
+#[tokio::test]
 async fn redelivery_ends_the_attempt_in_flight() {
     let runner = in_memory();
     let mut receiver = Receiver::answering(&[200]).await;

@@ -32,6 +32,7 @@ impl Server {
         let client = Outside::new(ClientConfig { allow_private, extra_roots_pem: None }).unwrap();
         let (running, stopping) = watch::channel(false);
         let executor = Arc::new(Executor::new(ExecutorConfig {
+            system: Arc::default(),
             coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: client.resolving(Resolver(Arc::new(move |_: &str, _| Ok(vec![address])))),

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::members::wake_for;
 use super::outputs::OutsideRequestState;
 use super::rules::{RuleKind, rule_for};
-use crate::api::{Calls, Input, OrgSource, Outcome, Req, Resource, Route, op};
+use crate::api::{Calls, Input, OrgSource, Outcome, OutsideAccess, Req, Resource, Route, op};
 use crate::auth::OUTSIDE_AGENT;
 use crate::base::{Body, Domain, Error, Handle, HttpUrl, Id, Kind, PublicKey, Result, Slug};
 use crate::outbox::{About, EventType, publish};
@@ -85,7 +85,17 @@ fn no_such_team() -> Error {
 }
 
 /// The scope of the routes for outside agents.
-pub const ORG_SOURCE: OrgSource = OrgSource::InPath(no_such_team);
+pub const ORG_SOURCE: OrgSource =
+    OrgSource::InPath(&OutsideAccess { unknown: no_such_team, has_accepted });
+
+/// Whether the team in the path has accepted this key. False for a team that does not exist.
+fn has_accepted(view: &View, params: &[String], pubkey: &PublicKey) -> Result<bool> {
+    let slug = params.get(1).and_then(|slug| Slug::parse(slug.as_str()).ok());
+    let team = slug.map(|slug| view.find_key(&BY_SLUG, &slug)).transpose()?.flatten();
+    let Some(team) = team else { return Ok(false) };
+    let peer = by_pubkey(view, team, pubkey)?;
+    Ok(peer.is_some_and(|peer| peer.state == PeerState::Accepted))
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 

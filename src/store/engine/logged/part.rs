@@ -3,6 +3,11 @@
 //! The map is a B-tree whose nodes are shared between versions: a copy of a part costs nothing, and
 //! adding to it copies only the nodes on the way. Its entries are positions in the records, which are
 //! kept as they were written, so that a part needs little more memory than its log.
+//!
+//! A key that was inserted and deleted in the same part leaves nothing behind: neither readers of a
+//! queue, whose first rows are always deleted ones, nor the database see the rows that were not there
+//! for long. That holds only while nobody writes the part to the database, so what was read from the
+//! log at a start keeps its deletions: a checkpoint before it may have written some of the keys.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -20,14 +25,34 @@ const MAX_CHILDREN: usize = 32;
 const BLOCK_RECORDS: usize = 1024;
 const MAX_BLOCKS: usize = 256;
 
+/// The flag of an entry of a key that the storage below this part does not have.
+const NEW: u32 = 1 << 31;
+
 /// One change: where it is.
 #[derive(Clone, Copy)]
 struct Entry {
+    /// The number of its record, perhaps with the flag [`NEW`].
     record: u32,
     key_at: u32,
     value_len: u32,
     key_len: u16,
     table: u16,
+}
+
+impl Entry {
+    fn is_new(&self) -> bool {
+        self.record & NEW != 0
+    }
+
+    fn is_deletion(&self) -> bool {
+        self.value_len == DELETION
+    }
+
+    /// The entry, with the flag if and only if `is_new`.
+    fn with_new(self, is_new: bool) -> Self {
+        let record = if is_new { self.record | NEW } else { self.record & !NEW };
+        Entry { record, ..self }
+    }
 }
 
 type Block = Box<[OnceLock<Box<[u8]>>]>;
@@ -42,7 +67,7 @@ struct Records(Box<[OnceLock<Block>]>);
 
 impl Records {
     fn get(&self, number: u32) -> &[u8] {
-        let number = number as usize;
+        let number = (number & !NEW) as usize;
         let block = self.0[number / BLOCK_RECORDS].get();
         let record = block.and_then(|block| block[number % BLOCK_RECORDS].get());
         record.expect("an entry's record is there before the entry")
@@ -60,7 +85,7 @@ impl Records {
     }
 
     fn value(&self, entry: &Entry) -> Option<&[u8]> {
-        if entry.value_len == DELETION {
+        if entry.is_deletion() {
             return None;
         }
         let value_at = entry.key_at as usize + usize::from(entry.key_len);
@@ -111,6 +136,26 @@ fn division(len: usize, at: usize) -> usize {
     if at + 1 == len { len - 1 } else { len / 2 }
 }
 
+/// Removes the entry of a key, which is there, from below `node`. Returns whether nothing is left below
+/// it; then it must be removed, too.
+fn remove(records: &Records, node: &mut Arc<Node>, table: u16, key: &[u8]) -> bool {
+    match Arc::make_mut(node) {
+        Node::Leaf(entries) => {
+            let at = entries.binary_search_by(|entry| records.compare(entry, table, key));
+            entries.remove(at.expect("whoever removes an entry has found it"));
+            entries.is_empty()
+        }
+        Node::Inner { firsts, children } => {
+            let at = child_of(records, firsts, table, key);
+            if remove(records, &mut children[at], table, key) {
+                firsts.remove(at);
+                children.remove(at);
+            }
+            children.is_empty()
+        }
+    }
+}
+
 /// Adds an entry below `node`. Returns the new node beside it, with its first entry, if it had to be
 /// divided.
 fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, Arc<Node>)> {
@@ -120,7 +165,8 @@ fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, 
             let at =
                 match entries.binary_search_by(|other| records.compare(other, entry.table, key)) {
                     Ok(at) => {
-                        entries[at] = entry;
+                        // After a deletion the storage below may have the key.
+                        entries[at] = entry.with_new(entries[at].is_new());
                         return None;
                     }
                     Err(at) => at,
@@ -228,15 +274,30 @@ impl Part {
         Ok(part)
     }
 
-    /// Adds a record, which must not be added to another version of the same part. `number` returns
-    /// the number of a table.
+    /// Adds a record, which must not be added to another version of the same part. `is_insertion` says
+    /// of each change whether neither this part nor what is below it has the key; `number` returns the
+    /// number of a table.
     ///
     /// # Errors
     /// If the record cannot be read, although it is valid, or there are too many.
-    pub fn add(&mut self, record: Box<[u8]>, mut number: impl FnMut(&str) -> u16) -> Result<()> {
+    pub fn add(
+        &mut self,
+        record: Box<[u8]>,
+        mut is_insertion: impl Iterator<Item = bool>,
+        mut number: impl FnMut(&str) -> u16,
+    ) -> Result<()> {
         let mut entries = Vec::new();
-        self.keep(record, &mut number, |entry| entries.push(entry))?;
+        self.keep(record, &mut number, |entry| {
+            entries.push(entry.with_new(is_insertion.next().unwrap_or(false)));
+        })?;
         for entry in entries {
+            let key = self.records.key(&entry);
+            if entry.is_deletion() && self.find(entry.table, key).is_some_and(Entry::is_new) {
+                if remove(&self.records, &mut self.root, entry.table, key) {
+                    self.root = Arc::new(Node::Leaf(Vec::new()));
+                }
+                continue;
+            }
             if let Some((first, child)) = add(&self.records, &mut self.root, entry) {
                 let left = std::mem::replace(&mut self.root, child);
                 let right = self.root.clone();
@@ -283,6 +344,10 @@ impl Part {
     /// Returns the newest change of a key: `Some(None)` if it was deleted, `None` if the part has no
     /// change of it.
     pub fn get(&self, table: u16, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.find(table, key).map(|entry| self.records.value(entry))
+    }
+
+    fn find(&self, table: u16, key: &[u8]) -> Option<&Entry> {
         let mut node = &*self.root;
         loop {
             match node {
@@ -293,7 +358,7 @@ impl Part {
                     let found = entries
                         .binary_search_by(|entry| self.records.compare(entry, table, key))
                         .ok()?;
-                    return Some(self.records.value(&entries[found]));
+                    return Some(&entries[found]);
                 }
             }
         }

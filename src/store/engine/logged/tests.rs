@@ -152,6 +152,24 @@ fn a_database_and_a_log_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn what_an_interrupted_checkpoint_wrote_can_be_deleted_after_the_restart() {
+    let place = Place::new();
+    let redb = Redb::create(&place.path(), vec!["t"]).unwrap();
+    let log = Box::new(LogBeside::database(&place.path()));
+    let settings = LogSettings { step_bytes: 1, is_stepwise: true, ..LogSettings::default() };
+    let mut storage = LoggedRedb::over(redb, log, settings).unwrap();
+    commit(&mut storage, &["a", "b"].map(|key| (key, WriteOp::Insert(b"1".to_vec()))));
+    storage.begin_checkpoint(true).unwrap();
+    assert_eq!(storage.look().unwrap().steps, 1);
+    let crashed = place.crashed();
+    let mut storage = crashed.open().unwrap();
+    assert_eq!(value(&*storage.base, "a").as_deref(), Some("1"), "the first step wrote it");
+    commit(&mut storage, &["a", "b"].map(|key| (key, WriteOp::Delete)));
+    drop(storage);
+    assert_eq!(keys(&*crashed.open().unwrap().snapshot().unwrap()), [""; 0]);
+}
+
+#[test]
 fn a_database_without_a_log_gets_one() {
     let place = Place::new();
     let mut redb = Redb::create(&place.path(), vec!["t"]).unwrap();

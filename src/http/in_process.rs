@@ -1,0 +1,168 @@
+//! The API for adapters within this process: a site of pages, another protocol. What they ask the
+//! routes for is executed as a request over HTTP is, and counts as the one that they answer.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use super::router::Router;
+use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request, Response};
+use crate::api::{Method, Route};
+use crate::auth::{Identity, RawCredential};
+use crate::base::{Error, Result};
+
+/// The API, called for whoever has sent a request.
+#[derive(Clone)]
+pub struct InProcess {
+    pub executor: Arc<Executor>,
+    router: Arc<Router>,
+    /// The credential of the request.
+    pub credential: RawCredential,
+    authenticated: Option<Authenticated>,
+    /// Where the request comes from.
+    pub origin: Origin,
+    /// The state that routes read at; without one each call sees the newest.
+    at: Option<ReadPoint>,
+}
+
+/// Where a request comes from.
+#[derive(Clone)]
+pub struct Origin {
+    pub address: IpAddr,
+    /// The base of links to this server; empty when it does not know its own address.
+    pub link_base: String,
+    pub request_id: String,
+}
+
+/// A call of a route.
+pub struct RouteCall<'a> {
+    pub route: &'a Arc<Route>,
+    /// The parameters of the path, in its order.
+    pub params: Vec<String>,
+    /// The path as it was asked for.
+    pub target: &'a str,
+    /// The query string; it holds the arguments if `arguments` says so.
+    pub query: &'a str,
+    pub arguments: Arguments,
+}
+
+impl InProcess {
+    /// The API, called without a credential.
+    pub fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
+        let credential = RawCredential::Absent;
+        InProcess { executor, router, credential, authenticated: None, origin, at: None }
+    }
+
+    /// Calls with this credential from now on, if it is valid: all calls count as one request for the
+    /// rate limit. `route` is one that every owner of such a credential may call.
+    ///
+    /// # Errors
+    /// 401, 429, 503.
+    pub async fn authenticate(
+        &mut self,
+        credential: RawCredential,
+        route: &Arc<Route>,
+    ) -> Result<()> {
+        self.credential = credential;
+        let (target, query, arguments) = (route.path, "", Arguments::Query);
+        let call = RouteCall { route, params: Vec::new(), target, query, arguments };
+        let authenticated = self.executor.authenticate(&self.request(call)).await;
+        if authenticated.is_err() {
+            self.credential = RawCredential::Absent;
+        }
+        self.authenticated = Some(authenticated?);
+        Ok(())
+    }
+
+    /// Reads at one state from now on, so that what several calls answer fits together.
+    ///
+    /// # Errors
+    /// 503 if no snapshot is available.
+    pub async fn read_at_once(&mut self) -> Result<()> {
+        self.at = Some(self.executor.store.read_point().await?);
+        Ok(())
+    }
+
+    /// Who calls, if a credential was verified.
+    pub fn identity(&self) -> Option<Arc<Identity>> {
+        self.authenticated.as_ref()?.identity().cloned()
+    }
+
+    /// Finds the route of a method and a path, with its parameters.
+    ///
+    /// # Errors
+    /// 500 if there is none.
+    pub fn find(&self, method: Method, path: &str) -> Result<(Arc<Route>, Vec<String>)> {
+        let found = self.router.route(method, path);
+        found.ok_or_else(|| Error::internal(format!("no route {} {path}", method.as_str())))
+    }
+
+    /// Finds a route by the pattern of its path.
+    ///
+    /// # Errors
+    /// 500 if there is none.
+    pub fn by_pattern(&self, method: Method, pattern: &'static str) -> Result<Arc<Route>> {
+        self.router.by_pattern(method, pattern)
+    }
+
+    /// A request of the caller, which may be given further headers.
+    pub fn request<'a>(&'a self, call: RouteCall<'a>) -> Request<'a> {
+        let RouteCall { route, params, target, query, arguments } = call;
+        let Origin { address, link_base, request_id } = &self.origin;
+        Request {
+            target,
+            query,
+            address: *address,
+            link_base,
+            request_id,
+            at: self.at.as_ref(),
+            ..Request::new(route, params, arguments, self.credential.clone())
+        }
+    }
+
+    /// Executes a request.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn execute(&self, request: &Request<'_>) -> Result<Response> {
+        let caller = match &self.authenticated {
+            Some(authenticated) => authenticated.clone(),
+            None => self.executor.authenticate(request).await?,
+        };
+        self.executor.execute(request, caller).await
+    }
+
+    /// Executes a request of a route that answers with JSON.
+    ///
+    /// # Errors
+    /// Those of the route; 500 if it answers with something else.
+    pub async fn json(&self, request: &Request<'_>) -> Result<Bytes> {
+        json(request.route.name, self.execute(request).await?)
+    }
+
+    /// The same, with the fields that the adapter needs.
+    ///
+    /// # Errors
+    /// Those of the route; 500 if its answer lacks a field.
+    pub async fn parsed<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
+        Self::parse(request.route.name, self.execute(request).await?)
+    }
+
+    /// Returns the fields that the adapter needs of the response of a route with this name or path.
+    ///
+    /// # Errors
+    /// 500 if it is not JSON, or lacks a field.
+    pub fn parse<T: DeserializeOwned>(route: &str, response: Response) -> Result<T> {
+        serde_json::from_slice(&json(route, response)?)
+            .map_err(|error| Error::internal(format!("{route}: an adapter needs more: {error}")))
+    }
+}
+
+fn json(route: &str, response: Response) -> Result<Bytes> {
+    match response.body {
+        Body::Json(json) => Ok(json),
+        _ => Err(Error::internal(format!("{route} does not answer with JSON"))),
+    }
+}

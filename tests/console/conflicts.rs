@@ -1,0 +1,296 @@
+//! Two people who change the same thing at once: nothing is lost, and both see what differs.
+
+use serde_json::{Value, json};
+
+use crate::journeys::{sign_in, with_and_without_scripts};
+use crate::server::Running;
+use crate::visitor::{Page, Visitor, press};
+
+const TASK: &str = "/o/acme/teams/crew/tasks/1";
+const EDITOR: &str = "/o/acme/prompts/main/notes/edit";
+
+/// The form of a page that has a field.
+#[track_caller]
+fn form_with(page: &Page, field: &str) -> crate::html::Form {
+    let has = |form: &crate::html::Form| form.fields.iter().any(|(name, _)| name == field);
+    page.forms().into_iter().filter(|form| form.is_post).find(has).unwrap()
+}
+
+/// Changes a thing through the API while its form is open, sends the form, and saves it nevertheless.
+/// `theirs` and `mine` are what both see.
+#[track_caller]
+fn conflicting(
+    ada: &Visitor,
+    path: &str,
+    (field, mine): (&str, &str),
+    action: &str,
+    change: impl Fn() -> Value,
+    theirs: &str,
+) {
+    let page = ada.get(path);
+    let form = form_with(&page, field);
+    let unchanged = ada.send_form(&form, &[("action", action)]);
+    assert_eq!(unchanged.status, 303, "{path}: {}", unchanged.words());
+    change();
+    let fields = [(field, mine), ("action", action)];
+    let refused = ada.send_form(&form, &fields);
+    assert_eq!(refused.status, 412, "{path}: {}", refused.words());
+    refused.shows("It has changed since you opened it").shows("Keep theirs").shows(theirs);
+    refused.shows("As it is now").shows("As you have it");
+    assert!(refused.text.contains("<title>Error: "));
+    let shown = form_with(&refused, field);
+    let kept = shown.fields.iter().find(|(name, _)| name == field).unwrap();
+    assert_eq!(kept.1, mine, "{path}: what was entered stays");
+    let saved = ada.send_form(&shown, &[("action", action)]);
+    assert_eq!(saved.status, 303, "{path}: {}", saved.words());
+    let stored = ada.open(saved.location());
+    stored.shows(mine);
+}
+
+#[test]
+fn a_policy_a_tool_an_environment_and_a_listing_are_not_saved_over_a_change() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let api = server.ada();
+    let rules = |pattern: &str| json!([{"type": "forbidPattern", "value": pattern}]);
+    let policy = json!({"name": "House rules", "severity": "warning", "rules": rules("TODO")});
+    let policy = api.post("/governance/policies", policy).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/governance/policies/{policy}/edit"),
+        ("name", "My rules"),
+        "",
+        || {
+            api.patch(&format!("/governance/policies/{policy}"), json!({"rules": rules("FIXME")}))
+                .ok()
+        },
+        "Must not match the pattern: FIXME",
+    );
+    let tool =
+        json!({"name": "Search", "type": "http", "providerConfig": {"url": "https://a.test"}});
+    let tool = api.post("/tools", tool).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/tools/{tool}/edit"),
+        ("name", "Find"),
+        "",
+        || {
+            api.patch(
+                &format!("/tools/{tool}"),
+                json!({"providerConfig": {"url": "https://b.test"}}),
+            )
+            .ok()
+        },
+        "https://b.test",
+    );
+    let environment = api.post("/environments", json!({"slug": "a", "name": "Production"})).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/environments/{environment}/edit"),
+        ("name", "Live"),
+        "",
+        || api.patch(&format!("/environments/{environment}"), json!({"access": "restricted"})).ok(),
+        "Restricted: admins, and members with a grant",
+    );
+    crate::filled::directory(&server, "Harbour");
+    let listing = api.get("/agent-index/listings?mine=true").items()[0]["id"].clone();
+    let listing = listing.as_str().unwrap();
+    conflicting(
+        &ada,
+        &format!("/o/acme/directory/listings/{listing}/edit"),
+        ("displayName", "Herald"),
+        "",
+        || {
+            api.patch(
+                &format!("/agent-index/listings/{listing}"),
+                json!({"contactPolicy": "closed"}),
+            )
+            .ok()
+        },
+        "Nobody",
+    );
+}
+
+#[test]
+fn a_team_its_agents_an_agents_draft_and_a_channel_are_not_saved_over_a_change() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let ada = server.signed_in("ada@acme.test");
+    let api = server.ada();
+    conflicting(
+        &ada,
+        "/o/acme/teams/crew/settings",
+        ("name", "The crew"),
+        "",
+        || api.patch(&format!("/teams/{team}"), json!({"description": "All who write."})).ok(),
+        "All who write.",
+    );
+    let member = format!("/teams/{team}/agents/{agent}");
+    let page = format!("/o/acme/teams/crew/agents/{agent}");
+    conflicting(
+        &ada,
+        &page,
+        ("skills", "writing"),
+        "save",
+        || api.patch(&member, json!({"role": "member"})).ok(),
+        "Scrum Master",
+    );
+    api.patch(&member, json!({"wakeUrl": "https://one.test/"})).ok();
+    conflicting(
+        &ada,
+        &page,
+        ("wakeUrl", "https://mine.test/"),
+        "wake",
+        || api.patch(&member, json!({"wakeUrl": "https://two.test/"})).ok(),
+        "https://two.test/",
+    );
+    conflicting(
+        &ada,
+        "/o/acme/agents/scribe/edit",
+        ("draft.model", "mine"),
+        "",
+        || api.patch("/agents/scribe", json!({"draft": {"variables": {"TONE": "dry"}}})).ok(),
+        "\"TONE\": \"dry\"",
+    );
+    let channel = json!({"name": "Hook", "workflow": "webhook",
+        "config": {"url": "https://127.0.0.1:9/one"}});
+    let channel = api.post("/notifications/channels", channel).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/operations/channels/{channel}/edit"),
+        ("name", "My hook"),
+        "",
+        || {
+            let config = json!({"config": {"url": "https://127.0.0.1:9/two"}});
+            api.patch(&format!("/notifications/channels/{channel}"), config).ok()
+        },
+        "https://127.0.0.1:9/two",
+    );
+}
+
+#[test]
+fn a_change_of_what_a_form_does_not_edit_is_no_conflict() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    let task = json!({"title": "one", "description": "Text."});
+    let task = api.post(&format!("/teams/{team}/tasks"), task).id();
+    let path = format!("/teams/{team}/tasks/{task}");
+    let ada = server.signed_in("ada@acme.test");
+    let page = ada.get(TASK);
+    // Meanwhile its agent works on it.
+    api.patch(&path, json!({"status": "in_progress", "assigneeAgentId": agent})).ok();
+    press(&ada, &page, ("action", "edit"), &[("title", "two")]).shows("The task was saved.");
+    assert_eq!(api.get(&path).ok()["title"], "two");
+    // What was changed to the same is none either.
+    let page = ada.get(TASK);
+    api.patch(&path, json!({"title": "three"})).ok();
+    press(&ada, &page, ("action", "edit"), &[("title", "three")]).shows("The task was saved.");
+    // The work is another form.
+    let page = ada.get(TASK);
+    api.patch(&path, json!({"status": "blocked", "title": "four"})).ok();
+    let refused = press(&ada, &page, ("action", "save"), &[("status", "done")]);
+    assert_eq!(refused.status, 412);
+    refused.shows("removed: Blocked").shows("added: Done");
+    assert_eq!(api.get(&path).ok()["status"], "blocked");
+    ada.get(TASK).shows("four").hides("It has changed");
+    press(&ada, &refused, ("action", "save"), &[]).shows("The task was saved.");
+    assert_eq!(api.get(&path).ok()["status"], "done");
+}
+
+#[test]
+fn a_form_sent_after_its_session_ended_still_knows_what_it_was_opened_with() {
+    let server = Running::new();
+    server.team("crew", "scribe");
+    let ada = server.signed_in("ada@acme.test");
+    let settings = "/o/acme/teams/crew/settings";
+    let page = ada.get(settings);
+    server.api("ada@acme.test").delete("/auth/sessions").ok();
+    let over = ada.send(&page, settings, &[("name", "Mine")]);
+    let api = server.api("ada@acme.test");
+    let team = api.get("/teams?slug=crew").items()[0]["id"].clone();
+    api.patch(&format!("/teams/{}", team.as_str().unwrap()), json!({"name": "Theirs"})).ok();
+    let signed = [("email", "ada@acme.test"), ("password", crate::server::PASSWORD)];
+    let shown = ada.send(&over, "/sign-in", &signed);
+    let refused = ada.send(&shown, settings, &[]);
+    assert_eq!(refused.status, 412, "{}", refused.words());
+    refused.shows("Theirs").shows("Mine");
+}
+
+#[test]
+fn a_version_published_meanwhile_is_shown_and_ones_own_gets_the_next_number() {
+    let server = Running::new();
+    server.registry();
+    server.publish("prompt", "notes", "1.0.0", "One.");
+    let ada = server.signed_in("ada@acme.test");
+    let page = ada.get(EDITOR);
+    server.publish("prompt", "notes", "1.1.0", "One.\nTheirs.");
+    let fields = [("source", "One.\nMine."), ("action", "publish")];
+    let refused = ada.send(&page, EDITOR, &fields);
+    assert_eq!(refused.status, 409);
+    refused.shows("1.1.0 was published meanwhile").shows("Theirs").shows("Publish mine as 1.2.0");
+    assert_eq!(refused.field(EDITOR, "source"), "One.\nMine.");
+    let again = [("publishAs", "1.2.0")];
+    ada.submit(&refused, EDITOR, &again).shows("The version was published.").shows("Mine.");
+    let path =
+        "/registries/artifact-versions/content?registryRef=main&promptName=notes&version=1.1.0";
+    assert_eq!(server.ada().get(path).ok()["source"], "One.\nTheirs.");
+}
+
+#[test]
+fn a_draft_that_somebody_else_has_saved_is_not_replaced_unseen() {
+    let server = Running::new();
+    server.registry();
+    server.publish("prompt", "notes", "1.0.0", "One.");
+    let ada = server.signed_in("ada@acme.test");
+    let save =
+        |page: &Page, text: &str| ada.send(page, EDITOR, &[("source", text), ("action", "draft")]);
+    let page = ada.get(EDITOR);
+    let other = ada.get(EDITOR);
+    assert_eq!(save(&page, "Theirs.").status, 303);
+    let refused = save(&other, "Mine.");
+    assert_eq!(refused.status, 409);
+    refused.shows("There is another draft of 1.1.0").shows("Theirs").shows("Mine");
+    let keep = refused.links().into_iter().find(|link| link.contains("?draft=")).unwrap();
+    assert_eq!(ada.get(&keep).field(EDITOR, "source"), "Theirs.");
+    assert_eq!(save(&refused, "Mine.").status, 303);
+    let drafts = "/prompts/notes/drafts?registryRef=main&artifactType=prompt";
+    assert_eq!(server.ada().get(drafts).items()[0]["body"], "Mine.");
+    // Whoever opens that draft goes on with it.
+    let draft = server.ada().get(drafts).items()[0]["id"].clone();
+    let opened = ada.get(&format!("{EDITOR}?draft={}", draft.as_str().unwrap()));
+    assert_eq!(save(&opened, "Mine, longer.").status, 303);
+}
+
+#[test]
+fn two_people_change_a_task_at_once() {
+    with_and_without_scripts(|driver, scripts| {
+        let server = Running::new();
+        let (team, _) = server.team("crew", "scribe");
+        let task = json!({"title": "Notes", "description": "Lead with what changes."});
+        server.ada().post(&format!("/teams/{team}/tasks"), task).ok();
+        server.add("ben", "member");
+        let url = format!("http://{}{TASK}", server.address);
+        let edit = |browser: &crate::webdriver::Browser, text: &str| {
+            browser.fill("#f-description", text);
+            browser.click("button[value=edit]");
+        };
+        let open = |email: &str| {
+            let browser = driver.browser(1280, 900, scripts);
+            sign_in(&browser, &server, email);
+            browser.open(&url);
+            browser.click("#s-text ~ details summary");
+            browser
+        };
+        let (ada, ben) = (open("ada@acme.test"), open("ben@acme.test"));
+        edit(&ada, "Lead with what breaks.");
+        ada.shows("The task was saved.");
+        edit(&ben, "Lead with what is new.");
+        ben.shows("It has changed since you opened it");
+        ben.shows("Lead with what breaks.");
+        assert_eq!(ben.value("#f-description"), "Lead with what is new.");
+        ben.click(".conflict button.primary");
+        ben.shows("The task was saved.");
+        ben.shows("Lead with what is new.");
+    });
+}
