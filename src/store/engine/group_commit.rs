@@ -26,6 +26,7 @@ use super::{
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
+#[cfg(feature = "postgres")]
 pub(super) use queue::WAITING;
 use queue::{Next, Prepared, Queue, Ran};
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 use super::super::{Engine, KeyRange, Order, Reader, WriteBatch, WriteOp};
 use super::{TABLE, attempt, number, value};
 use crate::base::{Error, Result};
+use crate::store::Clock;
+use crate::store::codec::hex;
 
 /// What came of looking for an anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +41,14 @@ pub fn anomalies(
     rounds: usize,
     progress: &dyn Fn(&str),
 ) -> Result<Vec<Anomaly>> {
+    // Another run over the same rows would find what this one leaves.
+    let run = hex(&Clock::system().random::<8>());
     let mut found = vec![lost_updates(engine, progress)?];
     for (name, rule) in &RULES {
         let mut violated = 0;
         for round in 0..rounds {
             progress(&format!("{name}: {round} of {rounds}"));
-            let base = format!("{name}/{round}/");
+            let base = format!("{run}/{name}/{round}/");
             violated += usize::from(is_violated(engine, rule, base.as_bytes())?);
         }
         found.push(Anomaly { name, rounds, found: violated });
