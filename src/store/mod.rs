@@ -4,6 +4,7 @@
 //! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record,
 //! and the catalog of [`TableInfo`]s lists the tables.
 
+mod blocking;
 mod catalog;
 pub mod check;
 mod clock;
@@ -69,10 +70,10 @@ pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result, Time};
+use blocking::blocking;
 use engine::{Engine, GroupCommit, LocalStorage, Reader, Snapshot, StoreMeters};
 use fair_semaphore::max_heavy;
 use id_watermark::IdWatermark;
-use turns::blocking;
 
 /// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]

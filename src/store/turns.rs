@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::block_in_place;
-
+use super::blocking::blocking;
 use super::engine::{Budget, Meter, Reader};
 use super::record::Org;
 use super::view::View;
@@ -81,15 +79,6 @@ impl Store {
             permits.push(self.heavy.acquire(WorkHints::small(Id::NIL)).await.expect("it is free"));
         }
         permits
-    }
-}
-
-/// Runs work that may take long, while the other tasks of this thread move to another one.
-pub(super) fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
-        // A runtime of a single thread has nowhere to move them; the server never has one.
-        _ => work(),
     }
 }
 

@@ -17,10 +17,13 @@ mod durability;
 mod failure;
 mod founding;
 mod lease;
+mod owner;
 mod pool;
 mod queue;
 mod reader;
+mod resolving;
 mod settings;
+mod shared;
 mod slot;
 mod sql;
 mod tables;
@@ -28,7 +31,6 @@ mod tls;
 mod url;
 mod waiting;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -38,8 +40,9 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 pub use building::Building;
 pub use durability::Durability;
-pub use lease::Owner;
+pub use owner::Owner;
 pub use settings::{Control, PostgresSettings};
+pub use shared::Unanswered;
 pub use url::PostgresUrl;
 
 use super::metrics::StoreMeters;
@@ -47,28 +50,21 @@ use super::{Attempt, Budget, Engine, Reader, Snapshot, Terms};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 use alone::Alone;
-use attempts::Waiting;
-use connection::{Commit, Connection, Connector, STATEMENT_TIME};
+use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
 use lease::Keeper;
 use pool::Pool;
-use queue::Queue;
+use queue::{Queue, Waiting};
 use reader::{Kind, TransactionReader};
-use slot::Resolved;
+use shared::{OPEN_TIME, Shared, start_runtime};
 use tables::Tables;
 
 /// Threads that run light attempts. Each has a connection; the database server commits those that
 /// come at once together.
 const THREADS: usize = 8;
 
-/// How long opening a store waits for a server.
-const OPEN_TIME: Duration = Duration::from_secs(20);
-
 /// How long a read waits for a server.
 const READ_TIME: Duration = Duration::from_secs(15);
-
-/// How often a transaction of the engine's own runs.
-const OWN_RUNS: usize = 20;
 
 /// An engine over PostgreSQL.
 pub struct Postgres {
@@ -78,42 +74,6 @@ pub struct Postgres {
     is_new: bool,
     /// Drives the connections.
     runtime: Mutex<Option<Runtime>>,
-}
-
-struct Shared {
-    pool: Pool,
-    tables: Tables,
-    queue: Queue,
-    signals: Arc<Signals>,
-    meters: Arc<StoreMeters>,
-    owner: Option<Owner>,
-    control: Option<Control>,
-    /// The lanes of attempts that have conflicted several times.
-    alone: Alone,
-    is_lost: watch::Sender<bool>,
-    unanswered: Unanswered,
-}
-
-/// How commits ended that were not answered.
-#[derive(Debug, Default)]
-pub struct Unanswered {
-    /// They are stored.
-    pub committed: AtomicU64,
-    /// They are not stored, and never will be.
-    pub not_committed: AtomicU64,
-    /// It could not be found out.
-    pub unknown: AtomicU64,
-}
-
-impl Unanswered {
-    fn count(&self, resolved: &Resolved) {
-        let counter = match resolved {
-            Resolved::Committed => &self.committed,
-            Resolved::NotCommitted => &self.not_committed,
-            Resolved::Unknown => &self.unknown,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 impl Postgres {
@@ -298,16 +258,6 @@ impl Drop for Postgres {
     }
 }
 
-/// Starts what drives connections.
-fn start_runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("postgres")
-        .enable_all()
-        .build()
-        .map_err(|e| Error::internal(format!("a runtime cannot be started: {e}")))
-}
-
 impl Shared {
     /// Opens the first connection, and creates the tables of the store.
     fn first_connection(&self) -> Result<Connection> {
@@ -332,13 +282,6 @@ impl Shared {
         }
     }
 
-    fn begin_write(&self) -> &'static str {
-        match self.control {
-            Some(Control::RepeatableRead) => sql::BEGIN_WRITE_UNVALIDATED,
-            _ => sql::BEGIN_WRITE,
-        }
-    }
-
     fn snapshot(self: Arc<Self>, permit: Option<OwnedSemaphorePermit>) -> Arc<dyn Reader> {
         let kind = Kind { begin: sql::BEGIN_READ, writes: false, looks_before_insert: true };
         let deadline = Instant::now() + READ_TIME;
@@ -351,44 +294,5 @@ impl Shared {
             Ok(permit) => self.snapshot(Some(permit)),
             Err(error) => Arc::new(reader::Unavailable(error)),
         }
-    }
-
-    /// Notes that another server owns the store now.
-    fn taken_over(&self) {
-        if !self.is_lost.send_replace(true) {
-            tracing::error!(
-                "another server has taken over the store; this one cannot write any more"
-            );
-        }
-    }
-
-    /// Runs a transaction of the engine's own, which may run and be committed several times. The
-    /// connection is in no transaction, before and after.
-    fn own_transaction<T>(
-        &self,
-        connection: &mut Connection,
-        begin: &str,
-        work: impl Fn(&Connection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let mut last = Failure::Conflict;
-        for _ in 0..OWN_RUNS {
-            connection.execute(begin)?;
-            let failure = match work(connection) {
-                Ok(done) => match connection.commit(Instant::now() + STATEMENT_TIME) {
-                    Commit::Done | Commit::Doubtful => return Ok(done),
-                    Commit::Failed(failure) => failure,
-                    Commit::Unanswered => {
-                        return Err(Failure::Unavailable("a commit was not answered".into()));
-                    }
-                },
-                Err(failure) => failure,
-            };
-            connection.roll_back();
-            match failure {
-                Failure::Conflict | Failure::Duplicate => last = failure,
-                failure => return Err(failure),
-            }
-        }
-        Err(last)
     }
 }

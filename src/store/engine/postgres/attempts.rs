@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
 use super::super::optimistic::Reads;
 use super::super::{Attempt, Terms, WriteBatch, WriteOp};
-use super::Shared;
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, contended};
+use super::queue::Waiting;
 use super::reader::{Assumed, Kind, TransactionReader};
 use super::settings::Control;
+use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, fresh};
 use crate::base::{Error, Result};
 
@@ -30,13 +31,6 @@ const MAX_CONFLICTS: usize = 3;
 /// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so
 /// that takes many others that change the same.
 const MAX_RUNS: usize = 20;
-
-/// An attempt that waits for a thread.
-pub struct Waiting {
-    pub attempt: Box<dyn Attempt>,
-    pub terms: Terms,
-    pub submitted: Instant,
-}
 
 /// How a run ended.
 enum End {

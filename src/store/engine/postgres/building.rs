@@ -5,8 +5,10 @@ use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use super::super::{Budget, CommitOutcome, LocalStorage, Reader, Terms, WriteBatch};
-use super::Shared;
-use super::attempts::{Batch, Waiting};
+use super::attempts::Batch;
+use super::failure::Failure;
+use super::queue::Waiting;
+use super::shared::{OPEN_TIME, Shared};
 use crate::base::{Error, Result};
 
 /// The store as the only process that writes to it sees it.
@@ -35,10 +37,10 @@ impl LocalStorage for Building {
 
     fn add_table(&mut self, name: &'static str) {
         let add = || {
-            let mut connection = self.0.pool.take(false, Instant::now() + super::OPEN_TIME)?;
+            let mut connection = self.0.pool.take(false, Instant::now() + OPEN_TIME)?;
             self.0.add_tables(&mut connection, &[name])?;
             self.0.pool.put(connection);
-            Ok::<_, super::Failure>(())
+            Ok::<_, Failure>(())
         };
         if let Err(failure) = add() {
             tracing::warn!(?failure, table = name, "a table cannot be added");

@@ -6,8 +6,8 @@ use tokio_postgres::{Client, Row};
 
 use super::connection::{Connector, STATEMENT_TIME, run};
 use super::failure::Failure;
+use super::shared::{OPEN_TIME, start_runtime};
 use super::url::PostgresUrl;
-use super::{OPEN_TIME, start_runtime};
 use crate::base::{Error, Result};
 
 /// Transactions lock what they read; with fewer places for locks than this many of them are lost to

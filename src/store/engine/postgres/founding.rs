@@ -1,9 +1,13 @@
-//! What a store was founded with: the number of its format, and which key it belongs to.
+//! What a store was founded with: the number of its format, which key it belongs to, and the numbers of
+//! its tables.
 
-use super::Shared;
+use std::collections::BTreeMap;
+
 use super::connection::Connection;
 use super::failure::Failure;
+use super::shared::Shared;
 use super::sql::BEGIN_WRITE;
+use super::tables::{FIRST, NAMES};
 use crate::base::{Error, Kind, Result};
 
 /// The number of the table of these rows.
@@ -70,4 +74,49 @@ fn other_key() -> Error {
         "store_of_another_key",
         "the key is not the one of this store; all servers of a store need the same key",
     )
+}
+
+impl Shared {
+    /// Finds the numbers of these tables, and gives one to each that has none.
+    pub(super) fn add_tables(
+        &self,
+        connection: &mut Connection,
+        names: &[&'static str],
+    ) -> Result<(), Failure> {
+        let end = self.own_transaction(connection, BEGIN_WRITE, |connection| {
+            let rows =
+                connection.query_once("SELECT key, value FROM kv WHERE tbl = $1", &[&NAMES])?;
+            let mut known = BTreeMap::new();
+            for row in &rows {
+                let (key, value) = (row.try_get::<_, &[u8]>(0), row.try_get::<_, &[u8]>(1));
+                let number = value.ok().and_then(|value| value.try_into().ok());
+                let (Ok(key), Some(number)) = (key, number.map(i16::from_be_bytes)) else {
+                    return Err(Failure::Refused(Error::internal(
+                        "the table of tables is damaged",
+                    )));
+                };
+                known.insert(key.to_vec(), number);
+            }
+            let mut next = known.values().max().map_or(FIRST, |last| last + 1);
+            let mut numbers = Vec::new();
+            for name in names {
+                let number = known.get(name.as_bytes()).copied().unwrap_or(next);
+                if number == next {
+                    let value = next.to_be_bytes();
+                    let (key, value): (&[u8], &[u8]) = (name.as_bytes(), &value);
+                    connection.change_once(
+                        "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3)",
+                        &[&NAMES, &key, &value],
+                    )?;
+                    next += 1;
+                }
+                numbers.push((*name, number));
+            }
+            Ok(numbers)
+        })?;
+        for (name, number) in end {
+            self.tables.add(name, number);
+        }
+        Ok(())
+    }
 }

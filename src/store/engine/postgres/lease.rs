@@ -11,18 +11,13 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Shared;
 use super::connection::{Connection, STATEMENT_TIME};
 use super::failure::Failure;
+use super::owner::{OWNER, Owner, TABLE};
+use super::shared::Shared;
 use super::slot::fresh;
 use super::sql::BEGIN_WRITE;
 use crate::base::{Error, Kind, Result};
-
-/// The number of the table of these rows.
-pub const TABLE: i16 = 1;
-
-/// The key of the row of the owner: its token, and its description.
-pub const OWNER: &[u8] = b"owner";
 
 /// The key of the row of the beat.
 const BEAT: &[u8] = b"beat";
@@ -35,23 +30,6 @@ const MAX_SILENCE: Duration = Duration::from_secs(8);
 
 /// How often the beat of another owner is looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Who owns a store.
-#[derive(Clone, Debug)]
-pub struct Owner(Vec<u8>);
-
-impl Owner {
-    /// Creates an owner that no other equals. `description` is what others are told, such as a host
-    /// name and a process id.
-    pub fn new(description: &str) -> Self {
-        Owner([fresh().as_slice(), description.as_bytes()].concat())
-    }
-
-    /// The content of its row.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
 
 /// What others are told about the owner in a row.
 fn described(row: &[u8]) -> String {

@@ -1,11 +1,18 @@
 //! The light attempts that wait for a thread, organizations in turns.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
 
 use super::super::group_commit::WAITING;
-use super::super::{FairQueue, StoreMeters};
-use super::attempts::Waiting;
+use super::super::{Attempt, FairQueue, StoreMeters, Terms};
 use crate::base::{Error, Result};
+
+/// An attempt that waits for a thread.
+pub struct Waiting {
+    pub attempt: Box<dyn Attempt>,
+    pub terms: Terms,
+    pub submitted: Instant,
+}
 
 /// The queue of the threads that run light attempts.
 pub struct Queue {

@@ -9,9 +9,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::{Row, Statement};
 
 use super::super::{KeyRange, Order, Reader, ScanFn};
-use super::Shared;
 use super::connection::{Connection, Param};
 use super::failure::Failure;
+use super::shared::Shared;
 use super::slot::RECONNECT_PAUSE;
 use super::sql::Statements;
 use crate::base::{Error, Result};

@@ -1,6 +1,6 @@
 //! How an engine over PostgreSQL is opened.
 
-use super::lease::Owner;
+use super::owner::Owner;
 use super::url::PostgresUrl;
 
 /// How an engine is opened.

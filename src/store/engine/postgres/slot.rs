@@ -10,14 +10,8 @@
 //! changes the owner, and a slot is only created by the present owner. So no commit of an earlier
 //! owner can succeed afterwards, however long it was paused.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Shared;
-use super::connection::{Commit, Connection};
-use super::failure::Failure;
-use super::lease::Owner;
-use super::sql::BEGIN_WRITE;
 use crate::store::Clock;
 
 /// Pause between attempts to reach the server.
@@ -43,119 +37,4 @@ pub enum Resolved {
 /// Returns 16 random bytes.
 pub fn fresh() -> [u8; 16] {
     Clock::system().random()
-}
-
-impl Connection {
-    /// Gives the connection a slot, if it has none.
-    ///
-    /// # Errors
-    /// [`Failure::TakenOver`] if `owner` does not own the store any more.
-    pub fn require_slot(&mut self, owner: Option<&Owner>) -> Result<&Slot, Failure> {
-        if self.slot.is_none() {
-            self.slot = Some(self.create_slot(owner)?);
-        }
-        Ok(self.slot.as_ref().expect("it was just created"))
-    }
-
-    fn create_slot(&self, owner: Option<&Owner>) -> Result<Slot, Failure> {
-        let slot = Slot { id: fresh(), value: fresh() };
-        self.execute(BEGIN_WRITE)?;
-        let (id, value): (&[u8], &[u8]) = (&slot.id, &slot.value);
-        let created = match owner {
-            None => {
-                self.change_once("INSERT INTO kv_slot (id, value) VALUES ($1, $2)", &[&id, &value])
-            }
-            Some(owner) => self.change_once(
-                "INSERT INTO kv_slot (id, value) SELECT $1::bytea, $2::bytea WHERE EXISTS \
-                 (SELECT 1 FROM kv WHERE tbl = $3 AND key = $4 AND value = $5)",
-                &[&id, &value, &super::lease::TABLE, &super::lease::OWNER, &owner.bytes()],
-            ),
-        };
-        match created {
-            Ok(1) => {}
-            Ok(_) => {
-                self.roll_back();
-                return Err(Failure::TakenOver);
-            }
-            Err(failure) => {
-                self.roll_back();
-                return Err(failure);
-            }
-        }
-        match self.commit(Instant::now() + super::connection::STATEMENT_TIME) {
-            Commit::Done | Commit::Doubtful => Ok(slot),
-            Commit::Failed(failure) => Err(failure),
-            // If it was created, nobody uses it.
-            Commit::Unanswered => Err(Failure::Unavailable("a slot could not be created".into())),
-        }
-    }
-}
-
-impl Shared {
-    /// Finds out what became of a commit that was to change `slot` to `new`. Blocks until then, at
-    /// most until `deadline`. The slot may be used again, with the value it has now, unless that is
-    /// unknown.
-    pub(super) fn resolve(&self, slot: &mut Slot, new: [u8; 16], deadline: Instant) -> Resolved {
-        // The values that this has tried to set: any of them proves that the commit did not happen.
-        let mut tried = Vec::new();
-        while Instant::now() < deadline {
-            match self.try_resolve(slot, new, &mut tried, deadline) {
-                Ok(Some(resolved)) => return resolved,
-                Ok(None) | Err(Failure::Conflict) => {}
-                Err(failure) => {
-                    tracing::debug!(?failure, "the outcome of a commit is not known yet");
-                    thread::sleep(RECONNECT_PAUSE);
-                }
-            }
-        }
-        Resolved::Unknown
-    }
-
-    /// Tries once to change the slot; `None` if this was not answered either.
-    fn try_resolve(
-        &self,
-        slot: &mut Slot,
-        new: [u8; 16],
-        tried: &mut Vec<[u8; 16]>,
-        deadline: Instant,
-    ) -> Result<Option<Resolved>, Failure> {
-        let connection = self.pool.connector.connect(deadline)?;
-        let next = fresh();
-        let (id, old, changed): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
-        connection.execute(BEGIN_WRITE)?;
-        // Waits for the lost transaction to end, if it has not: it has changed the same row.
-        let moved = connection.change_once(
-            "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2",
-            &[&id, &old, &changed],
-        )?;
-        if moved == 1 {
-            tried.push(next);
-            return match connection.commit(deadline) {
-                Commit::Done | Commit::Doubtful => {
-                    slot.value = next;
-                    self.pool.put(connection);
-                    Ok(Some(Resolved::NotCommitted))
-                }
-                Commit::Failed(failure) => Err(failure),
-                Commit::Unanswered => Ok(None),
-            };
-        }
-        let found = connection.query_once("SELECT value FROM kv_slot WHERE id = $1", &[&id])?;
-        connection.roll_back();
-        let Some(found) = found.first().and_then(|row| row.try_get::<_, &[u8]>(0).ok()) else {
-            // Who took the store over has removed it, before the commit or after.
-            return Ok(Some(Resolved::Unknown));
-        };
-        if found == new {
-            slot.value = new;
-            return Ok(Some(Resolved::Committed));
-        }
-        match tried.iter().find(|value| found == value.as_slice()) {
-            Some(value) => {
-                slot.value = *value;
-                Ok(Some(Resolved::NotCommitted))
-            }
-            None => Ok(Some(Resolved::Unknown)),
-        }
-    }
 }
