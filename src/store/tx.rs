@@ -116,7 +116,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Returns whether a key is free. One that ends in an id that this transaction has made is, unless it
-    /// has used it itself; whether another one has is not looked up.
+    /// has used it itself: no other transaction has made the same id, so nothing is looked up.
     fn is_free(&self, table: &'static str, key: &[u8]) -> Result<bool> {
         let new_ids = self.new_ids.borrow();
         let is_new = |id: &[u8; 16]| new_ids.binary_search(id).is_ok();

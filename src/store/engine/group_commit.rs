@@ -253,8 +253,7 @@ impl<S: LocalStorage> Writer<S> {
             for prepared in std::iter::once(first).chain(queue.drain()) {
                 complete(prepared.attempt, Err(error.clone()));
             }
-            queue.end_group();
-            return;
+            return queue.end_group();
         }
         let base = self.current.get().reader;
         let mut group = Group::new(self.storage.check_space());
@@ -268,15 +267,17 @@ impl<S: LocalStorage> Writer<S> {
         }
         let Group { members: mut group, mut writes, .. } = group;
         let end = self.commit_or_rerun(&mut group, &mut writes);
+        // Before its callers hear of it: the next attempt of one of them has nothing ahead of it.
+        queue.end_group();
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
         // none at all (busy), trying again for each would only take time.
         if group.len() > 1 && end.as_ref().is_err_and(|error| error.kind() == Kind::Internal) {
             for member in group {
-                self.commit_alone(member, queue);
+                self.commit_alone(member);
             }
             return;
         }
-        self.complete_group(group, writes, &end, queue);
+        self.complete_group(group, writes, &end);
     }
 
     /// Adds the writes of a queued attempt to those of its group: as they are or, if it has not run
@@ -316,7 +317,7 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Runs an attempt again and commits it without others.
-    fn commit_alone(&mut self, mut member: GroupMember, queue: &Queue) {
+    fn commit_alone(&mut self, mut member: GroupMember) {
         let mut writes = WriteBatch::default();
         if let Err(error) = self.recover() {
             return complete(member.attempt, Err(error));
@@ -325,25 +326,17 @@ impl<S: LocalStorage> Writer<S> {
         rerun(&mut member, &*base, &mut writes);
         let mut group = vec![member];
         let end = self.commit_or_rerun(&mut group, &mut writes);
-        self.complete_group(group, writes, &end, queue);
+        self.complete_group(group, writes, &end);
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
-    fn complete_group(
-        &mut self,
-        group: Vec<GroupMember>,
-        writes: WriteBatch,
-        end: &Result<()>,
-        queue: &Queue,
-    ) {
+    fn complete_group(&mut self, group: Vec<GroupMember>, writes: WriteBatch, end: &Result<()>) {
         if end.is_ok() {
             self.signals.notify(&writes.topics);
             if !writes.is_empty() {
                 self.history.add(self.current.get().number, writes);
             }
         }
-        // Whoever goes on with the next attempt has nothing ahead of it.
-        queue.end_group();
         for GroupMember { attempt, own, .. } in group {
             complete(attempt, end.clone().and(own));
         }
