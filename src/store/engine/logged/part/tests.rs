@@ -177,6 +177,16 @@ fn keys_that_grow_shrink_or_jump_are_found_in_a_large_part() {
     }
 }
 
+/// The number of nodes from this one on.
+fn nodes(node: &Node) -> usize {
+    match node {
+        Node::Leaf(_) => 1,
+        Node::Inner { children, .. } => {
+            1 + children.iter().map(|child| nodes(child)).sum::<usize>()
+        }
+    }
+}
+
 #[test]
 fn rows_that_are_deleted_soon_leave_nothing_behind() {
     let mut tables = Arc::new(TableNumbers::new(&TABLES));
@@ -192,9 +202,12 @@ fn rows_that_are_deleted_soon_leave_nothing_behind() {
         add(&mut part, &state.change(changes), &mut tables);
     }
     assert_eq!(part.changes_from(0, &[]).count(), 500);
+    let nodes = nodes(&part.root);
+    assert!(nodes <= 12, "{nodes}");
     let rest = (2_500..3_000u32).map(|number| (1, number.to_be_bytes().to_vec(), None)).collect();
     add(&mut part, &state.change(rest), &mut tables);
     assert_same(&part, &Model::new(), &[], None);
+    assert_eq!(self::nodes(&part.root), 1);
     add(&mut part, &state.change(vec![(0, vec![1], Some(vec![2]))]), &mut tables);
     assert_same(&part, &state.part, &[], None);
 }
