@@ -1,7 +1,8 @@
 //! What was found out about credentials, kept while nothing has changed that it depends on.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
+
+use foldhash::{HashMap, HashMapExt as _};
 
 /// Limit of the cache; at the limit all entries are dropped and looked up again.
 const MAX_CACHED_CREDENTIALS: usize = 4096;

@@ -25,6 +25,9 @@ impl Range {
     /// ignored, as are leading zeros of a number (`01.2.3` is a version here).
     pub fn parse(text: &str) -> Option<Range> {
         let text = text.trim_matches(' ');
+        if let Some(numbers) = exact_numbers(text) {
+            return Some(Range { from: numbers, to: end_of(&numbers) });
+        }
         if text == "*" {
             return Some(Range::ANY);
         }
@@ -50,6 +53,11 @@ impl Range {
         Some(Range { from, to: end_of(&given[..kept]) })
     }
 
+    /// Returns the numbers of the version that alone is in it; `None` if there may be others.
+    pub fn exact(&self) -> Option<[u64; 3]> {
+        (self.from[2] < u64::MAX && self.to == end_of(&self.from)).then_some(self.from)
+    }
+
     /// Returns whether a version of these numbers is in it.
     pub fn contains(&self, numbers: [u64; 3]) -> bool {
         self.from <= numbers && self.to.is_none_or(|to| numbers < to)
@@ -64,6 +72,17 @@ impl Range {
     pub fn to(&self) -> Option<[u64; 3]> {
         self.to
     }
+}
+
+/// Returns the numbers of a complete version, which most selectors are; `None` of any other text.
+fn exact_numbers(text: &str) -> Option<[u64; 3]> {
+    let mut parts = text.split('.');
+    let mut next = || {
+        let part = parts.next()?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+    };
+    let numbers = [next()?, next()?, next()?];
+    parts.next().is_none().then_some(numbers)
 }
 
 /// Returns the first version after all that begin with `kept`; `None` if there is none.

@@ -1,11 +1,10 @@
 //! The context that all requests share.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use hyper::header::{HOST, HeaderMap};
-use hyper::http::uri::Authority;
 use ipnet::IpNet;
 
 use super::body::BodyBudgets;
@@ -100,15 +99,26 @@ pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String
         return url.into();
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let Ok(host) = host.parse::<Authority>() else { return String::new() };
-    let name = host.host();
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    let here = name.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    match (here, host.port_u16()) {
-        (true, Some(port)) => format!("http://{name}:{port}"),
-        (true, None) => format!("http://{name}"),
-        (false, _) => String::new(),
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    let is_number = |port: &str| port.parse::<u16>().is_ok();
+    if !names_this_machine(name) || !port.is_none_or(is_number) {
+        return String::new();
+    }
+    format!("http://{host}")
+}
+
+/// Whether the name of a host is one of this machine's in itself: an IPv6 address is in brackets.
+fn names_this_machine(name: &str) -> bool {
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    match bare {
+        Some(bare) => bare.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()),
+        None => {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        }
     }
 }
 

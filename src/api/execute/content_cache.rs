@@ -4,10 +4,11 @@
 //! The key is the version ([`crate::api::ContentVersion`]). Access is not decided here: the cache
 //! is asked only for callers who may read the content at that moment.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 use uuid::Uuid;
 
 use super::etag::Etag;

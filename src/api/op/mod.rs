@@ -13,6 +13,7 @@ mod names;
 mod shape;
 mod waiting;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -50,8 +51,8 @@ pub struct Operation {
     pub has_text: bool,
     /// The bytes it takes, if any; its arguments are in the query then.
     pub upload: Option<Upload>,
-    /// The schemas of its path parameters.
-    pub params: Vec<Schema>,
+    /// Generates the schemas of its path parameters.
+    pub params: fn() -> Vec<Schema>,
     /// The schema of its body or query.
     pub input: SchemaOf,
     /// The schema of its answer, or of the items of its list.
@@ -64,19 +65,20 @@ impl Operation {
         shape: Shape,
         bind: impl Fn(Args<P, I>, &mut CommonParams) -> Action + Send + Sync + 'static,
     ) -> Self {
-        let names = InputNames::of::<I, O>(shape);
+        // Derived at the first request: those of all routes would take much of a start.
+        let names = OnceLock::new();
         Operation {
             shape,
             calls: false,
             may_show_secret: false,
             has_text: false,
             upload: None,
-            params: P::schemas(),
+            params: P::schemas,
             input: |generator| generator.subschema_for::<I>(),
             output: |generator| generator.subschema_for::<O>(),
             bind: Box::new(move |is_patch, path, raw| {
-                let route =
-                    RouteNames { shape, path, names: &names, others: names.others(is_patch) };
+                let names = names.get_or_init(|| InputNames::of::<I, O>(shape));
+                let route = RouteNames { shape, path, names, others: names.others(is_patch) };
                 let (hint, args, mut common) = bind::bind::<P, I>(&route, raw)?;
                 Ok(BoundRequest { hint, action: bind(args, &mut common) })
             }),

@@ -96,10 +96,10 @@ pub fn problems(contents: Contents) -> Vec<String> {
         if !names.insert(operation::id(route.name)) {
             problems.push(format!("{end}: another route is called {} too", route.name));
         }
-        if path_names(route.path).count() != route.operation.params.len() {
+        if path_names(route.path).count() != (route.operation.params)().len() {
             problems.push(format!(
                 "{end}: its operation takes {} path parameters",
-                route.operation.params.len()
+                (route.operation.params)().len()
             ));
         }
         if route.policy.public_read && route.method.has_body() {

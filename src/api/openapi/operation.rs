@@ -74,7 +74,7 @@ fn security(route: &Route) -> Value {
 
 fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
     let mut parameters: Vec<Value> = path_names(route.path)
-        .zip(&route.operation.params)
+        .zip((route.operation.params)())
         .map(|(name, schema)| {
             json!({
                 "name": name,
@@ -247,7 +247,7 @@ fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
     let anyone = !route.policy.needs_credential();
     let writes = route.method != Method::Get;
     // An unknown token in the body is 404 without a path parameter.
-    let names_something = !installation || !route.operation.params.is_empty() || anyone;
+    let names_something = !installation || !(route.operation.params)().is_empty() || anyone;
     let table = [
         (route.has_tag(), "304", "NotModified"),
         (true, "400", "Invalid"),

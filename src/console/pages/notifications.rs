@@ -25,8 +25,10 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(redeliver(visit))),
 ];
 
-/// Entries on a page.
-const ROWS: usize = 50;
+/// Entries on a page: with the longest payloads that are shown it stays below 60 KB.
+const ROWS: usize = 20;
+/// Characters of a payload that are shown; the API returns all of it.
+const MAX_SHOWN: usize = 800;
 
 /// What became of an entry: the value in the query, and its label.
 const STATUSES: [(&str, &str); 4] = [
@@ -93,8 +95,14 @@ struct Entry {
 }
 
 impl Entry {
+    /// The payload, or its beginning.
     fn payload(&self) -> String {
-        serde_json::to_string_pretty(&self.payload).unwrap_or_default()
+        let mut shown = serde_json::to_string_pretty(&self.payload).unwrap_or_default();
+        if let Some((end, _)) = shown.char_indices().nth(MAX_SHOWN) {
+            shown.truncate(end);
+            shown.push('…');
+        }
+        shown
     }
 }
 

@@ -1,7 +1,8 @@
 //! Requests by route and status, with their durations.
 
-use std::collections::HashMap;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use crate::api::Method;
 use crate::base::metrics::{

@@ -64,6 +64,9 @@ pub fn highest_for(
     range: Range,
     model: Option<&str>,
 ) -> Result<Option<VersionRecord>> {
+    if let Some(numbers) = range.exact() {
+        return exact_for(view, id, numbers.into(), model);
+    }
     let generic = highest_of(view, id, range, GENERIC)?;
     let own = match model.filter(|model| *model != GENERIC) {
         Some(model) => highest_of(view, id, range, model)?,
@@ -76,6 +79,22 @@ pub fn highest_for(
         (None, generic) => generic,
     };
     found.map(|key| view.fetch(&key)).transpose()
+}
+
+/// Returns the version of these numbers, for the model or else generic.
+fn exact_for(
+    view: &View,
+    id: &ArtifactId,
+    numbers: Numbers,
+    model: Option<&str>,
+) -> Result<Option<VersionRecord>> {
+    for model in model.filter(|model| *model != GENERIC).into_iter().chain([GENERIC]) {
+        let Ok(model) = Model::parse(model) else { continue };
+        if let Some(found) = view.get(&(id.clone(), numbers, model))? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the key of the highest version in a range for exactly this model.

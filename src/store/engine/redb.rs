@@ -4,7 +4,6 @@
 //! quick repair, so that the restart after a crash takes a millisecond regardless of the size; and
 //! one read transaction with its tables open, shared by all readers until the next commit.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use foldhash::HashMap;
 use redb::{
     Database, DatabaseError, Durability, ReadOnlyTable, ReadTransaction, ReadableDatabase,
     ReadableTableMetadata as _, TableDefinition, TableError, WriteTransaction,

@@ -1,7 +1,8 @@
 //! Numbers of tables: short names of them for this process. What is stored has names.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 /// The tables that the storage knows, by number.
 #[derive(Clone, Default)]
