@@ -103,11 +103,14 @@ pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (host, None),
     };
-    let is_number = |port: &str| port.parse::<u16>().is_ok();
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     if !names_this_machine(name) || !port.is_none_or(is_number) {
         return String::new();
     }
-    format!("http://{host}")
+    match port.and_then(|port| port.parse::<u16>().ok()) {
+        Some(port) => format!("http://{name}:{port}"),
+        None => format!("http://{name}"),
+    }
 }
 
 /// Whether the name of a host is one of this machine's in itself: an IPv6 address is in brackets.

@@ -226,7 +226,7 @@ impl LoggedRedb {
             part: frozen.part.clone(),
             tables: self.tables.clone(),
             position: frozen.position,
-            step_bytes: self.settings.step_bytes,
+            step_bytes: [self.settings.step_bytes, self.settings.gentle_step_bytes],
             next: (0, Vec::new()),
             written: 0,
         })
@@ -247,6 +247,9 @@ impl LoggedRedb {
         loop {
             let progress = self.look()?;
             self.begin_checkpoint(self.is_due(bytes))?;
+            if let Some(running) = &self.running {
+                running.set_urgent(self.is_behind(progress.written));
+            }
             if self.has_room(bytes, progress.written) {
                 break;
             }
@@ -273,6 +276,14 @@ impl LoggedRedb {
             _ => self.settings.part_bytes,
         };
         self.live.is_empty() || (!self.live.is_full() && self.live.bytes() + bytes <= allowed)
+    }
+
+    /// Whether the live part fills faster, by an eighth of its room, than the frozen one is written to
+    /// the database.
+    fn is_behind(&self, written: usize) -> bool {
+        let total = self.frozen.as_ref().map_or(1, |frozen| frozen.part.bytes().max(1));
+        let share = |part: usize, of: usize| part as f64 / of as f64;
+        share(self.live.bytes(), self.settings.part_bytes / 2) > share(written, total) + 0.125
     }
 
     // ── Commits ──────────────────────────────────────────────────────────────
@@ -338,7 +349,7 @@ impl LoggedRedb {
             match self.frozen.take() {
                 Some(frozen) => {
                     let mut checkpoint = self.checkpoint_of(&frozen)?;
-                    while !checkpoint.step()? {}
+                    while !checkpoint.step(true)? {}
                     self.position = frozen.position;
                 }
                 None => {

@@ -37,8 +37,9 @@ pub struct Checkpoint {
     pub tables: Arc<TableNumbers>,
     /// The position afterwards.
     pub position: Position,
-    /// How many bytes a step writes, about, with [`CHANGE_BYTES`] for each change.
-    pub step_bytes: usize,
+    /// How many bytes a step writes, about, with [`CHANGE_BYTES`] for each change: if it is urgent, and
+    /// if not.
+    pub step_bytes: [usize; 2],
     /// The first change of the next step.
     pub next: (u16, Vec<u8>),
     /// The bytes of keys and values that have been written.
@@ -55,14 +56,15 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the database fails; it must then be reopened.
-    pub fn step(&mut self) -> Result<bool> {
+    pub fn step(&mut self, is_urgent: bool) -> Result<bool> {
+        let step_bytes = self.step_bytes[usize::from(!is_urgent)];
         let transaction = begin(&self.database)?;
         let (mut bytes, mut written) = (0, 0);
         let mut next = None;
         {
             let mut open: Option<(u16, OpenTable<'_>)> = None;
             for (number, (key, value)) in self.part.changes_from(self.next.0, &self.next.1) {
-                if bytes >= self.step_bytes {
+                if bytes >= step_bytes {
                     next = Some((number, key.to_vec()));
                     break;
                 }
@@ -124,6 +126,7 @@ struct Shared {
     progress: Mutex<Progress>,
     changed: Condvar,
     is_cancelled: AtomicBool,
+    is_urgent: AtomicBool,
 }
 
 impl Shared {
@@ -140,7 +143,8 @@ impl Shared {
             return false;
         }
         // A broken file can make redb panic.
-        let step = std::panic::AssertUnwindSafe(|| running.step());
+        let is_urgent = self.is_urgent.load(Ordering::Relaxed);
+        let step = std::panic::AssertUnwindSafe(|| running.step(is_urgent));
         let end = std::panic::catch_unwind(step)
             .unwrap_or_else(|_| Err(Error::internal("the database panicked")));
         let written = running.written;
@@ -192,6 +196,11 @@ impl Running {
             self.shared.step(checkpoint, self.begun);
         }
         self.shared.progress().clone()
+    }
+
+    /// Says whether commits will soon wait for it.
+    pub fn set_urgent(&self, is_urgent: bool) {
+        self.shared.is_urgent.store(is_urgent, Ordering::Relaxed);
     }
 
     /// Waits until it is further than `seen`.

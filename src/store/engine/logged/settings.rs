@@ -11,8 +11,11 @@ pub struct LogSettings {
     pub part_bytes: usize,
     /// Bytes of the live part from which on it is written to the database.
     pub checkpoint_bytes: usize,
-    /// Bytes of changes in one transaction of a checkpoint, about.
+    /// Bytes of changes in one transaction of a checkpoint, about, while commits would soon wait for it:
+    /// the larger, the sooner it is done.
     pub step_bytes: usize,
+    /// The same while there is time: commits meanwhile wait less for the disk.
+    pub gentle_step_bytes: usize,
     /// How old the first commit of the live part becomes before it is written to the database.
     pub max_age: Duration,
     /// How soon a checkpoint that failed is tried again.
@@ -30,6 +33,7 @@ impl LogSettings {
         part_bytes: 4096,
         checkpoint_bytes: 2048,
         step_bytes: 1000,
+        gentle_step_bytes: 500,
         max_age: Duration::from_secs(3600),
         retry_interval: Duration::ZERO,
         ahead_bytes: 0,
@@ -43,6 +47,7 @@ impl Default for LogSettings {
             part_bytes: 20 * 1024 * 1024,
             checkpoint_bytes: 10 * 1024 * 1024,
             step_bytes: 1024 * 1024,
+            gentle_step_bytes: 64 * 1024,
             max_age: Duration::from_secs(30),
             retry_interval: Duration::from_secs(10),
             ahead_bytes: 1024 * 1024,

@@ -156,7 +156,12 @@ fn what_an_interrupted_checkpoint_wrote_can_be_deleted_after_the_restart() {
     let place = Place::new();
     let redb = Redb::create(&place.path(), vec!["t"]).unwrap();
     let log = Box::new(LogBeside::database(&place.path()));
-    let settings = LogSettings { step_bytes: 1, is_stepwise: true, ..LogSettings::default() };
+    let settings = LogSettings {
+        step_bytes: 1,
+        gentle_step_bytes: 1,
+        is_stepwise: true,
+        ..LogSettings::default()
+    };
     let mut storage = LoggedRedb::over(redb, log, settings).unwrap();
     commit(&mut storage, &["a", "b"].map(|key| (key, WriteOp::Insert(b"1".to_vec()))));
     storage.begin_checkpoint(true).unwrap();
