@@ -8,6 +8,9 @@
 //!
 //! Heavy attempts run on their callers' threads, whose number is bounded; light ones wait, in turns
 //! of their organizations, for one of a few threads.
+//!
+//! Several processes use a store at once, as its nodes ([`presence`]): a [`keeper`] shows that each is
+//! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
 
 mod alone;
 mod attempts;

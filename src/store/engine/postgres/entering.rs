@@ -11,8 +11,8 @@ use super::connection::{Connection, STATEMENT_TIME};
 use super::failure::Failure;
 use super::presence::{self, BEATS, LEASE, Presence, Seen, TABLE};
 use super::shared::Shared;
-use super::sql::BEGIN_WRITE;
 use super::silence::Watch;
+use super::sql::BEGIN_WRITE;
 use crate::base::{Error, Kind, Result};
 
 /// How long a beat may stay the same: three may be late.
