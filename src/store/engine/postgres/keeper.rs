@@ -13,8 +13,8 @@ use super::fenced::Fenced;
 use super::presence::{self, LEASE, Presence};
 use super::settings::Control;
 use super::shared::Shared;
-use super::sql::BEGIN_WRITE;
 use super::silence::Watch;
+use super::sql::BEGIN_WRITE;
 use crate::base::{Error, Result};
 use crate::store::engine::WorkLease;
 
