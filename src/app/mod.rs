@@ -1,6 +1,7 @@
 //! The wiring of configuration, store, jobs and server. The only module that knows all layers.
 
 mod audit;
+mod background;
 pub mod backup;
 pub mod control;
 mod data;
@@ -53,6 +54,7 @@ use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
 use crate::outside::{self, Children, Outside, Resolver};
 use crate::resources::{self, organizations};
+use crate::store::engine::WorkLeases;
 use crate::store::{Org, Store};
 
 /// The configuration of a server.
@@ -85,6 +87,8 @@ pub struct ServerConfig {
     /// Whether each commit is on a second machine before it is acknowledged, as last checked;
     /// `None`: the store is on this machine.
     pub is_replicated: Option<Arc<AtomicBool>>,
+    /// The lease for the background work; `None`: no other server serves the store.
+    pub leases: Option<WorkLeases>,
 }
 
 impl Default for ServerConfig {
@@ -103,6 +107,7 @@ impl Default for ServerConfig {
             program: None,
             data_directory: None,
             is_replicated: None,
+            leases: None,
         }
     }
 }
@@ -118,7 +123,7 @@ pub struct Server {
     flushing: tokio::task::JoinHandle<()>,
     /// Set once the last request is answered.
     stop_flushing: watch::Sender<bool>,
-    chaining: tokio::task::JoinHandle<()>,
+    leases: Option<WorkLeases>,
     measuring: tokio::task::JoinHandle<()>,
 }
 
@@ -152,7 +157,11 @@ impl Server {
         let outside = outgoing(&config)?;
         let setup_required = is_setup_required(&store, address)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
-        let coordination = Arc::new(coordination.on_setup(on_setup));
+        let coordination = coordination.on_setup(on_setup);
+        let coordination = Arc::new(match &config.leases {
+            Some(_) => coordination.looking(is_set_up),
+            None => coordination,
+        });
         let system = Arc::<SystemMonitor>::default();
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
@@ -164,8 +173,7 @@ impl Server {
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
         let site: Arc<dyn Site> = Arc::new(Console::new()?);
-        let host = (&config.data_directory, &config.is_replicated);
-        let metrics = metrics(&routes, &*site, &executor, &deliveries, host);
+        let metrics = metrics(&routes, &*site, &executor, &deliveries, &config);
         let router = Arc::new(Router::new(routes)?);
         let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));
         let context = Arc::new(ServerContext {
@@ -183,8 +191,7 @@ impl Server {
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
         });
-        let runner =
-            runner(&store, coordination.clone(), outside, settings.clone(), deliveries.clone());
+        let runner = runner(&store, coordination, outside, settings.clone(), deliveries.clone());
         let monitor = Monitor {
             context: context.clone(),
             deliveries,
@@ -196,10 +203,10 @@ impl Server {
             address,
             measuring: monitor.start(stopping.clone()),
             serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
-            working: tokio::spawn(runner.run(stopping.clone())),
-            chaining: tokio::spawn(audit::chain(store.clone(), coordination, stopping)),
+            working: tokio::spawn(background::run(runner, config.leases.clone(), stopping)),
             flushing: tokio::spawn(flush(executor, served)),
             stop_flushing,
+            leases: config.leases,
             store,
             stop,
         })
@@ -214,9 +221,10 @@ impl Server {
         let _ = self.serving.await;
         self.stop_flushing.send_replace(true);
         let jobs = async {
-            let _ = (self.working.await, self.flushing.await, self.chaining.await);
-            let _ = self.measuring.await;
-            audit::append_rest(&self.store).await;
+            let _ = (self.working.await, self.flushing.await, self.measuring.await);
+            if let Some(store) = background::store_for_rest(&self.store, self.leases.as_ref()) {
+                audit::append_rest(&store).await;
+            }
         };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
@@ -266,17 +274,22 @@ fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
     Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
 }
 
+/// Whether another server has set the installation up. Looked at until it has: 503 meanwhile.
+fn is_set_up(store: &Store) -> bool {
+    store.read_now(Id::NIL, organizations::has_any_user).unwrap_or(false)
+}
+
 /// The metrics of all layers.
 fn metrics(
     routes: &[Route],
     site: &dyn Site,
     executor: &Executor,
     deliveries: &Arc<DeliveryMeters>,
-    (data_directory, is_replicated): (&Option<PathBuf>, &Option<Arc<AtomicBool>>),
+    config: &ServerConfig,
 ) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
-    let (deliveries, data_directory) = (deliveries.clone(), data_directory.clone());
-    let is_replicated = is_replicated.clone();
+    let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
+    let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
         stored: resources::metrics(),
@@ -289,6 +302,7 @@ fn metrics(
             Box::new(move || host::families(started)),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
             Box::new(move || is_replicated.as_deref().map(replication).into_iter().collect()),
+            Box::new(move || leases.as_ref().map(background_work).into_iter().collect()),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path, route.waits()));
@@ -304,6 +318,15 @@ fn replication(is_replicated: &AtomicBool) -> Family {
         "roadstead_store_replicated",
         "Whether each commit is on a second database server before it is acknowledged",
         if is_replicated.load(Ordering::Relaxed) { 1.0 } else { 0.0 },
+    )
+}
+
+/// Whether this server does the background work of a store elsewhere.
+fn background_work(leases: &WorkLeases) -> Family {
+    Family::gauge(
+        "roadstead_background_work",
+        "Whether this server does the background work of the store: of all its servers one does",
+        if leases.borrow().is_some() { 1.0 } else { 0.0 },
     )
 }
 

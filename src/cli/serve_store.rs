@@ -40,7 +40,7 @@ impl Serve {
             let shutdown = Shutdown::listen()?;
             let listener = listen_at(&self.listen).await?;
             let address = listener.local_addr()?;
-            let (place, owner) = (url.shown(), description(address));
+            let (place, description) = (url.shown(), description(address));
             let progress = |line: &str| {
                 output::progress(line);
                 if !line.is_empty() {
@@ -48,7 +48,7 @@ impl Serve {
                 }
             };
             let opened = block_in_place(|| {
-                SharedStore::open(url, &key_source, &owner, must_exist, &progress)
+                SharedStore::open(url, &key_source, &description, must_exist, &progress)
             })?;
             let SharedStore { store, engine } = opened;
             let created = engine.is_new();
@@ -56,13 +56,15 @@ impl Serve {
             block_in_place(|| look(&engine, &is_replicated));
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             let link = setup_link(&store, &link_base).await?;
+            let config = ServerConfig { leases: Some(engine.leases()), ..config };
             let server = Server::start_with(store.clone(), listener, config, None)?;
             announce(address, &place, created, link.as_deref(), json)?;
             let checking = tokio::spawn(look_every_hour(engine.clone(), is_replicated));
             let ended = tokio::select! {
                 ended = shutdown.serve(server, Path::new(&place), std::future::pending()) => ended,
-                () = lost(engine.is_lost()) => Err(Failure::Failed(
-                    "another server has taken over the store; this one has stopped".into(),
+                () = removed(engine.is_removed()) => Err(Failure::Failed(
+                    "others have removed this server from the store, in which it was silent for \
+                     long; it has stopped".into(),
                 )),
             };
             checking.abort();
@@ -80,9 +82,9 @@ fn description(address: SocketAddr) -> String {
     format!("the server at {address} of {host}, process {}", std::process::id())
 }
 
-/// Waits until another server has taken the store over.
-async fn lost(mut is_lost: watch::Receiver<bool>) {
-    if is_lost.wait_for(|lost| *lost).await.is_err() {
+/// Waits until others have removed this server from the store.
+async fn removed(mut is_removed: watch::Receiver<bool>) {
+    if is_removed.wait_for(|removed| *removed).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -110,10 +112,10 @@ async fn look_every_hour(engine: Arc<Postgres>, is_replicated: Arc<AtomicBool>) 
     }
 }
 
-/// Returns a new setup link, until the server is set up. It is valid for 30 minutes; a restart
-/// prints another one.
+/// Returns the setup link, until the store is set up: all servers of it print the same one. It is
+/// valid for 30 minutes at most; a restart prints another one then.
 async fn setup_link(store: &Store, link_base: &str) -> Result<Option<String>, Failure> {
-    let token = store.write(Id::NIL, organizations::issue_setup_token).await?;
+    let token = store.write(Id::NIL, organizations::shared_setup_token).await?;
     Ok(token.map(|token| format!("{}/setup#{token}", link_base.trim_end_matches('/'))))
 }
 

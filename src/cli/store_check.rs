@@ -12,7 +12,7 @@ use super::{output, values};
 use crate::store::engine::conformance::{Anomaly, Book, Effort, Report, run_suite};
 use crate::store::engine::postgres::PostgresUrl;
 
-/// Check whether a database can hold a store: isolation, commits that are cut, owners
+/// Check whether a database can hold a store: isolation, commits that are cut, the lease
 #[derive(Args)]
 #[command(
     after_help = "It writes to a new schema of the database, roadstead_check_…, and removes \
@@ -93,10 +93,12 @@ fn value(report: &Report, problems: &[String], begun: Instant) -> Value {
             "committed": committed, "notCommitted": not_committed, "unknown": unknown,
         },
         "controlBook": book(&report.control_book),
-        "owner": {
-            "secondIsRefused": report.owner.second_is_refused,
-            "silentIsReplaced": report.owner.silent_is_replaced,
-            "replacedIsFenced": report.owner.replaced_is_fenced,
+        "lease": {
+            "secondWaits": report.lease.second_waits,
+            "silentIsReplaced": report.lease.silent_is_replaced,
+            "replacedIsFenced": report.lease.replaced_is_fenced,
+            "replacedGoesOn": report.lease.replaced_goes_on,
+            "controlIsStored": report.lease.control_is_stored,
         },
         "seconds": begun.elapsed().as_secs(),
     })
@@ -118,9 +120,8 @@ fn text(report: &Report, problems: &[String]) -> String {
          {refused} refused, {unknown} unknown (control: {} repeated)\n",
         report.cuts, report.control_book.repeated
     ));
-    let owner = report.owner;
-    let is_right = owner.second_is_refused && owner.silent_is_replaced && owner.replaced_is_fenced;
-    text.push_str(if is_right { "owners: one at a time\n" } else { "owners: two at once\n" });
+    let is_right = report.lease.is_right();
+    text.push_str(if is_right { "lease: one node at a time\n" } else { "lease: two at once\n" });
     for problem in problems {
         text.push_str(&format!("{problem}\n"));
     }

@@ -27,6 +27,7 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The background work of the server, with its dependencies.
+#[derive(Clone)]
 pub struct Runner {
     pub store: Store,
     /// The commits after which jobs may be due.
@@ -318,7 +319,7 @@ impl Runner {
 }
 
 /// Makes jobs due that were tried before and are due within a lease: leased ones, since no other
-/// process has the store open, and a few that merely pause.
+/// process executes any, and a few that merely pause.
 fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
     let (now, mut leased) = (tx.now(), Vec::new());
     let (start, end) = (now.plus_millis(1), now.plus_secs(LEASE_SECS).plus_millis(1));

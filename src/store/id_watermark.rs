@@ -54,6 +54,22 @@ mod tests {
     }
 
     #[test]
+    fn a_later_watermark_of_another_server_stays() {
+        let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
+        let later = IdWatermark { newest_millis: 1_800_000_060_000 };
+        store.write_blocking(org(1), move |tx| tx.put(&later)).unwrap();
+        store
+            .write_blocking(org(1), |tx| {
+                tx.new_id::<()>();
+                tx.insert(&note(1, "", ""))
+            })
+            .unwrap();
+        let stored = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&())).unwrap();
+        assert_eq!(stored, Some(later));
+        assert_eq!(store.clock().watermark_due(), None);
+    }
+
+    #[test]
     fn a_watermark_whose_commit_failed_is_stored_again() {
         use crate::base::Error;
         use crate::store::WorkHints;

@@ -141,6 +141,30 @@ pub(super) fn incomplete_names(
     Ok(incomplete(reader, tables)?.iter().map(|index| index.info.name).collect())
 }
 
+/// Returns whether [`build`] has nothing to do: all indexes of `tables` are complete, and there are
+/// no others.
+///
+/// # Errors
+/// If a fingerprint cannot be read.
+#[cfg(feature = "postgres")]
+pub fn are_built(reader: &dyn Reader, tables: &[TableInfo]) -> Result<bool> {
+    Ok(incomplete(reader, tables)?.is_empty() && undefined(reader, tables)?.is_empty())
+}
+
+/// The stored indexes that no table defines any longer.
+fn undefined(reader: &dyn Reader, tables: &[TableInfo]) -> Result<Vec<IndexState>> {
+    let names: Vec<_> = defined(tables).map(|index| index.info.name).collect();
+    let mut found = Vec::new();
+    reader.scan(IndexState::TABLE, ALL, Order::Ascending, &mut |key, value| {
+        let state = decode::<IndexState>(key, value)?;
+        if !names.contains(&state.name.as_str()) {
+            found.push(state);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
 // ── Building ─────────────────────────────────────────────────────────────────
 
 /// Brings the indexes in `storage` in line with `tables`: removes the entries of indexes that are no
@@ -159,7 +183,7 @@ pub fn build(
 ) -> Result<()> {
     let reader = storage.snapshot()?;
     let mut builder = Builder { storage, reader, progress };
-    for state in builder.undefined(tables)? {
+    for state in undefined(&*builder.reader, tables)? {
         builder.remove(state)?;
     }
     let (mut with_rows, mut whole) = (Vec::new(), WriteBatch::default());
@@ -234,20 +258,6 @@ impl<S: LocalStorage> Builder<'_, S> {
             Ok(ControlFlow::Break(()))
         })?;
         Ok(is_empty)
-    }
-
-    /// The stored indexes that no table defines any longer.
-    fn undefined(&self, tables: &[TableInfo]) -> Result<Vec<IndexState>> {
-        let names: Vec<_> = defined(tables).map(|index| index.info.name).collect();
-        let mut found = Vec::new();
-        self.reader.scan(IndexState::TABLE, ALL, Order::Ascending, &mut |key, value| {
-            let state = decode::<IndexState>(key, value)?;
-            if !names.contains(&state.name.as_str()) {
-                found.push(state);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(found)
     }
 
     /// Removes an index that is no longer defined, its fingerprint last.

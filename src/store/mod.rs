@@ -49,6 +49,8 @@ pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
 pub use heavy_threads::{HeavyThreads, lower_priority};
 pub use hints::{LARGE_BYTES, WorkHints};
+#[cfg(feature = "postgres")]
+pub use indexes::are_built as are_indexes_built;
 pub use indexes::build as build_indexes;
 pub use key::Key;
 pub use page::{Page, PageRequest};
@@ -181,6 +183,11 @@ impl Store {
     /// Returns the notifications of commits.
     pub fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// Returns the same store with its transactions run by another engine over the same rows.
+    pub fn through(&self, engine: Arc<dyn Engine>) -> Self {
+        Store { engine, ..self.clone() }
     }
 
     /// Returns what the engine counts for the metrics.

@@ -1,4 +1,4 @@
-//! Notifications of commits within this process, by topic.
+//! Notifications of commits, by topic: those of this process, and of others that serve its store.
 //!
 //! A signal carries no data and may be lost: a waiter reads the rows again after each signal, and
 //! from time to time without one.
@@ -53,6 +53,13 @@ impl Signals {
             }
         }
     }
+
+    /// Wakes all subscribers: something was committed that nobody here has heard of.
+    #[cfg(any(test, feature = "postgres"))]
+    pub(super) fn notify_all(&self) {
+        let mut waiting = self.waiting.lock().expect("no thread panics while holding it");
+        waiting.retain(|_, sender| sender.send(()).is_ok());
+    }
 }
 
 /// A subscription to a topic.
@@ -86,6 +93,8 @@ mod tests {
         assert!(!is_notified(&mut ones[0]) && !is_notified(&mut ones[1]));
         signals.notify(&[one, Uuid::from_u128(3)]);
         assert!(is_notified(&mut ones[0]) && is_notified(&mut ones[1]) && !is_notified(&mut other));
+        signals.notify_all();
+        assert!(is_notified(&mut other));
     }
 
     #[tokio::test]

@@ -161,7 +161,11 @@ where
         *out = Some(write(&mut tx)?);
         *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };
         if let Some(newest_millis) = *watermark {
-            tx.put(&IdWatermark { newest_millis })?;
+            // Another server of the store may have stored a later one.
+            let stored = tx.get::<IdWatermark>(&())?;
+            if stored.is_none_or(|stored| stored.newest_millis < newest_millis) {
+                tx.put(&IdWatermark { newest_millis })?;
+            }
         }
         let writes = tx.into_writes();
         *erases = Erases(writes.tables.contains_key(Erasure::TABLE));

@@ -42,9 +42,13 @@ fn programs() -> Option<PathBuf> {
         Some(folder) => return Some(folder),
         None => "it is not installed (apt-get install postgresql)",
     };
-    // Not eprintln!, which the test runner holds back.
-    let _ = writeln!(std::io::stderr(), "\n*** NOT TESTED against PostgreSQL: {why}. ***\n");
+    say(&format!("\n*** NOT TESTED against PostgreSQL: {why}. ***\n"));
     None
+}
+
+/// Says something aloud: the test runner holds back what goes through `eprintln!`, this it does not.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A server for all tests of a binary, which crashes lose; none if it is not installed.
@@ -165,6 +169,11 @@ impl PostgresServer {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
+    }
+
+    /// Its port on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The URL of its only database.

@@ -1,7 +1,6 @@
 //! The state that processes serving the same store share besides it: signals, rate limits, quotas,
-//! requests in flight, and whether the server is set up. The only implementation is for a single
-//! process; several machines would
-//! share theirs.
+//! requests in flight, and whether the server is set up. In the only implementation each process
+//! counts what it sees itself; the signals are the store's, and so is whether it is set up.
 //!
 //! The cache of credentials needs no coordination: its key is the version of the last change of
 //! access, which is part of each snapshot
@@ -101,19 +100,21 @@ pub struct InFlightGuard {
     _end: Box<dyn Send>,
 }
 
-/// The coordination of a single process.
+/// The coordination of one process, with what the store says of others.
 pub struct LocalCoordination {
     store: Store,
     rate_limits: RateLimits,
     signed_limits: SignedLimits,
     in_flight: Arc<InFlight>,
     setup_required: AtomicBool,
+    /// Whether another process has set the store up meanwhile.
+    is_set_up: Option<fn(&Store) -> bool>,
     on_setup: Option<OnSetup>,
     answers: AnswerQuota,
 }
 
 impl LocalCoordination {
-    /// Creates the coordination of the only process that serves `store`. Each credential may make
+    /// Creates the coordination of a process that serves `store`. Each credential may make
     /// `rate` requests per second; 0 for no limit. `setup_required` says whether the server must be
     /// set up first.
     pub fn new(store: Store, rate: u32, setup_required: bool) -> Self {
@@ -123,9 +124,15 @@ impl LocalCoordination {
             signed_limits: SignedLimits::default(),
             in_flight: Arc::default(),
             setup_required: AtomicBool::new(setup_required),
+            is_set_up: None,
             on_setup: None,
             answers: AnswerQuota::default(),
         }
+    }
+
+    /// Has it look whether another process has set the store up, until one has. May block.
+    pub fn looking(self, is_set_up: fn(&Store) -> bool) -> Self {
+        LocalCoordination { is_set_up: Some(is_set_up), ..self }
     }
 
     /// Sets what happens when the server is set up.
@@ -199,7 +206,12 @@ impl Coordination for LocalCoordination {
     }
 
     fn is_setup_required(&self) -> bool {
-        self.setup_required.load(Ordering::Relaxed)
+        let is_required = self.setup_required.load(Ordering::Relaxed);
+        if is_required && self.is_set_up.is_some_and(|is_set_up| is_set_up(&self.store)) {
+            self.setup_required.store(false, Ordering::Relaxed);
+            return false;
+        }
+        is_required
     }
 
     fn end_setup(&self) {

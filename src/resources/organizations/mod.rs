@@ -29,7 +29,9 @@ pub use keys::record_key_usage;
 pub use organization::all;
 pub use password_reset::{NewPasswordReset, issue_password_reset};
 pub use reset_mails::request_reset_mail;
-pub use setup::{Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token};
+pub use setup::{
+    Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token, shared_setup_token,
+};
 
 use crate::api::Resource;
 use crate::auth::{

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::keys;
 use super::organization::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
-use super::tokens::{TokenHash, hash_of, new_token};
+use super::tokens::{TokenHash, hash_of, new_token, token_of};
 use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, ApiKey, Organization, User};
@@ -23,6 +23,9 @@ pub(super) const RESOURCE: Resource =
 
 /// A setup link is valid for half an hour: later readers of the log find an expired one.
 const SETUP_SECS: i64 = 30 * 60;
+
+/// A token is shared with a server that starts while it is valid for so long.
+const SHARED_SECS: i64 = 10 * 60;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -51,6 +54,31 @@ pub fn issue_setup_token(tx: &mut Tx) -> Result<Option<String>> {
     let expires_at = tx.now().plus_secs(SETUP_SECS);
     tx.put(&SetupToken { hash: hash_of(&token), expires_at })?;
     Ok(Some(token))
+}
+
+/// As [`issue_setup_token`], for servers that share a store: while the token of one of them is valid
+/// for 10 more minutes, the others get the same. It is derived from the installation's key.
+pub fn shared_setup_token(tx: &mut Tx) -> Result<Option<String>> {
+    if has_any_user(&tx.view())? {
+        return Ok(None);
+    }
+    let shared_until = tx.now().plus_secs(SHARED_SECS);
+    if let Some(stored) = tx.get::<SetupToken>(&())?.filter(|token| token.expires_at > shared_until)
+    {
+        let token = derived_token(tx, stored.expires_at);
+        if hash_of(&token) == stored.hash {
+            return Ok(Some(token));
+        }
+    }
+    let expires_at = tx.now().plus_secs(SETUP_SECS);
+    let token = derived_token(tx, expires_at);
+    tx.put(&SetupToken { hash: hash_of(&token), expires_at })?;
+    Ok(Some(token))
+}
+
+fn derived_token(tx: &Tx, expires_at: Time) -> String {
+    let until = expires_at.millis().to_be_bytes();
+    token_of(tx.keys().hash("roadstead 2026 shared setup link", &until))
 }
 
 /// Whether the installation has a user, which means it is set up.
@@ -260,6 +288,20 @@ mod tests {
         store.clock().advance_secs(SETUP_SECS);
         assert_eq!(send(&store, &token).err().unwrap().kind(), Kind::Unauthenticated);
         assert!(send(&store, &link(&store).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn servers_of_one_store_share_a_setup_link_until_it_soon_expires() {
+        let store = empty();
+        let link = || store.write_blocking(Id::NIL, shared_setup_token).unwrap();
+        let first = link().unwrap();
+        store.clock().advance_secs(SETUP_SECS - SHARED_SECS - 1);
+        assert_eq!(link(), Some(first.clone()));
+        store.clock().advance_secs(1);
+        let second = link().unwrap();
+        assert_eq!(send(&store, &first).err().unwrap().kind(), Kind::Unauthenticated);
+        assert!(send(&store, &second).is_ok());
+        assert_eq!(link(), None);
     }
 
     #[test]

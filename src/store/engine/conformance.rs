@@ -19,7 +19,7 @@ pub use book::{Book, Entry, write_book};
 #[cfg(feature = "postgres")]
 pub use cutting::CuttingProxy;
 #[cfg(feature = "postgres")]
-pub use suite::{Effort, OwnerCheck, Report, run_suite};
+pub use suite::{Effort, LeaseCheck, Report, run_suite};
 
 use super::{Attempt, Budget, Engine, GivenBack, Reader, Terms, WriteBatch};
 use crate::base::{Error, Result};

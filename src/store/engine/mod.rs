@@ -25,6 +25,7 @@ mod redb;
 mod reserve;
 mod snapshot;
 mod storage;
+mod work_lease;
 mod writes;
 
 pub use attempt::{Attempt, Engine, GivenBack, Terms};
@@ -43,4 +44,5 @@ pub use reader::{KeyRange, Order, Reader, ScanFn};
 pub use redb::Redb;
 pub use snapshot::{PendingReader, Snapshot};
 pub use storage::{CommitOutcome, LocalStorage};
+pub use work_lease::{WorkLease, WorkLeases};
 pub use writes::{WriteBatch, WriteOp};

@@ -8,22 +8,31 @@
 //!
 //! Heavy attempts run on their callers' threads, whose number is bounded; light ones wait, in turns
 //! of their organizations, for one of a few threads.
+//!
+//! Several processes use a store at once, as its nodes ([`presence`]): a [`keeper`] shows that each is
+//! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
 
 mod alone;
 mod attempts;
 mod building;
 mod connection;
 mod durability;
+mod entering;
 mod failure;
+mod fenced;
 mod founding;
-mod lease;
-mod owner;
+mod hearing;
+mod keeper;
+mod news;
+mod notifier;
 mod pool;
+mod presence;
 mod queue;
 mod reader;
 mod resolving;
 mod settings;
 mod shared;
+mod silence;
 mod slot;
 mod sql;
 mod tables;
@@ -40,23 +49,28 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 pub use building::Building;
 pub use durability::Durability;
-pub use owner::Owner;
+pub use presence::{Node, Owner};
 pub use settings::{Control, PostgresSettings};
 pub use shared::Unanswered;
 pub use url::PostgresUrl;
 
 use super::metrics::StoreMeters;
-use super::{Attempt, Budget, Engine, Reader, Snapshot, Terms};
+use super::{Attempt, Engine, Reader, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 use alone::Alone;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
-use lease::Keeper;
+use hearing::Hearing;
+use keeper::Keeper;
+use news::News;
+use notifier::Notifier;
 use pool::Pool;
-use queue::{Queue, Waiting};
+use presence::Presence;
+use queue::Queue;
 use reader::{Kind, TransactionReader};
 use shared::{OPEN_TIME, Shared, start_runtime};
+use slot::Slots;
 use tables::Tables;
 
 /// Threads that run light attempts. Each has a connection; the database server commits those that
@@ -71,26 +85,30 @@ pub struct Postgres {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     keeper: Option<Keeper>,
+    notifier: Option<Notifier>,
     is_new: bool,
     /// Drives the connections.
     runtime: Mutex<Option<Runtime>>,
 }
 
 impl Postgres {
-    /// Opens the store, creating its tables if there are none, and becomes its owner if `settings`
-    /// name one. `signals` notifies the topics of every commit. `progress` is called while it waits
-    /// for an earlier owner to be gone, and with an empty line after that. Blocks.
+    /// Opens the store, creating its tables if there are none, and comes to it as the node or owner
+    /// that `settings` name. `signals` notifies the topics of every commit, of a node also those of
+    /// other nodes. `progress` is called while it waits for others to be gone, and with an empty
+    /// line after that. Blocks.
     ///
     /// # Errors
-    /// If the server cannot be reached or refuses; if another process owns the store.
+    /// If the server cannot be reached or refuses; if somebody else is at the store who must not be.
     pub fn open(
         settings: PostgresSettings,
         signals: Arc<Signals>,
         progress: &dyn Fn(&str),
     ) -> Result<Self> {
         let runtime = start_runtime()?;
-        let PostgresSettings { url, tables, schema, key_check, must_exist, owner, control } =
+        let PostgresSettings { url, tables, schema, key_check, must_exist, node, owner, control } =
             settings;
+        let is_node = node.is_some();
+        let presence = node.map(|node| node.0).or(owner.map(|owner| owner.0));
         let connector = Connector { url, schema, runtime: runtime.handle().clone() };
         let meters = Arc::<StoreMeters>::default();
         let shared = Arc::new(Shared {
@@ -99,16 +117,24 @@ impl Postgres {
             queue: Queue::new(meters.clone()),
             signals,
             meters,
-            owner: owner.clone(),
+            token: presence.as_ref().map_or_else(slot::fresh, Presence::token),
+            presence: presence.clone(),
+            slots: Slots::default(),
             control,
             alone: Alone::default(),
-            is_lost: watch::channel(false).0,
+            is_removed: watch::channel(false).0,
+            lease: Mutex::default(),
+            leases: watch::channel(None).0,
+            news: News::default(),
+            is_telling: is_node,
+            hearing: Hearing::default(),
             unanswered: Unanswered::default(),
         });
         let mut engine = Postgres {
             shared: shared.clone(),
             threads: Mutex::default(),
             keeper: None,
+            notifier: None,
             is_new: false,
             runtime: Mutex::new(Some(runtime)),
         };
@@ -117,11 +143,12 @@ impl Postgres {
         if let Some(key_check) = key_check {
             engine.is_new = shared.found(&mut connection, &key_check, must_exist)?;
         }
-        if let Some(owner) = owner {
-            shared.acquire(&mut connection, &owner, progress)?;
-            if control != Some(Control::Silent) {
-                engine.keeper = Some(Keeper::start(&shared, owner)?);
-            }
+        if let Some(own) = presence {
+            shared.enter(&mut connection, &own, progress)?;
+            engine.keeper = Some(Keeper::start(&shared, own)?);
+        }
+        if is_node {
+            engine.notifier = Some(Notifier::start(&shared)?);
         }
         shared.add_tables(&mut connection, &tables).map_err(|failure| failure.error())?;
         shared.pool.put(connection);
@@ -145,15 +172,22 @@ impl Postgres {
         Ok(())
     }
 
-    /// Returns the store as storage, to build indexes in it before it is served.
+    /// Returns the store as storage, to build indexes in it before it is served: under the lease, if
+    /// this node has it.
     pub fn building(&self) -> Building {
-        Building(self.shared.clone())
+        let lease = self.shared.held_lease().map(Arc::new);
+        Building { shared: self.shared.clone(), lease }
     }
 
-    /// Returns what turns true when another server has taken the store over: nothing can be written
+    /// Returns what turns true when others have removed this process from the store: it cannot write
     /// any more.
-    pub fn is_lost(&self) -> watch::Receiver<bool> {
-        self.shared.is_lost.subscribe()
+    pub fn is_removed(&self) -> watch::Receiver<bool> {
+        self.shared.is_removed.subscribe()
+    }
+
+    /// Returns the lease for the background work, while this node has it.
+    pub fn leases(&self) -> WorkLeases {
+        self.shared.leases.subscribe()
     }
 
     /// Returns whether the store was founded when it was opened.
@@ -201,11 +235,7 @@ impl Engine for Postgres {
     }
 
     fn begin_snapshot(&self) -> Snapshot {
-        let shared = self.shared.clone();
-        Snapshot::Pending(Box::pin(async move {
-            let permit = Pool::reader_permit(shared.pool.readers()).await?;
-            Ok(shared.snapshot(Some(permit)))
-        }))
+        self.shared.begin_snapshot()
     }
 
     fn is_remote(&self) -> bool {
@@ -213,19 +243,7 @@ impl Engine for Postgres {
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
-        if *self.shared.is_lost.borrow() {
-            return Err(Failure::TakenOver.error());
-        }
-        let waiting = Waiting { attempt, terms, submitted: Instant::now() };
-        if terms.budget == Budget::LIGHT {
-            return self.shared.queue.push(waiting);
-        }
-        if self.shared.queue.is_closed() {
-            return Err(Error::busy("overloaded", "too many writes are waiting", 1));
-        }
-        let _permit = self.shared.pool.blocking_permit()?;
-        self.shared.process(waiting);
-        Ok(())
+        self.shared.submit(attempt, terms, None)
     }
 
     fn close(&self) {
@@ -236,6 +254,10 @@ impl Engine for Postgres {
             if one.thread().id() != thread::current().id() {
                 let _ = one.join();
             }
+        }
+        self.shared.news.close();
+        if let Some(notifier) = &self.notifier {
+            notifier.stop();
         }
         if let Some(keeper) = &self.keeper {
             keeper.stop();
@@ -286,6 +308,15 @@ impl Shared {
         let kind = Kind { begin: sql::BEGIN_READ, writes: false, looks_before_insert: true };
         let deadline = Instant::now() + READ_TIME;
         Arc::new(TransactionReader::new(self, kind, deadline, permit))
+    }
+
+    /// Returns a snapshot to be awaited.
+    fn begin_snapshot(self: &Arc<Self>) -> Snapshot {
+        let shared = self.clone();
+        Snapshot::Pending(Box::pin(async move {
+            let permit = Pool::reader_permit(shared.pool.readers()).await?;
+            Ok(shared.snapshot(Some(permit)))
+        }))
     }
 
     /// Returns a snapshot for a thread that may block.

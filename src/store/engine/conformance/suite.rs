@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::postgres::{Control, Owner, Postgres, PostgresSettings, PostgresUrl};
-use super::super::{Engine, WriteBatch, WriteOp};
+use super::super::postgres::{Control, Node, Postgres, PostgresSettings, PostgresUrl};
+use super::super::{Engine, WorkLease, WriteBatch, WriteOp};
 use super::{Anomaly, Book, CuttingProxy, TABLE, anomalies, attempt, value, write_book};
 use crate::base::Result;
 use crate::store::Clock;
@@ -24,6 +25,12 @@ const CUT_ONE_OF: u64 = 15;
 
 /// How long one book is written at most: where nothing can be cut, the check fails.
 const MAX_BOOK_TIME: Duration = Duration::from_secs(180);
+
+/// How long a node waits for a lease that nobody keeps: it is given to another after eight seconds.
+const TAKEOVER_TIME: Duration = Duration::from_secs(15);
+
+/// How long a lease that somebody keeps must stay with them.
+const KEPT_TIME: Duration = Duration::from_secs(10);
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
@@ -49,19 +56,33 @@ pub struct Report {
     pub unanswered: [u64; 3],
     /// The book of the control, which repeats what was not answered: it must not be sound.
     pub control_book: Book,
-    /// Taking over a store.
-    pub owner: OwnerCheck,
+    /// Taking over the lease.
+    pub lease: LeaseCheck,
 }
 
-/// What came of two processes that both want to own a store.
+/// What came of two nodes that both want the lease.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OwnerCheck {
-    /// A second one was refused while the first was there.
-    pub second_is_refused: bool,
-    /// It took over when the first was silent.
+pub struct LeaseCheck {
+    /// A second one did not get it while the first was there, and got it when that left.
+    pub second_waits: bool,
+    /// Another got it when one was silent.
     pub silent_is_replaced: bool,
-    /// The first could not write afterwards.
+    /// The background work of the silent one was refused afterwards,
     pub replaced_is_fenced: bool,
+    /// and its other writes were not.
+    pub replaced_goes_on: bool,
+    /// The control, which writes without asking for the lease, was not refused.
+    pub control_is_stored: bool,
+}
+
+impl LeaseCheck {
+    /// Returns whether at most one node does the background work at a time.
+    pub fn is_right(&self) -> bool {
+        self.second_waits
+            && self.silent_is_replaced
+            && self.replaced_is_fenced
+            && self.replaced_goes_on
+    }
 }
 
 impl Report {
@@ -98,9 +119,11 @@ impl Report {
                 "the check is blind: repeating commits that were not answered did no harm".into(),
             );
         }
-        let OwnerCheck { second_is_refused, silent_is_replaced, replaced_is_fenced } = self.owner;
-        if !second_is_refused || !silent_is_replaced || !replaced_is_fenced {
-            problems.push("a store can have two owners at once".into());
+        if !self.lease.is_right() {
+            problems.push(format!("two nodes can have the lease at once: {:?}", self.lease));
+        }
+        if !self.lease.control_is_stored {
+            problems.push("the check is blind: writes without the lease did no harm".into());
         }
         problems
     }
@@ -121,11 +144,11 @@ impl Examined<'_> {
         &self,
         url: &PostgresUrl,
         control: Option<Control>,
-        owner: Option<Owner>,
+        node: Option<Node>,
     ) -> Result<Arc<Postgres>> {
         let settings = PostgresSettings {
             schema: Some(self.schema.clone()),
-            owner,
+            node,
             control,
             ..PostgresSettings::new(url.clone(), vec![TABLE])
         };
@@ -166,9 +189,11 @@ fn examine(
     let (book, cuts, unanswered) = book(examined, engine, None, effort.cuts, progress)?;
     let repeats = Some(Control::RepeatUnanswered);
     let (control_book, ..) = self::book(examined, engine, repeats, effort.cuts.min(40), progress)?;
-    progress("owners");
-    let owner = owners(examined)?;
-    Ok(Report { anomalies: found, control_anomalies, book, cuts, unanswered, control_book, owner })
+    progress("the lease");
+    let mut lease = lease(examined)?;
+    progress("control: the lease");
+    lease.control_is_stored = !is_fenced(examined, Control::Unfenced)?.2;
+    Ok(Report { anomalies: found, control_anomalies, book, cuts, unanswered, control_book, lease })
 }
 
 /// Writes a book through a proxy that cuts, and compares it with what is stored.
@@ -196,27 +221,60 @@ fn book(
     Ok((book, proxy.cuts(), unanswered.map(|count| count.load(Ordering::Relaxed))))
 }
 
-/// Has two processes want the same store.
-fn owners(examined: &Examined) -> Result<OwnerCheck> {
-    let put = |engine: &Postgres, value: &'static [u8]| {
+/// Has two nodes want the lease.
+fn lease(examined: &Examined) -> Result<LeaseCheck> {
+    let first = examined.open_as(examined.url, None, Some(node("a")))?;
+    let is_held = work_lease(&first, TAKEOVER_TIME).is_some();
+    let second = examined.open_as(examined.url, None, Some(node("b")))?;
+    let is_kept = work_lease(&second, KEPT_TIME).is_none() && first.leases().borrow().is_some();
+    drop(first);
+    let second_waits = is_held && is_kept && work_lease(&second, TAKEOVER_TIME).is_some();
+    drop(second);
+    let (silent_is_replaced, replaced_goes_on, replaced_is_fenced) =
+        is_fenced(examined, Control::Silent)?;
+    Ok(LeaseCheck {
+        second_waits,
+        silent_is_replaced,
+        replaced_is_fenced,
+        replaced_goes_on,
+        control_is_stored: false,
+    })
+}
+
+/// Has a node replaced that is silent. Returns whether another one got its lease, whether it could
+/// still write, and whether its background work was refused.
+fn is_fenced(examined: &Examined, control: Control) -> Result<(bool, bool, bool)> {
+    let put = |engine: &dyn Engine, key: &'static [u8], value: &'static [u8]| {
         attempt(engine, move |_| {
             let mut writes = WriteBatch::default();
-            writes.add(TABLE, b"owned".to_vec(), WriteOp::Put(value.to_vec()));
+            writes.add(TABLE, key.to_vec(), WriteOp::Put(value.to_vec()));
             Ok(writes)
         })
     };
-    let open = |control, name| examined.open_as(examined.url, control, Some(Owner::new(name)));
-    let mut check = OwnerCheck::default();
-    let present = open(None, "a")?;
-    check.second_is_refused =
-        open(None, "b").err().is_some_and(|error| error.code() == "store_in_use");
-    drop(present);
-    let silent = open(Some(Control::Silent), "c")?;
-    put(&silent, b"c")?;
-    let next = open(None, "d")?;
-    check.silent_is_replaced = put(&next, b"d").is_ok();
-    let is_refused = put(&silent, b"late").is_err() && *silent.is_lost().borrow();
-    let stored = value(&*next.snapshot(), b"owned")?;
-    check.replaced_is_fenced = is_refused && stored.as_deref() == Some(b"d");
-    Ok(check)
+    let silent = examined.open_as(examined.url, Some(control), Some(node("c")))?;
+    let Some(old) = work_lease(&silent, TAKEOVER_TIME) else { return Ok((false, false, false)) };
+    put(&*old.engine, b"work", b"c")?;
+    let next = examined.open_as(examined.url, None, Some(node("d")))?;
+    let Some(new) = work_lease(&next, TAKEOVER_TIME) else { return Ok((false, false, false)) };
+    put(&*new.engine, b"work", b"d")?;
+    let is_refused = put(&*old.engine, b"work", b"late").is_err();
+    let goes_on = put(&*silent, b"request", b"c").is_ok();
+    let stored = value(&*next.snapshot(), b"work")?;
+    Ok((true, goes_on, is_refused && stored.as_deref() == Some(b"d")))
+}
+
+fn node(name: &str) -> Node {
+    Node::new("check", name)
+}
+
+/// Waits until a node has the lease.
+fn work_lease(node: &Postgres, time: Duration) -> Option<WorkLease> {
+    let (leases, until) = (node.leases(), Instant::now() + time);
+    loop {
+        let lease = leases.borrow().clone();
+        if lease.is_some() || Instant::now() >= until {
+            return lease;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -10,11 +10,12 @@ use super::super::optimistic::Reads;
 use super::super::{Attempt, Terms, WriteBatch, WriteOp};
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, contended};
+use super::presence::Presence;
 use super::queue::Waiting;
 use super::reader::{Assumed, Kind, TransactionReader};
 use super::settings::Control;
 use super::shared::Shared;
-use super::slot::{RECONNECT_PAUSE, Resolved, Slot, fresh};
+use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
 use crate::base::{Error, Result};
 
 /// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP
@@ -44,7 +45,7 @@ enum End {
 impl Shared {
     /// Runs an attempt until it is completed or given back. Blocks.
     pub(super) fn process(self: &Arc<Self>, waiting: Waiting) {
-        let Waiting { mut attempt, terms, submitted } = waiting;
+        let Waiting { mut attempt, terms, submitted, lease } = waiting;
         let deadline = submitted + MAX_TIME;
         let lane = attempt.lane();
         let (mut conflicts, mut looks, mut last) = (0, false, contended());
@@ -56,7 +57,7 @@ impl Shared {
             } else if turn.is_none() {
                 turn = Some(self.alone.enter(lane, deadline));
             }
-            let end = self.run_once(&mut *attempt, terms, looks, deadline);
+            let end = self.run_once(&mut *attempt, terms, looks, (deadline, lease.as_deref()));
             let failure = match end {
                 End::Completed(end) => return complete(attempt, end),
                 End::OverBudget => return over_budget(attempt, terms),
@@ -76,8 +77,12 @@ impl Shared {
                     self.pool.clear();
                     thread::sleep(RECONNECT_PAUSE);
                 }
-                Failure::TakenOver => {
-                    self.taken_over();
+                Failure::Removed => {
+                    self.removed();
+                    break;
+                }
+                Failure::Fenced => {
+                    lease.iter().for_each(|lease| self.lost_lease(lease));
                     break;
                 }
                 Failure::Refused(_) => break,
@@ -92,7 +97,7 @@ impl Shared {
         attempt: &mut dyn Attempt,
         terms: Terms,
         looks_before_insert: bool,
-        deadline: Instant,
+        (deadline, lease): (Instant, Option<&Presence>),
     ) -> End {
         let kind = Kind { begin: self.begin_write(), writes: true, looks_before_insert };
         let reader = TransactionReader::new(self.clone(), kind, deadline, None);
@@ -116,7 +121,7 @@ impl Shared {
             }
         };
         match writes {
-            Ok(writes) => self.write(connection, writes, deadline),
+            Ok(writes) => self.write(connection, writes, (deadline, lease)),
             Err(failure) => {
                 self.abandon(connection);
                 End::Failed(failure)
@@ -133,10 +138,17 @@ impl Shared {
     }
 
     /// Writes and commits what an attempt returned.
-    fn write(&self, connection: Option<Connection>, writes: WriteBatch, deadline: Instant) -> End {
+    fn write(
+        &self,
+        connection: Option<Connection>,
+        writes: WriteBatch,
+        (deadline, lease): (Instant, Option<&Presence>),
+    ) -> End {
         let begun = Instant::now();
         let end = match self.ready_to_write(connection, deadline) {
-            Ok((connection, slot)) => self.send_and_commit(connection, slot, &writes, deadline),
+            Ok((connection, slot)) => {
+                self.send_and_commit((connection, slot), &writes, (deadline, lease))
+            }
             Err(failure) => End::Failed(failure),
         };
         if let End::Completed(end) = &end {
@@ -161,7 +173,7 @@ impl Shared {
             return Ok((connection, slot));
         }
         let mut connection = self.pool.take(true, deadline)?;
-        let slot = connection.require_slot(self.owner.as_ref())?.clone();
+        let slot = self.require_slot(&mut connection)?.clone();
         // Apart from the writes: were it to fail, they would be committed one by one.
         connection.execute(self.begin_write())?;
         Ok((connection, slot))
@@ -169,20 +181,22 @@ impl Shared {
 
     fn send_and_commit(
         &self,
-        mut connection: Connection,
-        mut slot: Slot,
+        (mut connection, mut slot): (Connection, Slot),
         writes: &WriteBatch,
-        deadline: Instant,
+        (deadline, lease): (Instant, Option<&Presence>),
     ) -> End {
-        let next = fresh();
-        if let Err(failure) = self.send(&connection, writes, &slot, &next) {
+        let next = self.slots.next_value();
+        // A control goes on without it.
+        let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
+        if let Err(failure) = self.send(&connection, writes, (&slot, &next, lease)) {
             if !matches!(failure, Failure::Unavailable(_)) {
                 connection.roll_back();
                 self.pool.put(connection);
             }
             return End::Failed(failure);
         }
-        match connection.commit(deadline) {
+        let moved = Slot { value: next, ..slot.clone() };
+        let end = match connection.commit(deadline) {
             Commit::Done => {
                 slot.value = next;
                 connection.slot = Some(slot);
@@ -202,10 +216,14 @@ impl Shared {
                 drop(connection);
                 self.after_unanswered(slot, next, deadline)
             }
+        };
+        if self.is_telling && matches!(end, End::Completed(_)) {
+            self.news.add(&moved, &writes.topics);
         }
+        end
     }
 
-    fn after_unanswered(&self, mut slot: Slot, next: [u8; 16], deadline: Instant) -> End {
+    fn after_unanswered(&self, mut slot: Slot, next: SlotValue, deadline: Instant) -> End {
         if self.control == Some(Control::RepeatUnanswered) {
             return End::Failed(Failure::Conflict);
         }
@@ -230,8 +248,7 @@ impl Shared {
         &self,
         connection: &Connection,
         writes: &WriteBatch,
-        slot: &Slot,
-        next: &[u8; 16],
+        slot: (&Slot, &SlotValue, Option<&Presence>),
     ) -> Result<(), Failure> {
         let (mut puts, mut inserts, mut deletes) =
             (Rows::default(), Rows::default(), Rows::default());
@@ -248,8 +265,7 @@ impl Shared {
                 values.extend(op.value());
             }
         }
-        connection.change(&puts, &inserts, &deletes, (&slot.id, &slot.value, next))?;
-        Ok(())
+        connection.change(&puts, &inserts, &deletes, slot)
     }
 }
 

@@ -7,26 +7,31 @@ use std::time::Instant;
 use super::super::{Budget, CommitOutcome, LocalStorage, Reader, Terms, WriteBatch};
 use super::attempts::Batch;
 use super::failure::Failure;
+use super::presence::Presence;
 use super::queue::Waiting;
 use super::shared::{OPEN_TIME, Shared};
 use crate::base::{Error, Result};
 
-/// The store as the only process that writes to it sees it.
-pub struct Building(pub(super) Arc<Shared>);
+/// The store as the only process sees it that writes to it, or has the lease.
+pub struct Building {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lease: Option<Arc<Presence>>,
+}
 
 impl LocalStorage for Building {
     fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
-        Ok(self.0.clone().blocking_snapshot())
+        Ok(self.shared.clone().blocking_snapshot())
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         let (end, ended) = channel();
         let attempt = Box::new(Batch { writes: writes.clone(), end });
         let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
-        self.0.process(Waiting { attempt, terms, submitted: Instant::now() });
+        let lease = self.lease.clone();
+        self.shared.process(Waiting { attempt, terms, submitted: Instant::now(), lease });
         let end = ended.recv().unwrap_or_else(|_| Err(Error::internal("a batch was lost")));
         match end {
-            Ok(()) => CommitOutcome::Done(self.0.clone().blocking_snapshot()),
+            Ok(()) => CommitOutcome::Done(self.shared.clone().blocking_snapshot()),
             Err(error) => CommitOutcome::Unknown(error),
         }
     }
@@ -37,9 +42,9 @@ impl LocalStorage for Building {
 
     fn add_table(&mut self, name: &'static str) {
         let add = || {
-            let mut connection = self.0.pool.take(false, Instant::now() + OPEN_TIME)?;
-            self.0.add_tables(&mut connection, &[name])?;
-            self.0.pool.put(connection);
+            let mut connection = self.shared.pool.take(false, Instant::now() + OPEN_TIME)?;
+            self.shared.add_tables(&mut connection, &[name])?;
+            self.shared.pool.put(connection);
             Ok::<_, Failure>(())
         };
         if let Err(failure) = add() {

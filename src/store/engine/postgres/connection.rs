@@ -12,7 +12,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
 
 use super::failure::Failure;
-use super::slot::Slot;
+use super::presence::{Presence, TABLE};
+use super::slot::{Slot, SlotValue};
 use super::sql::{PLANNER, SAFETY, Statements};
 use super::url::PostgresUrl;
 use super::waiting::{begin, wait};
@@ -26,6 +27,9 @@ const OPEN_TIME: Duration = Duration::from_secs(10);
 
 /// Rows to write: the numbers of their tables, keys and values.
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
+
+/// What is done with the text of each notification.
+pub type Heeding = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A parameter of a statement.
 pub type Param<'a> = &'a (dyn ToSql + Sync);
@@ -73,15 +77,35 @@ impl Connector {
         Ok(Connection { client, statements, slot: None, warned, driver })
     }
 
+    /// The channel on which the nodes of the store notify each other.
+    pub fn channel(&self) -> String {
+        self.schema.as_ref().map_or("roadstead".into(), |schema| format!("roadstead_{schema}"))
+    }
+
     /// Opens a connection without settings and statements. Blocks.
     pub fn connect_raw(&self, deadline: Instant) -> Result<RawConnection, Failure> {
+        self.connect_heeding(deadline, None)
+    }
+
+    /// Does the same as [`Connector::connect_raw`], with what is done with notifications.
+    pub fn connect_heeding(
+        &self,
+        deadline: Instant,
+        heed: Option<Heeding>,
+    ) -> Result<RawConnection, Failure> {
         let PostgresUrl { config, tls } = self.url.clone();
         let opening = self.runtime.spawn(async move {
             let opened = async {
-                match tls {
-                    None => config.connect(NoTls).await.map(|(client, own)| drive(client, own)),
-                    Some(tls) => config.connect(tls).await.map(|(client, own)| drive(client, own)),
-                }
+                Ok(match tls {
+                    None => {
+                        let (client, own) = config.connect(NoTls).await?;
+                        drive(client, own, heed)
+                    }
+                    Some(tls) => {
+                        let (client, own) = config.connect(tls).await?;
+                        drive(client, own, heed)
+                    }
+                })
             };
             tokio::time::timeout(OPEN_TIME, opened).await
         });
@@ -134,7 +158,11 @@ impl RawConnection {
     }
 }
 
-fn drive<S, T>(client: Client, mut connection: tokio_postgres::Connection<S, T>) -> RawConnection
+fn drive<S, T>(
+    client: Client,
+    mut connection: tokio_postgres::Connection<S, T>,
+    heed: Option<Heeding>,
+) -> RawConnection
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -147,6 +175,11 @@ where
                 Some(Ok(AsyncMessage::Notice(notice))) => {
                     if notice.parsed_severity() == Some(Severity::Warning) {
                         warning.store(true, Ordering::SeqCst);
+                    }
+                }
+                Some(Ok(AsyncMessage::Notification(notification))) => {
+                    if let Some(heed) = &heed {
+                        heed(notification.payload());
                     }
                 }
                 Some(Ok(_)) => {}
@@ -216,16 +249,17 @@ impl Connection {
     }
 
     /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete;
-    /// and changes a slot (its id, from, to).
+    /// and changes a slot.
     ///
     /// # Errors
-    /// [`Failure::TakenOver`] if the slot does not have the value that is known.
+    /// [`Failure::Removed`] if the slot does not have the value that is known;
+    /// [`Failure::Fenced`] if that may also be because the lease is another one.
     pub fn change(
         &self,
         puts: &Rows,
         inserts: &Rows,
         deletes: &Rows,
-        (id, from, to): (&[u8], &[u8], &[u8]),
+        (slot, to, lease): (&Slot, &SlotValue, Option<&Presence>),
     ) -> Result<(), Failure> {
         let one = &self.statements;
         let write = async |statement: &Statement, (tables, keys, values): &Rows<'_>| {
@@ -240,7 +274,15 @@ impl Connection {
             }
             self.client.execute(&one.delete, &[tables, keys]).await
         };
-        let slot: [Param; 3] = [&id, &from, &to];
+        let (id, from, to): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, to);
+        let mut moving: Vec<Param> = vec![&id, &from, &to];
+        let move_slot = match lease {
+            None => &one.move_slot,
+            Some(lease) => {
+                moving.extend([&TABLE as Param, &lease.key, &lease.value]);
+                &one.move_slot_under_lease
+            }
+        };
         let all = async {
             // Each is sent when it is first polled; after an error the server refuses the others.
             let (put, inserted, deleted, moved) = tokio::join!(
@@ -248,13 +290,14 @@ impl Connection {
                 write(&one.put, puts),
                 write(&one.insert, inserts),
                 delete(deletes),
-                self.client.execute(&one.move_slot, &slot),
+                self.client.execute(move_slot, &moving),
             );
             put.and(inserted).and(deleted).and(moved)
         };
         match run(all, STATEMENT_TIME)? {
             1 => Ok(()),
-            _ => Err(Failure::TakenOver),
+            _ if lease.is_some() => Err(Failure::Fenced),
+            _ => Err(Failure::Removed),
         }
     }
 

@@ -14,8 +14,10 @@ pub enum Failure {
     /// The server cannot be reached or does not accept writes: the connection is of no use, and the
     /// transaction may run again on another. The reason is for the log.
     Unavailable(String),
-    /// Another server has taken the store over.
-    TakenOver,
+    /// The others have removed this process from the store.
+    Removed,
+    /// Another node has the lease that this needs.
+    Fenced,
     /// It fails for another reason and would fail again.
     Refused(Error),
 }
@@ -56,7 +58,8 @@ impl Failure {
         match self {
             Failure::Conflict | Failure::Duplicate => contended(),
             Failure::Unavailable(why) => unavailable().detail(why),
-            Failure::TakenOver => unavailable().detail("another server has taken over the store"),
+            Failure::Removed => unavailable().detail("this server was removed from the store"),
+            Failure::Fenced => unavailable().detail("another server does the background work now"),
             Failure::Refused(error) => error.clone(),
         }
     }

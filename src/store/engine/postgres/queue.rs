@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::super::group_commit::WAITING;
 use super::super::{Attempt, FairQueue, StoreMeters, Terms};
+use super::presence::Presence;
 use crate::base::{Error, Result};
 
 /// An attempt that waits for a thread.
@@ -12,6 +13,8 @@ pub struct Waiting {
     pub attempt: Box<dyn Attempt>,
     pub terms: Terms,
     pub submitted: Instant,
+    /// The lease without which it is refused.
+    pub lease: Option<Arc<Presence>>,
 }
 
 /// The queue of the threads that run light attempts.

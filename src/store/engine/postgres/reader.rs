@@ -128,7 +128,7 @@ impl TransactionReader {
         loop {
             let tried = pool.take(self.kind.writes, self.deadline).and_then(|mut connection| {
                 if self.kind.writes {
-                    connection.require_slot(self.shared.owner.as_ref())?;
+                    self.shared.require_slot(&mut connection)?;
                 }
                 let statement = statement(&connection.statements).clone();
                 let rows = connection.begin_and_query(self.kind.begin, &statement, params);

@@ -5,62 +5,62 @@ use std::time::Instant;
 
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::owner::{OWNER, Owner, TABLE};
+use super::presence::TABLE;
 use super::shared::Shared;
-use super::slot::{RECONNECT_PAUSE, Resolved, Slot, fresh};
+use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
 use super::sql::BEGIN_WRITE;
 
-impl Connection {
+impl Shared {
     /// Gives the connection a slot, if it has none.
     ///
     /// # Errors
-    /// [`Failure::TakenOver`] if `owner` does not own the store any more.
-    pub fn require_slot(&mut self, owner: Option<&Owner>) -> Result<&Slot, Failure> {
-        if self.slot.is_none() {
-            self.slot = Some(self.create_slot(owner)?);
+    /// [`Failure::Removed`] if this process is not at the store any more.
+    pub(super) fn require_slot<'a>(
+        &self,
+        connection: &'a mut Connection,
+    ) -> Result<&'a Slot, Failure> {
+        if connection.slot.is_none() {
+            connection.slot = Some(self.create_slot(connection)?);
         }
-        Ok(self.slot.as_ref().expect("it was just created"))
+        Ok(connection.slot.as_ref().expect("it was just created"))
     }
 
-    fn create_slot(&self, owner: Option<&Owner>) -> Result<Slot, Failure> {
-        let slot = Slot { id: fresh(), value: fresh() };
-        self.execute(BEGIN_WRITE)?;
+    fn create_slot(&self, connection: &Connection) -> Result<Slot, Failure> {
+        let slot = self.slots.create(self.token);
+        connection.execute(BEGIN_WRITE)?;
         let (id, value): (&[u8], &[u8]) = (&slot.id, &slot.value);
-        let created = match owner {
-            None => {
-                self.change_once("INSERT INTO kv_slot (id, value) VALUES ($1, $2)", &[&id, &value])
-            }
-            Some(owner) => self.change_once(
+        let created = match &self.presence {
+            None => connection
+                .change_once("INSERT INTO kv_slot (id, value) VALUES ($1, $2)", &[&id, &value]),
+            Some(own) => connection.change_once(
                 "INSERT INTO kv_slot (id, value) SELECT $1::bytea, $2::bytea WHERE EXISTS \
                  (SELECT 1 FROM kv WHERE tbl = $3 AND key = $4 AND value = $5)",
-                &[&id, &value, &TABLE, &OWNER, &owner.bytes()],
+                &[&id, &value, &TABLE, &own.key, &own.value],
             ),
         };
         match created {
             Ok(1) => {}
             Ok(_) => {
-                self.roll_back();
-                return Err(Failure::TakenOver);
+                connection.roll_back();
+                return Err(Failure::Removed);
             }
             Err(failure) => {
-                self.roll_back();
+                connection.roll_back();
                 return Err(failure);
             }
         }
-        match self.commit(Instant::now() + STATEMENT_TIME) {
+        match connection.commit(Instant::now() + STATEMENT_TIME) {
             Commit::Done | Commit::Doubtful => Ok(slot),
             Commit::Failed(failure) => Err(failure),
             // If it was created, nobody uses it.
             Commit::Unanswered => Err(Failure::Unavailable("a slot could not be created".into())),
         }
     }
-}
 
-impl Shared {
     /// Finds out what became of a commit that was to change `slot` to `new`. Blocks until then, at
     /// most until `deadline`. The slot may be used again, with the value it has now, unless that is
     /// unknown.
-    pub(super) fn resolve(&self, slot: &mut Slot, new: [u8; 16], deadline: Instant) -> Resolved {
+    pub(super) fn resolve(&self, slot: &mut Slot, new: SlotValue, deadline: Instant) -> Resolved {
         // The values that this has tried to set: any of them proves that the commit did not happen.
         let mut tried = Vec::new();
         while Instant::now() < deadline {
@@ -80,12 +80,12 @@ impl Shared {
     fn try_resolve(
         &self,
         slot: &mut Slot,
-        new: [u8; 16],
-        tried: &mut Vec<[u8; 16]>,
+        new: SlotValue,
+        tried: &mut Vec<SlotValue>,
         deadline: Instant,
     ) -> Result<Option<Resolved>, Failure> {
         let connection = self.pool.connector.connect(deadline)?;
-        let next = fresh();
+        let next = self.slots.next_value();
         let (id, old, changed): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
         connection.execute(BEGIN_WRITE)?;
         // Waits for the lost transaction to end, if it has not: it has changed the same row.
@@ -108,7 +108,7 @@ impl Shared {
         let found = connection.query_once("SELECT value FROM kv_slot WHERE id = $1", &[&id])?;
         connection.roll_back();
         let Some(found) = found.first().and_then(|row| row.try_get::<_, &[u8]>(0).ok()) else {
-            // Who took the store over has removed it, before the commit or after.
+            // Who removed this process has removed it, before the commit or after.
             return Ok(Some(Resolved::Unknown));
         };
         if found == new {

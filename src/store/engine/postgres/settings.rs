@@ -1,6 +1,6 @@
 //! How an engine over PostgreSQL is opened.
 
-use super::owner::Owner;
+use super::presence::{Node, Owner};
 use super::url::PostgresUrl;
 
 /// How an engine is opened.
@@ -17,15 +17,17 @@ pub struct PostgresSettings {
     pub key_check: Option<String>,
     /// Whether a store that is not founded is refused.
     pub must_exist: bool,
-    /// Who owns the store while it is open: nobody else can write then. `None`: several engines
-    /// write to it.
+    /// The node that this is of the store: it may have the lease, and hears of the commits of other
+    /// nodes.
+    pub node: Option<Node>,
+    /// Who has the store to itself while it is open: nobody else can write then.
     pub owner: Option<Owner>,
     /// What is done wrong on purpose, to prove that a check would notice.
     pub control: Option<Control>,
 }
 
 impl PostgresSettings {
-    /// Returns settings for these tables, without an owner.
+    /// Returns settings for these tables, of neither a node nor an owner.
     pub fn new(url: PostgresUrl, tables: Vec<&'static str>) -> Self {
         PostgresSettings {
             url,
@@ -33,6 +35,7 @@ impl PostgresSettings {
             schema: None,
             key_check: None,
             must_exist: false,
+            node: None,
             owner: None,
             control: None,
         }
@@ -46,6 +49,10 @@ pub enum Control {
     RepeatableRead,
     /// An attempt whose commit was not answered runs again, whatever became of that commit.
     RepeatUnanswered,
-    /// The owner never changes its beat, as if it were paused.
+    /// The beat is never changed, as if the process were paused.
     Silent,
+    /// Notifications of other nodes are not heard.
+    Deaf,
+    /// The beat is never changed, and the background work goes on without the lease.
+    Unfenced,
 }

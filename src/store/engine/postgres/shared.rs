@@ -1,21 +1,24 @@
 //! What the threads of an engine share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::super::metrics::StoreMeters;
+use super::super::{Attempt, Budget, Terms, WorkLease};
 use super::alone::Alone;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::owner::Owner;
+use super::hearing::Hearing;
+use super::news::News;
 use super::pool::Pool;
-use super::queue::Queue;
+use super::presence::{Presence, Token};
+use super::queue::{Queue, Waiting};
 use super::settings::Control;
-use super::slot::Resolved;
+use super::slot::{Resolved, Slots};
 use super::sql;
 use super::tables::Tables;
 use crate::base::{Error, Result};
@@ -34,11 +37,23 @@ pub struct Shared {
     pub queue: Queue,
     pub signals: Arc<Signals>,
     pub meters: Arc<StoreMeters>,
-    pub owner: Option<Owner>,
+    /// Whether it is at the store, and as whom.
+    pub presence: Option<Presence>,
+    /// What its slots begin with.
+    pub token: Token,
+    pub slots: Slots,
     pub control: Option<Control>,
     /// The lanes of attempts that have conflicted several times.
     pub alone: Alone,
-    pub is_lost: watch::Sender<bool>,
+    pub is_removed: watch::Sender<bool>,
+    /// The lease while this node has it, and what others get then.
+    pub lease: Mutex<Option<Presence>>,
+    pub leases: watch::Sender<Option<WorkLease>>,
+    /// What other nodes are to be told, and what they have told.
+    pub news: News,
+    /// Whether there may be other nodes to tell.
+    pub is_telling: bool,
+    pub hearing: Hearing,
     pub unanswered: Unanswered,
 }
 
@@ -74,13 +89,67 @@ impl Shared {
         }
     }
 
-    /// Notes that another server owns the store now.
-    pub fn taken_over(&self) {
-        if !self.is_lost.send_replace(true) {
+    /// Notes that others have removed this process from the store.
+    pub fn removed(&self) {
+        self.give_up_lease();
+        if !self.is_removed.send_replace(true) {
             tracing::error!(
-                "another server has taken over the store; this one cannot write any more"
+                "others have removed this server from the store; it cannot write any more"
             );
         }
+    }
+
+    /// Returns the lease, if this node has it.
+    pub fn held_lease(&self) -> Option<Presence> {
+        self.lease.lock().expect("no thread panics while holding it").clone()
+    }
+
+    /// Notes that this node has the lease.
+    pub fn have_lease(&self, lease: Presence, work: WorkLease) {
+        *self.lease.lock().expect("no thread panics while holding it") = Some(lease);
+        self.leases.send_replace(Some(work));
+    }
+
+    /// Notes that this lease has ended, if it is the one that this node has.
+    pub fn lost_lease(&self, ended: &Presence) {
+        let mut lease = self.lease.lock().expect("no thread panics while holding it");
+        if lease.as_ref() == Some(ended) {
+            *lease = None;
+            self.leases.send_replace(None);
+            tracing::warn!("another server does the background work now");
+        }
+    }
+
+    /// Ends the use of the lease, and returns it.
+    pub fn give_up_lease(&self) -> Option<Presence> {
+        let held = self.lease.lock().expect("no thread panics while holding it").take();
+        self.leases.send_replace(None);
+        held
+    }
+
+    /// Runs an attempt, or queues it if it is light.
+    ///
+    /// # Errors
+    /// 503 if that is not possible now.
+    pub fn submit(
+        self: &Arc<Self>,
+        attempt: Box<dyn Attempt>,
+        terms: Terms,
+        lease: Option<Arc<Presence>>,
+    ) -> Result<()> {
+        if *self.is_removed.borrow() {
+            return Err(Failure::Removed.error());
+        }
+        let waiting = Waiting { attempt, terms, submitted: Instant::now(), lease };
+        if terms.budget == Budget::LIGHT {
+            return self.queue.push(waiting);
+        }
+        if self.queue.is_closed() {
+            return Err(Error::busy("overloaded", "too many writes are waiting", 1));
+        }
+        let _permit = self.pool.blocking_permit()?;
+        self.process(waiting);
+        Ok(())
     }
 
     /// Runs a transaction of the engine's own, which may run and be committed several times. The

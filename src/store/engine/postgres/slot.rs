@@ -6,22 +6,90 @@
 //! proves that the commit has not happened and cannot happen any more; otherwise the slot's value
 //! says whether it did.
 //!
-//! Slots also fence: who takes the store over removes all slots of others, in the transaction that
-//! changes the owner, and a slot is only created by the present owner. So no commit of an earlier
-//! owner can succeed afterwards, however long it was paused.
+//! Slots also fence: the slots of a process begin with its token. Who removes it from the store
+//! removes all of them in the same transaction, and they are only created by who is there. So no
+//! commit of one that was removed can succeed afterwards, however long it was paused.
+//!
+//! And they tell: the numbers in their values increase, so that a node that looks at them finds out
+//! whether it has heard of the last commit of each (see [`super::hearing`]).
 
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::connection::Connection;
+use super::failure::Failure;
+use super::presence::Token;
 use crate::store::Clock;
 
 /// Pause between attempts to reach the server.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
+/// A value of a slot: a number that increases, and random bytes.
+pub type SlotValue = [u8; 16];
+
 /// A slot with the value that it is known to have.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    pub id: [u8; 16],
-    pub value: [u8; 16],
+    /// The token of its process, and a number there.
+    pub id: [u8; 20],
+    pub value: SlotValue,
+}
+
+impl Slot {
+    /// Its number in its process.
+    pub fn number(&self) -> u32 {
+        let number = self.id[16..].try_into();
+        number.map_or(0, u32::from_be_bytes)
+    }
+}
+
+/// Returns the number in a value.
+pub fn sequence_in(value: &[u8]) -> u64 {
+    value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+/// Creates the slots of a process, and their values.
+#[derive(Default)]
+pub struct Slots {
+    last_number: AtomicU32,
+    last_sequence: AtomicU64,
+}
+
+impl Slots {
+    /// Returns a new slot of the process with this token.
+    pub fn create(&self, token: Token) -> Slot {
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let mut id = [0; 20];
+        for (byte, from) in id.iter_mut().zip(token.into_iter().chain(number)) {
+            *byte = from;
+        }
+        Slot { id, value: value_of(0) }
+    }
+
+    /// Returns a value that no slot has had, with a larger number than those before.
+    pub fn next_value(&self) -> SlotValue {
+        value_of(self.last_sequence.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+fn value_of(sequence: u64) -> SlotValue {
+    let mut value = fresh();
+    for (byte, from) in value.iter_mut().zip(sequence.to_be_bytes()) {
+        *byte = from;
+    }
+    value
+}
+
+/// A slot as others see it: its id, and the number in its value.
+pub type SeenSlot = (Vec<u8>, u64);
+
+/// Reads all slots.
+pub fn look(connection: &Connection) -> Result<Vec<SeenSlot>, Failure> {
+    let rows = connection.query_once("SELECT id, value FROM kv_slot", &[])?;
+    let slots = rows
+        .iter()
+        .map(|row| Ok((row.try_get::<_, Vec<u8>>(0)?, sequence_in(row.try_get::<_, &[u8]>(1)?))));
+    slots.collect::<Result<_, _>>().map_err(|error| Failure::of(&error))
 }
 
 /// What became of a commit that was not answered.
@@ -37,4 +105,19 @@ pub enum Resolved {
 /// Returns 16 random bytes.
 pub fn fresh() -> [u8; 16] {
     Clock::system().random()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_slots_are_never_the_same_and_their_numbers_increase() {
+        let slots = Slots::default();
+        let (one, two) = (slots.create([7; 16]), slots.create([7; 16]));
+        assert_eq!((one.number(), two.number(), sequence_in(&one.value)), (0, 1, 0));
+        assert!(one.id.starts_with(&[7; 16]) && one.id != two.id && one.value != two.value);
+        let values = [slots.next_value(), slots.next_value()];
+        assert_eq!(values.map(|value| sequence_in(&value)), [1, 2]);
+    }
 }

@@ -46,6 +46,8 @@ pub struct Statements {
     pub insert: Statement,
     pub delete: Statement,
     pub move_slot: Statement,
+    /// The same, if the lease is still this one.
+    pub move_slot_under_lease: Statement,
 }
 
 impl Statements {
@@ -61,6 +63,7 @@ impl Statements {
             insert,
             delete,
             slot,
+            slot_under_lease,
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
             client.prepare(
@@ -91,6 +94,10 @@ impl Statements {
                  WHERE kv.tbl = gone.tbl AND kv.key = gone.key"
             ),
             client.prepare("UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2"),
+            client.prepare(
+                "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2 AND EXISTS \
+                 (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"
+            ),
         )?;
         Ok(Statements {
             get,
@@ -102,6 +109,7 @@ impl Statements {
             insert,
             delete,
             move_slot: slot,
+            move_slot_under_lease: slot_under_lease,
         })
     }
 }

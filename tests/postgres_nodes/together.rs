@@ -1,0 +1,102 @@
+//! What one server does is known to the others.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{Node, send, set_up, team, three};
+use crate::client::{Caller, eventually};
+use crate::postgres_server::PostgresServer;
+use crate::{KEY, Served};
+
+#[test]
+fn any_server_sets_the_store_up_and_a_key_revoked_at_one_is_refused_by_the_others() {
+    let Some(database) = PostgresServer::start(&["fsync=off", "max_connections=200"]) else {
+        return;
+    };
+    let url = database.url();
+    let nodes = [Node::start(&url), Node::start(&url), Node::start(&url)];
+    for node in &nodes {
+        assert!(node.setup_link.is_some());
+        let early = Caller::anonymous(node.address, "acme");
+        early.ask("GET", "/organizations").send().refused(503, "setup_required");
+    }
+    let token = |node: &Node| node.setup_link.clone().unwrap().rsplit('#').next().map(String::from);
+    assert_eq!(token(&nodes[0]), token(&nodes[2]));
+    let owner = set_up(&nodes[1]);
+    for node in &nodes {
+        node.caller(&owner).get("/tools").ok();
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        let made = node.caller(&owner).post("/api-keys", json!({"name": "a key"})).ok();
+        let key = owner.with_key(made["key"].as_str().unwrap());
+        for other in &nodes {
+            other.caller(&key).get("/tools").ok();
+        }
+        let path = format!("/api-keys/{}", made["id"].as_str().unwrap());
+        node.caller(&owner).delete(&path).ok();
+        for step in [1, 2, 0] {
+            let other = &nodes[(at + step) % 3];
+            other.caller(&key).get("/tools").refused(401, "unauthenticated");
+        }
+    }
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_long_poll_hears_at_once_of_a_message_sent_to_another_server() {
+    let Some((_database, nodes, owner)) = three() else { return };
+    let mut times = Vec::new();
+    for round in 0..6 {
+        let team = team(&owner, &format!("t{round}"));
+        let (waits, sends) = (&nodes[round % 3], &nodes[(round + 1) % 3]);
+        let mut poll = waits.poll(&owner, &format!("{}?wait=20", team.1));
+        let sent = Instant::now();
+        send(sends, &owner, &team);
+        let woken = poll.reply(false).unwrap().items();
+        times.push(sent.elapsed());
+        assert_eq!(woken[0]["reason"], "direct_message", "{woken:?}");
+    }
+    times.sort();
+    crate::postgres_server::say(&format!("woken by another server, with the send: {times:?}"));
+    // Without notifications it would be between one and two seconds.
+    assert!(times[0] < Duration::from_millis(700), "{times:?}");
+}
+
+#[test]
+fn a_server_with_another_key_or_of_no_store_is_refused_and_others_join() {
+    let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
+    let url = database.url();
+    let first = Served::start(&url, Some(KEY)).ok().unwrap();
+    let second = Served::start(&url, Some(KEY)).ok().unwrap();
+    assert_eq!(
+        (&first.started["created"], &second.started["created"]),
+        (&true.into(), &false.into())
+    );
+    let (code, errors) = Served::start(&url, Some(&KEY.replace('0', "1"))).err().unwrap();
+    assert_eq!(code, Some(2), "{errors}");
+    assert_eq!(first.stop(), Some(0));
+    eventually("the lease", || {
+        second.get("/metrics").contains("\nroadstead_background_work 1\n").then_some(())
+    });
+    assert_eq!(second.stop(), Some(0));
+}
+
+#[test]
+fn servers_that_start_at_once_found_one_store() {
+    let Some(database) = PostgresServer::start(&["fsync=off", "max_connections=200"]) else {
+        return;
+    };
+    let url = database.url();
+    let nodes = crate::client::at_once(3, |_| Node::start(&url));
+    let owner = set_up(&nodes[2]);
+    for (at, node) in nodes.iter().enumerate() {
+        let tool = json!({"name": format!("t{at}"), "type": "function"});
+        node.caller(&owner).post("/tools", tool).ok();
+    }
+    assert_eq!(nodes[0].caller(&owner).get("/tools").items().len(), 3);
+    nodes[1].signal(Signal::TERM);
+}
