@@ -48,11 +48,11 @@ fn a_person_sets_the_server_up_and_signs_out() {
         assert_eq!(browser.url(), format!("{home}/o/acme"));
         browser.click(".side form[action='/sign-out'] button");
         browser.shows("Sign in");
-        if scripts {
-            // Without scripts Chromium shows the page as it has kept it, for going back.
-            browser.back();
-            browser.shows("E-mail address");
-        }
+        // The page that was left is not shown again, although the browser has kept it.
+        browser.shows("You are signed out.");
+        browser.back();
+        browser.shows("E-mail address");
+        assert!(!browser.text().contains("Today"), "{}", browser.text());
         browser.open(&format!("{home}/o/acme"));
         browser.shows("E-mail address");
     });

@@ -3,19 +3,22 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::compiling::{Unpublished, compile_after};
 use super::id::{ArtifactId, DEFAULT_TYPE, Model, generic};
-use super::publishing::compile;
 use super::version::ResolvedImport;
 use super::versions::{self, imports};
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
-use crate::base::{ArtifactName, Error, Prompt, Result, StringMap, Version};
+use crate::base::{ArtifactName, BoundedList, Error, Prompt, Result, StringMap, Version};
 use crate::resources::environments;
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
 use crate::templates::{self, Diagnostic, Rendering};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+/// Promptlets that a request brings along: more than a pull request changes, and each is compiled.
+const MAX_PROMPTLETS: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -35,9 +38,23 @@ pub struct CompileRequest {
     source: Prompt,
     /// The model that the text is for; `generic` if absent.
     model: Option<Model>,
+    /// Promptlets that are to be published before it, each after those that it imports: imports are
+    /// resolved as if they were published already.
+    promptlets: Option<BoundedList<NewPromptlet, 0, MAX_PROMPTLETS>>,
 }
 
 impl Input for CompileRequest {}
+
+/// A promptlet that is to be published before the text that imports it.
+#[derive(Deserialize, JsonSchema)]
+struct NewPromptlet {
+    name: ArtifactName,
+    version: Version,
+    /// The text, in the template language.
+    source: Prompt,
+    /// The model that the text is for; `generic` if absent.
+    model: Option<Model>,
+}
 
 /// The result of compiling a source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -112,7 +129,21 @@ pub(super) fn preview(
     let kind = input.artifact_type.unwrap_or(DEFAULT_TYPE);
     let id = ArtifactId { registry, kind, name: req.params.clone() };
     let model = input.model.clone().unwrap_or_else(generic);
-    let compilation = compile(view, &id, &model, &input.source)?.compilation;
+    let mut read = 0;
+    let mut unpublished: Vec<Unpublished> = Vec::new();
+    for new in input.promptlets.iter().flat_map(|list| list.iter()) {
+        let (kind, name) = (ArtifactType::Promptlet, new.name.clone());
+        let id = ArtifactId { registry, kind, name: name.clone() };
+        let model = new.model.clone().unwrap_or_else(generic);
+        let compiled = compile_after(view, &id, &model, &new.source, &unpublished, &mut read)?;
+        // All of them are in memory together.
+        read += compiled.compilation.text.len();
+        let version = new.version.clone();
+        unpublished.push(Unpublished { name, version, model, compiled });
+    }
+    let source = &input.source;
+    let compiled = compile_after(view, &id, &model, source, &unpublished, &mut read)?;
+    let compilation = compiled.compilation;
     let resolved = compilation.imports.into_iter().map(|import| ResolvedImport {
         name: import.name,
         range: import.range,
