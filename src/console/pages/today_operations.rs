@@ -66,7 +66,7 @@ fn group(title: &'static str, icon: &'static str, rows: Vec<Row>) -> Group {
     Group { title, icon, kind: "warning", rows, is_cut: false, all: String::new() }
 }
 
-/// Deliveries that were given up since then, for whoever may have them delivered again.
+/// Deliveries that were given up since then, for those who may have them delivered again.
 ///
 /// # Errors
 /// Those of the routes.

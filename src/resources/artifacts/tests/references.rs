@@ -238,6 +238,35 @@ fn promptlets_that_come_along_are_bounded_together() {
 }
 
 #[test]
+fn a_source_is_filled_without_publishing() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "calm {{MOOD}}");
+    let environment = environments::tests::make(&fixture, json!({"slug": "test", "name": "T"}));
+    let environment = environment.unwrap().id;
+    for (name, value) in [("A", "no"), ("MOOD", "{{A}}")] {
+        environments::variable_tests::put(&fixture, environment, name, value).unwrap();
+    }
+    let fill = |source: &str, more: serde_json::Value| {
+        let mut body = json!({"registryRef": "acme/main", "source": source});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let name = crate::base::ArtifactName::parse("p").unwrap();
+        let input = Fixture::input(body).unwrap();
+        fixture.read(prompts::preview_filled, name, input).map(|done| json!(done))
+    };
+    let source = "{{A}} {{B}} {{ import \"tone\" }} \\{{A}}";
+    let filled = fill(source, json!({"environment": "test", "variables": {"A": "a"}})).unwrap();
+    let expected = json!({"text": "a {{B}} calm {{A}} {{A}}", "missing": ["B"], "problems": []});
+    assert_eq!(filled, expected);
+    assert_eq!(fill(source, json!({})).unwrap()["missing"], json!(["A", "B", "MOOD"]));
+    let broken = fill("{{ if }}", json!({"environment": "test"})).unwrap();
+    assert_eq!((&broken["text"], &broken["problems"][0]["line"]), (&json!(""), &json!(1)));
+    let unknown = fill(source, json!({"environment": "nowhere"})).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::NotFound);
+    assert_eq!(rows(&fixture), [1, 1, 1, 0, 1, 0]);
+}
+
+#[test]
 fn a_clone_has_all_models_and_is_compiled_in_its_target() {
     let fixture = Fixture::new();
     registry(&fixture, "main");
