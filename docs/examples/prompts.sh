@@ -54,6 +54,11 @@ release() {
   while [ -s "$list" ]; do
     : > "$later"
     while read -r type name file; do
+      # No prompt is published with what a promptlet was before.
+      if [ "$type" = prompt ] && [ -s "$later" ]; then
+        echo "$type $name $file" >> "$later"
+        continue
+      fi
       # A promptlet may import one that comes after it: what is refused is tried again behind them.
       version=$(publish "$type" "$name" "$file" 2> "$problems.one") || {
         echo "$type $name $file" >> "$later"

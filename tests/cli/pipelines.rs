@@ -119,7 +119,10 @@ fn a_pull_request_is_checked_and_a_merge_is_published_and_promoted() {
         repository.desk.file("promptlets/words.md", "Write plainly.\n");
         let together = with("check", &repository.check_key, &[]);
         assert_eq!(together.code, Some(0), "{together:?}");
-        assert_eq!(repository.desk.api().get("/registries/artifacts?registryRef=main").items().len(), 0);
+        assert_eq!(
+            repository.desk.api().get("/registries/artifacts?registryRef=main").items().len(),
+            0
+        );
 
         let released = with("release", &repository.release_key, &preview);
         assert_eq!(released.code, Some(0), "{released:?}");

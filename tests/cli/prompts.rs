@@ -138,7 +138,8 @@ fn files_are_checked_with_the_promptlets_that_are_published_before_them() {
     fs::remove_file(&style).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &style).unwrap();
     check(&[&dir]).fails(2, "style.md is a link");
-    desk.run(&["prompt", "check", "main/scribe", &prompt, "--bump", "patch"]).fails(2, "--promptlets");
+    desk.run(&["prompt", "check", "main/scribe", &prompt, "--bump", "patch"])
+        .fails(2, "--promptlets");
 }
 
 #[test]

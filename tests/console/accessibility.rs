@@ -75,7 +75,7 @@ fn kinds(pages: impl Iterator<Item = String>) -> Vec<String> {
     kinds.into_values().collect()
 }
 
-/// What has the focus and is covered by something else, after each element of a page had it.
+/// What has the focus and is covered by something else at three points of it, after each element of a page had it.
 const COVERED: &str = "
     const all = document.querySelectorAll('a[href], button, input, select, textarea, summary');
     const covered = [];
@@ -84,9 +84,12 @@ const COVERED: &str = "
       one.focus();
       if (document.activeElement !== one) continue;
       const place = one.getClientRects()[0];
-      const found = document.elementFromPoint(
-        place.left + Math.min(place.width / 2, 8), place.top + place.height / 2);
-      if (!found || !(one.contains(found) || found.contains(one))) covered.push(one.outerHTML);
+      const [from, to] = [Math.max(place.top, 0), Math.min(place.bottom, innerHeight)];
+      const isSeen = [0.05, 0.5, 0.95].some((part) => {
+        const found = document.elementFromPoint(place.left + part * place.width, (from + to) / 2);
+        return found && (one.contains(found) || found.contains(one));
+      });
+      if (!isSeen) covered.push(one.outerHTML);
     }
     return covered.slice(0, 5);";
 

@@ -37,7 +37,7 @@ fn g_and_a_letter_lead_to_each_section_wide_and_narrow() {
         sign_in(&browser, &server, "ada@acme.test");
         let home = format!("http://{}/o/acme", server.address);
         for (letter, path) in LETTERS {
-            browser.press("body", &format!("g{letter}"));
+            browser.keys(&format!("g{letter}"));
             let target = format!("{home}{path}");
             let is_there = || match path {
                 "" => browser.url() == target,
@@ -48,8 +48,8 @@ fn g_and_a_letter_lead_to_each_section_wide_and_narrow() {
             eventually("the section", || (browser.run(marked) == true).then_some(()));
         }
         // A letter that is nobody's leads nowhere, and neither does one of them alone.
-        browser.press("body", "gzpg");
-        browser.press("body", "?");
+        browser.keys("gzpg");
+        browser.keys("?");
         browser.shows("Next row");
         assert_eq!(browser.url(), home);
         let listed = browser.run("return document.querySelector('dialog').innerText");
@@ -76,27 +76,27 @@ fn j_and_k_walk_through_a_list_and_keys_are_switched_off() {
     );
     let row = |at: usize| rows[at].as_str().unwrap().to_string();
     for (key, at) in [("j", 0), ("j", 1), ("j", 2), ("j", 2), ("k", 1), ("k", 0), ("k", 0)] {
-        browser.press("body", key);
+        browser.keys(key);
         assert_eq!(focused(&browser), row(at), "{key}");
     }
     // What is typed in a field is text.
-    browser.press("body", "/");
+    browser.keys("/");
     assert_eq!(browser.run("return document.activeElement.matches('[data-find]')"), true);
     browser.press(".side [data-find]", "gp?j");
     assert_eq!(browser.value(".side [data-find]"), "gp?j");
 
     browser.open(&list);
-    browser.press("body", "?");
+    browser.keys("?");
     browser.click("dialog button:last-child");
-    browser.press("body", "jgt");
+    browser.keys("jgt");
     assert_ne!(focused(&browser), row(0));
     // They stay off, and the help that switches them on is still there.
     browser.open(&list);
-    browser.press("body", "gt?");
+    browser.keys("gt?");
     browser.shows("Switch keys on");
     assert_eq!(browser.url(), list);
     browser.click("dialog button:last-child");
-    browser.press("body", "j");
+    browser.keys("j");
     assert_eq!(focused(&browser), row(0));
 }
 

@@ -172,6 +172,17 @@ impl Browser<'_> {
         self.ask("POST", &format!("/element/{id}/value"), Some(&body)).unwrap();
     }
 
+    /// Presses keys, wherever the focus is.
+    #[track_caller]
+    pub fn keys(&self, keys: &str) {
+        let steps: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|step| json!({"type": step, "value": key})))
+            .collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": steps});
+        self.ask("POST", "/actions", Some(&json!({"actions": [keyboard]}))).unwrap();
+    }
+
     /// Moves the pointer to an element.
     #[track_caller]
     pub fn point_at(&self, css: &str) {

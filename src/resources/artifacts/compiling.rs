@@ -75,7 +75,9 @@ impl Promptlet<'_> {
     fn transitive_imports(&self) -> Vec<ArtifactName> {
         match self {
             Promptlet::Published(row) => row.transitive_imports.clone(),
-            Promptlet::Unpublished(one) => one.compiled.transitive_imports.iter().cloned().collect(),
+            Promptlet::Unpublished(one) => {
+                one.compiled.transitive_imports.iter().cloned().collect()
+            }
         }
     }
 

@@ -15,9 +15,7 @@ use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{
-    ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical,
-};
+use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
 use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};

@@ -182,9 +182,7 @@ fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
         let name = crate::base::ArtifactName::parse("p").unwrap();
         json!(fixture.read(prompts::preview, name, Fixture::input(body).unwrap()).unwrap())
     };
-    let new = |name: &str, version: &str, source: &str| {
-        json!({"name": name, "version": version, "source": source})
-    };
+    let new = |name: &str, version: &str, source: &str| json!({"name": name, "version": version, "source": source});
     let source = "{{ import \"tone@^1\" }}, {{ import \"voice\" }}";
     let both = json!([
         new("tone", "1.1.0", "calmer {{mood}}"),
@@ -199,7 +197,8 @@ fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
     for (version, model) in [("2.0.0", "generic"), ("0.9.0", "generic"), ("1.5.0", "other")] {
         let mut tone = new("tone", version, "other");
         tone["model"] = json!(model);
-        let compiled = compile("{{ import \"tone@>=0.1\" }}{{ import \"tone@^1\" }}", json!([tone]));
+        let compiled =
+            compile("{{ import \"tone@>=0.1\" }}{{ import \"tone@^1\" }}", json!([tone]));
         let highest = if version == "2.0.0" { "othercalm" } else { "calmcalm" };
         assert_eq!(compiled["compiled"], highest, "{version} {model}");
     }
