@@ -31,7 +31,9 @@ check() {
   list=$(mktemp)
   files > "$list"
   while read -r type name file; do
-    roadstead prompt check "$registry/$name" "$file" --type "$type" || failed=1
+    # What it imports may be as new as the file itself, and is published before it.
+    roadstead prompt check "$registry/$name" "$file" --type "$type" --promptlets promptlets \
+      --bump "${BUMP:-patch}" || failed=1
     roadstead prompt diff "$registry/$name" "$label" --file "$file" --type "$type" 2> /dev/null ||
       echo "$registry/$name is new: no version has the label $label"
   done < "$list"
@@ -47,17 +49,36 @@ publish() {
 }
 
 release() {
-  list=$(mktemp)
+  list=$(mktemp) later=$(mktemp) problems=$(mktemp)
   files > "$list"
-  while read -r type name file; do
-    version=$(publish "$type" "$name" "$file")
-    if [ "$type" = prompt ] && [ -n "${AGENT:-}" ]; then
-      roadstead deploy "$AGENT" --prompt "$registry/$name@$version" \
-        --environment "$ENVIRONMENT" --provider "$PROVIDER" --preview
+  while [ -s "$list" ]; do
+    : > "$later"
+    while read -r type name file; do
+      # No prompt is published with what a promptlet was before.
+      if [ "$type" = prompt ] && [ -s "$later" ]; then
+        echo "$type $name $file" >> "$later"
+        continue
+      fi
+      # A promptlet may import one that comes after it: what is refused is tried again behind them.
+      version=$(publish "$type" "$name" "$file" 2> "$problems.one") || {
+        echo "$type $name $file" >> "$later"
+        cat "$problems.one" >> "$problems"
+        continue
+      }
+      if [ "$type" = prompt ] && [ -n "${AGENT:-}" ]; then
+        roadstead deploy "$AGENT" --prompt "$registry/$name@$version" \
+          --environment "$ENVIRONMENT" --provider "$PROVIDER" --preview
+      fi
+      roadstead prompt promote "$registry/$name" "$version" --type "$type" --label "$label"
+    done < "$list"
+    if cmp -s "$list" "$later"; then
+      cat "$problems" >&2
+      return 1
     fi
-    roadstead prompt promote "$registry/$name" "$version" --type "$type" --label "$label"
-  done < "$list"
-  rm "$list"
+    mv "$later" "$list"
+    : > "$problems"
+  done
+  rm -f "$list" "$later" "$problems" "$problems.one"
 }
 
 case ${1:-} in

@@ -239,7 +239,7 @@ impl Route {
 
     /// Whether it evaluates `If-Match`.
     pub fn is_conditional_write(&self) -> bool {
-        matches!(self.method, Method::Patch | Method::Delete)
+        matches!(self.method, Method::Patch | Method::Put | Method::Delete)
     }
 
     /// Binds a request's arguments to the operation.

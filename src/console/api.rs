@@ -163,18 +163,19 @@ impl Api {
         Ok((InProcess::parse(path, response)?, tag))
     }
 
-    /// Updates a resource that still has this entity tag.
+    /// Updates or replaces a resource, by PATCH or PUT, that still has this entity tag.
     ///
     /// # Errors
     /// 412 if it has another one; those of the route.
-    pub async fn patch_if<T: DeserializeOwned>(
+    pub async fn change_if<T: DeserializeOwned>(
         &self,
+        method: Method,
         path: &str,
         body: Value,
         tag: &[u8],
     ) -> Result<T> {
         let arguments = Arguments::Json(self.in_org(body));
-        let response = self.respond(Method::Patch, path, "", arguments, Some(tag)).await?;
+        let response = self.respond(method, path, "", arguments, Some(tag)).await?;
         InProcess::parse(path, response)
     }
 

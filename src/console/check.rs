@@ -19,6 +19,8 @@ pub struct Text<'a> {
     pub model: Option<&'a str>,
     /// Whether policies are asked: a judge among them calls a language model, which costs.
     pub asks_policies: bool,
+    /// The environment whose values it is filled with, by slug; empty for none.
+    pub environment: &'a str,
 }
 
 /// What was found.
@@ -29,6 +31,16 @@ pub struct Checked {
     pub imports: BTreeMap<String, String>,
     pub compiled: String,
     pub verdict: Verdict,
+    /// The text filled with the values of an environment, if one was chosen.
+    pub preview: Option<Preview>,
+}
+
+/// A text with values for its variables.
+#[derive(Deserialize)]
+pub struct Preview {
+    pub text: String,
+    /// The variables without one.
+    pub missing: Vec<String>,
 }
 
 /// A problem with the line that it is in.
@@ -82,21 +94,32 @@ struct Violation {
 /// # Errors
 /// Those of the route that compiles it.
 pub async fn check(visit: &Visit, text: &Text<'_>) -> Result<Checked> {
-    let Text { place, source, model, asks_policies } = *text;
+    let Text { place, source, model, asks_policies, environment } = *text;
     let mut body =
         json!({"registryRef": place.registry, "artifactType": place.kind, "source": source});
     if let Some(model) = model {
         body["model"] = json!(model);
     }
-    let path = format!("/prompts/{}/compile", segment(&place.name));
-    let compiled: Compiled = visit.api.post(&path, body).await?;
+    let path = format!("/prompts/{}", segment(&place.name));
+    let compiled: Compiled = visit.api.post(&format!("{path}/compile"), body.clone()).await?;
     let problems: Vec<_> = compiled.problems.into_iter().map(|one| at_line(one, source)).collect();
     let verdict = if asks_policies && problems.is_empty() {
         verdict(visit, text, &compiled.compiled).await?
     } else {
         Verdict::None
     };
+    let preview = if problems.is_empty() && !environment.is_empty() {
+        body["environment"] = json!(environment);
+        match visit.api.post(&format!("{path}/preview"), body).await {
+            Ok(preview) => Some(preview),
+            // An environment that has gone meanwhile: the rest is shown all the same.
+            Err(error) => visit.failed(error)?.and(None),
+        }
+    } else {
+        None
+    };
     Ok(Checked {
+        preview,
         problems,
         variables: compiled.variables,
         imports: compiled.imports,

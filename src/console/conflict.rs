@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::diff::{self, Row};
 use super::visit::Visit;
+use crate::api::Method;
 use crate::base::{Error, Kind, Result};
 
 /// How often a form is saved again because something that it does not edit has changed.
@@ -119,6 +120,29 @@ impl Visit {
         body: Value,
         edited: impl Fn(&T) -> Vec<Edited>,
     ) -> Result<Value> {
+        self.save_by(Method::Patch, path, body, edited).await
+    }
+
+    /// Does the same with a resource that is replaced as a whole, by PUT.
+    ///
+    /// # Errors
+    /// 412 if somebody else has changed it; those of the routes.
+    pub async fn replace<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Value,
+        edited: impl Fn(&T) -> Vec<Edited>,
+    ) -> Result<Value> {
+        self.save_by(Method::Put, path, body, edited).await
+    }
+
+    async fn save_by<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Value,
+        edited: impl Fn(&T) -> Vec<Edited>,
+    ) -> Result<Value> {
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -128,7 +152,7 @@ impl Visit {
             let is_same =
                 was.is_none_or(|was| was == digest(&edited)) || !edited.iter().any(Edited::differs);
             let tag = if is_same { &tag } else { OUTDATED };
-            match self.api.patch_if(path, body.clone(), tag).await {
+            match self.api.change_if(method, path, body.clone(), tag).await {
                 Err(error) if is_conflict(Some(&error)) && is_same && attempts < ATTEMPTS => {}
                 done => return done,
             }

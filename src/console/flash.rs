@@ -7,6 +7,8 @@ pub enum Flash {
     AccountSaved,
     /// A password was changed.
     PasswordChanged,
+    /// The visitor signed out.
+    SignedOut,
     /// A session was ended.
     SessionEnded,
     /// All other sessions were ended.
@@ -219,6 +221,7 @@ const ALL: &[(Flash, &str, &str)] = &[
         "password-changed",
         "Your password was changed, and all other sessions were signed out.",
     ),
+    (Flash::SignedOut, "signed-out", "You are signed out."),
     (Flash::SessionEnded, "session-ended", "The session was signed out."),
     (Flash::SessionsEnded, "sessions-ended", "All other sessions were signed out."),
     (Flash::Joined, "joined", "Welcome. You are a member now."),

@@ -128,6 +128,21 @@ impl Place {
     }
 }
 
+#[derive(Deserialize)]
+struct Environment {
+    slug: String,
+    name: String,
+}
+
+/// The environments that the visitor may use: slugs and names.
+///
+/// # Errors
+/// Those of the route.
+pub async fn environments(api: &Api) -> Result<Vec<(String, String)>> {
+    let all: List<Environment> = api.get("/environments", &[("limit", "100")]).await?;
+    Ok(all.items.into_iter().map(|one| (one.slug, one.name)).collect())
+}
+
 /// The names of an organization's members.
 pub struct People(BTreeMap<String, String>);
 

@@ -27,6 +27,8 @@ pub struct Reply {
 pub enum Content {
     /// A page.
     Html(String),
+    /// A picture, as SVG.
+    Picture(&'static str),
     /// Another page to go to, of this server.
     SeeOther(String),
     /// Events, as they happen.
@@ -42,12 +44,19 @@ pub enum SessionChange {
     Begun(String),
     /// It has ended.
     Ended,
+    /// It ended before; the browser is to forget the pages that it still has of it.
+    Forgotten,
 }
 
 impl Reply {
     /// A page.
     pub fn html(status: StatusCode, html: String) -> Self {
         Reply::new(status, Content::Html(html))
+    }
+
+    /// A picture, as SVG.
+    pub fn picture(svg: &'static str) -> Self {
+        Reply::new(StatusCode::OK, Content::Picture(svg))
     }
 
     /// Events, for a script.

@@ -39,6 +39,7 @@ const FLASH_SECS: i64 = 60;
 /// when going back.
 const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
 const ALL_DATA: HeaderValue = HeaderValue::from_static("\"cache\", \"storage\"");
+const CACHED_DATA: HeaderValue = HeaderValue::from_static("\"cache\"");
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
 
 /// The web console.
@@ -246,7 +247,7 @@ async fn read_form(
 fn cookies_of(reply: &Reply, jar: &Jar) -> Vec<String> {
     let mut cookies = Vec::new();
     match &reply.session {
-        SessionChange::None => {}
+        SessionChange::None | SessionChange::Forgotten => {}
         SessionChange::Begun(token) => cookies.push(jar.set(Cookie::Session, token, SESSION_SECS)),
         SessionChange::Ended => cookies.push(jar.remove(Cookie::Session)),
     }
@@ -265,6 +266,7 @@ fn response_of(reply: Reply) -> Response<ResponseBody> {
     let whole = |text: String| ResponseBody::Whole(Full::from(text));
     let (body, location, media_type) = match reply.content {
         Content::Html(html) => (whole(html), None, "text/html; charset=utf-8"),
+        Content::Picture(svg) => (whole(svg.into()), None, "image/svg+xml"),
         Content::SeeOther(path) => (whole(String::new()), Some(path), "text/html; charset=utf-8"),
         Content::Events(events) => (ResponseBody::Stream(events), None, "text/event-stream"),
     };
@@ -281,8 +283,13 @@ fn response_of(reply: Reply) -> Response<ResponseBody> {
     if reply.status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, CHALLENGE);
     }
-    if reply.session == SessionChange::Ended {
-        headers.insert(CLEAR_SITE_DATA, ALL_DATA);
+    let cleared = match reply.session {
+        SessionChange::Ended => Some(ALL_DATA),
+        SessionChange::Forgotten => Some(CACHED_DATA),
+        SessionChange::None | SessionChange::Begun(_) => None,
+    };
+    if let Some(cleared) = cleared {
+        headers.insert(CLEAR_SITE_DATA, cleared);
     }
     response
 }

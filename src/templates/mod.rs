@@ -19,6 +19,7 @@ mod tests;
 pub use compile::{
     Compilation, Diagnostic, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, compile,
 };
+pub use parse::imports;
 pub use placeholders::{placeholders, replace_placeholders};
 pub use render::{Rendering, render};
 

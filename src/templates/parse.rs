@@ -45,6 +45,14 @@ pub fn tokens(text: &str) -> Tokens<'_> {
     Tokens(Scanner::new(text))
 }
 
+/// Returns the names of the promptlets that a text imports, in order, as often as it does.
+pub fn imports(text: &str) -> impl Iterator<Item = ArtifactName> + '_ {
+    tokens(text).filter_map(|token| match token.kind {
+        TokenKind::Import { name, .. } => Some(name),
+        _ => None,
+    })
+}
+
 /// The iterator of [`tokens`].
 pub struct Tokens<'a>(pub(super) Scanner<'a>);
 

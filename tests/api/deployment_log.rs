@@ -142,6 +142,18 @@ fn lists_are_walked_in_pages_and_filtered_by_time() {
         assert!(ben.get(&format!("/deployments?{none}")).items().is_empty());
     }
     ben.get("/deployments?from=yesterday").invalid(&["from"]);
+    let live = "/deployments/live?registryRef=main&promptName=hello";
+    let live = live.replace("=main", &format!("={}/main", acme.slug));
+    let mut keys = ids(ben.walk(&live, 1), "stableKey");
+    keys.sort_by_key(Value::to_string);
+    assert_eq!(keys, ["ann", "bob"]);
+    let mut of_live = ids(ben.get(&live).items(), "deploymentId");
+    let mut newest_of_all = ids(ben.get("/deployments?limit=2").items(), "id");
+    of_live.sort_by_key(Value::to_string);
+    newest_of_all.sort_by_key(Value::to_string);
+    assert_eq!(of_live, newest_of_all);
+    assert!(ben.get(&live.replace("hello", "other")).items().is_empty());
+    ben.get("/deployments/live").invalid(&["registryRef", "promptName"]);
     ben.get("/agents/deployments?state=done").invalid(&["state"]);
     let heatmap = |query: &str| ben.get(&format!("/deployments/heatmap?{query}")).items();
     assert_eq!(heatmap("")[0]["counts"], json!({"complete": 3}));
@@ -164,4 +176,8 @@ fn lists_are_walked_in_pages_and_filtered_by_time() {
     let mut expected: Vec<_> = approvers.iter().map(|id| json!([id])).collect();
     expected.sort_by_key(Value::to_string);
     assert_eq!(users, expected);
+
+    acme.admin.patch(&dev, json!({"access": "restricted"})).ok();
+    assert!(ben.get(&live).items().is_empty());
+    assert_eq!(acme.admin.get(&live).items().len(), 2);
 }

@@ -128,7 +128,13 @@ fn documents_are_bounded_and_requests_conditional_and_repeatable() {
     let path = acme.member.in_org(&one);
     let unchanged = acme.member.ask("GET", &path).with("If-None-Match", &tag).send();
     assert_eq!(unchanged.status, 304);
-    acme.member.put(&one, json!({"name": "n", "content": "c"})).ok();
+    let replace = |tag: &str, content: &str| {
+        let ask = acme.member.ask("PUT", &one).with("If-Match", tag);
+        ask.org_json(json!({"name": "n", "content": content})).send()
+    };
+    replace(&tag, "c").ok();
+    replace(&tag, "theirs").refused(412, "changed_meanwhile");
+    assert_eq!(acme.member.get(&one).ok()["content"], "c");
     let stale = acme.member.ask("DELETE", &path).with("If-Match", &tag).send();
     assert_eq!(stale.status, 412);
 

@@ -108,10 +108,21 @@ fn a_pull_request_is_checked_and_a_merge_is_published_and_promoted() {
         };
         let preview =
             [("AGENT", "scribe"), ("ENVIRONMENT", "production"), ("PROVIDER", "anthropic")];
-        // The promptlet is not published yet: the prompt that imports it waits for it.
+        // What it imports is not there at all.
+        repository.desk.file("prompts/scribe.md", "{{ import \"tone@*\" }} You write notes.\n");
         let early = with("check", &repository.check_key, &[]);
         assert_eq!(early.code, Some(1), "{early:?}");
         assert!(early.stdout.contains("prompts/scribe.md:1:1: "), "{early:?}");
+        // It is as new as the prompt, and so is another that it imports and that comes after it.
+        repository.desk.file("prompts/scribe.md", "{{ import \"voice@*\" }} You write notes.\n");
+        repository.desk.file("promptlets/voice.md", "{{ import \"words@1\" }}\n");
+        repository.desk.file("promptlets/words.md", "Write plainly.\n");
+        let together = with("check", &repository.check_key, &[]);
+        assert_eq!(together.code, Some(0), "{together:?}");
+        assert_eq!(
+            repository.desk.api().get("/registries/artifacts?registryRef=main").items().len(),
+            0
+        );
 
         let released = with("release", &repository.release_key, &preview);
         assert_eq!(released.code, Some(0), "{released:?}");

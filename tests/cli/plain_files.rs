@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -194,7 +195,7 @@ fn hostile_files_are_refused_before_anything_is_sent() {
     let import =
         |name: &str| format!("+++\nversion = \"1.0.0\"\n+++\n{{{{ import \"{name}\" }}}}\n");
     type Make<'a> = &'a dyn Fn(&Path);
-    let cases: [(Make, &str); 8] = [
+    let cases: [(Make, &str); 9] = [
         (&|dir| symlink("/etc/passwd", dir.join("tools.toml")).unwrap(), "is a link"),
         (&|dir| symlink("/etc", dir.join("tools")).unwrap(), "is a link"),
         (&|dir| symlink(dir, dir.join("agents")).unwrap(), "is a link"),
@@ -204,6 +205,14 @@ fn hostile_files_are_refused_before_anything_is_sent() {
                 large.set_len(1 << 30).unwrap();
             },
             "is longer than",
+        ),
+        // It would never end.
+        (
+            &|dir| {
+                let pipe = Command::new("mkfifo").arg(dir.join("pipe.toml")).status();
+                assert!(pipe.unwrap().success());
+            },
+            "is neither a file nor a folder",
         ),
         (
             &|dir| fs::write(dir.join("x.toml"), b"a = \"\xff\"").unwrap(),
@@ -239,6 +248,18 @@ fn hostile_files_are_refused_before_anything_is_sent() {
         }
         assert!(listener.accept().is_err(), "something was sent: {why}");
     }
+}
+
+#[test]
+fn a_pull_writes_nothing_through_a_link() {
+    let desk = desk();
+    fill(&desk);
+    let outside = tempfile::tempdir().unwrap();
+    desk.file("org/roadstead.toml", "format = 1\n");
+    symlink(outside.path(), desk.path("org/agents")).unwrap();
+    in_session(&desk, &["pull", "org"]).fails(2, "agents: is a link");
+    assert_eq!(files(outside.path()).len(), 0);
+    assert_eq!(fs::read_dir(desk.path("org")).unwrap().count(), 2);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `prompt`: files are checked, published and promoted (reference: command-line, "Prompts as files").
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -103,6 +105,41 @@ fn every_problem_is_shown_at_its_line_and_column_of_the_file() {
         .fails(2, &format!("{bytes}:2:1: is not UTF-8"));
     desk.run(&["prompt", "check", "main/x", "/no/such/file"]).fails(2, "cannot be read");
     desk.run(&["prompt", "check", "scribe", &front]).fails(2, "REGISTRY/NAME");
+}
+
+#[test]
+fn files_are_checked_with_the_promptlets_that_are_published_before_them() {
+    let desk = desk();
+    let prompt = desk.file("scribe.md", "{{ import \"style@^1\" }} You write notes.\n");
+    let check = |more: &[&str]| {
+        desk.run(&[&["prompt", "check", "main/scribe", &prompt, "--promptlets"], more].concat())
+    };
+    let dir = desk.path("pieces").to_string_lossy().into_owned();
+    let missing = check(&[&dir]);
+    assert!(missing.stdout.contains("has no promptlet \"style\""), "{missing:?}");
+    let style = desk.file("pieces/style.md", "{{ import \"words\" }}\n");
+    assert_eq!(check(&[&dir]).code, Some(1));
+    let words = desk.file("pieces/words.md", "Write plainly.\n");
+    assert_eq!(check(&[&dir]).code, Some(0));
+
+    // What is published stays what it is; the next version counts, if the import takes it.
+    for (name, file) in [("main/words", &words), ("main/style", &style)] {
+        desk.json(&["prompt", "publish", name, file, "--type", "promptlet", "--bump", "major"]);
+    }
+    desk.file("pieces/style.md", "{{ if x }}\n");
+    let broken = check(&[&dir]);
+    assert!(broken.stdout.contains("scribe.md:1:1: the promptlet \"style\""), "{broken:?}");
+    assert_eq!(check(&[&dir, "--bump", "major"]).code, Some(0), "2.0.0 is not in ^1");
+    desk.file("pieces/style.md", "{{ import \"style\" }}\n");
+    let itself = ["prompt", "check", "main/style", &style, "--type", "promptlet"];
+    let itself = desk.run(&[&itself[..], &["--promptlets", &dir]].concat());
+    assert!(itself.stdout.contains("a promptlet cannot import itself"), "{itself:?}");
+
+    fs::remove_file(&style).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &style).unwrap();
+    check(&[&dir]).fails(2, "style.md is a link");
+    desk.run(&["prompt", "check", "main/scribe", &prompt, "--bump", "patch"])
+        .fails(2, "--promptlets");
 }
 
 #[test]

@@ -75,6 +75,54 @@ fn kinds(pages: impl Iterator<Item = String>) -> Vec<String> {
     kinds.into_values().collect()
 }
 
+/// What has the focus and is covered by something else at three points of it, after each element of a page had it.
+const COVERED: &str = "
+    const all = document.querySelectorAll('a[href], button, input, select, textarea, summary');
+    const covered = [];
+    for (const one of all) {
+      if (!one.checkVisibility({visibilityProperty: true})) continue;
+      one.focus();
+      if (document.activeElement !== one) continue;
+      const place = one.getClientRects()[0];
+      const [from, to] = [Math.max(place.top, 0), Math.min(place.bottom, innerHeight)];
+      const isSeen = [0.05, 0.5, 0.95].some((part) => {
+        const found = document.elementFromPoint(place.left + part * place.width, (from + to) / 2);
+        return found && (one.contains(found) || found.contains(one));
+      });
+      if (!isSeen) covered.push(one.outerHTML);
+    }
+    return covered.slice(0, 5);";
+
+/// What is wider than the screen, tables, texts, the board and fields for texts aside, which scroll.
+const WIDE: &str = "
+    const scrolls = 'table, .board, pre, textarea, .command code, .code, .hidden';
+    const wide = [...document.querySelectorAll('body *')].filter((one) => !one.closest(scrolls)
+      && one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1);
+    return wide.map((one) => one.outerHTML.slice(0, 160)).slice(0, 5);";
+
+#[test]
+fn what_has_the_focus_is_seen_and_only_tables_scroll_on_a_narrow_screen() {
+    let Some(driver) = driver() else { return };
+    let server = Running::new();
+    server.add("ben", "member");
+    crawl::fill(&server);
+    crawl::fill_teams(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let paths = kinds(crawl::crawl(&ada).into_keys());
+    let mut all = Vec::new();
+    for (width, script) in [(390, COVERED), (320, WIDE)] {
+        let browser = driver.browser(width, 700, true);
+        sign_in(&browser, &server, "ada@acme.test");
+        for path in &paths {
+            browser.open(&format!("http://{}{path}", server.address));
+            let found = browser.run(script);
+            let found = found.as_array().unwrap().iter();
+            all.extend(found.map(|one| format!("{path} ({width}): {}", one.as_str().unwrap())));
+        }
+    }
+    assert!(all.is_empty(), "{} in {} pages:\n{}", all.len(), paths.len(), all.join("\n"));
+}
+
 #[test]
 fn axe_finds_nothing_on_any_page_in_both_themes() {
     let Some(script) = script() else { return };

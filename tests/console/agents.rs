@@ -106,6 +106,8 @@ fn what_would_change_is_seen_before_exactly_that_is_deployed() {
     all_done(&server);
     ada.get("/o/acme/deployments").shows("1 deployment in the last 365 days, none of them failed.");
     ada.get("/o/acme/agents/scribe").shows("Production").shows("notes 1.1.0").shows("live");
+    let prompt = ada.get("/o/acme/prompts/main/notes");
+    prompt.shows("Live scribe Production 1.1.0").hides("No agent runs it");
 
     server.publish("prompt", "notes", "1.2.0", "Good evening.");
     let form = ada.get(&format!("{DEPLOY}?agent=scribe"));

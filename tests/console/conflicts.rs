@@ -169,6 +169,25 @@ fn a_team_its_agents_an_agents_draft_and_a_channel_are_not_saved_over_a_change()
 }
 
 #[test]
+fn a_document_is_not_replaced_over_a_change() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let api = server.ada();
+    let base = api.post("/knowledge-bases", json!({"name": "Handbook"})).id();
+    let documents = format!("/knowledge-bases/{base}/documents");
+    let text = |content: &str| json!({"name": "Tides", "content": content});
+    let document = api.post(&documents, text("High at noon.")).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/knowledge/{base}/documents/{document}/edit"),
+        ("content", "High at one."),
+        "",
+        || api.put(&format!("{documents}/{document}"), text("High at two.")).ok(),
+        "High at two.",
+    );
+}
+
+#[test]
 fn a_change_of_what_a_form_does_not_edit_is_no_conflict() {
     let server = Running::new();
     let (team, agent) = server.team("crew", "scribe");

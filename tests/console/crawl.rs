@@ -25,6 +25,7 @@ pub fn fill(server: &Running) {
     let body = json!({"slug": "main", "name": MARKUP, "description": MARKUP});
     api.post("/registries", body).ok();
     api.patch("/auth/user", json!({"name": MARKUP})).ok();
+    api.patch("/organizations", json!({"name": MARKUP})).ok();
     let publish = |kind: &str, name: &str, version: &str, source: String, model: &str| {
         let body = json!({"registryRef": "main", "artifactType": kind, "name": name,
             "version": version, "source": source, "model": model,

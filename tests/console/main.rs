@@ -13,16 +13,19 @@ mod filled;
 mod forms;
 mod html;
 mod journeys;
+mod keyboard;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
 mod outside;
+mod paper;
 mod pictures;
 mod png;
 mod prompts;
 mod server;
 mod operations;
 mod sessions;
+mod strangers;
 mod settings;
 #[path = "../api/sites.rs"]
 mod sites;

@@ -49,6 +49,38 @@ fn a_channel_is_created_subscribed_switched_off_and_deleted() {
 }
 
 #[test]
+fn what_was_given_up_and_keys_that_expire_are_seen_today() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let gone = b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let address = crate::outside::SITES.receive("127.0.0.1", |_| gone.to_vec());
+    let api = server.ada();
+    let channel = json!({"name": "Hook", "workflow": "webhook",
+        "config": {"url": format!("https://{address}/hook")}});
+    let channel = api.post("/notifications/channels", channel).id();
+    let event = json!({"channelId": channel, "eventType": "registry.artifact_published"});
+    api.post("/notifications/subscriptions", event).ok();
+    server.registry();
+    server.publish("prompt", "notes", "1.0.0", "Text.");
+    for (name, days) in [("soon", 13), ("later", 30)] {
+        api.post("/api-keys", json!({"name": name, "expiresInDays": days})).ok();
+    }
+    let ada = server.signed_in("ada@acme.test");
+    let today = eventually("a notification that was given up", || {
+        let page = ada.get("/o/acme");
+        page.words().contains("Notifications that were given up").then_some(page)
+    });
+    today.shows("registry.artifact_published").shows("Keys that expire soon").shows("soon");
+    today.hides("later");
+    let log = format!("/o/acme/operations/log?status=dead&channel={channel}");
+    assert!(today.links().contains(&log), "{:?}", today.links());
+    ada.get(&log).shows("Given up").shows("Hook");
+    // Ben may not have it delivered again, and the key is not his.
+    let today = server.signed_in("ben@acme.test").get("/o/acme");
+    today.hides("given up").hides("soon");
+}
+
+#[test]
 fn the_audit_log_is_filtered_and_compared_with_a_checkpoint() {
     let server = Running::new();
     server.registry();

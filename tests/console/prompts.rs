@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::journeys::{sign_in, with_and_without_scripts};
 use crate::server::Running;
 
 const EDIT: &str = "/o/acme/prompts/main/notes/edit";
@@ -36,6 +37,17 @@ fn a_prompt_is_written_mended_published_promoted_and_rolled_back() {
     let checked = ada.send(&refused, EDIT, &[("action", "check")]);
     assert_eq!(checked.status, 200);
     checked.shows("It compiles").shows("Policies accept it").shows("WHO").shows("tone 1.0.0");
+    checked.hides("Filled");
+    let environment = json!({"slug": "production", "name": "Production"});
+    let environment = server.ada().post("/environments", environment).id();
+    let editor = ada.send(&checked, EDIT, &[("action", "check"), ("environment", "")]);
+    let chosen = [("action", "check"), ("environment", "production")];
+    ada.send(&editor, EDIT, &chosen).shows("Filled Without a value WHO");
+    let who = format!("/environments/{environment}/variables/WHO");
+    server.ada().put(&who, json!({"value": "<b>you</b>"})).ok();
+    let checked = ada.send(&editor, EDIT, &chosen);
+    checked.shows("Hello <b>you</b>.").hides("Without a value");
+    assert_eq!(checked.field(EDIT, "environment"), "production");
     let published = ada.submit(&checked, EDIT, &[("action", "publish")]);
     published.shows("The version was published.").shows("notes 1.0.0").shows("Hello {{WHO}}.");
     let read = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
@@ -154,4 +166,46 @@ fn what_scripts_ask_while_one_types_is_a_part_of_the_page() {
     assert_eq!(part.status, 200);
     assert!(part.text.contains("id=\"checked\"") && part.text.contains("data-line=\"1\""));
     assert!(part.text.len() < 4000 && !part.text.contains("<i>"), "{}", part.text);
+}
+
+#[test]
+fn a_person_promotes_and_another_who_looks_on_rolls_back() {
+    with_and_without_scripts(|driver, scripts| {
+        let server = Running::new();
+        server.add("ben", "member");
+        server.registry();
+        server.publish("prompt", "notes", "1.0.0", "Lead with news.");
+        server.publish("prompt", "notes", "1.1.0", "Begin with news.");
+        let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
+            "version": "1.0.0"});
+        server.ada().patch("/registries/artifacts/labels", label).ok();
+        let points_to = || {
+            let path = "/registries/artifacts?registryRef=main&promptName=notes";
+            server.ada().get(path).items()[0]["labels"]["production"].clone()
+        };
+        let artifact = format!("http://{}/o/acme/prompts/main/notes", server.address);
+        let (ada, ben) = (driver.browser(1280, 900, scripts), driver.browser(390, 844, scripts));
+        sign_in(&ada, &server, "ada@acme.test");
+        sign_in(&ben, &server, "ben@acme.test");
+        ben.open(&artifact);
+        ben.shows("production");
+        ada.open(&format!("{artifact}/compare?from=1.0.0&to=1.1.0"));
+        ada.shows("Begin");
+        ada.open(&format!("{artifact}/versions/1.1.0"));
+        ada.click(".head a.primary");
+        ada.shows("moves from 1.0.0 to 1.1.0");
+        ada.click("button[value=move]");
+        ada.shows("The label was moved.");
+        assert_eq!(points_to(), "1.1.0");
+        if !scripts {
+            ben.open(&artifact);
+        }
+        // With scripts the page shows it by itself.
+        ben.shows("1.0.0 → 1.1.0");
+        ben.click("#moves a");
+        ben.shows("moves from 1.1.0 to 1.0.0");
+        ben.click("button[value=move]");
+        ben.shows("The label was moved.");
+        assert_eq!(points_to(), "1.0.0");
+    });
 }

@@ -52,6 +52,15 @@ fn after_signing_out_the_old_cookie_opens_nothing() {
     let out = ada.send(&page, "/sign-out", &[]);
     assert_eq!(out.location(), "/sign-in");
     assert_eq!(out.reply.header("clear-site-data"), Some("\"cache\", \"storage\""));
+    let forgets = |page: &crate::visitor::Page| page.reply.header("clear-site-data").is_some();
+    let picture = stolen.get("/signed-out");
+    let cleared = picture.reply.header("clear-site-data");
+    assert_eq!(cleared, Some("\"cache\""));
+    assert_eq!(picture.reply.header("content-type"), Some("image/svg+xml"));
+    let page = ada.get("/sign-in");
+    assert!(page.shows("You are signed out.").text.contains("src=\"/signed-out\""));
+    assert!(!ada.get("/sign-in").text.contains("/signed-out"), "once");
+    assert!(!forgets(&server.signed_in("ada@acme.test").get("/signed-out")));
     for visitor in [&ada, &stolen] {
         assert_eq!(visitor.get("/o/acme").location(), "/sign-in?return=%2Fo%2Facme");
     }

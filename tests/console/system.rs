@@ -66,6 +66,34 @@ fn it_says_how_to_make_a_backup_until_there_is_one_and_when_it_is_old() {
 }
 
 #[test]
+fn today_says_that_a_backup_is_due_to_those_who_see_operations() {
+    let place = tempfile::tempdir().unwrap();
+    let data_directory = Some(place.path().to_path_buf());
+    let config = || ServerConfig { data_directory: data_directory.clone(), ..Default::default() };
+    // On the first day there is little to lose.
+    let server = Running::with(config());
+    server.signed_in("ada@acme.test").get("/o/acme").hides("A backup is due");
+    let mut last = LastBackup {
+        backup_id: "b".into(),
+        taken_at: Clock::system().now(),
+        bytes: 1,
+        records: 1,
+        encrypted: true,
+    };
+    last.write(place.path()).unwrap();
+    let server = Running::with(config());
+    server.signed_in("ada@acme.test").get("/o/acme").hides("A backup is due");
+    last.taken_at = last.taken_at.minus_secs(3 * 86_400);
+    last.write(place.path()).unwrap();
+    let server = Running::with(config());
+    server.add("ben", "member");
+    let today = server.signed_in("ada@acme.test").get("/o/acme");
+    today.shows("A backup is due").shows("The last backup is older than two days");
+    assert!(today.links().contains(&SYSTEM.to_string()));
+    server.signed_in("ben@acme.test").get("/o/acme").hides("backup");
+}
+
+#[test]
 fn the_figures_of_the_last_hour_are_drawn_said_and_in_a_table() {
     let server = Running::new();
     let ada = server.signed_in("ada@acme.test");

@@ -172,6 +172,26 @@ impl Browser<'_> {
         self.ask("POST", &format!("/element/{id}/value"), Some(&body)).unwrap();
     }
 
+    /// Presses keys, wherever the focus is.
+    #[track_caller]
+    pub fn keys(&self, keys: &str) {
+        let steps: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| ["keyDown", "keyUp"].map(|step| json!({"type": step, "value": key})))
+            .collect();
+        let keyboard = json!({"type": "key", "id": "keyboard", "actions": steps});
+        self.ask("POST", "/actions", Some(&json!({"actions": [keyboard]}))).unwrap();
+    }
+
+    /// Moves the pointer to an element.
+    #[track_caller]
+    pub fn point_at(&self, css: &str) {
+        let origin = json!({ELEMENT: self.element(css)});
+        let step = json!({"type": "pointerMove", "duration": 50, "origin": origin, "x": 0, "y": 0});
+        let mouse = json!({"type": "pointer", "id": "mouse", "actions": [step]});
+        self.ask("POST", "/actions", Some(&json!({"actions": [mouse]}))).unwrap();
+    }
+
     /// Drags an element to another with the mouse; again if the page has replaced one of them
     /// meanwhile.
     #[track_caller]
@@ -231,6 +251,24 @@ impl Browser<'_> {
     pub fn run_async(&self, script: &str) -> Value {
         let body = json!({"script": script, "args": []});
         self.ask("POST", "/execute/async", Some(&body)).unwrap()
+    }
+
+    /// Does something within one of the page's frames.
+    pub fn within_frame<T>(&self, index: usize, act: impl FnOnce(&Self) -> T) -> T {
+        self.ask("POST", "/frame", Some(&json!({"id": index}))).unwrap();
+        let done = act(self);
+        self.ask("POST", "/frame", Some(&json!({"id": null}))).unwrap();
+        done
+    }
+
+    /// Shows pages as on another medium (`print`; empty: the screen), to whom prefers less motion or
+    /// not.
+    pub fn show_on(&self, medium: &str, is_calm: bool) {
+        let motion = if is_calm { "reduce" } else { "no-preference" };
+        let features = json!([{"name": "prefers-reduced-motion", "value": motion}]);
+        let media = json!({"cmd": "Emulation.setEmulatedMedia",
+            "params": {"media": medium, "features": features}});
+        self.ask("POST", "/goog/cdp/execute", Some(&media)).unwrap();
     }
 
     /// Pictures the page, as a PNG.

@@ -52,7 +52,7 @@ fields and parameters are refused (400), unless the request has `Prefer: handlin
 response again, with `Idempotency-Replayed: true`.
 
 **Conditional requests.** GET of one resource sends an `ETag`; `If-None-Match` gives 304, and \
-PATCH and DELETE evaluate `If-Match` (412).
+PATCH, PUT and DELETE evaluate `If-Match` (412).
 
 **Access.** The `x-rule` of a route says who may call it: `any` every client, `m` a member and `a` \
 an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \

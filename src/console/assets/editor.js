@@ -83,5 +83,6 @@ if (form && text) {
     clearTimeout(timer);
     timer = setTimeout(check, PAUSE);
   });
+  form.elements.namedItem("environment")?.addEventListener("change", check);
   text.addEventListener("scroll", follow, { passive: true });
 }

@@ -1,6 +1,6 @@
 // Shows what changes while a page is open. One tab of the browser listens for all: a server has few
 // connections to each browser. The page is asked for again, and its parts with data-live replaced,
-// unless someone is at work in them.
+// unless someone is at work in them: then as soon as they are done.
 const main = document.getElementById("main");
 const path = main?.dataset.stream;
 const PAUSE = 1000;
@@ -8,19 +8,27 @@ let due = false;
 let last = 0;
 let timer = 0;
 const seen = new Map();
+// The parts that have changed while someone was at work in them.
+const outdated = new Set();
 
 function isBusy(part) {
   const selection = getSelection();
   const isSelected = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
-  return part.contains(document.activeElement) || isSelected;
+  // What is about to be pressed does not move away.
+  const isPointedAt = part.querySelector(":is(a, button, summary, select):hover");
+  return part.contains(document.activeElement) || isSelected || isPointedAt;
 }
 
 function replace(fresh) {
   for (const part of document.querySelectorAll("[data-live][id]")) {
     const other = fresh.getElementById(part.id);
-    if (!other || isBusy(part)) continue;
     // Of the first answer it is not known whether it differs: scripts have changed the page.
-    if (seen.get(part.id) === other.outerHTML) continue;
+    if (!other || seen.get(part.id) === other.outerHTML) continue;
+    if (isBusy(part)) {
+      outdated.add(part.id);
+      continue;
+    }
+    outdated.delete(part.id);
     seen.set(part.id, other.outerHTML);
     const made = document.importNode(other, true);
     part.replaceWith(made);
@@ -50,10 +58,22 @@ function refresh() {
   request.send();
 }
 
+// Once the focus or the pointer has left, which is after the event that says so.
+function catchUp() {
+  if (outdated.size === 0) return;
+  setTimeout(() => {
+    const parts = [...outdated].map((id) => document.getElementById(id));
+    if (!parts.some((part) => part && !isBusy(part))) return;
+    outdated.clear();
+    refresh();
+  });
+}
+
 if (path && navigator.locks && document.querySelector("[data-live]")) {
   const channel = new BroadcastChannel(path);
   channel.addEventListener("message", refresh);
   document.addEventListener("visibilitychange", () => { if (due) refresh(); });
+  for (const name of ["focusout", "pointerout"]) main.addEventListener(name, catchUp);
   navigator.locks.request(path, () => new Promise(() => {
     const source = new EventSource(path);
     source.addEventListener("changed", () => {

@@ -1,9 +1,10 @@
 //! `/o/{org}/prompts/{registry}/{name}`, and the same of promptlets: labels, versions, drafts, what
-//! imports it, and who moved which label when.
+//! imports it, where it is deployed, and who moved which label when.
 
 use askama::Template;
 use serde::Deserialize;
 
+use super::deployments::Environments;
 use crate::base::{Kind, Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
@@ -39,6 +40,8 @@ struct ArtifactPage {
     drafts: Vec<Draft>,
     moves: Vec<LabelMove>,
     dependents: Vec<Dependent>,
+    live: List<Live>,
+    environments: Environments,
     people: People,
     base: String,
 }
@@ -73,6 +76,15 @@ struct Dependent {
     resolved: String,
 }
 
+/// Where a version is live.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Live {
+    stable_key: String,
+    environment_id: String,
+    version: String,
+}
+
 impl ArtifactPage {
     /// Where a move of a label came from, if that is where it can go back to.
     fn can_roll_back<'a>(&self, step: &'a LabelMove) -> Option<&'a str> {
@@ -97,6 +109,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut versions = List { items: Vec::new(), next_cursor: Nullable(None) };
     let mut moves = Vec::new();
     let mut dependents = Vec::new();
+    let mut live = List { items: Vec::new(), next_cursor: Nullable(None) };
     if artifact.is_some() {
         versions = api.get("/registries/artifact-versions", &place.query(&cursor)).await?;
         let few = place.query(&[("limit", SHOWN)]);
@@ -104,6 +117,9 @@ async fn show(visit: &Visit) -> Result<Reply> {
         if place.kind == "promptlet" {
             let path = "/registries/artifact-versions/dependents";
             dependents = api.get::<List<_>>(path, &few).await?.items;
+        } else {
+            let of = [("registryRef", place.registry.as_str()), ("promptName", &place.name)];
+            live = api.get("/deployments/live", &[&of[..], &[("limit", SHOWN)]].concat()).await?;
         }
     }
     let page = ArtifactPage {
@@ -113,6 +129,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
         drafts: drafts.items,
         moves,
         dependents,
+        live,
+        environments: Environments::read(api).await?,
         people: People::read(api).await?,
         base: visit.in_org(""),
         place,

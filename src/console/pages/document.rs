@@ -10,6 +10,7 @@ use super::confirm::Confirm;
 use super::knowledge::{api_path, crumbs};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -180,11 +181,20 @@ async fn upload(visit: &Visit) -> Result<Reply> {
     }
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
+    vec![
+        Edited::text(visit, "name", "Name", &document.name),
+        Edited::text(visit, "content", "Text", &document.content),
+    ]
+}
+
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let document: Document = visit.api.get(&document_path(visit), &[]).await?;
     let frame = visit.frame(&format!("Replace {}", document.name));
+    let frame = above(visit, frame).await?.failed(error.as_ref());
     let page = EditDocument {
-        frame: above(visit, frame).await?.failed(error.as_ref()),
+        frame: frame.edits(visit, error.as_ref(), &edited(visit, &document)),
         name: document.name,
         content: document.content,
         label: "Save",
@@ -194,7 +204,8 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    match visit.api.put::<Value>(&document_path(visit), body(visit)).await {
+    let document = |document: &Document| edited(visit, document);
+    match visit.replace(&document_path(visit), body(visit), document).await {
         Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::DocumentSaved)),
         Err(error) => edit(visit, visit.failed(error)?).await,
     }

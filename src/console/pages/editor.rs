@@ -12,7 +12,7 @@ use crate::console::conflict::{self, Conflict, Edited, digest};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Artifact, Place};
+use crate::console::place::{Artifact, Place, environments};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -49,6 +49,7 @@ struct Editor {
     model: String,
     source: String,
     metadata: String,
+    environments: Vec<(String, String)>,
     checked: Option<Checked>,
 }
 
@@ -144,6 +145,7 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
         model: start.model,
         source: start.source,
         metadata: pretty(&start.metadata),
+        environments: environments(&visit.api).await?,
         checked,
     };
     render(page.frame.status, &page)
@@ -288,7 +290,8 @@ async fn published(
 /// The text that the form holds.
 fn text<'a>(visit: &'a Visit, place: &'a Place, asks_policies: bool) -> Text<'a> {
     let (source, model) = (visit.form.get("source"), visit.form.some("model"));
-    Text { place, source, model, asks_policies }
+    let environment = visit.form.get("environment");
+    Text { place, source, model, asks_policies, environment }
 }
 
 /// The metadata of the form.

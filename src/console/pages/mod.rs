@@ -40,6 +40,7 @@ mod team_settings;
 mod teams;
 mod timeline;
 mod today_group;
+mod today_operations;
 mod today_teams;
 mod waiting;
 mod peer_rules;

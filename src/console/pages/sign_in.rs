@@ -31,6 +31,8 @@ struct SignIn {
     carried: Vec<(String, String)>,
     /// Whether what is entered could be read on the way.
     is_open: bool,
+    /// Whether the browser is to forget the pages that it has (`sign_out.rs`).
+    forgets: bool,
 }
 
 /// A session that was begun.
@@ -61,7 +63,8 @@ pub fn carrying(visit: &Visit) -> Result<Reply> {
     frame.status = StatusCode::UNAUTHORIZED;
     frame.form = crate::console::fields::Fields::default();
     frame.flash = Some("Your session is over. Sign in to go on; what you entered comes along.");
-    render(frame.status, &SignIn { is_open: !visit.is_private, frame, return_to, carried })
+    let is_open = !visit.is_private;
+    render(frame.status, &SignIn { frame, return_to, carried, is_open, forgets: false })
 }
 
 fn show(visit: &Visit) -> Result<Reply> {
@@ -76,7 +79,8 @@ fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Result<Reply> 
     let carried = carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
     let frame = visit.frame("Sign in").failed(error);
     let return_to = local(return_to);
-    render(frame.status, &SignIn { is_open: !visit.is_private, frame, return_to, carried })
+    let (is_open, forgets) = (!visit.is_private, visit.flash.is_some());
+    render(frame.status, &SignIn { frame, return_to, carried, is_open, forgets })
 }
 
 async fn sign_in(visit: &Visit) -> Result<Reply> {

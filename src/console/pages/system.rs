@@ -68,10 +68,11 @@ struct Retention {
     stale_after_secs: i64,
 }
 
+/// The last backup.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Backup {
-    taken_at: Time,
+pub struct Backup {
+    pub taken_at: Time,
     bytes: u64,
     records: u64,
     encrypted: bool,

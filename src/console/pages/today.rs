@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::agents::Agent;
 use super::deployments::{self, Job};
 use super::today_group::{Group, ROWS, Row};
+use super::today_operations;
 use super::today_teams::{Teams, Waiting};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
@@ -60,6 +61,9 @@ async fn show(visit: &Visit) -> Result<Reply> {
         agents(visit, "stale", "Agents that are silent").await?,
         agents(visit, "drifted", "Agents that run something else").await?,
         flags(visit).await?,
+        today_operations::deliveries(visit, since(visit)).await?,
+        today_operations::keys(visit).await?,
+        today_operations::backup(visit).await?,
     ];
     let page = Today {
         frame: visit.frame("Today").live(),
@@ -92,9 +96,14 @@ async fn jobs(
     Ok(Group { title, icon, kind: "warning", rows, is_cut, all })
 }
 
+/// When the last days begin.
+fn since(visit: &Visit) -> Time {
+    visit.api.calls.executor.store.clock().now().minus_secs(RECENT_SECS)
+}
+
 /// What happened in the last days: nobody mends what is older.
 fn recent(visit: &Visit, group: Group) -> Group {
-    let since = visit.api.calls.executor.store.clock().now().minus_secs(RECENT_SECS);
+    let since = since(visit);
     let (kind, icon, _) = deployments::state("error");
     let rows = group.rows.into_iter().filter(|row| row.at > since).collect();
     Group { rows, kind, icon, ..group }

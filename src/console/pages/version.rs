@@ -12,7 +12,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Artifact, People, Place, VersionRow};
+use crate::console::place::{Artifact, People, Place, VersionRow, environments};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
@@ -72,12 +72,6 @@ struct Content {
     compiled: String,
 }
 
-#[derive(Deserialize)]
-struct Environment {
-    slug: String,
-    name: String,
-}
-
 /// A text with values for its variables, or why it cannot be shown.
 enum Preview {
     Text { text: String, missing: Vec<String> },
@@ -103,8 +97,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let models: Vec<_> = rows.items.iter().map(|row| row.model.clone()).collect();
     let row = rows.items.into_iter().find(|row| row.model == content.model);
     let row = row.ok_or_else(|| Error::no_such("version"))?;
-    let environments: List<Environment> = api.get("/environments", &[("limit", "100")]).await?;
-    let environments = environments.items.into_iter().map(|one| (one.slug, one.name)).collect();
     let title = format!("{} {}", place.name, content.version);
     let page = VersionPage {
         frame: place.crumbs(visit, visit.frame(&title)),
@@ -122,7 +114,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         content,
         row,
         models,
-        environments,
+        environments: environments(api).await?,
         place,
     };
     render(page.frame.status, &page)

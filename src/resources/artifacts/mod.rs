@@ -10,6 +10,7 @@
 
 mod artifact;
 mod cloning;
+mod compiling;
 mod consistency;
 mod content;
 mod deletion;

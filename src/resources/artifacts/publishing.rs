@@ -3,12 +3,11 @@
 //!
 //! A refused publication writes nothing except, if a policy refused it, an event.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::compiling::{CompiledSource, compile};
 use super::id::{ArtifactId, Model, generic};
 use super::label_history::audited_name;
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
@@ -16,33 +15,17 @@ use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{
-    ArtifactName, Error, Id, Issue, JsonMap, Prompt, Range, Result, Version, canonical,
-};
+use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
 use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Tx, View};
-use crate::templates::{self, Compilation};
+use crate::templates;
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, events: &[EventType::RegistryArtifactPublished], ..Resource::EMPTY };
 
 // ── Limits ───────────────────────────────────────────────────────────────────
-
-/// The longest chain of imports below an artifact
-/// (reference: registries-and-templates, "Compiling").
-const MAX_DEPTH: u32 = 16;
-
-/// An artifact imports at most 1,000 promptlets, directly or through others: their names are stored
-/// with each of its versions.
-const MAX_PROMPTLETS: usize = 1000;
-
-/// To compile a text, at most 8 MiB of promptlets are read, plus the one that exceeds it. A compiled
-/// text has at most 1 MiB, so only a text made to be slow comes near; and all writers wait meanwhile.
-const MAX_READ_BYTES: usize = 8 * 1024 * 1024;
-/// The bytes that the name of an import or a variable counts for in [`MAX_READ_BYTES`].
-const NAME_BYTES: usize = 64;
 
 /// The texts of one version, for all models together, have at most 5,000 variables and 3,000
 /// imports, and there are at most 500 of them: they are deleted, with the references derived from
@@ -111,74 +94,6 @@ pub struct Publication {
     pub metadata: JsonMap,
     /// The field of the request that issues of the text refer to.
     pub path: &'static str,
-}
-
-// ── Compiling ────────────────────────────────────────────────────────────────
-
-/// A source compiled with the promptlets of its registry.
-pub struct CompiledSource {
-    /// The text, its imports and variables, and its problems.
-    pub compilation: Compilation,
-    depth: u32,
-    transitive_imports: BTreeSet<ArtifactName>,
-}
-
-/// Compiles a source as the text of `id` for `model`.
-///
-/// # Errors
-/// If the store fails. Problems of the source are part of the result.
-pub fn compile(
-    view: &View,
-    id: &ArtifactId,
-    model: &Model,
-    source: &str,
-) -> Result<CompiledSource> {
-    let mut depth = 0;
-    let mut read = 0;
-    let mut transitive_imports = BTreeSet::new();
-    let find = |name: &ArtifactName, range: &Range| -> Result<_> {
-        let itself = |name: &ArtifactName| id.kind == ArtifactType::Promptlet && *name == id.name;
-        if itself(name) {
-            return Ok(Err("a promptlet cannot import itself".to_string()));
-        }
-        if read > MAX_READ_BYTES {
-            return Ok(Err(
-                "the imports before this one are too large together; import less".to_string()
-            ));
-        }
-        let kind = ArtifactType::Promptlet;
-        let promptlet = ArtifactId { registry: id.registry, kind, name: name.clone() };
-        let Some(found) = versions::highest_for(view, &promptlet, *range, Some(model))? else {
-            return Ok(Err(if view.has::<artifact::Artifact>(&promptlet)? {
-                format!("the registry has no such version of the promptlet \"{name}\"")
-            } else {
-                format!("the registry has no promptlet \"{name}\"")
-            }));
-        };
-        if found.transitive_imports.iter().any(itself) {
-            return Ok(Err(format!(
-                "\"{name}\" {} imports this promptlet, which cannot import itself",
-                found.version
-            )));
-        }
-        if found.depth + 1 > MAX_DEPTH {
-            return Ok(Err(format!("makes a chain of more than {MAX_DEPTH} imports")));
-        }
-        depth = depth.max(found.depth + 1);
-        transitive_imports.insert(name.clone());
-        transitive_imports.extend(found.transitive_imports.iter().cloned());
-        if transitive_imports.len() > MAX_PROMPTLETS {
-            return Ok(Err(format!("imports more than {MAX_PROMPTLETS} promptlets")));
-        }
-        let texts = versions::text(view, &found)?;
-        let names = found.imports.len() + found.transitive_imports.len() + found.variables.len();
-        read += texts.bytes() + NAME_BYTES * names;
-        let text = texts.compiled().to_string();
-        let variables = found.variables;
-        Ok(Ok(templates::Imported { version: found.version, text, variables }))
-    };
-    let compilation = templates::compile(source, find)?;
-    Ok(CompiledSource { compilation, depth, transitive_imports })
 }
 
 // ── Publishing ───────────────────────────────────────────────────────────────

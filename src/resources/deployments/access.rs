@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::job::DeploymentJob;
-use super::live::Deployment;
+use super::live::{Deployment, LiveDeployment};
 use crate::auth::{
     Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, restricted_deleted_since,
     visible_ids, was_restricted,
@@ -112,6 +112,12 @@ impl<'a> Visible<'a> {
     /// Whether the caller may see a deployment.
     pub fn has_deployment(&self, deployment: &Deployment) -> bool {
         self.has(deployment.environment, &[deployment.registry], &[deployment.agent])
+    }
+
+    /// Whether the caller may see what is live of an agent in an environment.
+    pub fn has_live(&self, live: &LiveDeployment) -> bool {
+        let registry: Vec<_> = live.used.iter().map(|used| used.of.registry).collect();
+        self.has(live.environment, &registry, &[live.agent])
     }
 }
 

@@ -156,7 +156,8 @@ crate::base::portable!(UsedVersion { of, version });
 static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
     Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));
 
-static USES: Index<LiveDeployment, (ArtifactId, Numbers)> =
+/// What is live by prompt and version.
+pub static USES: Index<LiveDeployment, (ArtifactId, Numbers)> =
     Index::non_unique("live_deployments.by_version", |live| {
         live.used.as_ref().map(|used| (used.of.clone(), numbers(&used.version)))
     });

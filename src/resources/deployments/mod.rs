@@ -24,6 +24,7 @@ mod places;
 mod plan;
 mod plan_tools;
 mod preview;
+mod prompt_places;
 mod push;
 mod reports;
 mod rollback;
@@ -67,6 +68,7 @@ pub const RESOURCE: Resource = Resource {
         &heatmap::RESOURCE,
         &deployed::RESOURCE,
         &places::RESOURCE,
+        &prompt_places::RESOURCE,
         &heartbeats::RESOURCE,
     ],
     ..Resource::EMPTY

@@ -27,7 +27,9 @@ pub(super) const RESOURCE: Resource = Resource {
 };
 
 /// The event `api_key.expiring` precedes the expiry by a week, the time to replace the key.
-const NOTICE_SECS: i64 = 7 * 24 * 3600;
+const NOTICE_SECS: i64 = 7 * DAY_SECS;
+
+const DAY_SECS: i64 = 24 * 3600;
 
 /// A user has at most 1,000 keys in an organization: enough for one per program, and few enough to
 /// be deleted in one transaction with the membership.
@@ -105,6 +107,15 @@ struct NewApiKey {
     /// Days until it expires; never if absent.
     expires_in_days: Option<Int<1, 3650>>,
 }
+
+/// Which keys to list.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct KeyFilter {
+    /// Only keys that expire within so many days.
+    expires_within_days: Option<Int<1, 3650>>,
+}
+impl Input for KeyFilter {}
 
 impl Input for NewApiKey {
     fn check(&self, issues: &mut Vec<Issue>) {
@@ -203,10 +214,14 @@ pub fn record_key_usage(tx: &mut Tx, uses: &[(Id<ApiKey>, Time)]) -> Result<()> 
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req) -> Result<Page<ApiKeyInfo>> {
+fn list(view: &View, req: &Req<(), KeyFilter>) -> Result<Page<ApiKeyInfo>> {
     let caller = req.caller();
+    let days = req.input.expires_within_days;
+    let until = days.map(|days| view.now().plus_secs(days.get() * DAY_SECS));
     let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.page, |key| {
-        is_active(view, key) && (caller.is_admin() || key.user == caller.user())
+        is_active(view, key)
+            && (caller.is_admin() || key.user == caller.user())
+            && until.is_none_or(|until| key.expires_at.is_some_and(|end| end <= until))
     })?;
     page.try_map(|key| to_info(view, key))
 }
@@ -232,7 +247,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
             format!("{whose} {MAX_KEYS} API keys in this organization; revoke one first"),
         ));
     }
-    let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * 24 * 3600));
+    let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * DAY_SECS));
     let settings = KeySettings { name: input.name.clone(), access, approve_as, expires_at };
     let (key, text) = create_key(tx, tx.org(), user, caller.user(), settings)?;
     if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
@@ -353,7 +368,7 @@ mod tests {
     }
 
     fn names(fixture: &Fixture, who: &Principal) -> Vec<String> {
-        let keys = fixture.read_as(who, list, (), ()).unwrap().items;
+        let keys = fixture.read_as(who, list, (), KeyFilter::default()).unwrap().items;
         keys.into_iter().map(|key| key.name.into_string()).collect()
     }
 
@@ -374,7 +389,7 @@ mod tests {
         assert_eq!(shown["permissions"], json!([]));
         assert!(works(&fixture, &made));
 
-        let listed = fixture.read(list, (), ()).unwrap().items;
+        let listed = fixture.read(list, (), KeyFilter::default()).unwrap().items;
         let listed = serde_json::to_string(&listed).unwrap();
         assert!(!listed.contains(&made.key) && listed.contains(&made.about.start));
         fixture.write(revoke, made.about.id, ()).unwrap();
@@ -426,7 +441,7 @@ mod tests {
     #[test]
     fn the_expiry_of_a_key_is_published_a_week_before_and_when_it_comes() {
         use EventType::{ApiKeyExpired, ApiKeyExpiring};
-        const DAY: i64 = 24 * 3600;
+        const DAY: i64 = DAY_SECS;
         let fixture = Fixture::new();
         let made =
             make(&fixture, &fixture.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
@@ -445,6 +460,29 @@ mod tests {
         assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
         assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
         fixture.assert_sound();
+    }
+
+    #[test]
+    fn keys_that_expire_soon_are_listed_without_the_others() {
+        let fixture = Fixture::new();
+        make(&fixture, &fixture.member, json!({"name": "permanent"})).unwrap();
+        for days in [14, 15, 30] {
+            let body = json!({"name": format!("{days} days"), "expiresInDays": days});
+            make(&fixture, &fixture.member, body).unwrap();
+        }
+        let within = |who: &Principal, days: i64| {
+            let filter = Fixture::input(json!({"expiresWithinDays": days})).unwrap();
+            let keys = fixture.read_as(who, list, (), filter).unwrap().items;
+            keys.into_iter().map(|key| key.name.into_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(within(&fixture.member, 14), ["14 days"]);
+        assert_eq!(within(&fixture.owner, 15), ["15 days", "14 days"]);
+        fixture.pass_secs(DAY_SECS);
+        assert_eq!(within(&fixture.member, 14), ["15 days", "14 days"]);
+        fixture.pass_secs(14 * DAY_SECS);
+        // What has expired is no key any more.
+        assert_eq!(within(&fixture.member, 14), Vec::<String>::new());
+        assert_eq!(within(&fixture.member, 15), ["30 days"]);
     }
 
     #[test]
@@ -485,7 +523,7 @@ mod tests {
         let note = |at: Time| {
             let used = vec![(id, at), (Id::NIL, at)];
             fixture.store.write_blocking(Id::NIL, move |tx| record_key_usage(tx, &used)).unwrap();
-            fixture.read(list, (), ()).unwrap().items[0].last_used_at
+            fixture.read(list, (), KeyFilter::default()).unwrap().items[0].last_used_at
         };
         assert_eq!(made.about.last_used_at, None);
         assert_eq!(note(now.plus_secs(60)), Some(now.plus_secs(60)));

@@ -1,9 +1,13 @@
 //! `roadstead prompt check`: everything that would refuse a file, without publishing it.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::which::Which;
+use super::newest::Bump;
+use super::unpublished::Unpublished;
+use super::which::{ArtifactKind, Which};
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::{FileProblem, PromptFile};
@@ -16,6 +20,9 @@ use crate::outside::Method;
 #[derive(Args)]
 #[command(after_help = "Every problem is a line FILE:LINE:COLUMN: MESSAGE. A broken policy of \
                         severity error fails the check, one of severity warning does not.\n\n\
+                        With --promptlets, imports are resolved as if the files NAME.md of that \
+                        directory were published already, each as the version of its front \
+                        matter or, as with publish --bump, the next one.\n\n\
                         A key needs the scopes artifact:read and policy:check.\n\n\
                         Example: roadstead prompt check main/scribe scribe.md")]
 pub struct Check {
@@ -24,6 +31,14 @@ pub struct Check {
 
     /// File with the text, below an optional front matter, or - for stdin
     file: String,
+
+    /// Directory with promptlets, NAME.md each, that are published before it
+    #[arg(long, value_name = "DIR")]
+    promptlets: Option<PathBuf>,
+
+    /// Which part of their highest version publishing them raises
+    #[arg(long, value_name = "PART", value_enum, default_value = "patch", requires = "promptlets")]
+    bump: Bump,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -40,7 +55,7 @@ impl Check {
         self.which.artifact.without_selector()?;
         let file = PromptFile::read(&self.file)?;
         let api = self.client.connect()?;
-        let found = found(&api, &self.which, &file)?;
+        let found = self.found(&api, &file)?;
         let errors = found.iter().filter(|found| found.is_error).count();
         let items: Vec<Value> = found
             .iter()
@@ -69,16 +84,37 @@ impl Check {
             errors => Err(Failure::Failed(format!("{} has {errors} problems", file.path))),
         }
     }
+
+    fn found(&self, api: &Api, file: &PromptFile) -> Result<Vec<Found>, Failure> {
+        let registry = self.which.artifact.registry_ref(api)?;
+        let promptlets = match &self.promptlets {
+            None => Vec::new(),
+            Some(dir) => {
+                let files = Unpublished { api, registry: &registry, dir, bump: self.bump };
+                let is_promptlet = self.which.kind == ArtifactKind::Promptlet;
+                let name = is_promptlet.then_some(self.which.artifact.name.as_str());
+                files.imported_by(name, &file.source)?
+            }
+        };
+        found(api, &self.which, file, (&registry, promptlets))
+    }
 }
 
-fn found(api: &Api, which: &Which, file: &PromptFile) -> Result<Vec<Found>, Failure> {
-    let registry = which.artifact.registry_ref(api)?;
-    let body = json!({
+fn found(
+    api: &Api,
+    which: &Which,
+    file: &PromptFile,
+    (registry, promptlets): (&str, Vec<Value>),
+) -> Result<Vec<Found>, Failure> {
+    let mut body = json!({
         "registryRef": registry,
         "artifactType": which.kind.text(),
         "source": file.source,
         "model": file.model,
     });
+    if !promptlets.is_empty() {
+        body["promptlets"] = json!(promptlets);
+    }
     let path = format!("/prompts/{}/compile", segment(&which.artifact.name));
     let compiled = match api.send(Method::Post, &path, &body) {
         Ok(compiled) => compiled,

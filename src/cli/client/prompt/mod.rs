@@ -3,8 +3,10 @@
 mod check;
 mod diff;
 mod labels;
+mod newest;
 mod publish;
 mod read;
+mod unpublished;
 mod which;
 
 use clap::{Args, Subcommand};

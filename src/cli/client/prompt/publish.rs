@@ -1,10 +1,10 @@
 //! `roadstead prompt publish`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
+use super::newest::{Artifact, Bump, is_same};
 use super::which::Which;
-use crate::cli::client::api::Api;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::client::refusal::{Problem, Refusal};
@@ -15,9 +15,6 @@ use crate::outside::Method;
 
 /// How often a version is raised again that another pipeline has published meanwhile.
 const RACES: usize = 3;
-
-/// The first version of an artifact that `--bump` finds none of.
-const FIRST: &str = "1.0.0";
 
 /// Publish a file as a version of a prompt, unless nothing has changed
 #[derive(Args)]
@@ -51,14 +48,6 @@ pub struct Publish {
     client: ClientFlags,
 }
 
-/// The part of a version to raise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Bump {
-    Major,
-    Minor,
-    Patch,
-}
-
 impl Publish {
     pub(super) fn run(mut self) -> Result<(), Failure> {
         self.which.artifact.without_selector()?;
@@ -82,16 +71,21 @@ impl Publish {
         }
         let api = self.client.connect()?;
         let registry = self.which.artifact.registry_ref(&api)?;
+        let artifact = Artifact {
+            registry: &registry,
+            kind: self.which.kind,
+            name: &self.which.artifact.name,
+        };
         let mut races = 0;
         loop {
-            if let Some(newest) = self.newest(&api, &registry)?
+            if let Some(newest) = artifact.newest(&api, self.model.as_deref())?
                 && is_same(&newest, &file)
                 && (self.bump.is_some() || newest["version"].as_str() == explicit.as_deref())
             {
                 return self.print(&newest, false);
             }
             let version = match self.bump {
-                Some(bump) => self.next_version(&api, &registry, bump)?,
+                Some(bump) => artifact.next_version(&api, bump)?,
                 None => explicit.clone().unwrap_or_default(),
             };
             let body = json!({
@@ -115,43 +109,6 @@ impl Publish {
         }
     }
 
-    /// The newest version that has a text for the model itself.
-    fn newest(&self, api: &Api, registry: &str) -> Result<Option<Value>, Failure> {
-        let query = [
-            ("registryRef", Some(registry)),
-            ("promptName", Some(self.which.artifact.name.as_str())),
-            ("artifactType", Some(self.which.kind.text())),
-            ("model", self.model.as_deref()),
-        ];
-        match api.get("/registries/artifact-versions/content", &query) {
-            Ok(content) => {
-                let model = self.model.as_deref().unwrap_or("generic");
-                Ok((content["model"] == model).then_some(content))
-            }
-            Err(refusal) if refusal.with_code("not_found").is_some() => Ok(None),
-            Err(refusal) => Err(refusal.into()),
-        }
-    }
-
-    /// The version after the highest one, whatever model that is for.
-    fn next_version(&self, api: &Api, registry: &str, bump: Bump) -> Result<String, Failure> {
-        let query = [
-            ("registryRef", Some(registry)),
-            ("promptName", Some(self.which.artifact.name.as_str())),
-            ("artifactType", Some(self.which.kind.text())),
-        ];
-        let highest = match api.list("/registries/artifact-versions", &query, 1) {
-            Ok(versions) => versions.into_iter().next(),
-            Err(refusal) if refusal.with_code("not_found").is_some() => None,
-            Err(refusal) => return Err(refusal.into()),
-        };
-        match highest {
-            None => Ok(FIRST.into()),
-            Some(version) => raised(version["version"].as_str().unwrap_or_default(), bump)
-                .ok_or_else(|| Failure::Failed("the highest version cannot be raised".into())),
-        }
-    }
-
     fn print(&self, version: &Value, published: bool) -> Result<(), Failure> {
         let fields = ["registryRef", "artifactType", "name", "version", "model", "hash"];
         let mut value = json!({"published": published});
@@ -165,11 +122,6 @@ impl Publish {
     }
 }
 
-/// Whether a version has the text and the metadata of a file.
-fn is_same(version: &Value, file: &PromptFile) -> bool {
-    version["source"] == file.source && version["metadata"] == json!(file.metadata)
-}
-
 /// Returns the failure of a refused publication, each problem at its place in the file.
 fn failure(file: &PromptFile, refusal: Refusal) -> Failure {
     let Some(Problem { issues, .. }) = refusal.with_code("invalid_request") else {
@@ -180,28 +132,4 @@ fn failure(file: &PromptFile, refusal: Refusal) -> Failure {
         .map(|(path, message)| printable(&file.problem_of_issue(path, message).to_string()))
         .collect();
     Failure::Failed(format!("{} is not published\n{}", file.path, lines.join("\n")))
-}
-
-fn raised(version: &str, bump: Bump) -> Option<String> {
-    let mut numbers = version.split('.').map(|number| number.parse::<u64>().ok());
-    let (major, minor, patch) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    Some(match bump {
-        Bump::Major => format!("{}.0.0", major.checked_add(1)?),
-        Bump::Minor => format!("{major}.{}.0", minor.checked_add(1)?),
-        Bump::Patch => format!("{major}.{minor}.{}", patch.checked_add(1)?),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_raised_sets_the_parts_behind_it_to_zero() {
-        assert_eq!(raised("1.2.3", Bump::Major).as_deref(), Some("2.0.0"));
-        assert_eq!(raised("1.2.3", Bump::Minor).as_deref(), Some("1.3.0"));
-        assert_eq!(raised("1.2.3", Bump::Patch).as_deref(), Some("1.2.4"));
-        assert_eq!(raised(&format!("0.0.{}", u64::MAX), Bump::Patch), None);
-        assert_eq!(raised("1.2", Bump::Patch), None);
-    }
 }

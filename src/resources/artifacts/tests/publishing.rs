@@ -1,6 +1,6 @@
 //! What publishing keeps and what it refuses.
 
-use super::super::publishing::compile;
+use super::super::compiling::compile;
 use super::*;
 use crate::base::{Kind, canonical};
 use crate::outbox::{EVENTS_BY_TYPE, Event, EventType};

@@ -173,6 +173,99 @@ fn a_source_is_compiled_without_publishing() {
 }
 
 #[test]
+fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "calm");
+    let compile = |source: &str, promptlets: serde_json::Value| {
+        let body = json!({"registryRef": "acme/main", "source": source, "promptlets": promptlets});
+        let name = crate::base::ArtifactName::parse("p").unwrap();
+        json!(fixture.read(prompts::preview, name, Fixture::input(body).unwrap()).unwrap())
+    };
+    let new = |name: &str, version: &str, source: &str| json!({"name": name, "version": version, "source": source});
+    let source = "{{ import \"tone@^1\" }}, {{ import \"voice\" }}";
+    let both = json!([
+        new("tone", "1.1.0", "calmer {{mood}}"),
+        new("voice", "1.0.0", "<{{ import \"tone\" }}>"),
+    ]);
+    let expected = json!({
+        "compiled": "calmer {{mood}}, <calmer {{mood}}>",
+        "imports": {"tone": "1.1.0", "voice": "1.0.0"}, "variables": ["mood"], "problems": [],
+    });
+    assert_eq!(compile(source, both), expected);
+    // One that is beyond the range, or older, or for another model, is not what is meant.
+    for (version, model) in [("2.0.0", "generic"), ("0.9.0", "generic"), ("1.5.0", "other")] {
+        let mut tone = new("tone", version, "other");
+        tone["model"] = json!(model);
+        let compiled =
+            compile("{{ import \"tone@>=0.1\" }}{{ import \"tone@^1\" }}", json!([tone]));
+        let highest = if version == "2.0.0" { "othercalm" } else { "calmcalm" };
+        assert_eq!(compiled["compiled"], highest, "{version} {model}");
+    }
+    // Each comes after those that it imports, and none imports what imports it.
+    let problem = |promptlets| {
+        let compiled = compile("{{ import \"a\" }}", promptlets);
+        compiled["problems"][0]["message"].as_str().unwrap().to_string()
+    };
+    let (a, b) = (new("a", "1.0.0", "{{ import \"b\" }}"), new("b", "1.0.0", "{{ import \"a\" }}"));
+    let message = "the promptlet \"a\", which is to be published before, cannot be compiled";
+    assert_eq!(problem(json!([a, b])), message);
+    assert_eq!(problem(json!([b, a])), message);
+    assert_eq!(problem(json!([new("a", "1.0.0", "{{ if }}")])), message);
+    // Nothing of it is there afterwards.
+    assert!(compile(source, json!([]))["problems"].as_array().unwrap().len() == 1);
+    assert_eq!(rows(&fixture), [1, 1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn promptlets_that_come_along_are_bounded_together() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let large = "x".repeat(300_000);
+    promptlet(&fixture, "large", "1.0.0", &large);
+    // Three times that text in each: 30 of them would be 27 MB.
+    let source = "{{ import \"large\" }}".repeat(3);
+    let promptlets: Vec<_> = (0..30)
+        .map(|n| json!({"name": format!("p{n}"), "version": "1.0.0", "source": source}))
+        .collect();
+    let body = json!({"registryRef": "acme/main", "source": "{{ import \"p29\" }}",
+        "promptlets": promptlets});
+    let name = crate::base::ArtifactName::parse("p").unwrap();
+    let done = fixture.read(prompts::preview, name, Fixture::input(body).unwrap()).unwrap();
+    let done = json!(done);
+    assert_eq!(done["problems"].as_array().unwrap().len(), 1, "{done}");
+}
+
+#[test]
+fn a_source_is_filled_without_publishing() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    promptlet(&fixture, "tone", "1.0.0", "calm {{MOOD}}");
+    let environment = environments::tests::make(&fixture, json!({"slug": "test", "name": "T"}));
+    let environment = environment.unwrap().id;
+    for (name, value) in [("A", "no"), ("MOOD", "{{A}}")] {
+        environments::variable_tests::put(&fixture, environment, name, value).unwrap();
+    }
+    let fill = |source: &str, more: serde_json::Value| {
+        let mut body = json!({"registryRef": "acme/main", "source": source});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let name = crate::base::ArtifactName::parse("p").unwrap();
+        let input = Fixture::input(body).unwrap();
+        fixture.read(prompts::preview_filled, name, input).map(|done| json!(done))
+    };
+    let source = "{{A}} {{B}} {{ import \"tone\" }} \\{{A}}";
+    let filled = fill(source, json!({"environment": "test", "variables": {"A": "a"}})).unwrap();
+    let expected = json!({"text": "a {{B}} calm {{A}} {{A}}", "missing": ["B"], "problems": []});
+    assert_eq!(filled, expected);
+    assert_eq!(fill(source, json!({})).unwrap()["missing"], json!(["A", "B", "MOOD"]));
+    let broken = fill("{{ if }}", json!({"environment": "test"})).unwrap();
+    assert_eq!((&broken["text"], &broken["problems"][0]["line"]), (&json!(""), &json!(1)));
+    let unknown = fill(source, json!({"environment": "nowhere"})).unwrap_err();
+    assert_eq!(unknown.kind(), Kind::NotFound);
+    assert_eq!(rows(&fixture), [1, 1, 1, 0, 1, 0]);
+}
+
+#[test]
 fn a_clone_has_all_models_and_is_compiled_in_its_target() {
     let fixture = Fixture::new();
     registry(&fixture, "main");

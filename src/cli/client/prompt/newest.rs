@@ -1,0 +1,102 @@
+//! The newest version of an artifact, and the one after it.
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use super::which::ArtifactKind;
+use crate::cli::client::api::Api;
+use crate::cli::client::prompt_file::PromptFile;
+use crate::cli::failure::Failure;
+
+/// The first version of an artifact that has none.
+const FIRST: &str = "1.0.0";
+
+/// The part of a version to raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bump {
+    Major,
+    Minor,
+    Patch,
+}
+
+/// An artifact of a registry.
+#[derive(Clone, Copy)]
+pub struct Artifact<'a> {
+    pub registry: &'a str,
+    pub kind: ArtifactKind,
+    pub name: &'a str,
+}
+
+impl Artifact<'_> {
+    /// The newest version that has a text for the model itself; without one, for every model.
+    ///
+    /// # Errors
+    /// Those of the API.
+    pub fn newest(self, api: &Api, model: Option<&str>) -> Result<Option<Value>, Failure> {
+        let query = [
+            ("registryRef", Some(self.registry)),
+            ("promptName", Some(self.name)),
+            ("artifactType", Some(self.kind.text())),
+            ("model", model),
+        ];
+        match api.get("/registries/artifact-versions/content", &query) {
+            Ok(content) => {
+                let model = model.unwrap_or("generic");
+                Ok((content["model"] == model).then_some(content))
+            }
+            Err(refusal) if refusal.with_code("not_found").is_some() => Ok(None),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// The version after the highest one, whatever model that is for.
+    ///
+    /// # Errors
+    /// Those of the API.
+    pub fn next_version(self, api: &Api, bump: Bump) -> Result<String, Failure> {
+        let query = [
+            ("registryRef", Some(self.registry)),
+            ("promptName", Some(self.name)),
+            ("artifactType", Some(self.kind.text())),
+        ];
+        let highest = match api.list("/registries/artifact-versions", &query, 1) {
+            Ok(versions) => versions.into_iter().next(),
+            Err(refusal) if refusal.with_code("not_found").is_some() => None,
+            Err(refusal) => return Err(refusal.into()),
+        };
+        match highest {
+            None => Ok(FIRST.into()),
+            Some(version) => raised(version["version"].as_str().unwrap_or_default(), bump)
+                .ok_or_else(|| Failure::Failed("the highest version cannot be raised".into())),
+        }
+    }
+}
+
+/// Whether a version has the text and the metadata of a file.
+pub fn is_same(version: &Value, file: &PromptFile) -> bool {
+    version["source"] == file.source && version["metadata"] == json!(file.metadata)
+}
+
+fn raised(version: &str, bump: Bump) -> Option<String> {
+    let mut numbers = version.split('.').map(|number| number.parse::<u64>().ok());
+    let (major, minor, patch) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    Some(match bump {
+        Bump::Major => format!("{}.0.0", major.checked_add(1)?),
+        Bump::Minor => format!("{major}.{}.0", minor.checked_add(1)?),
+        Bump::Patch => format!("{major}.{minor}.{}", patch.checked_add(1)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_raised_sets_the_parts_behind_it_to_zero() {
+        assert_eq!(raised("1.2.3", Bump::Major).as_deref(), Some("2.0.0"));
+        assert_eq!(raised("1.2.3", Bump::Minor).as_deref(), Some("1.3.0"));
+        assert_eq!(raised("1.2.3", Bump::Patch).as_deref(), Some("1.2.4"));
+        assert_eq!(raised(&format!("0.0.{}", u64::MAX), Bump::Patch), None);
+        assert_eq!(raised("1.2", Bump::Patch), None);
+    }
+}
