@@ -10,6 +10,8 @@ pub mod doctor;
 mod erasures;
 mod format_file;
 mod host;
+#[cfg(feature = "postgres")]
+pub mod migration;
 mod monitor;
 pub mod moving;
 mod placement;
@@ -18,6 +20,8 @@ mod rotation;
 mod secret_key;
 #[cfg(feature = "postgres")]
 pub mod shared_store;
+#[cfg(feature = "postgres")]
+pub mod shared_store_rotation;
 mod status;
 
 use std::net::SocketAddr;

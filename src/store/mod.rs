@@ -18,6 +18,7 @@ mod hints;
 mod id_watermark;
 mod indexes;
 mod key;
+mod mirror;
 mod page;
 mod paging;
 mod record;
@@ -53,6 +54,7 @@ pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::are_built as are_indexes_built;
 pub use indexes::build as build_indexes;
 pub use key::Key;
+pub use mirror::Mirror;
 pub use page::{Page, PageRequest};
 pub use record::{
     AnyIndex, Export, ExportForm, Index, IndexInfo, Org, Record, decode, encode, no_upgrade,

@@ -24,6 +24,7 @@ mod founding;
 mod hearing;
 mod keeper;
 mod news;
+mod notes;
 mod notifier;
 mod pool;
 mod presence;
@@ -49,6 +50,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 pub use building::Building;
 pub use durability::Durability;
+pub use founding::Founded;
 pub use presence::{Node, Owner};
 pub use settings::{Control, PostgresSettings};
 pub use shared::Unanswered;
@@ -61,6 +63,7 @@ use crate::store::signals::Signals;
 use alone::Alone;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
+use founding::Founding;
 use hearing::Hearing;
 use keeper::Keeper;
 use news::News;
@@ -105,8 +108,17 @@ impl Postgres {
         progress: &dyn Fn(&str),
     ) -> Result<Self> {
         let runtime = start_runtime()?;
-        let PostgresSettings { url, tables, schema, key_check, must_exist, node, owner, control } =
-            settings;
+        let PostgresSettings {
+            url,
+            tables,
+            schema,
+            key_check,
+            must_exist,
+            filling,
+            node,
+            owner,
+            control,
+        } = settings;
         let is_node = node.is_some();
         let presence = node.map(|node| node.0).or(owner.map(|owner| owner.0));
         let connector = Connector { url, schema, runtime: runtime.handle().clone() };
@@ -141,7 +153,9 @@ impl Postgres {
         let mut connection = shared.first_connection()?;
         // Before it is taken over from anybody.
         if let Some(key_check) = key_check {
-            engine.is_new = shared.found(&mut connection, &key_check, must_exist)?;
+            let filling = filling.as_deref();
+            let founding = Founding { key_check: &key_check, must_exist, filling };
+            engine.is_new = shared.found(&mut connection, founding)?;
         }
         if let Some(own) = presence {
             shared.enter(&mut connection, &own, progress)?;

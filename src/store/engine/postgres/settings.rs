@@ -17,6 +17,9 @@ pub struct PostgresSettings {
     pub key_check: Option<String>,
     /// Whether a store that is not founded is refused.
     pub must_exist: bool,
+    /// What fills the store, which must be empty, or not completed by the same before. Nothing else
+    /// can open it until [`Postgres::complete`](super::Postgres::complete). `None`: it is used.
+    pub filling: Option<String>,
     /// The node that this is of the store: it may have the lease, and hears of the commits of other
     /// nodes.
     pub node: Option<Node>,
@@ -36,6 +39,7 @@ impl PostgresSettings {
             key_check: None,
             must_exist: false,
             node: None,
+            filling: None,
             owner: None,
             control: None,
         }
