@@ -13,6 +13,7 @@
 //! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
 
 mod alone;
+mod attendance;
 mod attempts;
 mod building;
 mod connection;

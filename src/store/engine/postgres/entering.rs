@@ -7,9 +7,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::attendance::{Seen, look};
 use super::connection::{Connection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::presence::{self, BEATS, LEASE, Presence, Seen, TABLE};
+use super::presence::{BEATS, LEASE, Presence, TABLE};
 use super::shared::Shared;
 use super::silence::Watch;
 use super::sql::BEGIN_WRITE;
@@ -80,7 +81,7 @@ impl Shared {
     ) -> Result<Option<Presence>, Failure> {
         let lease = own.lease();
         let is_taken = self.own_transaction(connection, BEGIN_WRITE, |connection| {
-            let there = presence::look(connection)?;
+            let there = look(connection)?;
             let present = there.iter().find(|one| one.presence.key == LEASE);
             if present != seen || !there.iter().any(|one| one.presence == *own) {
                 return Ok(false);
@@ -96,7 +97,7 @@ impl Shared {
 
 /// Comes to the store unless somebody is in the way who is not `gone`; returns those.
 fn try_enter(connection: &Connection, own: &Presence, gone: &[Seen]) -> Result<Vec<Seen>, Failure> {
-    let mut in_way = presence::look(connection)?;
+    let mut in_way = look(connection)?;
     in_way.retain(|other| own.is_excluded_by(&other.presence));
     if !in_way.iter().all(|other| gone.contains(other)) {
         return Ok(in_way);
@@ -120,16 +121,19 @@ fn waits_for(own: &Presence, other: &Presence) -> bool {
 
 fn in_use(own: &Presence, other: &Presence) -> Error {
     let who = other.description();
-    let (code, message) = if own.is_node() {
-        (
+    if own.is_node() {
+        return Error::new(
+            Kind::Conflict,
             "store_of_another_release",
             format!(
                 "the store is in use by {who}, which is of another release; stop all servers, then \
                  start those of one release"
             ),
-        )
-    } else {
-        ("store_in_use", format!("the store is in use by {who}; stop that server first"))
-    };
-    Error::new(Kind::Conflict, code, message)
+        );
+    }
+    Error::new(
+        Kind::Conflict,
+        "store_in_use",
+        format!("the store is in use by {who}; stop that server first"),
+    )
 }

@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
-use super::presence::Token;
-use super::slot::SeenSlot;
+use super::slot::{SeenSlot, Token};
 
 /// Numbers of so many slots more than there are may be kept.
 const SPARE: usize = 1000;

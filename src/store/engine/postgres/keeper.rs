@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::attendance;
 use super::connection::Connection;
 use super::entering::MAX_SILENCE;
 use super::failure::Failure;
 use super::fenced::Fenced;
-use super::presence::{self, LEASE, Presence};
+use super::presence::{LEASE, Presence};
 use super::settings::Control;
 use super::shared::Shared;
 use super::silence::Watch;
@@ -155,12 +156,12 @@ impl Keeping {
     }
 
     fn look(&mut self, shared: &Arc<Shared>, connection: &mut Connection) -> Result<(), Failure> {
-        let there = presence::look(connection)?;
+        let there = attendance::look(connection)?;
         if !there.iter().any(|one| one.presence == self.own) {
             return Err(Failure::Removed);
         }
         self.watch.look(there.clone(), Instant::now());
-        let slots = super::slot::look(connection)?;
+        let slots = attendance::look_at_slots(connection)?;
         if shared.hearing.look(slots, shared.token) {
             shared.signals.notify_all();
         }

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use super::presence::Token;
-use super::slot::{SeenSlot, Slot, sequence_in};
+use super::slot::{SeenSlot, Slot, Token, sequence_in};
 use crate::store::Topic;
 use crate::store::codec::hex;
 

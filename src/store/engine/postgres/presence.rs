@@ -4,9 +4,7 @@
 //! owner. One of the nodes has the lease, and with it the background work. Each of them is a row,
 //! and another one for its beat, which is a random value that it changes every two seconds.
 
-use super::connection::Connection;
-use super::failure::Failure;
-use super::slot::fresh;
+use super::slot::{Token, fresh};
 
 /// The number of the table of these rows.
 pub const TABLE: i16 = 1;
@@ -22,9 +20,6 @@ const NODE: &[u8] = b"node:";
 
 /// The key of the row of the lease.
 pub const LEASE: &[u8] = b"lease";
-
-/// What each of them has of its own.
-pub type Token = [u8; 16];
 
 /// The row of somebody at a store: its key; its token, release and description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,69 +106,6 @@ impl Presence {
         other.is_owner()
             || other.is_node() && (self.is_owner() || self.release() != other.release())
     }
-
-    /// Writes its row, and its first beat.
-    pub fn write(&self, connection: &Connection) -> Result<(), Failure> {
-        let beat = fresh();
-        let beat: &[u8] = &beat;
-        let written = connection.change_once(
-            "INSERT INTO kv (tbl, key, value) VALUES ($1, $3, $4), ($2, $3, $5)",
-            &[&TABLE, &BEATS, &self.key, &self.value, &beat],
-        );
-        written.map(drop)
-    }
-
-    /// Changes its beat; returns whether its row is still there.
-    pub fn beat(&self, connection: &Connection) -> Result<bool, Failure> {
-        let next = fresh();
-        let next: &[u8] = &next;
-        let changed = connection.change_once(
-            "UPDATE kv SET value = $1 WHERE tbl = $2 AND key = $3 AND EXISTS \
-             (SELECT 1 FROM kv WHERE tbl = $4 AND key = $3 AND value = $5)",
-            &[&next, &BEATS, &self.key, &TABLE, &self.value],
-        )?;
-        Ok(changed == 1)
-    }
-
-    /// Removes its row with its beat and its slots: no commit of it can succeed from here on.
-    /// Returns whether the row was there.
-    pub fn remove(&self, connection: &Connection) -> Result<bool, Failure> {
-        let removed = connection.change_once(
-            "DELETE FROM kv WHERE tbl = $1 AND key = $2 AND value = $3",
-            &[&TABLE, &self.key, &self.value],
-        )?;
-        if removed == 1 {
-            connection
-                .change_once("DELETE FROM kv WHERE tbl = $1 AND key = $2", &[&BEATS, &self.key])?;
-            let (first, last) = (self.token(), [self.token().as_slice(), &[0xFF; 16]].concat());
-            let first: &[u8] = &first;
-            connection
-                .change_once("DELETE FROM kv_slot WHERE id >= $1 AND id <= $2", &[&first, &last])?;
-        }
-        Ok(removed == 1)
-    }
-}
-
-/// Somebody at a store, as seen in one look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub presence: Presence,
-    pub beat: Vec<u8>,
-}
-
-/// Reads who is there.
-pub fn look(connection: &Connection) -> Result<Vec<Seen>, Failure> {
-    let rows = connection.query_once(
-        "SELECT there.key, there.value, beat.value FROM kv AS there JOIN kv AS beat \
-         ON beat.tbl = $2 AND beat.key = there.key WHERE there.tbl = $1 ORDER BY there.key",
-        &[&TABLE, &BEATS],
-    )?;
-    let bytes = |row: &tokio_postgres::Row, at| row.try_get::<_, Vec<u8>>(at);
-    let seen = rows.iter().map(|row| {
-        let presence = Presence { key: bytes(row, 0)?, value: bytes(row, 1)? };
-        Ok(Seen { presence, beat: bytes(row, 2)? })
-    });
-    seen.collect::<Result<_, _>>().map_err(|error| Failure::of(&error))
 }
 
 #[cfg(test)]

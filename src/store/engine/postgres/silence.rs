@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::presence::Seen;
+use super::attendance::Seen;
 
 /// After a longer time without a look nothing is known of it: this process was paused, or the
 /// database away, and nobody could change a beat.

@@ -16,13 +16,13 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::connection::Connection;
-use super::failure::Failure;
-use super::presence::Token;
 use crate::store::Clock;
 
 /// Pause between attempts to reach the server.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the slots of a process begin with.
+pub type Token = [u8; 16];
 
 /// A value of a slot: a number that increases, and random bytes.
 pub type SlotValue = [u8; 16];
@@ -82,15 +82,6 @@ fn value_of(sequence: u64) -> SlotValue {
 
 /// A slot as others see it: its id, and the number in its value.
 pub type SeenSlot = (Vec<u8>, u64);
-
-/// Reads all slots.
-pub fn look(connection: &Connection) -> Result<Vec<SeenSlot>, Failure> {
-    let rows = connection.query_once("SELECT id, value FROM kv_slot", &[])?;
-    let slots = rows
-        .iter()
-        .map(|row| Ok((row.try_get::<_, Vec<u8>>(0)?, sequence_in(row.try_get::<_, &[u8]>(1)?))));
-    slots.collect::<Result<_, _>>().map_err(|error| Failure::of(&error))
-}
 
 /// What became of a commit that was not answered.
 #[derive(Debug, PartialEq)]
