@@ -53,7 +53,7 @@ impl Unpublished {
 
 /// What an import resolves to.
 enum Promptlet<'a> {
-    Published(VersionRecord),
+    Published(Box<VersionRecord>),
     Unpublished(&'a Unpublished),
 }
 
@@ -85,6 +85,7 @@ impl Promptlet<'_> {
     fn imported(self, view: &View) -> Result<(Imported, usize)> {
         match self {
             Promptlet::Published(row) => {
+                let row = *row;
                 let texts = versions::text(view, &row)?;
                 let names = row.imports.len() + row.transitive_imports.len() + row.variables.len();
                 let bytes = texts.bytes() + NAME_BYTES * names;
@@ -188,7 +189,7 @@ fn resolve<'a>(
             "the promptlet \"{name}\", which is to be published before, cannot be compiled"
         )),
         (Some(one), _) => Ok(Promptlet::Unpublished(one)),
-        (None, Some(row)) => Ok(Promptlet::Published(row)),
+        (None, Some(row)) => Ok(Promptlet::Published(Box::new(row))),
         (None, None) if view.has::<Artifact>(&promptlet)? => {
             Err(format!("the registry has no such version of the promptlet \"{name}\""))
         }
