@@ -24,6 +24,9 @@ pub const STATEMENT_TIME: Duration = Duration::from_secs(8);
 /// How long opening a connection may take, over all hosts.
 const OPEN_TIME: Duration = Duration::from_secs(10);
 
+/// How long one host may take.
+const HOST_TIME: Duration = Duration::from_secs(3);
+
 /// Rows to write: the numbers of their tables, keys and values.
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
 
@@ -75,34 +78,49 @@ impl Connector {
 
     /// Opens a connection without settings and statements. Blocks.
     pub fn connect_raw(&self, deadline: Instant) -> Result<RawConnection, Failure> {
-        let PostgresUrl { config, tls } = self.url.clone();
-        let opening = self.runtime.spawn(async move {
-            let opened = async {
-                match tls {
-                    None => config.connect(NoTls).await.map(|(client, own)| drive(client, own)),
-                    Some(tls) => config.connect(tls).await.map(|(client, own)| drive(client, own)),
-                }
-            };
-            tokio::time::timeout(OPEN_TIME, opened).await
-        });
-        match wait(opening, deadline) {
-            Some(Ok(Ok(Ok(opened)))) => {
-                if let Some(schema) = &self.schema {
-                    let set = format!("SET search_path TO \"{schema}\"");
-                    opened.run(opened.client.batch_execute(&set), STATEMENT_TIME)?;
-                }
-                Ok(opened)
-            }
-            Some(Ok(Ok(Err(error)))) => match Failure::of(&error) {
-                Failure::Refused(error) => Err(Failure::Refused(error)),
-                _ => Err(Failure::Unavailable(with_causes(&error))),
-            },
-            Some(Err(error)) => Err(Failure::Unavailable(error.to_string())),
-            Some(Ok(Err(_))) | None => {
-                Err(Failure::Unavailable("no connection could be opened in time".into()))
-            }
+        let url = self.url.clone();
+        let opening =
+            self.runtime.spawn(async move { tokio::time::timeout(OPEN_TIME, open(&url)).await });
+        let opened = match wait(opening, deadline) {
+            Some(Ok(Ok(opened))) => opened?,
+            Some(Err(error)) => return Err(Failure::Unavailable(error.to_string())),
+            Some(Ok(Err(_))) | None => return Err(in_time()),
+        };
+        if let Some(schema) = &self.schema {
+            let set = format!("SET search_path TO \"{schema}\"");
+            opened.run(opened.client.batch_execute(&set), STATEMENT_TIME)?;
         }
+        Ok(opened)
     }
+}
+
+/// Opens a connection to the first host that accepts writes.
+async fn open(url: &PostgresUrl) -> Result<RawConnection, Failure> {
+    let mut last = in_time();
+    for (host, config) in url.each() {
+        let opening = async {
+            match url.tls.clone() {
+                None => config.connect(NoTls).await.map(|(client, own)| drive(client, own)),
+                Some(tls) => config.connect(tls).await.map(|(client, own)| drive(client, own)),
+            }
+        };
+        last = match tokio::time::timeout(HOST_TIME, opening).await {
+            Ok(Ok(opened)) => {
+                url.prefer(host);
+                return Ok(opened);
+            }
+            Ok(Err(error)) => match Failure::of(&error) {
+                Failure::Refused(error) => Failure::Refused(error),
+                _ => Failure::Unavailable(with_causes(&error)),
+            },
+            Err(_) => in_time(),
+        };
+    }
+    Err(last)
+}
+
+fn in_time() -> Failure {
+    Failure::Unavailable("no connection could be opened in time".into())
 }
 
 /// A driver's error names its cause only in its source.

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -23,6 +25,8 @@ pub struct PostgresUrl {
     pub(super) config: Config,
     /// `None`: connections are not encrypted.
     pub(super) tls: Option<Tls>,
+    /// The host that was the right one last.
+    last: Arc<AtomicUsize>,
 }
 
 impl PostgresUrl {
@@ -72,7 +76,66 @@ impl PostgresUrl {
             .keepalives_interval(Duration::from_secs(2))
             .keepalives_retries(3)
             .application_name("roadstead");
-        Ok(PostgresUrl { config, tls })
+        Ok(PostgresUrl { config, tls, last: Arc::default() })
+    }
+
+    /// Returns the address of each host alone, with its number; first the one that was the right one
+    /// last. Trying them one by one bounds the time that each may take: one whose processes are
+    /// stopped, or that is cut off after a connection was begun, never answers.
+    pub(super) fn each(&self) -> Vec<(usize, Config)> {
+        let hosts = self.config.get_hosts();
+        let first = self.last.load(Ordering::Relaxed).min(hosts.len().saturating_sub(1));
+        let numbers = (first..hosts.len()).chain(0..first);
+        numbers.filter_map(|at| Some((at, self.only(at, hosts.get(at)?)))).collect()
+    }
+
+    /// Notes the host that was the right one.
+    pub(super) fn prefer(&self, host: usize) {
+        self.last.store(host, Ordering::Relaxed);
+    }
+
+    fn only(&self, at: usize, host: &Host) -> Config {
+        let all = &self.config;
+        let mut config = self.without_hosts();
+        match host {
+            Host::Tcp(name) => config.host(name),
+            Host::Unix(path) => config.host_path(path),
+        };
+        if let Some(address) = all.get_hostaddrs().get(at) {
+            config.hostaddr(*address);
+        }
+        if let Some(port) = all.get_ports().get(at).or(all.get_ports().first()) {
+            config.port(*port);
+        }
+        config
+            .tcp_user_timeout(PEER_TIMEOUT)
+            .keepalives_idle(PEER_TIMEOUT)
+            .keepalives_interval(Duration::from_secs(2))
+            .keepalives_retries(3);
+        config
+    }
+
+    fn without_hosts(&self) -> Config {
+        let (old, mut config) = (&self.config, Config::new());
+        if let Some(user) = old.get_user() {
+            config.user(user);
+        }
+        if let Some(password) = old.get_password() {
+            config.password(password);
+        }
+        if let Some(name) = old.get_dbname() {
+            config.dbname(name);
+        }
+        if let Some(options) = old.get_options() {
+            config.options(options);
+        }
+        config
+            .ssl_mode(old.get_ssl_mode())
+            .channel_binding(old.get_channel_binding())
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .application_name("roadstead");
+        config
     }
 
     /// Returns hosts, ports and database, without user and password.
@@ -92,29 +155,11 @@ impl PostgresUrl {
 
     /// Returns the same address with each host reached at a port of this machine.
     pub(crate) fn via(&self, ports: &[u16]) -> Self {
-        let mut config = Config::new();
+        let mut config = self.without_hosts();
         for ((host, _), port) in self.places().iter().zip(ports) {
             config.host(host).hostaddr(IpAddr::V4(Ipv4Addr::LOCALHOST)).port(*port);
         }
-        let old = &self.config;
-        if let Some(user) = old.get_user() {
-            config.user(user);
-        }
-        if let Some(password) = old.get_password() {
-            config.password(password);
-        }
-        if let Some(name) = old.get_dbname() {
-            config.dbname(name);
-        }
-        if let Some(options) = old.get_options() {
-            config.options(options);
-        }
-        config
-            .ssl_mode(old.get_ssl_mode())
-            .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .application_name("roadstead");
-        PostgresUrl { config, tls: self.tls.clone() }
+        PostgresUrl { config, tls: self.tls.clone(), last: Arc::default() }
     }
 }
 
@@ -188,6 +233,25 @@ mod tests {
         }
         let url = PostgresUrl::parse("postgres://a:hunter2@h,i:6000/c").unwrap();
         assert!(!url.shown().contains("hunter2"), "{}", url.shown());
+    }
+
+    #[test]
+    fn hosts_are_tried_one_by_one_from_the_last_right_one_on() {
+        let url = PostgresUrl::parse("postgres://a:b@one:1,two:2,three:3/c").unwrap();
+        let order = || -> Vec<_> {
+            let each = url.each().into_iter();
+            each.map(|(_, config)| {
+                assert_eq!(config.get_hosts().len(), 1);
+                assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+                (name_of(&config.get_hosts()[0]), config.get_ports()[0])
+            })
+            .collect()
+        };
+        let [one, two, three] =
+            [("one", 1u16), ("two", 2), ("three", 3)].map(|(name, port)| (name.to_string(), port));
+        assert_eq!(order(), [one.clone(), two.clone(), three.clone()]);
+        url.clone().prefer(1);
+        assert_eq!(order(), [two, three, one]);
     }
 
     #[test]
