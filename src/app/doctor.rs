@@ -312,10 +312,11 @@ fn import(store: &StoreStatus, found: &mut Findings) {
 fn erasures(path: &Path, found: &mut Findings) {
     match Erasures::read(&path.join(ERASURES)) {
         Ok(ledger) => {
-            let Erasures { len, since, .. } = ledger;
+            let Erasures { all, since, .. } = ledger;
+            let count = all.len();
             found.ok(
                 "erasures",
-                format!("the ledger is complete since {since}; erasures in it: {len}"),
+                format!("the ledger is complete since {since}; erasures in it: {count}"),
             );
         }
         Err(error) => found.error(

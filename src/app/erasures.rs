@@ -45,11 +45,21 @@ pub struct Erasures {
     pub since: Time,
     /// Erased: for each table, the beginnings of keys by their length.
     erased: BTreeMap<String, BTreeMap<usize, BTreeSet<Vec<u8>>>>,
-    /// How many erasures it has.
-    pub len: usize,
+    /// The erasures, oldest first.
+    pub all: Vec<Erasure>,
 }
 
 impl Erasures {
+    /// The ledger of an installation with these erasures.
+    pub fn new(installation: String, since: Time, all: Vec<Erasure>) -> Self {
+        let mut erased: BTreeMap<String, BTreeMap<usize, BTreeSet<_>>> = BTreeMap::new();
+        for Erasure { table, prefix, .. } in &all {
+            let of_table = erased.entry(table.clone()).or_default();
+            of_table.entry(prefix.len()).or_default().insert(prefix.clone());
+        }
+        Erasures { installation, since, erased, all }
+    }
+
     /// Reads a ledger: a file, or the one of a data directory.
     ///
     /// # Errors
@@ -64,20 +74,18 @@ impl Erasures {
             .as_deref()
             .and_then(parse_title)
             .ok_or_else(|| broken("is no ledger of erasures of Roadstead".into()))?;
-        let mut read = Erasures { installation, since, erased: BTreeMap::new(), len: 0 };
+        let mut all = Vec::new();
         while let Some(line) = lines.next().map_err(broken)? {
-            let Entry { table, prefix, .. } = parse_entry(&line).ok_or_else(|| {
+            let Entry { at, table, prefix } = parse_entry(&line).ok_or_else(|| {
                 broken(format!(
                     "line {} is damaged; what it says was erased would come back: restore an \
                      intact copy of the file, or remove the line",
                     lines.number
                 ))
             })?;
-            let of_table = read.erased.entry(table).or_default();
-            of_table.entry(prefix.len()).or_default().insert(prefix);
-            read.len += 1;
+            all.push(Erasure::recorded(at, table, prefix));
         }
-        Ok(read)
+        Ok(Erasures::new(installation, since, all))
     }
 
     /// Whether a record was erased.
@@ -89,19 +97,17 @@ impl Erasures {
         })
     }
 
-    /// Copies a ledger into a new data directory, durably.
+    /// Writes it into a data directory that has none, durably.
     ///
     /// # Errors
-    /// If it cannot be read or written.
-    pub fn copy(from: &Path, dir: &Path) -> std::io::Result<()> {
-        let from = if from.is_dir() { from.join(ERASURES) } else { from.to_path_buf() };
-        let mut lines = Lines::new(BufReader::new(File::open(from)?));
-        let mut copy = BufWriter::new(new_file(&dir.join(ERASURES))?);
-        // Line by line, so that an unfinished last one is left out.
-        while let Some(line) = lines.next().map_err(std::io::Error::other)? {
-            writeln!(copy, "{line}")?;
+    /// If it cannot be written.
+    pub fn write(&self, dir: &Path) -> std::io::Result<()> {
+        let mut file = BufWriter::new(new_file(&dir.join(ERASURES))?);
+        file.write_all(title_line(&self.installation, self.since).as_bytes())?;
+        for erasure in &self.all {
+            file.write_all(entry_line(erasure).as_bytes())?;
         }
-        copy.into_inner().map_err(std::io::Error::other)?.sync_all()
+        file.into_inner().map_err(std::io::Error::other)?.sync_all()
     }
 }
 

@@ -49,6 +49,17 @@ impl PreviousKey {
         Ok(PreviousKey { check: check_of(previous), sealed: codec::hex(sealed.bytes()) })
     }
 
+    /// Its text, in which it is stored.
+    pub fn text(&self) -> String {
+        format!("{} {}", self.check, self.sealed)
+    }
+
+    /// Parses its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (check, sealed) = text.split_once(' ')?;
+        Some(PreviousKey { check: check.into(), sealed: sealed.into() })
+    }
+
     /// Returns the key; `None` if it is damaged.
     pub fn unseal(&self, current: &MasterKey) -> Option<MasterKey> {
         let sealed = Sealed::from_bytes(bytes_of(&self.sealed)?);
@@ -100,11 +111,17 @@ impl Format {
             _ => return Err(DataDirError(format!("{} is damaged", path.display()))),
         }
         let current = lines.next().unwrap_or_default().to_string();
-        let previous = lines
-            .next()
-            .and_then(|line| line.split_once(' '))
-            .map(|(check, sealed)| PreviousKey { check: check.into(), sealed: sealed.into() });
+        let previous = lines.next().and_then(PreviousKey::parse);
         Ok(Format { current, previous })
+    }
+
+    /// Returns the text of the file.
+    pub fn text(&self) -> String {
+        let mut text = format!("{FORMAT}\n{}\n", self.current);
+        if let Some(previous) = &self.previous {
+            text.push_str(&format!("{}\n", previous.text()));
+        }
+        text
     }
 
     /// Writes the file of a directory atomically and durably.
@@ -112,10 +129,7 @@ impl Format {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
-        let mut text = format!("{FORMAT}\n{}\n", self.current);
-        if let Some(PreviousKey { check, sealed }) = &self.previous {
-            text.push_str(&format!("{check} {sealed}\n"));
-        }
+        let text = self.text();
         let unfinished = dir.join("format.unfinished");
         match fs::remove_file(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

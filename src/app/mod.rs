@@ -9,6 +9,8 @@ pub mod doctor;
 mod erasures;
 mod format_file;
 mod host;
+#[cfg(feature = "postgres")]
+pub mod migration;
 mod monitor;
 pub mod moving;
 mod placement;
@@ -17,6 +19,8 @@ mod rotation;
 mod secret_key;
 #[cfg(feature = "postgres")]
 pub mod shared_store;
+#[cfg(feature = "postgres")]
+pub mod shared_store_rotation;
 mod status;
 
 use std::net::SocketAddr;

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use super::data_dir_error::DataDirError;
+use super::erasures::Erasures;
 use super::format_file::check_of;
 use super::secret_key::{self, KeySource};
-use crate::base::{Error, Keys};
+use crate::auth::installation_id;
+use crate::base::{Error, Keys, MasterKey, Time};
 use crate::store::engine::postgres::{Owner, Postgres, PostgresSettings, PostgresUrl};
 use crate::store::{Clock, Signals, Store, build_indexes, table_names};
 
@@ -31,18 +33,8 @@ impl SharedStore {
         must_exist: bool,
         progress: &dyn Fn(&str),
     ) -> Result<Self, DataDirError> {
-        let Some((key, _)) = secret_key::find_outside(key_source)? else {
-            return Err(DataDirError(
-                "a store in PostgreSQL needs its key from elsewhere: set ROADSTEAD_SECRET_KEY, or \
-                 the systemd credential secret.key, to 64 hex digits, as created by: openssl rand \
-                 -hex 32"
-                    .into(),
-            ));
-        };
-        let at = url.shown();
-        let failed = |error: Error| {
-            DataDirError(format!("{at}: {}", error.log_detail().unwrap_or(error.message())))
-        };
+        let key = key_outside(key_source)?;
+        let failed = failed_at(&url);
         let tables = crate::resources::tables();
         let settings = PostgresSettings {
             key_check: Some(check_of(&key)),
@@ -51,11 +43,74 @@ impl SharedStore {
             ..PostgresSettings::new(url, table_names(&tables))
         };
         let signals = Arc::<Signals>::default();
-        let engine = Postgres::open(settings, signals.clone(), progress).map_err(failed)?;
-        build_indexes(&mut engine.building(), &tables, progress).map_err(failed)?;
+        let engine = Postgres::open(settings, signals.clone(), progress).map_err(&failed)?;
+        build_indexes(&mut engine.building(), &tables, progress).map_err(&failed)?;
         let engine = Arc::new(engine);
         let keys = Keys::with_previous(key, None);
         let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
         Ok(SharedStore { store: store.map_err(failed)?, engine })
     }
+
+    /// Opens a store that exists, to read it: servers may use it meanwhile, unless there is an
+    /// `owner`. Indexes are not built; one that is incomplete cannot be read. Blocks.
+    ///
+    /// # Errors
+    /// If the database cannot be reached or holds no store, or one of another key; if it is in use
+    /// and there is an `owner`.
+    pub fn open_to_read(
+        url: PostgresUrl,
+        key: MasterKey,
+        owner: Option<Owner>,
+        progress: &dyn Fn(&str),
+    ) -> Result<Self, DataDirError> {
+        let failed = failed_at(&url);
+        let tables = crate::resources::tables();
+        let settings = PostgresSettings {
+            key_check: Some(check_of(&key)),
+            must_exist: true,
+            owner,
+            ..PostgresSettings::new(url, table_names(&tables))
+        };
+        let signals = Arc::<Signals>::default();
+        let engine = Postgres::open(settings, signals.clone(), progress).map_err(&failed)?;
+        let engine = Arc::new(engine);
+        let keys = Keys::with_previous(key, None);
+        let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
+        Ok(SharedStore { store: store.map_err(failed)?, engine })
+    }
+
+    /// Returns the ledger of erasures. It is in the store itself: complete from the beginning,
+    /// unless the store was filled from elsewhere.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn erasures(&self) -> Result<Erasures, Error> {
+        let since = self.engine.note(ERASURES_SINCE)?.and_then(|text| text.parse().ok());
+        let since = Time::from_millis(since.unwrap_or_default());
+        Ok(Erasures::new(installation_id(self.store.keys()), since, self.store.erasures()?))
+    }
+}
+
+/// The note that says since when the erasures in a store are complete, in milliseconds.
+pub(super) const ERASURES_SINCE: &str = "erasures-since";
+
+/// Returns the key that is kept outside of any data directory.
+///
+/// # Errors
+/// If there is none.
+pub fn key_outside(source: &KeySource) -> Result<MasterKey, DataDirError> {
+    match secret_key::find_outside(source)? {
+        Some((key, _)) => Ok(key),
+        None => Err(DataDirError(
+            "a store in PostgreSQL needs its key from elsewhere: set ROADSTEAD_SECRET_KEY, or the \
+             systemd credential secret.key, to 64 hex digits, as created by: openssl rand -hex 32"
+                .into(),
+        )),
+    }
+}
+
+/// Says at which store something failed.
+pub(super) fn failed_at(url: &PostgresUrl) -> impl Fn(Error) -> DataDirError + use<> {
+    let at = url.shown();
+    move |error| DataDirError(format!("{at}: {}", error.log_detail().unwrap_or(error.message())))
 }

@@ -12,13 +12,15 @@ use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
 use super::passphrase::{self, DecryptionFlags};
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::backup::{
     self, BackupWriter, Encryption, Header, LastBackup, Source, Target, Totals, needed_key,
 };
 use crate::store::lower_priority;
 
-/// Make a backup, while the server runs or not; or verify one
+/// Make a backup, while servers run or not; or verify one
 #[derive(Args)]
 #[command(after_help = "The backup is of one moment: everything that was acknowledged before the \
                         command is in it. It is written beside FILE, verified, and gets its name \
@@ -56,6 +58,10 @@ pub struct Backup {
     #[command(flatten)]
     decryption: DecryptionFlags,
 
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
+
     #[command(flatten)]
     common: Common,
 }
@@ -70,6 +76,8 @@ impl Backup {
             return self.run_verify();
         }
         let file = self.decryption.passphrase_file.as_deref().filter(|_| self.recipient.is_empty());
+        let elsewhere = self.elsewhere()?;
+        let is_elsewhere = elsewhere.is_some();
         let encryption = passphrase::encryption(self.ask_passphrase, file, &self.recipient)?;
         if self.with_secret_key && !encryption.is_any() {
             return Err(Failure::Usage(
@@ -79,27 +87,41 @@ impl Backup {
             ));
         }
         let made = if self.file == STANDARD {
-            self.to_stdout(&encryption)
+            self.to_stdout(&encryption, elsewhere)
         } else {
-            self.to_file(&encryption)
+            self.to_file(&encryption, elsewhere)
         };
         output::progress("");
         let made = made?;
         // The backup is there, whether it can be recorded or not.
-        if let Err(error) = backup::record(&self.common.data_dir(), made.last()) {
+        if !is_elsewhere && let Err(error) = backup::record(&self.common.data_dir(), made.last()) {
             output::error(&format!("the backup is complete, but not recorded: {error}"));
         }
         self.report(&made)
     }
 
-    fn to_file(&self, encryption: &Encryption) -> Result<Made, Failure> {
+    /// Opens the store, if it has no data directory.
+    #[cfg(feature = "postgres")]
+    fn elsewhere(&self) -> Result<Option<Source>, Failure> {
+        let opened = self.store.open_to_read(&self.common)?;
+        Ok(opened.map(|shared| Source::Elsewhere(Box::new(shared.store))))
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn elsewhere(&self) -> Result<Option<Source>, Failure> {
+        Ok(None)
+    }
+
+    fn to_file(&self, encryption: &Encryption, elsewhere: Option<Source>) -> Result<Made, Failure> {
         let path = Path::new(&self.file);
         let dir = self.common.data_dir();
-        refuse_inside(path, &dir)?;
-        dir.require_exists()?;
+        if elsewhere.is_none() {
+            refuse_inside(path, &dir)?;
+            dir.require_exists()?;
+        }
         let target = Target::create(path, self.replace)?;
         let out = Hashed { out: BufWriter::new(target), hash: blake3::Hasher::new(), bytes: 0 };
-        let (out, header, totals) = self.write(encryption, out)?;
+        let (out, header, totals) = self.write(encryption, out, elsewhere)?;
         let hash = out.hash.finalize();
         let mut target = out.out.into_inner().map_err(|error| Failure::from(error.into_error()))?;
         let bytes = target.sync().map_err(|error| {
@@ -111,14 +133,18 @@ impl Backup {
         Ok(Made { header, totals, bytes, encrypted, verified: true })
     }
 
-    fn to_stdout(&self, encryption: &Encryption) -> Result<Made, Failure> {
+    fn to_stdout(
+        &self,
+        encryption: &Encryption,
+        elsewhere: Option<Source>,
+    ) -> Result<Made, Failure> {
         if io::stdout().is_terminal() {
             return Err(Failure::Usage(
                 "a backup is no text for a terminal; redirect stdout, or name a file".into(),
             ));
         }
         let out = Hashed { out: io::stdout().lock(), hash: blake3::Hasher::new(), bytes: 0 };
-        let (mut out, header, totals) = self.write(encryption, out)?;
+        let (mut out, header, totals) = self.write(encryption, out, elsewhere)?;
         out.flush()?;
         let (bytes, encrypted) = (out.bytes, encryption.is_any());
         Ok(Made { header, totals, bytes, encrypted, verified: false })
@@ -129,11 +155,15 @@ impl Backup {
         &self,
         encryption: &Encryption,
         out: W,
+        elsewhere: Option<Source>,
     ) -> Result<(W, Header, Totals), Failure> {
         // Compressing and encrypting take as much time as reading; requests go first.
         lower_priority();
         let dir = self.common.data_dir();
-        let source = Source::open(&dir, self.with_secret_key)?;
+        let source = match elsewhere {
+            Some(source) => source,
+            None => Source::open(&dir, self.with_secret_key)?,
+        };
         let mut show = |totals: &Totals| show("Backup", totals);
         let mut writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
         source.send(&dir, self.with_secret_key, &mut writer)?;

@@ -9,6 +9,8 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::api::audit::verify;
 use crate::base::Id;
 use crate::resources::{self, organizations};
@@ -16,13 +18,20 @@ use crate::store::check::Findings;
 use crate::store::engine::integrity;
 use crate::store::{self, Store};
 
-/// Verify every record, index entry and audit log; the server must not be running
+/// Verify every record, index entry and audit log; no server may have the directory open
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 sound, 1 not sound, 2 cannot be opened.")]
+#[command(
+    after_help = "With --store the store in PostgreSQL is read, while servers run or not.\n\n\
+                        Exit codes: 0 sound, 1 not sound, 2 cannot be opened."
+)]
 pub struct Check {
     /// Verify only the pages of the database file; used by the command for its child process
     #[arg(long, hide = true)]
     file_only: bool,
+
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
 
     #[command(flatten)]
     common: Common,
@@ -39,6 +48,12 @@ impl Check {
             }
             return Err(Failure::Failed("the file is damaged".into()));
         }
+        #[cfg(feature = "postgres")]
+        if let Some(shared) = self.store.open_to_read(&self.common)? {
+            let mut findings = Findings::default();
+            read_all(&shared.store, &mut findings)?;
+            return self.report(&findings, "the store");
+        }
         let mut findings = Findings::default();
         dir.require_exists()?;
         if !file_is_intact(&self.common.data)? {
@@ -54,6 +69,10 @@ impl Check {
             Err(error) if findings.wrong == 0 => return Err(error.into()),
             Err(error) => findings.report(error.0),
         }
+        self.report(&findings, "the data directory")
+    }
+
+    fn report(&self, findings: &Findings, what: &str) -> Result<(), Failure> {
         let sound = findings.wrong == 0;
         let value = json!({
             "sound": sound,
@@ -80,7 +99,7 @@ impl Check {
             findings.wrong
         ));
         output::print(self.common.json, &value, &text)?;
-        if sound { Ok(()) } else { Err(Failure::Failed("the data directory is not sound".into())) }
+        if sound { Ok(()) } else { Err(Failure::Failed(format!("{what} is not sound"))) }
     }
 }
 

@@ -22,6 +22,8 @@ mod init;
 mod log_writer;
 mod manual;
 mod memory;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod open_files;
 mod openapi;
 mod output;
@@ -39,6 +41,8 @@ mod settings;
 mod setup_link;
 #[cfg(feature = "postgres")]
 mod store_check;
+#[cfg(feature = "postgres")]
+mod store_flag;
 mod values;
 mod version;
 
@@ -98,6 +102,8 @@ enum Command {
     Config(config::Config),
     Export(export::Export),
     Import(import::Import),
+    #[cfg(feature = "postgres")]
+    Migrate(migrate::Migrate),
     ResetPassword(reset_password::ResetPassword),
     ExtractText(extract_text::ExtractText),
     Routes(routes::Routes),
@@ -180,6 +186,8 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Config(command) => command.run(settings),
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),
+        #[cfg(feature = "postgres")]
+        Command::Migrate(command) => command.run(),
         Command::ResetPassword(command) => command.run(),
         Command::ExtractText(command) => command.run(),
         Command::Routes(command) => command.run(),

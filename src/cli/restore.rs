@@ -1,5 +1,6 @@
 //! `roadstead restore`
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,10 +12,14 @@ use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
 use super::passphrase::{self, DecryptionFlags};
-use crate::app::backup::{self, RestoreSettings};
-use crate::app::key_in_file;
+#[cfg(feature = "postgres")]
+use super::serve_store::this_process;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
+use crate::app::backup::{self, Header, RestoreSettings, Restored, Totals};
+use crate::app::{DataDir, key_in_file};
 
-/// Restore a backup into a new data directory
+/// Restore a backup into a new data directory, or into an empty database
 #[derive(Args)]
 #[command(
     after_help = "The directory (--data) must be empty or not exist; it is complete, or not \
@@ -32,8 +37,8 @@ pub struct Restore {
     #[arg(value_name = "FILE")]
     file: String,
 
-    /// The ledger of erasures: a file, or the data directory that has it
-    #[arg(long, value_name = "FILE|DIR", env = "ROADSTEAD_ERASURES")]
+    /// The ledger of erasures: a file, or the data directory (or URL of the store) that has it
+    #[arg(long, value_name = "FILE|DIR", env = "ROADSTEAD_ERASURES", hide_env_values = true)]
     erasures: Option<PathBuf>,
 
     /// Restore what was erased after the backup, too: the ledger is lost
@@ -46,6 +51,10 @@ pub struct Restore {
 
     #[command(flatten)]
     decryption: DecryptionFlags,
+
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
 
     #[command(flatten)]
     common: Common,
@@ -70,24 +79,59 @@ impl Restore {
         let (input, encrypted) = decryption
             .unwrap(open(&self.file)?, &mut passphrase::ask)
             .map_err(|error| error.of(&self.file))?;
-        let restored =
-            backup::restore(input, &dir, &settings, &mut |totals| show("Restored", totals));
+        let (restored, place) = self.restore(input, &dir, &settings);
         output::progress("");
         let (header, restored) = restored?;
-        let data = dir.absolute().display().to_string();
         let mut value = described(&header, &restored.totals);
         value["file"] = json!(self.file);
         value["encrypted"] = json!(encrypted);
-        value["dataDirectory"] = json!(data);
         value["erased"] = json!(restored.erased);
         value["keyInDirectory"] = json!(restored.has_key);
+        let (name, flag, data) = match &place {
+            Place::Directory(data) => ("dataDirectory", "--data", data),
+            #[cfg(feature = "postgres")]
+            Place::Store(store) => ("store", "--store", store),
+        };
+        value[name] = json!(data);
         let text = format!(
             "Restored {} records of {} to {data}; {} were erased since and are left out.\n\n\
-             Next: roadstead check --data {data}\n",
+             Next: roadstead check {flag} {data}\n",
             restored.totals.records - restored.erased,
             header.taken_at,
             restored.erased,
         );
         output::print(self.common.json, &value, &text)
     }
+
+    /// Restores into the directory or the store, and says which.
+    fn restore(
+        &self,
+        input: impl Read,
+        dir: &DataDir,
+        settings: &RestoreSettings,
+    ) -> (Result<(Header, Restored), Failure>, Place) {
+        let mut progress = |totals: &Totals| show("Restored", totals);
+        #[cfg(feature = "postgres")]
+        match self.store.url() {
+            Ok(None) => {}
+            Err(failure) => return (Err(failure), Place::Store(String::new())),
+            Ok(Some(url)) => {
+                let (place, owner) = (url.shown(), this_process("roadstead restore"));
+                let source = dir.key_source();
+                let restored =
+                    backup::restore_into(input, url, source, settings, &owner, &mut progress);
+                return (restored.map_err(Failure::from), Place::Store(place));
+            }
+        }
+        let restored = backup::restore(input, dir, settings, &mut progress);
+        let place = dir.absolute().display().to_string();
+        (restored.map_err(Failure::from), Place::Directory(place))
+    }
+}
+
+/// What was restored into.
+enum Place {
+    Directory(String),
+    #[cfg(feature = "postgres")]
+    Store(String),
 }

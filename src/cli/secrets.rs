@@ -8,9 +8,17 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::serve_store::this_process;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::app::control::{self, ControlResponse, Request};
+#[cfg(feature = "postgres")]
+use crate::app::shared_store_rotation::rotate_store;
 use crate::app::{DataDir, key_in_file, rotate};
 use crate::base::MasterKey;
+#[cfg(feature = "postgres")]
+use crate::store::engine::postgres::PostgresUrl;
 
 /// Manage the key that secrets are sealed with
 #[derive(Args)]
@@ -32,11 +40,17 @@ enum SecretsCommand {
                         one afterwards.\n\nIf it is interrupted, nothing is lost: repeat it, or \
                         start the server, which completes it. Afterwards everybody signs in again; \
                         API keys stay valid.\n\n\
+                        With --store no server may run over the store, and only this command \
+                        completes what was interrupted.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
 struct Rotate {
     /// File with the new key, readable by its owner only
     #[arg(long, value_name = "FILE", env = "ROADSTEAD_NEW_KEY_FILE")]
     new_key_file: Option<PathBuf>,
+
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
 
     #[command(flatten)]
     common: Common,
@@ -54,11 +68,25 @@ impl Rotate {
     fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
         let dir = self.common.data_dir();
-        dir.require_exists()?;
+        #[cfg(feature = "postgres")]
+        let store = self.store.url()?;
+        #[cfg(feature = "postgres")]
+        let is_directory = store.is_none();
+        #[cfg(not(feature = "postgres"))]
+        let is_directory = true;
+        if is_directory {
+            dir.require_exists()?;
+        }
         let new_key = match &self.new_key_file {
             Some(path) => Some(key_in_file(path)?),
             None => dir.supplied_new_key()?,
         };
+        #[cfg(feature = "postgres")]
+        let reply = match store {
+            Some(url) => of_store(url, &dir, new_key),
+            None => rotated(&dir, new_key),
+        };
+        #[cfg(not(feature = "postgres"))]
         let reply = rotated(&dir, new_key);
         output::progress("");
         let Rotated { resealed, to_do } = reply?;
@@ -69,6 +97,20 @@ impl Rotate {
         }
         output::print(self.common.json, &value, &text)
     }
+}
+
+/// Replaces the key of a store in PostgreSQL.
+#[cfg(feature = "postgres")]
+fn of_store(
+    url: PostgresUrl,
+    dir: &DataDir,
+    new_key: Option<MasterKey>,
+) -> Result<Rotated, Failure> {
+    let owner = this_process("roadstead secrets rotate");
+    let rotated = rotate_store(url, dir.key_source(), new_key, &owner, &mut |done| {
+        show(done.resealed, done.done, done.all);
+    })?;
+    Ok(Rotated { resealed: rotated.resealed, to_do: rotated.to_do })
 }
 
 struct Rotated {

@@ -74,10 +74,15 @@ impl Serve {
 
 /// What another server is told about this one.
 fn description(address: SocketAddr) -> String {
+    this_process(&format!("the server at {address}"))
+}
+
+/// What others are told about this process.
+pub(super) fn this_process(what: &str) -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
     let host = if name.is_empty() { "another host" } else { name };
-    format!("the server at {address} of {host}, process {}", std::process::id())
+    format!("{what} of {host}, process {}", std::process::id())
 }
 
 /// Waits until another server has taken the store over.

@@ -27,6 +27,17 @@ pub struct Erasure {
 }
 
 impl Erasure {
+    /// Returns an erasure that a ledger has recorded, always with the same id.
+    pub fn recorded(at: Time, table: String, prefix: Vec<u8>) -> Self {
+        let mut hash = blake3::Hasher::new();
+        hash.update(table.as_bytes()).update(&[0]).update(&prefix);
+        let mut random = [0; 10];
+        hash.finalize_xof().fill(&mut random);
+        let millis = u64::try_from(at.millis()).unwrap_or_default();
+        let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
+        Erasure { id: Id::new(id), at, table, prefix }
+    }
+
     /// Returns its id.
     pub fn id(&self) -> Id<Erasure> {
         self.id

@@ -18,6 +18,7 @@ mod hints;
 mod id_watermark;
 mod indexes;
 mod key;
+mod mirror;
 mod page;
 mod paging;
 mod record;
@@ -51,6 +52,7 @@ pub use heavy_threads::{HeavyThreads, lower_priority};
 pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::build as build_indexes;
 pub use key::Key;
+pub use mirror::Mirror;
 pub use page::{Page, PageRequest};
 pub use record::{
     AnyIndex, Export, ExportForm, Index, IndexInfo, Org, Record, decode, encode, no_upgrade,

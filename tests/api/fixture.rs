@@ -228,6 +228,16 @@ impl Fixture {
         self.store.read_now(self.org, read).unwrap()
     }
 
+    /// Waits until all audit entries so far are in the chain.
+    pub fn chained(&self) {
+        let is_chained = || {
+            let read = |view: &View| view.all::<AuditEntry>(ListSource::TABLE, &());
+            let pending = self.store.read_now(self.org, read).unwrap();
+            (!pending.iter().any(|entry| entry.org == self.org)).then_some(())
+        };
+        crate::client::eventually("the audit entries are in the chain", is_chained);
+    }
+
     /// Adds a user to the organization as a member.
     pub fn admit(&self, user: Id<User>) {
         let org = self.org;

@@ -157,6 +157,7 @@ fn names_of(route: &Route) -> Vec<&'static str> {
 fn ids_of_another_organization_are_not_found() {
     let (acme, other) = (Fixture::new(), Fixture::new());
     let theirs = full(&other, "theirs");
+    other.chained();
     let before = state_of(&other);
     let mut walked = 0;
     for route in all_routes() {

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use roadstead::store::engine::postgres::PostgresUrl;
-use rustix::process::getuid;
+use rustix::process::{Pid, Signal, getuid, kill_process};
 
 /// The user `nobody`: root may not run a server.
 const NOBODY: u32 = 65_534;
@@ -49,7 +49,8 @@ fn programs() -> Option<PathBuf> {
 
 /// A server for all tests of a binary, which crashes lose; none if it is not installed.
 pub fn shared() -> Option<&'static PostgresServer> {
-    const SETTINGS: [&str; 2] = ["fsync=off", "max_connections=400"];
+    const SETTINGS: [&str; 3] =
+        ["fsync=off", "max_connections=400", "max_pred_locks_per_transaction=256"];
     static SERVER: LazyLock<Option<PostgresServer>> =
         LazyLock::new(|| PostgresServer::start_with(&SETTINGS, &[], true));
     SERVER.as_ref()
@@ -72,10 +73,7 @@ impl PostgresServer {
         if getuid().is_root() {
             chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let settings = settings.to_vec();
+        let (port, settings) = (free_port(), settings.to_vec());
         let mut server = PostgresServer { programs, place, port, settings, child: None, is_static };
         let data = server.data();
         let made = server
@@ -159,6 +157,83 @@ impl PostgresServer {
         }
     }
 
+    /// Starts a standby of this server, which it reaches at `port` and streams from as `name`.
+    pub fn standby(&self, port: u16, name: &str, settings: &[&'static str]) -> Self {
+        let mut standby = PostgresServer {
+            programs: self.programs.clone(),
+            place: tempfile::tempdir().unwrap(),
+            port: free_port(),
+            settings: settings.to_vec(),
+            child: None,
+            is_static: false,
+        };
+        if getuid().is_root() {
+            chown(standby.place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let primary = format!("host=127.0.0.1 port={port} user=roadstead application_name={name}");
+        let arguments = ["-R", "-X", "stream", "-c", "fast", "--no-sync", "-d", &primary, "-D"];
+        let mut copy = standby.command("pg_basebackup", arguments);
+        let copied = copy.arg(standby.data()).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        standby.resume();
+        standby
+    }
+
+    /// Makes a standby the primary.
+    pub fn promote(&self) {
+        let data = self.data();
+        let mut promote = self.command("pg_ctl", ["promote", "-w", "-D"]);
+        let promoted = promote.arg(data).output().unwrap();
+        assert!(promoted.status.success(), "{}", String::from_utf8_lossy(&promoted.stderr));
+    }
+
+    /// Its processes: the first one, and those of its connections and tasks.
+    fn processes(&self) -> Vec<Pid> {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap();
+        let first: i32 = file.lines().next().unwrap().trim().parse().unwrap();
+        let parent_of = |pid: i32| -> Option<i32> {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let children = pids.filter(|pid| parent_of(*pid) == Some(first));
+        std::iter::once(first).chain(children).filter_map(Pid::from_raw).collect()
+    }
+
+    /// Sends a signal to all its processes.
+    pub fn signal(&self, signal: Signal) {
+        for process in self.processes() {
+            // Some end meanwhile.
+            let _ = kill_process(process, signal);
+        }
+    }
+
+    /// Kills all its processes (SIGKILL).
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.crash();
+    }
+
+    /// Runs a statement and returns its result.
+    pub fn sql(&self, statement: &str) -> String {
+        let mut psql = self.command("psql", ["-AtX", "-v", "ON_ERROR_STOP=1", "-c", statement]);
+        let output = psql.arg(self.url()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().into()
+    }
+
+    /// Creates another database, and returns its URL.
+    pub fn database(&self, name: &str) -> String {
+        self.sql(&format!("CREATE DATABASE {name}"));
+        format!("postgres://roadstead@127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// The port at which it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Ends all its processes at once, as a crash does.
     pub fn crash(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -182,6 +257,10 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         self.crash();
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A name for a schema that no other test uses.

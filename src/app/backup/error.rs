@@ -1,4 +1,4 @@
-//! Why a backup cannot be made, read or restored.
+//! Why a backup cannot be made, read or restored, or an installation not moved.
 
 use std::fmt;
 

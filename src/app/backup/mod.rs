@@ -10,6 +10,8 @@ mod block;
 mod encryption;
 mod error;
 mod header;
+#[cfg(feature = "postgres")]
+mod into_store;
 mod last;
 mod reader;
 mod restore;
@@ -22,9 +24,13 @@ mod writer;
 pub use encryption::{Decryption, Encryption, Secret};
 pub use error::BackupError;
 pub use header::{Header, Totals};
+#[cfg(feature = "postgres")]
+pub use into_store::restore_into;
 pub use last::{LastBackup, families};
 pub use reader::{Backup, verify};
 pub use restore::{RestoreSettings, Restored, needed_key, restore};
+#[cfg(feature = "postgres")]
+pub(super) use restore::{move_into_place, require_empty};
 pub use source::{send_end, serve};
 pub use take::{Progress, Source, record};
 pub use target::Target;

@@ -13,7 +13,7 @@ use crate::app::data::DataDir;
 use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
 use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY};
-use crate::app::secret_key::{self, write_private};
+use crate::app::secret_key::{self, KeySource, write_private};
 use crate::base::MasterKey;
 use crate::store::engine::Redb;
 use crate::store::{RowLoader, TableInfo, build_indexes, table_names};
@@ -25,7 +25,8 @@ pub struct RestoreSettings {
     /// The installation's key, to be stored in the directory; without it the key is taken from the
     /// backup, or is kept outside of the directory.
     pub key: Option<MasterKey>,
-    /// The ledger of erasures, a file or a data directory; `None` restores what was erased, too.
+    /// The ledger of erasures: a file, a data directory, or the URL of a store in PostgreSQL; `None`
+    /// restores what was erased, too.
     pub erasures: Option<PathBuf>,
 }
 
@@ -55,8 +56,9 @@ pub fn restore(
     require_empty(dir.path())?;
     let of_file = |error: BackupError| error.of(&settings.file);
     let backup = Backup::open(input).map_err(of_file)?;
-    let key = key_for(&backup.header, dir, settings)?;
-    let erasures = ledger_for(&backup.header, settings)?;
+    let key = key_of(&backup.header, dir.key_source(), settings)?;
+    let erasures = ledger_for(&backup.header, settings, &key.key)?;
+    let key = Some(key.key).filter(|_| !key.is_outside);
     let building = Building::begin(dir)?;
     let tables = crate::resources::tables();
     let storage = Redb::create(&building.path.join(DATABASE), table_names(&tables))?;
@@ -76,8 +78,8 @@ pub fn restore(
     if let Some(key) = &key {
         secret_key::write(&building.path, KEY, key)?;
     }
-    if let Some(ledger) = &settings.erasures {
-        Erasures::copy(ledger, &building.path)?;
+    if let Some(ledger) = &erasures {
+        ledger.write(&building.path)?;
     }
     // Last: without it the directory is none.
     write_private(&building.path.join(FORMAT_FILE), header.directory_format.as_bytes())?;
@@ -86,10 +88,10 @@ pub fn restore(
 }
 
 /// Refuses a place where something is.
-fn require_empty(path: &Path) -> Result<(), BackupError> {
+pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
     let refused = |why: String| {
         Err(BackupError::Unusable(format!(
-            "{} {why}; restore into a directory that is empty or does not exist",
+            "{} {why}; use a directory that is empty or does not exist",
             path.display()
         )))
     };
@@ -103,13 +105,20 @@ fn require_empty(path: &Path) -> Result<(), BackupError> {
     }
 }
 
-/// Returns the key to store in the directory, if it is to be stored there.
-fn key_for(
+/// The key of a backup.
+pub(super) struct BackupKey {
+    pub key: MasterKey,
+    /// Whether it is kept outside of any directory, where the server will find it, too.
+    pub is_outside: bool,
+}
+
+/// Returns the key of a backup.
+pub(super) fn key_of(
     header: &Header,
-    dir: &DataDir,
+    source: &KeySource,
     settings: &RestoreSettings,
-) -> Result<Option<MasterKey>, BackupError> {
-    let format = Format::parse(dir.path(), &header.directory_format)
+) -> Result<BackupKey, BackupError> {
+    let format = Format::parse(Path::new(""), &header.directory_format)
         .map_err(|_| BackupError::Damaged("it does not say which key it belongs to".into()))?;
     let name = key_name(&format.current);
     let wrong = |what: &str| {
@@ -119,17 +128,18 @@ fn key_for(
         if check_of(key) != format.current {
             return Err(wrong("the key in the given file"));
         }
-        return Ok(Some(key.clone()));
+        return Ok(BackupKey { key: key.clone(), is_outside: false });
     }
-    // Kept outside of the directory, where the server will find it, too.
-    if let Some((key, origin)) = secret_key::find_outside(dir.key_source())? {
+    if let Some((key, origin)) = secret_key::find_outside(source)? {
         if check_of(&key) != format.current {
             return Err(wrong(&origin.to_string()));
         }
-        return Ok(None);
+        return Ok(BackupKey { key, is_outside: true });
     }
     match header.secret_key.as_deref().map(secret_key::key_in_text) {
-        Some(Some(key)) if check_of(&key) == format.current => Ok(Some(key)),
+        Some(Some(key)) if check_of(&key) == format.current => {
+            Ok(BackupKey { key, is_outside: false })
+        }
         Some(_) => Err(BackupError::Damaged("the key in it is another one".into())),
         None => Err(BackupError::Unusable(format!(
             "the key of this backup is not in it; its name is {name}. Give it as \
@@ -145,28 +155,44 @@ pub fn key_name(check: &str) -> &str {
 }
 
 /// Reads the ledger, which must be of the same installation and complete since the backup.
-fn ledger_for(
+pub(super) fn ledger_for(
     header: &Header,
     settings: &RestoreSettings,
+    key: &MasterKey,
 ) -> Result<Option<Erasures>, BackupError> {
     let Some(path) = &settings.erasures else { return Ok(None) };
-    let ledger = Erasures::read(path)?;
+    let (ledger, place) = read_ledger(path, key)?;
     if ledger.installation != header.installation {
         return Err(BackupError::Unusable(format!(
-            "the ledger of erasures {} is of another installation",
-            path.display()
+            "the ledger of erasures {place} is of another installation"
         )));
     }
     if ledger.since > header.taken_at {
         return Err(BackupError::Unusable(format!(
-            "the backup is of {}, and the ledger of erasures {} begins only at {}: what was erased \
-             in between would come back",
-            header.taken_at,
-            path.display(),
-            ledger.since
+            "the backup is of {}, and the ledger of erasures {place} begins only at {}: what was \
+             erased in between would come back",
+            header.taken_at, ledger.since
         )));
     }
     Ok(Some(ledger))
+}
+
+/// Reads a ledger, and returns how messages call it: a file, that of a data directory, or that of a
+/// store in PostgreSQL, whose URL has a password.
+fn read_ledger(path: &Path, key: &MasterKey) -> Result<(Erasures, String), BackupError> {
+    #[cfg(feature = "postgres")]
+    if let Some(text) = path.to_str().filter(|text| text.contains("://")) {
+        use crate::app::shared_store::SharedStore;
+        use crate::store::engine::postgres::PostgresUrl;
+        let url = PostgresUrl::parse(text)
+            .map_err(|problem| BackupError::Unusable(format!("--erasures {problem}")))?;
+        let place = url.shown();
+        let store = SharedStore::open_to_read(url, key.clone(), None, &|_| {})?;
+        return Ok((store.erasures()?, place));
+    }
+    #[cfg(not(feature = "postgres"))]
+    let _ = key;
+    Ok((Erasures::read(path)?, path.display().to_string()))
 }
 
 /// A directory that is being built. Dropped before it is complete, it is removed.
@@ -207,20 +233,8 @@ impl Building {
 
     /// Moves it to its place.
     fn complete(mut self, dir: &DataDir) -> Result<(), BackupError> {
-        File::open(&self.path)?.sync_all()?;
-        let place = dir.absolute();
-        // Replaces an empty directory, and nothing else.
-        fs::rename(&self.path, &place).map_err(|error| {
-            BackupError::Unusable(format!(
-                "{} cannot be moved to {}: {error}; restore into a directory that does not exist",
-                self.path.display(),
-                place.display()
-            ))
-        })?;
+        move_into_place(&self.path, &dir.absolute())?;
         self.is_complete = true;
-        if let Some(parent) = place.parent() {
-            File::open(parent)?.sync_all()?;
-        }
         Ok(())
     }
 }
@@ -231,6 +245,26 @@ impl Drop for Building {
             let _ = fs::remove_dir_all(&self.path);
         }
     }
+}
+
+/// Moves a directory to its place, where there is none or an empty one, durably.
+///
+/// # Errors
+/// If that is not possible.
+pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), BackupError> {
+    File::open(path)?.sync_all()?;
+    // Replaces an empty directory, and nothing else.
+    fs::rename(path, place).map_err(|error| {
+        BackupError::Unusable(format!(
+            "{} cannot be moved to {}: {error}; use a directory that does not exist",
+            path.display(),
+            place.display()
+        ))
+    })?;
+    if let Some(parent) = place.parent() {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Returns the name of the key that a header asks for.

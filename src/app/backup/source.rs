@@ -49,12 +49,13 @@ pub trait Sink {
     fn rows(&mut self, block: &[u8]) -> std::io::Result<()>;
 }
 
-/// Sends all records of a store at one commit. With `gently` it leaves most of the time to others.
+/// Sends all records of a store at one commit: of a data directory, or, without `dir`, of a store
+/// that has none. With `gently` it leaves most of the time to others.
 ///
 /// # Errors
 /// If they cannot be read or taken.
 pub fn send(
-    dir: &DataDir,
+    dir: Option<&DataDir>,
     store: &Store,
     with_secret_key: bool,
     gently: bool,
@@ -133,12 +134,18 @@ impl Block<'_> {
 
 /// Takes the records at one commit, with the header that belongs to them.
 fn begin(
-    dir: &DataDir,
+    dir: Option<&DataDir>,
     store: &Store,
     with_secret_key: bool,
 ) -> Result<(Header, Rows), BackupError> {
     let taken_at = store.clock().now();
-    let (directory_format, rows) = rows_of_one_key(dir, store)?;
+    let (directory_format, rows) = match dir {
+        Some(dir) => rows_of_one_key(dir, store)?,
+        None => {
+            let format = Format { current: check_of(&store.keys().current()), previous: None };
+            (format.text(), store.rows())
+        }
+    };
     let mut audit_checkpoints = Vec::new();
     for org in rows.read(Id::NIL, organizations::all)? {
         audit_checkpoints.push(rows.read(org, checkpoint)?.to_string());
@@ -226,7 +233,7 @@ pub fn serve(
     lower_priority();
     stream.set_write_timeout(Some(STALLED))?;
     let mut sink = RemoteSink(stream);
-    let sent = send(dir, store, with_secret_key, true, &mut sink);
+    let sent = send(Some(dir), store, with_secret_key, true, &mut sink);
     sink.frame(END, &[])?;
     sent
 }

@@ -23,6 +23,8 @@ pub enum Source {
     Server(UnixStream),
     /// The directory, which no server has open.
     Directory(Box<Store>),
+    /// A store that has no directory.
+    Elsewhere(Box<Store>),
 }
 
 impl Source {
@@ -50,7 +52,8 @@ impl Source {
     ) -> Result<(), BackupError> {
         match self {
             Source::Server(stream) => receive(stream, sink),
-            Source::Directory(store) => send(dir, &store, with_secret_key, false, sink),
+            Source::Directory(store) => send(Some(dir), &store, with_secret_key, false, sink),
+            Source::Elsewhere(store) => send(None, &store, with_secret_key, false, sink),
         }
     }
 }

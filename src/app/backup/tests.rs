@@ -55,7 +55,7 @@ impl Place {
     fn backup_with(&self, with_secret_key: bool) -> Vec<u8> {
         let mut progress = |_: &Totals| {};
         let mut writer = BackupWriter::new(Vec::new(), &mut progress).unwrap();
-        send(&self.dir, &self.store, with_secret_key, false, &mut writer).unwrap();
+        send(Some(&self.dir), &self.store, with_secret_key, false, &mut writer).unwrap();
         writer.finish().unwrap().0
     }
 
@@ -252,7 +252,7 @@ fn records_that_cannot_be_decoded_or_are_out_of_order_are_found() {
     }
     let last_bit = |block: &mut Vec<u8>| *block.last_mut().unwrap() ^= 1;
     let mut changed = Changed(&mut writer, last_bit);
-    send(&place.dir, &place.store, false, false, &mut changed).unwrap();
+    send(Some(&place.dir), &place.store, false, false, &mut changed).unwrap();
     let (backup, ..) = writer.finish().unwrap();
     let said = verify(backup.as_slice(), &mut |_| {}).err().unwrap();
     assert!(said.message().contains("has a wrong checksum"), "{said}");
@@ -261,7 +261,7 @@ fn records_that_cannot_be_decoded_or_are_out_of_order_are_found() {
     let mut writer = BackupWriter::new(Vec::new(), &mut progress).unwrap();
     let twice = |block: &mut Vec<u8>| block.extend_from_within(2..);
     let mut changed = Changed(&mut writer, twice);
-    send(&place.dir, &place.store, false, false, &mut changed).unwrap();
+    send(Some(&place.dir), &place.store, false, false, &mut changed).unwrap();
     let (backup, ..) = writer.finish().unwrap();
     let said = verify(backup.as_slice(), &mut |_| {}).err().unwrap();
     assert!(said.message().contains("not in order"), "{said}");
@@ -381,7 +381,7 @@ fn what_was_erased_after_the_backup_does_not_come_back() {
             |store: &Store| records(store).keys().filter(|(table, _)| *table == "events").count();
         assert_eq!((count(&place.store), count(&store)), (1, 0));
         // A later restore of the same backup needs them, too.
-        assert_eq!(Erasures::read(place.other().path()).unwrap().len, 1);
+        assert_eq!(Erasures::read(place.other().path()).unwrap().all.len(), 1);
         drop(store);
         fs::remove_dir_all(place.other().path()).unwrap();
     }

@@ -32,7 +32,7 @@ async fn an_acknowledged_erasure_is_in_the_file() {
     let (_place, dir, store) = directory();
     store.write(org(1), |tx| tx.record_erasure("memories", &KEY)).await.unwrap();
     let read = Erasures::read(dir.path()).unwrap();
-    assert_eq!(read.len, 1);
+    assert_eq!(read.all.len(), 1);
     assert!(read.has("memories", &key(org(1), &[0, 0, 0, 7])));
     assert!(read.has("memories", &key(org(1), &[0, 0, 0, 7, 1, 2])), "all keys that begin so");
     assert!(!read.has("memories", &key(org(2), &[0, 0, 0, 7])));
@@ -47,7 +47,7 @@ async fn recorded_erasures_are_forgotten_by_the_store() {
         store.write(org(1), |tx| tx.record_erasure("memories", &KEY)).await.unwrap();
     }
     assert!(store.erasures().unwrap().len() < FORGET_AT_ONCE);
-    assert_eq!(Erasures::read(dir.path()).unwrap().len, 200, "each is recorded once");
+    assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), 200, "each is recorded once");
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn what_was_not_recorded_before_a_crash_is_recorded_at_the_next_start() {
     let (_place, dir, store) = directory();
     erase(&store, org(1), KEY);
     drop(store);
-    assert_eq!(Erasures::read(dir.path()).unwrap().len, 0);
+    assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), 0);
     drop(dir.open().unwrap());
-    assert_eq!(Erasures::read(dir.path()).unwrap().len, 1);
+    assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), 1);
 }
 
 #[test]
@@ -69,12 +69,12 @@ fn a_line_that_was_being_written_is_cut_off() {
     let path = dir.path().join(ERASURES);
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [whole.as_slice(), b"1800000000000 memor"].concat()).unwrap();
-    assert_eq!(Erasures::read(dir.path()).unwrap().len, 1);
+    assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), 1);
     let ledger = Ledger::open(dir.path(), &store).unwrap();
     erase(&store, org(2), KEY);
     ledger.record(&store.erasures().unwrap()).unwrap();
     let read = Erasures::read(dir.path()).unwrap();
-    assert!(read.has("memories", &key(org(2), &[0, 0, 0, 7])), "{}", read.len);
+    assert!(read.has("memories", &key(org(2), &[0, 0, 0, 7])), "{}", read.all.len());
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn expired_erasures_are_removed_and_the_ledger_says_since_when_it_is_complete() 
     fs::write(&path, text).unwrap();
     Ledger::open(dir.path(), &store).unwrap();
     let read = Erasures::read(dir.path()).unwrap();
-    assert_eq!(read.len, 2);
+    assert_eq!(read.all.len(), 2);
     assert!(read.since >= day(400) && read.since < day(399));
     Ledger::open(dir.path(), &store).unwrap();
     assert_eq!(Erasures::read(dir.path()).unwrap().since, read.since);
@@ -126,7 +126,7 @@ fn a_ledger_that_cannot_be_used_is_kept_aside() {
     for unusable in ["", "something else\n", &title_line("another", Time::from_millis(0))] {
         fs::write(dir.path().join(ERASURES), unusable).unwrap();
         Ledger::open(dir.path(), &store).unwrap();
-        assert_eq!(Erasures::read(dir.path()).unwrap().len, 0);
+        assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), 0);
     }
     let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let aside = names.filter(|name| name.to_string_lossy().contains("unusable")).count();

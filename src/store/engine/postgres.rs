@@ -17,6 +17,7 @@ mod durability;
 mod failure;
 mod founding;
 mod lease;
+mod notes;
 mod owner;
 mod pool;
 mod queue;
@@ -40,6 +41,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 pub use building::Building;
 pub use durability::Durability;
+pub use founding::Founded;
 pub use owner::Owner;
 pub use settings::{Control, PostgresSettings};
 pub use shared::Unanswered;
@@ -52,6 +54,7 @@ use crate::store::signals::Signals;
 use alone::Alone;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
+use founding::Founding;
 use lease::Keeper;
 use pool::Pool;
 use queue::{Queue, Waiting};
@@ -89,8 +92,16 @@ impl Postgres {
         progress: &dyn Fn(&str),
     ) -> Result<Self> {
         let runtime = start_runtime()?;
-        let PostgresSettings { url, tables, schema, key_check, must_exist, owner, control } =
-            settings;
+        let PostgresSettings {
+            url,
+            tables,
+            schema,
+            key_check,
+            must_exist,
+            filling,
+            owner,
+            control,
+        } = settings;
         let connector = Connector { url, schema, runtime: runtime.handle().clone() };
         let meters = Arc::<StoreMeters>::default();
         let shared = Arc::new(Shared {
@@ -115,7 +126,9 @@ impl Postgres {
         let mut connection = shared.first_connection()?;
         // Before it is taken over from anybody.
         if let Some(key_check) = key_check {
-            engine.is_new = shared.found(&mut connection, &key_check, must_exist)?;
+            let filling = filling.as_deref();
+            let founding = Founding { key_check: &key_check, must_exist, filling };
+            engine.is_new = shared.found(&mut connection, founding)?;
         }
         if let Some(owner) = owner {
             shared.acquire(&mut connection, &owner, progress)?;

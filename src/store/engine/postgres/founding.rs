@@ -1,8 +1,10 @@
 //! What a store was founded with: the number of its format, which key it belongs to, and the numbers of
-//! its tables.
+//! its tables. While it is being filled from elsewhere, or its key replaced, also that: then it
+//! cannot be used.
 
 use std::collections::BTreeMap;
 
+use super::Postgres;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::shared::Shared;
@@ -16,56 +18,200 @@ const TABLE: i16 = 2;
 /// The layout of the tables. A newer Roadstead writes a larger number.
 const FORMAT: &str = "1";
 
+// The keys of the rows.
+const FORMAT_ROW: &str = "format";
+const KEY_ROW: &str = "key";
+const PREVIOUS_ROW: &str = "previous-key";
+const FILLING_ROW: &str = "unfinished";
+
+/// The conditions under which a store is opened.
+pub struct Founding<'a> {
+    /// The text by which its key is recognized.
+    pub key_check: &'a str,
+    pub must_exist: bool,
+    /// What fills it.
+    pub filling: Option<&'a str>,
+}
+
+/// What a store was founded with.
+pub struct Founded {
+    /// The text by which its key is recognized.
+    pub key_check: String,
+    /// The previous key, sealed, while it is being replaced.
+    pub previous: Option<String>,
+    /// What fills it.
+    filling: Option<String>,
+}
+
+impl Founded {
+    /// Reads it; nothing if the store is not founded.
+    ///
+    /// # Errors
+    /// If it cannot be read, or was written by a newer Roadstead.
+    fn read(connection: &Connection) -> Result<Option<Self>, Failure> {
+        let rows = connection.query_once("SELECT key, value FROM kv WHERE tbl = $1", &[&TABLE])?;
+        let mut texts = BTreeMap::new();
+        for row in &rows {
+            let text = |at| row.try_get::<_, &[u8]>(at).map(String::from_utf8_lossy);
+            let (name, text) = (text(0), text(1));
+            let (Ok(name), Ok(text)) = (name, text) else { return Err(damaged()) };
+            texts.insert(name.into_owned(), text.into_owned());
+        }
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let format = texts.remove(FORMAT_ROW);
+        let founded = Founded {
+            key_check: texts.remove(KEY_ROW).ok_or_else(damaged)?,
+            previous: texts.remove(PREVIOUS_ROW),
+            filling: texts.remove(FILLING_ROW),
+        };
+        if format.as_deref() == Some(FORMAT) && texts.is_empty() {
+            return Ok(Some(founded));
+        }
+        Err(Failure::Refused(Error::new(
+            Kind::Conflict,
+            "store_is_newer",
+            "the store was written by a newer Roadstead; use that version",
+        )))
+    }
+
+    /// Returns whether it can be opened under these conditions.
+    fn admit(&self, founding: &Founding<'_>) -> Result<()> {
+        match (self.filling.as_deref(), founding.filling) {
+            (None, Some(_)) => return Err(not_empty()),
+            (Some(found), wanted) if wanted != Some(found) => return Err(unfinished(found)),
+            _ => {}
+        }
+        if self.previous.is_some() {
+            return Err(key_unfinished());
+        }
+        if self.key_check == founding.key_check { Ok(()) } else { Err(other_key()) }
+    }
+}
+
 impl Shared {
     /// Founds the store with a key, known by its check, unless it is founded; returns whether it
     /// was.
     ///
     /// # Errors
-    /// If it was founded with another key, or by a newer Roadstead; if it was not, but must be.
+    /// If it was founded with another key, or by a newer Roadstead; if it was not, but must be; if
+    /// something else fills it, or it is full when it is to be filled; if its key is being replaced.
     pub(super) fn found(
         &self,
         connection: &mut Connection,
-        key_check: &str,
-        must_exist: bool,
+        founding: Founding<'_>,
     ) -> Result<bool> {
-        let stored = self.own_transaction(connection, BEGIN_WRITE, |connection| {
-            let rows = connection
-                .query_once("SELECT value FROM kv WHERE tbl = $1 ORDER BY key", &[&TABLE])?;
-            if rows.is_empty() && must_exist {
-                return Err(Failure::Refused(Error::new(
-                    Kind::NotFound,
-                    "no_store",
-                    "the database holds no store; start once without --must-exist",
-                )));
-            }
-            if rows.is_empty() {
-                let of = |text: &'static str| text.as_bytes();
-                connection.change_once(
-                    "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3), ($1, $4, $5)",
-                    &[&TABLE, &of("format"), &of(FORMAT), &of("key"), &key_check.as_bytes()],
-                )?;
-                return Ok(None);
-            }
-            let texts = rows.iter().map(|row| row.try_get::<_, Vec<u8>>(0));
-            let texts: Result<Vec<_>, _> = texts.collect();
-            texts.map(Some).map_err(|error| Failure::of(&error))
-        });
-        match stored.map_err(|failure| failure.error())?.as_deref() {
-            None => Ok(true),
-            Some([format, key]) if format == FORMAT.as_bytes() => {
-                if key == key_check.as_bytes() {
-                    Ok(false)
-                } else {
-                    Err(other_key())
+        let found = self.own_transaction(connection, BEGIN_WRITE, |connection| {
+            let found = Founded::read(connection)?;
+            if found.is_none() {
+                if founding.must_exist {
+                    return Err(Failure::Refused(no_store()));
+                }
+                put(connection, FORMAT_ROW, FORMAT)?;
+                put(connection, KEY_ROW, founding.key_check)?;
+                if let Some(filling) = founding.filling {
+                    put(connection, FILLING_ROW, filling)?;
                 }
             }
-            Some(_) => Err(Error::new(
-                Kind::Conflict,
-                "store_is_newer",
-                "the store was written by a newer Roadstead; use that version",
-            )),
+            Ok(found)
+        });
+        match found.map_err(|failure| failure.error())? {
+            None => Ok(true),
+            Some(found) => found.admit(&founding).map(|()| false),
         }
     }
+
+    /// Notes that the store is full and can be used.
+    pub(super) fn complete(&self, connection: &mut Connection) -> Result<(), Failure> {
+        self.own_transaction(connection, BEGIN_WRITE, |connection| remove(connection, FILLING_ROW))
+    }
+}
+
+impl Postgres {
+    /// Returns what the store was founded with. Blocks.
+    ///
+    /// # Errors
+    /// If it is not founded or not complete, or cannot be read.
+    pub fn founded(&self) -> Result<Founded> {
+        let found = self.with_connection(|connection| {
+            self.shared.own_transaction(connection, BEGIN_WRITE, Founded::read)
+        })?;
+        match found {
+            None => Err(no_store()),
+            Some(Founded { filling: Some(filling), .. }) => Err(unfinished(&filling)),
+            Some(founded) => Ok(founded),
+        }
+    }
+
+    /// Has the store belong to another key; while `previous` is there it cannot be used. Blocks.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub fn set_key(&self, key_check: &str, previous: Option<&str>) -> Result<()> {
+        self.with_connection(|connection| {
+            self.shared.own_transaction(connection, BEGIN_WRITE, |connection| {
+                put(connection, KEY_ROW, key_check)?;
+                match previous {
+                    Some(previous) => put(connection, PREVIOUS_ROW, previous),
+                    None => remove(connection, PREVIOUS_ROW),
+                }
+            })
+        })
+    }
+}
+
+fn put(connection: &Connection, name: &str, text: &str) -> Result<(), Failure> {
+    let put = connection.change_once(
+        "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3) \
+         ON CONFLICT (tbl, key) DO UPDATE SET value = excluded.value",
+        &[&TABLE, &name.as_bytes(), &text.as_bytes()],
+    );
+    put.map(drop)
+}
+
+fn remove(connection: &Connection, name: &str) -> Result<(), Failure> {
+    let sql = "DELETE FROM kv WHERE tbl = $1 AND key = $2";
+    connection.change_once(sql, &[&TABLE, &name.as_bytes()]).map(drop)
+}
+
+fn damaged() -> Failure {
+    Failure::Refused(Error::internal("what the store was founded with is damaged"))
+}
+
+fn no_store() -> Error {
+    Error::new(
+        Kind::NotFound,
+        "no_store",
+        "the database holds no store; start once without --must-exist",
+    )
+}
+
+fn key_unfinished() -> Error {
+    Error::new(
+        Kind::Conflict,
+        "store_key_unfinished",
+        "the key of the store is being replaced; complete that: roadstead secrets rotate",
+    )
+}
+
+fn not_empty() -> Error {
+    Error::new(
+        Kind::Conflict,
+        "store_not_empty",
+        "the database holds a store already; use an empty database",
+    )
+}
+
+fn unfinished(what: &str) -> Error {
+    Error::new(
+        Kind::Conflict,
+        "store_unfinished",
+        format!(
+            "the database holds an unfinished store, of the {what}; repeat that command to complete \
+             it, or drop the tables kv and kv_slot"
+        ),
+    )
 }
 
 fn other_key() -> Error {

@@ -17,6 +17,9 @@ pub struct PostgresSettings {
     pub key_check: Option<String>,
     /// Whether a store that is not founded is refused.
     pub must_exist: bool,
+    /// What fills the store, which must be empty, or not completed by the same before. Nothing else
+    /// can open it until [`Postgres::complete`](super::Postgres::complete). `None`: it is used.
+    pub filling: Option<String>,
     /// Who owns the store while it is open: nobody else can write then. `None`: several engines
     /// write to it.
     pub owner: Option<Owner>,
@@ -33,6 +36,7 @@ impl PostgresSettings {
             schema: None,
             key_check: None,
             must_exist: false,
+            filling: None,
             owner: None,
             control: None,
         }

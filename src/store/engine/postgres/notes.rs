@@ -1,0 +1,69 @@
+//! What tools note beside a store.
+
+use std::time::Instant;
+
+use super::Postgres;
+use super::connection::Connection;
+use super::failure::Failure;
+use super::shared::OPEN_TIME;
+use super::sql::BEGIN_WRITE;
+use crate::base::Result;
+
+/// The number of the table of notes: key the name, value the text.
+const TABLE: i16 = 15;
+
+impl Postgres {
+    /// Returns a note. Blocks.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn note(&self, name: &str) -> Result<Option<String>> {
+        self.with_connection(|connection| {
+            let rows = connection.query_once(
+                "SELECT value FROM kv WHERE tbl = $1 AND key = $2",
+                &[&TABLE, &name.as_bytes()],
+            )?;
+            let text = rows.first().map(|row| row.try_get::<_, &[u8]>(0)).transpose();
+            let text = text.map_err(|error| Failure::of(&error))?;
+            Ok(text.map(|text| String::from_utf8_lossy(text).into_owned()))
+        })
+    }
+
+    /// Writes a note. Blocks.
+    ///
+    /// # Errors
+    /// If it cannot be stored.
+    pub fn set_note(&self, name: &str, text: &str) -> Result<()> {
+        self.with_connection(|connection| {
+            let set = |connection: &Connection| {
+                connection.change_once(
+                    "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3) \
+                     ON CONFLICT (tbl, key) DO UPDATE SET value = excluded.value",
+                    &[&TABLE, &name.as_bytes(), &text.as_bytes()],
+                )
+            };
+            self.shared.own_transaction(connection, BEGIN_WRITE, set).map(drop)
+        })
+    }
+
+    /// Has a store that was filled be used from now on. Blocks.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub fn complete(&self) -> Result<()> {
+        self.with_connection(|connection| self.shared.complete(connection))
+    }
+
+    pub(super) fn with_connection<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T> {
+        let connection = self.shared.pool.take(false, Instant::now() + OPEN_TIME);
+        let done = connection.and_then(|mut connection| {
+            let done = work(&mut connection)?;
+            self.shared.pool.put(connection);
+            Ok(done)
+        });
+        done.map_err(|failure| failure.error())
+    }
+}

@@ -1,0 +1,147 @@
+//! A primary and a standby under writers through the API: the primary is killed, paused, cut off.
+//! Every acknowledged value must be there, nothing twice, nothing in part. With an asynchronous
+//! standby that is behind a loss must be found, or these tests prove nothing.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::filled::stop;
+use crate::postgres_server::PostgresServer;
+use crate::process::{Place, Serving};
+use crate::relay::Relay;
+use crate::tools::{KEY, over, set_up};
+use crate::writers::{Found, under_writes};
+
+/// Clusters use much of the machine: one at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+const SYNCHRONOUS: [&str; 1] = ["synchronous_standby_names=second"];
+/// Commits do not wait for the standby.
+const ASYNCHRONOUS: [&str; 1] = ["synchronous_standby_names="];
+
+/// A primary with a standby, each behind a network of its own, and a server over both.
+struct Cluster {
+    primary: PostgresServer,
+    standby: PostgresServer,
+    /// Between primary and standby.
+    stream: Relay,
+    /// Between the server and each of them.
+    to_primary: Relay,
+    place: Place,
+    serving: Serving,
+    api_key: String,
+}
+
+impl Cluster {
+    fn start(settings: &[&'static str]) -> Option<Self> {
+        let primary = PostgresServer::start(settings)?;
+        let (stream, to_primary) = (Relay::to(primary.port()), Relay::to(primary.port()));
+        let standby = primary.standby(stream.port, "second", &["synchronous_standby_names="]);
+        let to_standby = Relay::to(standby.port());
+        let url = format!(
+            "postgres://roadstead@127.0.0.1:{},127.0.0.1:{}/postgres",
+            to_primary.port, to_standby.port
+        );
+        let place = over(&url, KEY);
+        let serving = Serving::start(&place, &["--rate-limit", "0"]);
+        let api_key = set_up(&serving);
+        Some(Cluster { primary, standby, stream, to_primary, place, serving, api_key })
+    }
+
+    fn under_writes(&mut self, during: impl FnOnce(&mut Self, &dyn Fn(usize))) -> Found {
+        let acme = self.serving.caller(&self.api_key);
+        under_writes(&acme, |wait| during(self, wait))
+    }
+
+    /// Reports, and compares all records with their indexes: nothing was written in part.
+    fn ends(mut self, what: &str, found: Found) {
+        let Found { acknowledged, refused, unknown, outage, .. } = &found;
+        // Not println!, which the test runner holds back.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{what}: {acknowledged} acknowledged, {refused} refused, {unknown} unknown, \
+             {outage:.1?} without an answer"
+        );
+        assert!(found.is_sound(), "{what}: {found:#?}");
+        let checked = self.place.run(&["check", "--json"]);
+        assert_eq!(checked.succeeds()["sound"], true, "{what}: {checked:?}");
+        stop(&mut self.serving);
+    }
+}
+
+#[test]
+fn a_killed_primary_is_replaced_by_its_synchronous_standby_without_loss() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.primary.kill();
+        cluster.standby.promote();
+        wait(200);
+    });
+    cluster.ends("killed and promoted", found);
+}
+
+#[test]
+fn a_paused_primary_goes_on_without_loss() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.primary.signal(Signal::STOP);
+        // The length of the pause is what is tested.
+        std::thread::sleep(Duration::from_secs(4));
+        cluster.primary.signal(Signal::CONT);
+        wait(200);
+    });
+    cluster.ends("paused for 4 s", found);
+}
+
+#[test]
+fn a_primary_that_is_cut_off_is_replaced_without_loss() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.stream.cut();
+        cluster.to_primary.cut();
+        cluster.standby.promote();
+        wait(200);
+        // What manages a cluster does not let the old one back as it is.
+        cluster.primary.kill();
+        cluster.stream.mend();
+        cluster.to_primary.mend();
+        wait(200);
+    });
+    cluster.ends("cut off and promoted", found);
+}
+
+#[test]
+fn a_network_that_is_cut_for_a_while_costs_nothing() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.to_primary.cut();
+        // The length of the cut is what is tested.
+        std::thread::sleep(Duration::from_secs(4));
+        cluster.to_primary.mend();
+        wait(200);
+    });
+    cluster.ends("cut off for 4 s", found);
+}
+
+/// The control: without it the other tests might be blind.
+#[test]
+fn an_asynchronous_standby_that_is_behind_loses_writes_and_that_is_noticed() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&ASYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.stream.cut();
+        wait(200);
+        cluster.primary.kill();
+        cluster.standby.promote();
+        wait(200);
+    });
+    assert!(found.lost.len() > 50, "no loss was found: {found:#?}");
+    stop(&mut cluster.serving);
+}

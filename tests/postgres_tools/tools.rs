@@ -1,0 +1,144 @@
+//! `backup`, `restore`, `check` and `secrets rotate` over PostgreSQL.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::client::Caller;
+use crate::filled::{Filled, answers, fill, stop};
+use crate::postgres_server::PostgresServer;
+use crate::process::{PASSWORD, Place, Serving};
+
+pub const KEY: &str = "00010203040506070809101112131415161718192021222324252627282930ff";
+
+/// A place whose commands work on the store at this URL.
+pub fn over(url: &str, key: &str) -> Place {
+    let mut place = Place::new();
+    place.set(&[("ROADSTEAD_SECRET_KEY", key), ("ROADSTEAD_STORE", url)]);
+    place
+}
+
+/// Sets a new server up; returns an API key of its owner.
+pub fn set_up(serving: &Serving) -> String {
+    let anonymous = Caller::anonymous(serving.address, "acme");
+    let link = serving.announced["setupLink"].as_str().unwrap();
+    let user = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
+    let setup = json!({"token": link.split_once('#').unwrap().1, "user": user,
+        "organization": {"slug": "acme", "name": "Acme"}});
+    let session = anonymous.ask("POST", "/setup").json(&setup).send().ok();
+    let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
+    let made = ada.post("/api-keys", json!({"name": "k"})).ok();
+    made["key"].as_str().unwrap().into()
+}
+
+/// A store that is filled, with its server.
+fn filled(place: &Place) -> (Serving, String, Filled) {
+    let serving = Serving::start(place, &["--rate-limit", "0"]);
+    let key = set_up(&serving);
+    let filled = fill(&serving.caller(&key));
+    (serving, key, filled)
+}
+
+#[test]
+fn a_backup_of_a_running_store_is_restored_into_a_directory_and_another_database() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let (url, other_url) = (server.url(), server.database("other"));
+    let place = over(&url, KEY);
+    let (mut serving, api_key, filled) = filled(&place);
+    let acme = serving.caller(&api_key);
+    let with_memory = answers(&acme, &filled);
+    let file = place.data().with_file_name("b").display().to_string();
+    let made = place.run(&["backup", &file, "--json"]).succeeds();
+    assert_eq!(made["verified"], true);
+    assert_eq!(place.run(&["check", "--json"]).succeeds()["sound"], true);
+    acme.delete(&format!("{}/{}", filled.memories(), filled.memory)).ok();
+    let without_memory = answers(&acme, &filled);
+    place.run(&["restore", &file, "--erasures", &url]).fails(2, "holds a store already");
+    stop(&mut serving);
+
+    let other = over(&other_url, KEY);
+    let with_ledger = ["restore", &file, "--json", "--erasures", &url];
+    // With the one that was deleted before the backup, which still had it.
+    assert_eq!(other.run(&with_ledger).succeeds()["erased"], 2);
+    other.run(&with_ledger).fails(2, "holds a store already");
+    let mut directory = Place::new();
+    directory.set(&[("ROADSTEAD_SECRET_KEY", KEY)]);
+    assert_eq!(directory.run(&with_ledger).succeeds()["erased"], 2);
+    let mut all = Place::new();
+    all.set(&[("ROADSTEAD_SECRET_KEY", KEY)]);
+    all.run(&["restore", &file, "--json", "--without-erasures"]).succeeds();
+
+    for (place, answered) in
+        [(&other, &without_memory), (&directory, &without_memory), (&all, &with_memory)]
+    {
+        assert_eq!(place.run(&["check", "--json"]).succeeds()["sound"], true);
+        let mut serving = Serving::start(place, &["--rate-limit", "0"]);
+        assert_eq!(&answers(&serving.caller(&api_key), &filled), answered);
+        stop(&mut serving);
+    }
+    // The ledger of the directory has them all, and a backup of the directory fits the database.
+    let ledger = fs::read_to_string(directory.file("erasures")).unwrap();
+    assert!(ledger.lines().count() >= 3, "{ledger}");
+    let file = place.data().with_file_name("c").display().to_string();
+    directory.run(&["backup", &file, "--json"]).succeeds();
+    let third = over(&server.database("third"), KEY);
+    let erasures = directory.data().display().to_string();
+    third.run(&["restore", &file, "--json", "--erasures", &erasures]).succeeds();
+    assert_eq!(third.run(&["check", "--json"]).succeeds()["sound"], true);
+}
+
+#[test]
+fn a_damaged_record_is_found_by_the_check() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let place = over(&server.url(), KEY);
+    let mut serving = Serving::start(&place, &[]);
+    set_up(&serving);
+    stop(&mut serving);
+    server.sql(
+        "UPDATE kv SET value = set_byte(value, length(value) - 1, 255 - get_byte(value, length(value) - 1)) \
+         WHERE tbl = (SELECT get_byte(value, 0) * 256 + get_byte(value, 1) FROM kv \
+         WHERE tbl = 0 AND key = 'users')",
+    );
+    let found = place.run(&["check"]);
+    assert_eq!(found.code, Some(1), "{found:?}");
+    assert!(found.stdout.contains("users") && found.stderr.contains("not sound"), "{found:?}");
+    let mut other = over(&server.url(), &KEY.replace('0', "1"));
+    other.run(&["check"]).fails(2, "the key is not the one");
+    other.set(&[("ROADSTEAD_STORE", &server.url())]);
+    other.run(&["check"]).fails(2, "ROADSTEAD_SECRET_KEY");
+}
+
+#[test]
+fn the_key_of_a_store_is_replaced() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let url = server.url();
+    let place = over(&url, KEY);
+    let mut serving = Serving::start(&place, &[]);
+    let api_key = set_up(&serving);
+    place.run(&["secrets", "rotate"]).fails(2, "the new key must be supplied");
+    let new_key = KEY.replace('0', "a");
+    let mut both = Place::new();
+    both.set(&[
+        ("ROADSTEAD_SECRET_KEY", KEY),
+        ("ROADSTEAD_NEW_SECRET_KEY", &new_key),
+        ("ROADSTEAD_STORE", &url),
+    ]);
+    both.run(&["secrets", "rotate"]).fails(2, "in use by the server");
+    stop(&mut serving);
+    let rotated = both.run(&["secrets", "rotate", "--json"]).succeeds();
+    assert!(rotated["resealed"].as_u64().is_some(), "{rotated}");
+    place.run(&["check"]).fails(2, "the key is not the one");
+    let renewed = over(&url, &new_key);
+    assert_eq!(renewed.run(&["check", "--json"]).succeeds()["sound"], true);
+    let mut serving = Serving::start(&renewed, &[]);
+    serving.caller(&api_key).get("/agents").ok();
+    stop(&mut serving);
+
+    // Interrupted after its first step, with nothing sealed again yet.
+    server.sql(
+        "INSERT INTO kv VALUES (2, 'previous-key', convert_to('x', 'UTF8')) \
+         ON CONFLICT DO NOTHING",
+    );
+    renewed.run(&["serve", "--listen", "127.0.0.1:0"]).fails(2, "is being replaced");
+    renewed.run(&["backup", "x"]).fails(2, "is being replaced");
+}
