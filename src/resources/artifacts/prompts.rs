@@ -49,6 +49,7 @@ impl Input for CompileRequest {}
 #[derive(Deserialize, JsonSchema)]
 struct NewPromptlet {
     name: ArtifactName,
+    /// The version that it is to be published as: imports with a range may find it.
     version: Version,
     /// The text, in the template language.
     source: Prompt,

@@ -39,6 +39,7 @@ pub struct LivePrompt {
     version: Version,
     /// The user who created the job.
     deployed_by: Id<User>,
+    /// When it became live.
     deployed_at: Time,
 }
 

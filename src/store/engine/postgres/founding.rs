@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Postgres;
 use super::connection::Connection;
 use super::failure::Failure;
 use super::shared::Shared;
@@ -122,42 +121,39 @@ impl Shared {
         }
     }
 
-    /// Notes that the store is full and can be used.
-    pub(super) fn complete(&self, connection: &mut Connection) -> Result<(), Failure> {
-        self.own_transaction(connection, BEGIN_WRITE, |connection| remove(connection, FILLING_ROW))
-    }
-}
-
-impl Postgres {
-    /// Returns what the store was founded with. Blocks.
+    /// Returns what the store was founded with.
     ///
     /// # Errors
     /// If it is not founded or not complete, or cannot be read.
-    pub fn founded(&self) -> Result<Founded> {
-        let found = self.with_connection(|connection| {
-            self.shared.own_transaction(connection, BEGIN_WRITE, Founded::read)
-        })?;
-        match found {
-            None => Err(no_store()),
-            Some(Founded { filling: Some(filling), .. }) => Err(unfinished(&filling)),
+    pub(super) fn founded(&self, connection: &mut Connection) -> Result<Founded, Failure> {
+        match self.own_transaction(connection, BEGIN_WRITE, Founded::read)? {
+            None => Err(Failure::Refused(no_store())),
+            Some(Founded { filling: Some(filling), .. }) => {
+                Err(Failure::Refused(unfinished(&filling)))
+            }
             Some(founded) => Ok(founded),
         }
     }
 
-    /// Has the store belong to another key; while `previous` is there it cannot be used. Blocks.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
-    pub fn set_key(&self, key_check: &str, previous: Option<&str>) -> Result<()> {
-        self.with_connection(|connection| {
-            self.shared.own_transaction(connection, BEGIN_WRITE, |connection| {
-                put(connection, KEY_ROW, key_check)?;
-                match previous {
-                    Some(previous) => put(connection, PREVIOUS_ROW, previous),
-                    None => remove(connection, PREVIOUS_ROW),
-                }
-            })
+    /// Has the store belong to another key; while `previous` is there it cannot be used.
+    pub(super) fn set_key(
+        &self,
+        connection: &mut Connection,
+        key_check: &str,
+        previous: Option<&str>,
+    ) -> Result<(), Failure> {
+        self.own_transaction(connection, BEGIN_WRITE, |connection| {
+            put(connection, KEY_ROW, key_check)?;
+            match previous {
+                Some(previous) => put(connection, PREVIOUS_ROW, previous),
+                None => remove(connection, PREVIOUS_ROW),
+            }
         })
+    }
+
+    /// Notes that the store is full and can be used.
+    pub(super) fn complete(&self, connection: &mut Connection) -> Result<(), Failure> {
+        self.own_transaction(connection, BEGIN_WRITE, |connection| remove(connection, FILLING_ROW))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::Postgres;
 use super::connection::Connection;
 use super::failure::Failure;
+use super::founding::Founded;
 use super::shared::OPEN_TIME;
 use super::sql::BEGIN_WRITE;
 use crate::base::Result;
@@ -13,6 +14,22 @@ use crate::base::Result;
 const TABLE: i16 = 15;
 
 impl Postgres {
+    /// Returns what the store was founded with. Blocks.
+    ///
+    /// # Errors
+    /// If it is not founded or not complete, or cannot be read.
+    pub fn founded(&self) -> Result<Founded> {
+        self.with_connection(|connection| self.shared.founded(connection))
+    }
+
+    /// Has the store belong to another key; while `previous` is there it cannot be used. Blocks.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    pub fn set_key(&self, key_check: &str, previous: Option<&str>) -> Result<()> {
+        self.with_connection(|connection| self.shared.set_key(connection, key_check, previous))
+    }
+
     /// Returns a note. Blocks.
     ///
     /// # Errors
