@@ -211,7 +211,7 @@ fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
     let message = "the promptlet \"a\", which is to be published before, cannot be compiled";
     assert_eq!(problem(json!([a, b])), message);
     assert_eq!(problem(json!([b, a])), message);
-    assert_eq!(problem(json!([new("a", "1.0.0", "{{ if }}")])), message);
+    assert_eq!(problem(json!([new("a", "1.0.0", "{{ import \"nowhere\" }}")])), message);
     // Nothing of it is there afterwards.
     assert!(compile(source, json!([]))["problems"].as_array().unwrap().len() == 1);
     assert_eq!(rows(&fixture), [1, 1, 1, 0, 0, 0]);
@@ -258,7 +258,7 @@ fn a_source_is_filled_without_publishing() {
     let expected = json!({"text": "a {{B}} calm {{A}} {{A}}", "missing": ["B"], "problems": []});
     assert_eq!(filled, expected);
     assert_eq!(fill(source, json!({})).unwrap()["missing"], json!(["A", "B", "MOOD"]));
-    let broken = fill("{{ if }}", json!({"environment": "test"})).unwrap();
+    let broken = fill("{{ import \"nowhere\" }}", json!({"environment": "test"})).unwrap();
     assert_eq!((&broken["text"], &broken["problems"][0]["line"]), (&json!(""), &json!(1)));
     let unknown = fill(source, json!({"environment": "nowhere"})).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound);
