@@ -40,7 +40,8 @@ fn nginx(nginx: &Path, servers: &[SocketAddr]) -> Nginx {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().display().to_string();
     let address = free_address();
-    let servers: String = servers.iter().map(|server| format!("server {server};\n")).collect();
+    let servers: String =
+        servers.iter().map(|server| format!("server {server} max_fails=0;\n")).collect();
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let temporary = temporary.map(|name| format!("{name}_temp_path {folder}/{name};")).join("\n");
     let whole = format!(
