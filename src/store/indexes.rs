@@ -17,8 +17,8 @@ use bincode::{Decode, Encode};
 use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{
-    Attempt, CommitOutcome, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn,
-    StoreMeters, Terms, WriteBatch, WriteOp,
+    Attempt, Engine, KeyRange, LocalStorage, Order, Overlay, Reader, ScanFn, StoreMeters, Terms,
+    WriteBatch, WriteOp,
 };
 use super::key::{Key as _, MAX_KEY_BYTES};
 use super::record::{Export, IndexInfo, Record, decode, encode};
@@ -239,16 +239,8 @@ impl<S: LocalStorage> Builder<'_, S> {
         if writes.is_empty() {
             return Ok(());
         }
-        match self.storage.commit(writes) {
-            CommitOutcome::Done(reader) => {
-                self.reader = reader;
-                Ok(())
-            }
-            CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
-            CommitOutcome::Conflict => {
-                Err(Error::internal("another process writes to the database"))
-            }
-        }
+        self.reader = self.storage.commit(writes).alone()?;
+        Ok(())
     }
 
     fn is_empty(&self, table: &'static str) -> Result<bool> {

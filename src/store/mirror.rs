@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use super::engine::{CommitOutcome, KeyRange, LocalStorage, Order, WriteBatch, WriteOp};
+use super::engine::{KeyRange, LocalStorage, Order, WriteBatch, WriteOp};
 use crate::base::{Error, Result};
 
 /// A step commits at most 4 MiB or 5,000 rows: engines elsewhere give up a statement that takes
@@ -132,13 +132,7 @@ impl<S: LocalStorage> Mirror<S> {
         if batch.is_empty() {
             return Ok(());
         }
-        match self.storage.commit(&batch) {
-            CommitOutcome::Done(_) => Ok(()),
-            CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
-            CommitOutcome::Conflict => {
-                Err(Error::internal("another process writes to the database"))
-            }
-        }
+        self.storage.commit(&batch).alone().map(drop)
     }
 
     /// Empties the tables of which no row was passed, commits the rest, and returns the storage,

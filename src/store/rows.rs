@@ -7,14 +7,12 @@
 use std::sync::Arc;
 
 use super::catalog::TableInfo;
-use super::engine::{
-    CommitOutcome, KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch, WriteOp,
-};
+use super::engine::{KeyRange, LocalStorage, Order, Reader, ScanFn, WriteBatch, WriteOp};
 use super::indexes::IndexState;
 use super::record::{Org, Record as _};
 use super::view::View;
 use super::{Store, TABLES};
-use crate::base::{Error, Id, Result};
+use crate::base::{Id, Result};
 
 /// A step of the loading commits 8 MiB: large enough that syncing is not most of the time, and it is
 /// in memory.
@@ -93,13 +91,7 @@ impl<S: LocalStorage> RowLoader<S> {
     fn commit(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         (self.bytes, self.rows) = (0, 0);
-        match self.storage.commit(&batch) {
-            CommitOutcome::Done(_) => Ok(()),
-            CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
-            CommitOutcome::Conflict => {
-                Err(Error::internal("another process writes to the database"))
-            }
-        }
+        self.storage.commit(&batch).alone().map(drop)
     }
 
     /// Commits the rest and returns the storage, whose indexes are to be built.

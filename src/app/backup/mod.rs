@@ -30,7 +30,7 @@ pub use last::{LastBackup, families};
 pub use reader::{Backup, verify};
 pub use restore::{RestoreSettings, Restored, needed_key, restore};
 #[cfg(feature = "postgres")]
-pub(super) use restore::{move_into_place, require_empty};
+pub(super) use restore::{lock_beside, move_into_place, require_empty, unwritable};
 pub use source::{send_end, serve};
 pub use take::{Progress, Source, record};
 pub use target::Target;

@@ -205,28 +205,12 @@ struct Building {
 
 impl Building {
     fn begin(dir: &DataDir) -> Result<Self, BackupError> {
-        let place = dir.absolute();
-        let name = place.file_name().ok_or_else(|| {
-            BackupError::Unusable(format!("{} cannot be replaced", place.display()))
-        })?;
-        let mut unfinished = name.to_os_string();
-        unfinished.push(".restoring");
-        let path = place.with_file_name(unfinished);
-        let cannot = |error: std::io::Error| {
-            BackupError::Unusable(format!("{} cannot be written: {error}", path.display()))
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(cannot)?;
-        let lock = File::open(&path).map_err(cannot)?;
-        if lock.try_lock().is_err() {
-            return Err(BackupError::Failed(format!(
-                "another process restores into {}; wait until it is done",
-                place.display()
-            )));
-        }
+        let (path, lock) = lock_beside(dir, ".restoring", "restores")?;
+        let cannot = unwritable(&path);
         // Of a process that was killed.
         placement::require_no_foreign_files(&path)?;
-        for entry in fs::read_dir(&path).map_err(cannot)? {
-            fs::remove_file(entry.map_err(cannot)?.path()).map_err(cannot)?;
+        for entry in fs::read_dir(&path).map_err(&cannot)? {
+            fs::remove_file(entry.map_err(&cannot)?.path()).map_err(&cannot)?;
         }
         Ok(Building { path, _lock: lock, is_complete: false })
     }
@@ -245,6 +229,41 @@ impl Drop for Building {
             let _ = fs::remove_dir_all(&self.path);
         }
     }
+}
+
+/// Creates a directory beside the place of a data directory, with this at the end of its name, and
+/// locks it. What an earlier process left in it is there.
+///
+/// # Errors
+/// If it cannot be written, or another process `does` the same.
+pub(in crate::app) fn lock_beside(
+    dir: &DataDir,
+    ending: &str,
+    does: &str,
+) -> Result<(PathBuf, File), BackupError> {
+    let place = dir.absolute();
+    let name = place
+        .file_name()
+        .ok_or_else(|| BackupError::Unusable(format!("{} cannot be replaced", place.display())))?;
+    let mut unfinished = name.to_os_string();
+    unfinished.push(ending);
+    let path = place.with_file_name(unfinished);
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    created.map_err(unwritable(&path))?;
+    let lock = File::open(&path).map_err(unwritable(&path))?;
+    if lock.try_lock().is_err() {
+        return Err(BackupError::Failed(format!(
+            "another process {does} into {}; wait until it is done",
+            place.display()
+        )));
+    }
+    Ok((path, lock))
+}
+
+/// Says that a directory cannot be written.
+pub(in crate::app) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> BackupError + use<> {
+    let path = path.display().to_string();
+    move |error| BackupError::Unusable(format!("{path} cannot be written: {error}"))
 }
 
 /// Moves a directory to its place, where there is none or an empty one, durably.

@@ -1,12 +1,11 @@
 //! A data directory that is being filled, beside its place. It stays when it is interrupted, and the
 //! next migration of the same installation goes on with it.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::app::backup::{BackupError, move_into_place, require_empty};
+use crate::app::backup::{BackupError, lock_beside, move_into_place, require_empty, unwritable};
 use crate::app::data::DataDir;
 use crate::app::format_file::Format;
 use crate::app::placement::DATABASE;
@@ -32,30 +31,14 @@ impl UnfinishedDir {
     /// # Errors
     /// If one of another installation is there, another process fills it, or it cannot be written.
     pub fn begin(dir: &DataDir, installation: &str) -> Result<Self, BackupError> {
-        let place = dir.absolute();
-        let name = place.file_name().ok_or_else(|| {
-            BackupError::Unusable(format!("{} cannot be replaced", place.display()))
-        })?;
-        let mut unfinished = name.to_os_string();
-        unfinished.push(".migrating");
-        let path = place.with_file_name(unfinished);
-        let cannot = |error: std::io::Error| {
-            BackupError::Unusable(format!("{} cannot be written: {error}", path.display()))
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(cannot)?;
-        let lock = File::open(&path).map_err(cannot)?;
-        if lock.try_lock().is_err() {
-            return Err(BackupError::Failed(format!(
-                "another process migrates into {}; wait until it is done",
-                place.display()
-            )));
-        }
+        let (path, lock) = lock_beside(dir, ".migrating", "migrates")?;
+        let cannot = unwritable(&path);
         let mark = path.join(MARK);
         let is_resumed = match fs::read_to_string(&mark) {
             Ok(text) if text == installation => true,
             // Killed before it was written.
             Ok(text) if text.is_empty() => {
-                fs::remove_file(&mark).map_err(cannot)?;
+                fs::remove_file(&mark).map_err(&cannot)?;
                 false
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -71,7 +54,7 @@ impl UnfinishedDir {
             }
         };
         if !is_resumed {
-            write_private(&mark, installation.as_bytes()).map_err(cannot)?;
+            write_private(&mark, installation.as_bytes()).map_err(&cannot)?;
         }
         Ok(UnfinishedDir { path, _lock: lock, is_resumed })
     }

@@ -24,6 +24,22 @@ pub enum CommitOutcome {
     Unknown(Error),
 }
 
+impl CommitOutcome {
+    /// Returns the new state; for tools that have the storage to themselves.
+    ///
+    /// # Errors
+    /// If it is not certain that the commit is durable.
+    pub fn alone(self) -> Result<Arc<dyn Reader>> {
+        match self {
+            CommitOutcome::Done(reader) => Ok(reader),
+            CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
+            CommitOutcome::Conflict => {
+                Err(Error::internal("another process writes to the database"))
+            }
+        }
+    }
+}
+
 /// Storage on this machine, to which [`GroupCommit`](super::GroupCommit) adds the queue and the
 /// writer thread.
 pub trait LocalStorage: Send + 'static {

@@ -7,7 +7,7 @@ use bincode::{Decode, Encode};
 
 use super::*;
 use crate::base::{Id, Keys, Time};
-use crate::store::engine::{Memory, Redb};
+use crate::store::engine::{CommitOutcome, Memory, Redb};
 use crate::store::{AnyIndex, Clock, Index, ListSource, Store, Tx, sample::org, table_names};
 
 /// What is stored: the same in every release, apart from the indexes.

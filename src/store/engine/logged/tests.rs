@@ -271,3 +271,30 @@ fn a_table_of_an_index_that_is_no_longer_defined_can_be_read_and_emptied() {
     assert!(matches!(storage.commit(&writes), CommitOutcome::Done(_)));
     assert!(!storage.snapshot().unwrap().get("old", b"a", &mut |_| Ok(())).unwrap());
 }
+
+#[test]
+fn steps_are_small_until_the_live_part_fills_faster_than_they_write() {
+    let place = Place::new();
+    let redb = Redb::create(&place.path(), vec!["t"]).unwrap();
+    let log = Box::new(LogBeside::database(&place.path()));
+    let settings = LogSettings {
+        part_bytes: 8_000,
+        checkpoint_bytes: 8_000,
+        gentle_step_bytes: 1,
+        is_stepwise: true,
+        ..LogSettings::default()
+    };
+    let mut storage = LoggedRedb::over(redb, log, settings).unwrap();
+    for number in 0..20 {
+        put(&mut storage, &format!("old-{number}"), "1");
+    }
+    storage.begin_checkpoint(true).unwrap();
+    for number in 0..5 {
+        put(&mut storage, &format!("new-{number}"), "1");
+    }
+    assert_eq!(storage.running.as_mut().unwrap().progress().steps, 6, "one of a row for each look");
+    put(&mut storage, "large", &"x".repeat(3_000));
+    put(&mut storage, "next", "1");
+    put(&mut storage, "last", "1");
+    assert!(storage.running.is_none(), "the rest was one step");
+}
