@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -582,16 +582,15 @@ impl Echo {
         // The thread ends with the process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Ok(request) = repeat(stream) {
-                    let _ = note.send(request);
-                }
+                let _ = repeat(stream, &note);
             }
         });
         Echo { url, requests }
     }
 }
 
-fn repeat(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
+/// Notes a request, then answers it: who has the answer finds the request noted.
+fn repeat(mut stream: TcpStream, note: &Sender<Vec<u8>>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     let mut request = Vec::new();
     let mut bytes = [0; 4096];
@@ -612,6 +611,6 @@ fn repeat(mut stream: TcpStream) -> std::io::Result<Vec<u8>> {
     let body = json!({"error": {"message": message}, "message": message}).to_string();
     let length = body.len();
     let head = format!("HTTP/1.1 401 Wrong\r\ncontent-length: {length}\r\n\r\n");
-    stream.write_all((head + &body).as_bytes())?;
-    Ok(request)
+    let _ = note.send(request);
+    stream.write_all((head + &body).as_bytes())
 }
