@@ -137,7 +137,7 @@ fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<
 // ── One wake ─────────────────────────────────────────────────────────────────
 
 /// Returns a wake that is not leased, merged with the older ones of its subject, and leases it if
-/// `lease` is set. `None` if it is merged into a newer one, or if its reason no longer holds: then
+/// `lease` is set, under a new id if others were merged. `None` if it is merged into a newer one, or if its reason no longer holds: then
 /// it is dropped.
 pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
     let now = tx.now();
@@ -159,9 +159,11 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
         return Ok(Some(merged));
     }
     older.iter().try_for_each(|row| tx.remove(row))?;
+    // Who holds the newest from a lease that has ended has not seen the others.
+    let id = if older.is_empty() { merged.id } else { tx.new_id() };
     let attempts = merged.attempts + 1;
     let leased_until = Some(now.plus_secs(LEASE_SECS));
-    let leased = Wake { attempts, leased_until, ..merged };
+    let leased = Wake { id, attempts, leased_until, ..merged };
     tx.replace(newest, &leased)?;
     Ok(Some(leased))
 }

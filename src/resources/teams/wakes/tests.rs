@@ -253,14 +253,34 @@ fn a_cause_while_its_wake_is_leased_makes_a_new_one_and_both_merge_when_the_leas
     assert_ne!(pending[0].id, first[0].id);
 
     fixture.pass_secs(50);
-    for peeked in [true, false] {
-        let merged = if peeked { peek(&fixture, (crew, ann)) } else { take(&fixture, crew, ann) };
-        assert_eq!(ids(&merged), ids(&pending));
-        assert_eq!(merged[0].message_id, Some(newest.id));
-        assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, if peeked { 1 } else { 2 }));
+    let peeked = peek(&fixture, (crew, ann));
+    assert_eq!(ids(&peeked), ids(&pending));
+    let merged = take(&fixture, crew, ann);
+    for (merged, attempts) in [(&peeked, 1), (&merged, 2)] {
+        assert_eq!((merged.len(), merged[0].message_id), (1, Some(newest.id)));
+        assert_eq!((merged[0].created_at, merged[0].attempts), (NOON, attempts));
     }
     fixture.pass_secs(60);
-    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&pending), "the older one was merged");
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&merged), "the older one was merged");
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_late_acknowledgement_takes_away_nothing_that_was_merged_after_the_delivery() {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    note(&fixture, &anns);
+    take(&fixture, crew, ann);
+    note(&fixture, &anns);
+    let second = take(&fixture, crew, ann);
+    fixture.pass_secs(60);
+    let merged = take(&fixture, crew, ann);
+    assert_eq!((merged.len(), merged[0].attempts), (1, 2));
+    assert_eq!(ack(&fixture, (crew, ann), &ids(&second)), json!({"acknowledged": 0}));
+    fixture.pass_secs(60);
+    assert_eq!(ids(&take(&fixture, crew, ann)), ids(&merged));
     fixture.assert_sound();
 }
 
