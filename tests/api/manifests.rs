@@ -8,12 +8,13 @@ use std::slice::from_ref;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
 use crate::client::{pick, within};
-use crate::deployments::{acme, body, events, path};
-use crate::fixture::Fixture;
-use crate::receiver::Receiver;
+use crate::deployments::{acme, body, events, fill, path};
+use crate::fixture::{Fixture, Running, config};
+use crate::receiver::{self, Receiver};
 
 const KEY: &str = "whsec_bWFuaWZlc3RzIGFyZSBzaWduZWQgd2l0aCB0aGlz";
 
@@ -105,6 +106,61 @@ fn an_endpoint_that_cannot_be_reached_makes_the_environment_inaccessible() {
     let event = events(&acme, "environment.inaccessible").remove(0);
     let endpoint = format!("http://{closed}");
     assert_eq!(pick(&event["payload"], "provider endpoint"), json!(["p", endpoint]));
+}
+
+#[test]
+fn a_name_that_cannot_be_resolved_makes_the_environment_inaccessible() {
+    let acme = acme(&["ann"]);
+    post_to(&acme, "http://there.invalid/secret-path");
+    let job = until(&acme, &deploy(&acme), "error");
+    let target = job["targets"][0].to_string();
+    assert!(target.contains("cannot be resolved") && !target.contains("secret-path"), "{target}");
+    let event = events(&acme, "environment.inaccessible").remove(0);
+    assert_eq!(event["payload"]["endpoint"], "http://there.invalid");
+    assert!(history(&acme).is_empty());
+}
+
+#[test]
+fn a_private_address_is_posted_to_only_if_the_operator_allows_it() {
+    let running = Running::start(ServerConfig { allow_private: vec![], ..config() });
+    let acme = running.fixture();
+    fill(&acme, &["ann"]);
+    let there = Receiver::answering(&[200]);
+    for url in [there.url.clone(), there.url.replace("127.0.0.1", "localhost")] {
+        post_to(&acme, &url);
+        let job = until(&acme, &deploy(&acme), "error");
+        let target = job["targets"][0].to_string();
+        assert!(target.contains("--allow-private-network"), "{target}");
+    }
+    assert!(there.is_idle() && history(&acme).is_empty());
+}
+
+/// The status is the answer; what follows it is not waited for.
+#[test]
+fn a_body_that_breaks_off_or_never_ends_holds_up_no_target() {
+    let acme = acme(&["ann"]);
+    let breaks_off = Receiver::responding(|_| {
+        "HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{\"items\": [".into()
+    });
+    post_to(&acme, &breaks_off.url);
+    until(&acme, &deploy(&acme), "complete");
+    assert_eq!((breaks_off.arrived().len(), history(&acme).len()), (1, 1));
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    post_to(&acme, &format!("http://{}/", listener.local_addr().unwrap()));
+    let (note, noted) = channel();
+    // The thread ends with the test.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            receiver::read(&mut stream).unwrap();
+            note.send(()).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+            while stream.write_all(&[b' '; 64 * 1024]).is_ok() {}
+        }
+    });
+    until(&acme, &deploy(&acme), "complete");
+    assert_eq!((noted.try_iter().count(), history(&acme).len()), (1, 2));
 }
 
 /// The first request is answered after its time, when the second one has been.

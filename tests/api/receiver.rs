@@ -78,10 +78,12 @@ impl Receiver {
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 let Some(read) = read(&mut stream) else { continue };
-                let _ = stream.write_all(respond(&read).as_bytes());
+                let response = respond(&read);
+                // First: who has the response finds the request noted.
                 if note.send(read).is_err() {
                     return;
                 }
+                let _ = stream.write_all(response.as_bytes());
             }
         });
         Receiver { url, sent }

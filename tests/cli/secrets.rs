@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, Reply, eventually};
 use crate::process::{Place, Serving};
+use crate::receiver;
 use crate::search::{Search, Secret};
 
 // ── What is tried ────────────────────────────────────────────────────────────
@@ -215,6 +216,8 @@ fn no_secret_is_stored_or_sent_in_clear_text() {
     }
     tried.receive(1, "wake");
     tried.check_manifests();
+    tried.deploy("pushed", Some(&receiver::Receiver::answering(&[204])));
+    tried.deploy("pulled", None);
     tried.use_all_as_credentials();
     tried.get_everything();
     tried.end();
@@ -443,6 +446,80 @@ impl Tried {
             assert_eq!(log.items().len(), 1, "{event}");
             self.note(event, &log);
         }
+    }
+
+    /// Deploys a tool with a secret into a new environment, to an endpoint that accepts it or to be
+    /// asked for; then previews, deploys again, redeploys and rolls back. Notes all responses.
+    fn deploy(&mut self, environment: &str, endpoint: Option<&receiver::Receiver>) {
+        let made = self.ada.post("/environments", json!({"slug": environment, "name": "E"}));
+        let path = format!("/environments/{}", made.id());
+        let value = self.new_secret(&format!("the secret of {environment}"));
+        self.tell("PUT", &format!("{path}/secrets/NAME"), json!({"value": value}));
+        if let Some(endpoint) = endpoint {
+            let key = self.new_secret(&format!("the key of {environment}"));
+            let credential = json!({"apiKey": key, "endpoint": endpoint.url});
+            self.tell("PUT", &format!("{path}/provider-credentials/NAME"), credential);
+        }
+        let wanted = json!({
+            "agentIds": ["a"], "promptName": "p", "version": "*", "environment": environment,
+            "provider": "NAME", "registryRef": "acme/r",
+            "toolRefs": [{"toolId": self.ids["/tools"]}],
+        });
+        let first = self.tell("POST", "/agents/deployments", wanted.clone());
+        let job = self.completed(&first);
+        self.tell("POST", "/agents/deployments/preview", wanted.clone());
+        let second = self.tell("POST", "/agents/deployments", wanted);
+        self.completed(&second);
+        let history = format!("/agents/a/deployment-history?environment={environment}");
+        let deployments = self.ada.get(&history);
+        self.note(&history, &deployments);
+        let id = job["targets"][0]["deploymentId"].as_str().unwrap();
+        let redeploy = format!("/agents/a/deployment-history/{id}/redeploy");
+        let redeployed = self.tell("POST", &redeploy, json!({}));
+        let last = self.completed(&redeployed);
+        let last = last["id"].as_str().unwrap();
+        let rollback = format!("/agents/deployments/{last}/rollback");
+        let rolled_back = self.tell("POST", &rollback, json!({}));
+        self.completed(&rolled_back);
+        for target in [
+            format!("/agents/a/deployed?environment={environment}"),
+            format!("/deployments/{id}"),
+            format!("/deployments?environment={environment}"),
+        ] {
+            let reply = self.ada.get(&target);
+            reply.ok();
+            self.note(&target, &reply);
+        }
+        if let Some(endpoint) = endpoint {
+            let messages = endpoint.arrived();
+            assert_eq!(messages.len(), 4);
+            let is_filled = |sent: &receiver::Sent| sent.json().to_string().contains(&value);
+            assert!(messages.iter().all(is_filled), "else this proves nothing");
+        }
+    }
+
+    /// A new secret, which must not be found later.
+    fn new_secret(&mut self, what: &str) -> String {
+        let secret = format!("sesame{}Zq8wKd3vN5xT7bR1mP9c", self.secrets.len());
+        self.secrets.push(Secret::text(what, &secret));
+        secret
+    }
+
+    /// Sends a request that must succeed, and notes its response, which it returns.
+    fn tell(&mut self, method: &str, path: &str, body: Value) -> Value {
+        let reply = self.ada.ask(method, path).org_json(body).send();
+        self.note(&format!("{method} {path}"), &reply);
+        reply.ok()
+    }
+
+    /// Waits until a job is complete; notes and returns it.
+    fn completed(&mut self, job: &Value) -> Value {
+        let path = format!("/agents/deployments/{}", job["id"].as_str().unwrap());
+        let reply = eventually("the job is complete", || {
+            Some(self.ada.get(&path)).filter(|reply| reply.json()["state"] == "complete")
+        });
+        self.note(&path, &reply);
+        reply.json()
     }
 
     /// Sends a body with a secret in every way that may be refused.
