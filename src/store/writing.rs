@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::engine::{Attempt, Budget, GivenBack, Lane, Reader, Terms, WriteBatch};
+use super::engine::{Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch};
 use super::erasure::Erasure;
 use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
@@ -12,7 +12,8 @@ use super::record::{Org, Record as _};
 use super::{Store, StoreContext, Tx, WorkHints};
 use crate::base::{Error, Id, Result};
 
-/// After 3 conflicts an attempt runs on the writer thread, where no other commit can intervene.
+/// After 3 conflicts an attempt runs while the others of its lane wait. Only writes of other lanes can
+/// conflict then, which share little with it: after one more it runs on the writer thread.
 const MAX_CONFLICTS: usize = 3;
 
 impl Store {
@@ -46,7 +47,7 @@ impl Store {
     {
         let mut pending = self.pending(hints, org, write);
         let budget = if hints.is_large() { Budget::FULL } else { Budget::LIGHT };
-        let mut terms = Terms { budget, rerun_on_conflict: false };
+        let mut terms = Terms { budget, on_conflict: OnConflict::GiveBack };
         let mut conflicts = 0;
         loop {
             let (reply, answer) = oneshot::channel();
@@ -70,7 +71,11 @@ impl Store {
                     pending = given_back;
                     terms.budget = Budget::FULL;
                     conflicts += usize::from(why == GivenBack::Conflict);
-                    terms.rerun_on_conflict = conflicts == MAX_CONFLICTS;
+                    terms.on_conflict = match conflicts {
+                        0..MAX_CONFLICTS => OnConflict::GiveBack,
+                        MAX_CONFLICTS => OnConflict::HoldLane,
+                        _ => OnConflict::RunOnWriter,
+                    };
                 }
                 Err(_) => return Err(Error::internal("the writer thread ended")),
             }
@@ -87,7 +92,7 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let pending = self.pending(WorkHints::small(org), org, write);
         let attempt = WriteAttempt { pending, reply };
-        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+        let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
         self.engine.submit(Box::new(attempt), terms)?;
         match answer.blocking_recv() {
             Ok(AttemptOutcome::Completed(end, _)) => end,

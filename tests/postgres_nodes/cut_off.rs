@@ -10,7 +10,7 @@ use roadstead::base::Result;
 use roadstead::store::engine::conformance::TABLE;
 use roadstead::store::engine::postgres::{self, Control, Postgres, PostgresSettings};
 use roadstead::store::engine::{
-    Attempt, Budget, Engine as _, GivenBack, Reader, Terms, WriteBatch, WriteOp,
+    Attempt, Budget, Engine as _, GivenBack, OnConflict, Reader, Terms, WriteBatch, WriteOp,
 };
 use roadstead::store::{Signals, Topic};
 use tokio::time::timeout;
@@ -119,7 +119,7 @@ fn a_notification_that_is_lost_is_made_up_for_by_the_second_look() {
         let quiet = Duration::from_millis(2500);
         while runtime.block_on(async { timeout(quiet, listener.notified()).await }).is_ok() {}
         let (end, ended) = channel();
-        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+        let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
         let begun = Instant::now();
         telling.submit(Box::new(Put(end)), terms).unwrap();
         ended.recv().unwrap().unwrap();

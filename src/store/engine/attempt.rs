@@ -45,9 +45,20 @@ pub enum GivenBack {
 pub struct Terms {
     /// What the attempt may cost.
     pub budget: Budget,
-    /// Whether, after a conflict, it runs again on the writer thread, where no other commit can
-    /// intervene, even if it is not light.
-    pub rerun_on_conflict: bool,
+    /// What happens after a conflict, unless it is light: then it runs again at once.
+    pub on_conflict: OnConflict,
+}
+
+/// What happens to an attempt when what it has read changes before its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnConflict {
+    /// It is given back.
+    GiveBack,
+    /// It is given back, but from before its run until its commit the others of its lane wait: only
+    /// writes of other lanes can conflict with it.
+    HoldLane,
+    /// It runs again on the writer thread, where no other commit can intervene.
+    RunOnWriter,
 }
 
 /// A storage engine: snapshots to read at, and transactions.

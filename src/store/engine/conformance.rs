@@ -21,7 +21,7 @@ pub use cutting::CuttingProxy;
 #[cfg(feature = "postgres")]
 pub use suite::{Effort, LeaseCheck, Report, run_suite};
 
-use super::{Attempt, Budget, Engine, GivenBack, Reader, Terms, WriteBatch};
+use super::{Attempt, Budget, Engine, GivenBack, OnConflict, Reader, Terms, WriteBatch};
 use crate::base::{Error, Result};
 
 /// The table that the suite writes to.
@@ -53,7 +53,7 @@ fn attempt(
     run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
 ) -> Result<()> {
     let (end, ended) = channel();
-    let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+    let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
     engine.submit(Box::new(Step { run, end }), terms)?;
     ended.recv().unwrap_or_else(|_| Err(Error::internal("an attempt was lost")))
 }

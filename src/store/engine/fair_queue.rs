@@ -1,7 +1,7 @@
 //! A bounded queue in which lanes take turns: one organization's thousand writes delay another's
 //! single one by one turn, not by a thousand.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The key of a lane: an organization's id, or that of another sharer of the queue. Zero is a lane
 /// too.
@@ -86,10 +86,21 @@ impl<T> FairQueue<T> {
         Ok(())
     }
 
+    /// Returns whether an item waits in another lane than these.
+    pub fn has_outside(&self, lanes: &HashSet<Lane>) -> bool {
+        self.turns.iter().any(|lane| !lanes.contains(lane))
+    }
+
     /// Removes the first item of the lane whose turn it is; the lane's next turn comes after that of
     /// all others.
     pub fn pop(&mut self) -> Option<T> {
-        let lane = self.turns.pop_front()?;
+        self.pop_outside(&HashSet::new())
+    }
+
+    /// Does the same, but skips these lanes.
+    pub fn pop_outside(&mut self, lanes: &HashSet<Lane>) -> Option<T> {
+        let next = self.turns.iter().position(|lane| !lanes.contains(lane))?;
+        let lane = self.turns.remove(next)?;
         let waiting = self.lanes.get_mut(&lane).expect("a lane with a turn exists");
         let (item, bytes) = waiting.items.pop_front().expect("a lane with a turn has an item");
         waiting.bytes -= bytes;

@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 use super::metrics::SizeProbe;
 use super::optimistic::{History, Reads, Recorder};
 use super::{
-    Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, Overlay, Reader, StoreMeters,
-    Terms, WriteBatch, too_large,
+    Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, OnConflict, Overlay, Reader,
+    StoreMeters, Terms, WriteBatch, too_large,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::signals::Signals;
 #[cfg(feature = "postgres")]
 pub(super) use queue::WAITING;
-use queue::{Next, Prepared, Queue, Ran};
+use queue::{LaneHold, Next, Prepared, Queue, Ran};
 
 /// A group accepts no further attempts once it has 1 MiB to write: a MiB takes some 5 to 10 ms to
 /// commit, and the commit itself, without its bytes, about one. Only a single attempt makes more.
@@ -87,8 +87,10 @@ impl Engine for GroupCommit {
 
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         if terms.budget == Budget::LIGHT && self.queue.has_ahead(attempt.lane()) {
-            return self.queue.push(Prepared { attempt, ran: None, terms });
+            return self.queue.push(Prepared { attempt, ran: None, terms, lane_hold: None });
         }
+        let holds_lane = terms.on_conflict == OnConflict::HoldLane;
+        let lane_hold = holds_lane.then(|| self.queue.hold(attempt.lane()));
         let State { reader, number } = self.current.get();
         let ran = match run(&mut *attempt, &*reader, terms.budget) {
             (_, Reads::OverBudget) => {
@@ -108,7 +110,7 @@ impl Engine for GroupCommit {
             }
             (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, read_at: number }),
         };
-        self.queue.push(Prepared { attempt, ran, terms })
+        self.queue.push(Prepared { attempt, ran, terms, lane_hold })
     }
 
     fn close(&self) {
@@ -204,7 +206,12 @@ impl Group {
     }
 
     /// Adds an attempt with the outcome of its run.
-    fn add(&mut self, attempt: Box<dyn Attempt>, end: Result<WriteBatch>, terms: Terms) {
+    fn add(
+        &mut self,
+        (attempt, terms): (Box<dyn Attempt>, Terms),
+        lane_hold: Option<LaneHold>,
+        end: Result<WriteBatch>,
+    ) {
         let own = end.and_then(|own| {
             if !own.is_empty() && !own.may_use_reserve() {
                 self.space.clone()?;
@@ -213,7 +220,7 @@ impl Group {
             self.writes.append(own);
             Ok(())
         });
-        self.members.push(GroupMember { attempt, own, terms });
+        self.members.push(GroupMember { attempt, own, terms, lane_hold });
     }
 }
 
@@ -222,6 +229,7 @@ struct GroupMember {
     attempt: Box<dyn Attempt>,
     own: Result<()>,
     terms: Terms,
+    lane_hold: Option<LaneHold>,
 }
 
 impl<S: LocalStorage> Writer<S> {
@@ -283,19 +291,20 @@ impl<S: LocalStorage> Writer<S> {
     /// Adds the writes of a queued attempt to those of its group: as they are or, if it has not run
     /// or what it read has changed, after running it.
     fn admit(&mut self, prepared: Prepared, base: &dyn Reader, group: &mut Group) {
-        let Prepared { mut attempt, ran, terms } = prepared;
+        let Prepared { mut attempt, ran, terms, lane_hold } = prepared;
         let rehearses = self.storage.run_count() > 0;
         let unrun = ran.is_none();
         if let Some(ran) = ran
             && !rehearses
             && self.is_current(&ran, base, &group.writes)
         {
-            return group.add(attempt, Ok(ran.writes), terms);
+            return group.add((attempt, terms), lane_hold, Ok(ran.writes));
         }
         self.meters.conflicts.add(u64::from(!unrun && !rehearses));
         // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
-        if !is_light && !terms.rerun_on_conflict && !rehearses && !unrun {
+        let may_rerun = is_light || terms.on_conflict == OnConflict::RunOnWriter;
+        if !may_rerun && !rehearses && !unrun {
             return give_back(attempt, GivenBack::Conflict);
         }
         let begin = Instant::now();
@@ -304,7 +313,7 @@ impl<S: LocalStorage> Writer<S> {
         group.run_time += begin.elapsed();
         match reads {
             Reads::OverBudget => over_budget(attempt, terms),
-            _ => group.add(attempt, end, terms),
+            _ => group.add((attempt, terms), lane_hold, end),
         }
     }
 
@@ -337,7 +346,8 @@ impl<S: LocalStorage> Writer<S> {
                 self.history.add(self.current.get().number, writes);
             }
         }
-        for GroupMember { attempt, own, .. } in group {
+        for GroupMember { attempt, own, lane_hold, .. } in group {
+            drop(lane_hold);
             complete(attempt, end.clone().and(own));
         }
     }

@@ -28,7 +28,7 @@ mod storage;
 mod work_lease;
 mod writes;
 
-pub use attempt::{Attempt, Engine, GivenBack, Terms};
+pub use attempt::{Attempt, Engine, GivenBack, OnConflict, Terms};
 pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use file_owner::give_to_owner_of_directory;
 pub use group_commit::GroupCommit;

@@ -5,12 +5,14 @@
 //! them, the next group is heavy. So a light one waits for one heavy group at most, and a heavy one
 //! for one light group.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::super::optimistic::ReadSet;
-use super::super::{Attempt, Bounds, Budget, FairQueue, Lane, StoreMeters, Terms, WriteBatch};
+use super::super::{
+    Attempt, Bounds, Budget, FairQueue, Lane, OnConflict, StoreMeters, Terms, WriteBatch,
+};
 use crate::base::{Error, Result};
 
 /// The bounds of the attempts of either kind that wait. 1,024 attempts of one organization: at 10,000
@@ -26,6 +28,8 @@ pub struct Prepared {
     /// `None` if it was queued without having run, or there was no state that could be read.
     pub ran: Option<Ran>,
     pub terms: Terms,
+    /// What keeps the others of its lane waiting until its commit is over.
+    pub lane_hold: Option<LaneHold>,
 }
 
 /// The result of running an attempt over a snapshot.
@@ -47,7 +51,8 @@ impl Prepared {
     fn is_heavy(&self) -> bool {
         let is_large = |ran: &Ran| ran.writes.bytes() > Budget::LIGHT.written_bytes;
         self.terms.budget != Budget::LIGHT
-            && (self.terms.rerun_on_conflict || self.ran.as_ref().is_none_or(is_large))
+            && (self.terms.on_conflict == OnConflict::RunOnWriter
+                || self.ran.as_ref().is_none_or(is_large))
     }
 }
 
@@ -55,12 +60,18 @@ impl Prepared {
 pub struct Queue {
     waiting: Mutex<QueueState>,
     filled: Condvar,
+    /// Tells those who want to hold a lane that it may be free.
+    released: Condvar,
     pub meters: Arc<StoreMeters>,
 }
 
 struct QueueState {
     light: FairQueue<Prepared>,
     heavy: FairQueue<Prepared>,
+    /// Those that hold their lanes, at most one a lane. They count as heavy and come first.
+    holders: VecDeque<Prepared>,
+    /// The lanes whose other attempts wait.
+    held: HashSet<Lane>,
     /// Whether the current group is of heavy attempts.
     is_heavy_group: bool,
     /// Whether heavy attempts waited when the current group of light ones began.
@@ -72,20 +83,31 @@ struct QueueState {
 
 impl QueueState {
     fn is_empty(&self) -> bool {
-        self.light.is_empty() && self.heavy.is_empty()
+        self.light.is_empty() && self.heavy.is_empty() && self.holders.is_empty()
+    }
+
+    fn has_light(&self) -> bool {
+        self.light.has_outside(&self.held)
+    }
+
+    fn has_heavy(&self) -> bool {
+        !self.holders.is_empty() || self.heavy.has_outside(&self.held)
     }
 
     /// Chooses the kind of the next group.
     fn begin_group(&mut self) {
-        let is_heavy_turn = self.is_heavy_due && !self.heavy.is_empty();
-        self.is_heavy_group = self.light.is_empty() || is_heavy_turn;
-        self.is_heavy_due = !self.is_heavy_group && !self.heavy.is_empty();
+        let is_heavy_turn = self.is_heavy_due && self.has_heavy();
+        self.is_heavy_group = !self.has_light() || is_heavy_turn;
+        self.is_heavy_due = !self.is_heavy_group && self.has_heavy();
     }
 
     /// Removes the next attempt of the current group.
     fn pop(&mut self) -> Option<Prepared> {
-        let queue = if self.is_heavy_group { &mut self.heavy } else { &mut self.light };
-        let prepared = queue.pop()?;
+        let prepared = if self.is_heavy_group {
+            self.holders.pop_front().or_else(|| self.heavy.pop_outside(&self.held))?
+        } else {
+            self.light.pop_outside(&self.held)?
+        };
         self.committing.insert(prepared.attempt.lane());
         Some(prepared)
     }
@@ -107,12 +129,15 @@ impl Queue {
         let waiting = QueueState {
             light: FairQueue::new(WAITING),
             heavy: FairQueue::new(WAITING),
+            holders: VecDeque::new(),
+            held: HashSet::new(),
             is_heavy_group: false,
             is_heavy_due: false,
             committing: HashSet::new(),
             closed: false,
         };
-        Queue { waiting: Mutex::new(waiting), filled: Condvar::new(), meters }
+        let (filled, released) = (Condvar::new(), Condvar::new());
+        Queue { waiting: Mutex::new(waiting), filled, released, meters }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -128,9 +153,16 @@ impl Queue {
         let is_heavy = prepared.is_heavy();
         let refused = {
             let mut waiting = self.lock();
-            let is_closed = waiting.closed;
-            let queue = if is_heavy { &mut waiting.heavy } else { &mut waiting.light };
-            let refused = if is_closed { Err(prepared) } else { queue.push(lane, bytes, prepared) };
+            let refused = if waiting.closed {
+                Err(prepared)
+            } else if prepared.lane_hold.is_some() {
+                waiting.holders.push_back(prepared);
+                Ok(())
+            } else if is_heavy {
+                waiting.heavy.push(lane, bytes, prepared)
+            } else {
+                waiting.light.push(lane, bytes, prepared)
+            };
             self.count(&waiting);
             refused
         };
@@ -143,10 +175,25 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns whether light attempts of this lane wait, or any of it are being committed.
+    /// Returns whether light attempts of this lane wait, or any of it are being committed or hold it.
     pub fn has_ahead(&self, lane: Lane) -> bool {
         let waiting = self.lock();
-        waiting.committing.contains(&lane) || waiting.light.has_lane(lane)
+        waiting.committing.contains(&lane)
+            || waiting.light.has_lane(lane)
+            || waiting.held.contains(&lane)
+    }
+
+    /// Keeps the attempts of a lane waiting, once those that are being committed are. Blocks until
+    /// then.
+    pub fn hold(self: &Arc<Self>, lane: Lane) -> LaneHold {
+        let is_held = |waiting: &mut QueueState| waiting.held.contains(&lane);
+        let free = self.released.wait_while(self.lock(), is_held);
+        let mut waiting = free.expect("no thread panics while holding it");
+        waiting.held.insert(lane);
+        let hold = LaneHold { queue: self.clone(), lane };
+        let is_committing = |waiting: &mut QueueState| waiting.committing.contains(&lane);
+        drop(self.released.wait_while(waiting, is_committing));
+        hold
     }
 
     /// Removes the next attempt of the current group; it is being committed from then on.
@@ -162,23 +209,35 @@ impl Queue {
         let mut waiting = self.lock();
         let mut all: Vec<_> = std::iter::from_fn(|| waiting.light.pop()).collect();
         all.extend(std::iter::from_fn(|| waiting.heavy.pop()));
+        all.extend(waiting.holders.drain(..));
         self.count(&waiting);
         all
     }
 
     fn count(&self, waiting: &QueueState) {
-        let QueueState { light, heavy, .. } = waiting;
-        self.meters.set_queue(light.len() + heavy.len(), light.bytes() + heavy.bytes());
+        let QueueState { light, heavy, holders, .. } = waiting;
+        let held_bytes: usize = holders.iter().map(Prepared::bytes).sum();
+        self.meters.set_queue(
+            light.len() + heavy.len() + holders.len(),
+            light.bytes() + heavy.bytes() + held_bytes,
+        );
     }
 
     /// Forgets the lanes of a group whose commit is over.
     pub fn end_group(&self) {
-        self.lock().committing.clear();
+        let mut waiting = self.lock();
+        waiting.committing.clear();
+        if !waiting.held.is_empty() {
+            self.released.notify_all();
+        }
     }
 
     /// Waits for the first attempt of a group, at most so long.
     pub fn wait(&self, at_most: Duration) -> Next {
-        let nothing = |waiting: &mut QueueState| waiting.is_empty() && !waiting.closed;
+        let nothing = |waiting: &mut QueueState| {
+            let has_ended = waiting.closed && waiting.is_empty();
+            !waiting.has_light() && !waiting.has_heavy() && !has_ended
+        };
         let waited = self.filled.wait_timeout_while(self.lock(), at_most, nothing);
         let (mut waiting, _) = waited.expect("no thread panics while holding it");
         waiting.begin_group();
@@ -186,7 +245,7 @@ impl Queue {
         self.count(&waiting);
         match next {
             Some(prepared) => Next::Prepared(prepared),
-            None if waiting.closed => Next::Closed,
+            None if waiting.closed && waiting.is_empty() => Next::Closed,
             None => Next::TimedOut,
         }
     }
@@ -195,5 +254,19 @@ impl Queue {
     pub fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();
+    }
+}
+
+/// Keeps the attempts of a lane waiting until it is dropped, but for the one that has it.
+pub struct LaneHold {
+    queue: Arc<Queue>,
+    lane: Lane,
+}
+
+impl Drop for LaneHold {
+    fn drop(&mut self) {
+        self.queue.lock().held.remove(&self.lane);
+        self.queue.released.notify_all();
+        self.queue.filled.notify_one();
     }
 }

@@ -11,6 +11,7 @@ use super::queue::WAITING;
 use super::*;
 use crate::base::Kind;
 
+mod holds;
 mod kinds;
 
 /// What happened, in order.
@@ -137,10 +138,10 @@ impl<F: FnMut(&dyn Reader) -> Result<WriteBatch> + Send> Attempt for Try<F> {
 const HOLD: &str = "hold";
 
 /// The last terms: whatever it costs, and run again by the writer after a conflict.
-const LAST: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+const LAST: Terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
 /// Terms of which a conflict is no part.
-const FULL: Terms = Terms { budget: Budget::FULL, rerun_on_conflict: false };
-const LIGHT: Terms = Terms { budget: Budget::LIGHT, rerun_on_conflict: false };
+const FULL: Terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::GiveBack };
+const LIGHT: Terms = Terms { budget: Budget::LIGHT, on_conflict: OnConflict::GiveBack };
 
 fn one(key: &str) -> WriteBatch {
     let mut writes = WriteBatch::default();

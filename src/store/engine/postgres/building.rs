@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use super::super::{Budget, CommitOutcome, LocalStorage, Reader, Terms, WriteBatch};
+use super::super::{Budget, CommitOutcome, LocalStorage, OnConflict, Reader, Terms, WriteBatch};
 use super::attempts::Batch;
 use super::failure::Failure;
 use super::presence::Presence;
@@ -26,7 +26,7 @@ impl LocalStorage for Building {
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
         let (end, ended) = channel();
         let attempt = Box::new(Batch { writes: writes.clone(), end });
-        let terms = Terms { budget: Budget::FULL, rerun_on_conflict: true };
+        let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
         let lease = self.lease.clone();
         self.shared.process(Waiting { attempt, terms, submitted: Instant::now(), lease });
         let end = ended.recv().unwrap_or_else(|_| Err(Error::internal("a batch was lost")));

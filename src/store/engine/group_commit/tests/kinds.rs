@@ -42,7 +42,7 @@ fn groups_of_light_and_of_heavy_attempts_alternate_while_both_wait() {
         let attempt = Box::new(Try { number: 0, name, run, lane: Lane::default(), log, answer });
         let writes = run(&*Memory::default().snapshot().unwrap()).unwrap();
         let ran = Ran { writes, reads: ReadSet::default(), read_at: 0 };
-        Prepared { attempt, ran: Some(ran), terms }
+        Prepared { attempt, ran: Some(ran), terms, lane_hold: None }
     };
     let light = || queue.push(prepared("light", WRITE_A.1, LIGHT)).unwrap();
     let heavy = || queue.push(prepared("heavy", HEAVY.1, FULL)).unwrap();
