@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
+use super::contents::Contents;
 use super::events;
+use super::info::DeployedTool;
 use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
 use super::reports;
@@ -50,8 +52,16 @@ pub fn apply(
 /// Moves the environment's reference to a tool; returns the version that it had before.
 fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<Option<Version>> {
     let version = &target.planned.version;
-    if tools::version(&tx.view(), tool, version)?.is_none() {
+    let Some(now) = tools::version(&tx.view(), tool, version)? else {
         return Err(Error::conflict("tool_deleted", "the tool has been deleted"));
+    };
+    let (now, _) = Contents::default().add_json(&DeployedTool::new(tool, now))?;
+    // Plans of earlier releases have no definitions.
+    if target.planned.tools.first().is_some_and(|planned| *planned != now) {
+        return Err(Error::conflict(
+            "tool_changed",
+            "the tool has been changed since this was planned; deploy it again",
+        ));
     }
     let replaced = environments::tool_version(&tx.view(), target.environment, tool.cast())?;
     environments::add_tool_reference(tx, target.environment, tool.cast(), version)?;
@@ -87,6 +97,7 @@ fn apply_agent(
         job: job.id,
         hash: deployment.hash,
         used: used(&tx.view(), target, to)?,
+        registry: Some(to.registry),
     };
     live::set_live(tx, &live)?;
     reports::expect_report(tx, to.id, job.environment)?;

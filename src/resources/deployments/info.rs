@@ -16,7 +16,7 @@ use crate::base::{
 };
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
-use crate::resources::tools::{Tool, ToolKind};
+use crate::resources::tools::{Tool, ToolKind, ToolVersion};
 use crate::store::View;
 
 // ── Jobs ─────────────────────────────────────────────────────────────────────
@@ -253,6 +253,14 @@ pub struct DeployedTool {
     pub prompt: Option<Prompt>,
     /// Its definition per provider. `${NAME}` stands for a secret or variable of the environment.
     pub provider_config: JsonMap,
+}
+
+impl DeployedTool {
+    /// Returns the definition of a version, nothing filled in.
+    pub fn new(tool_id: Id<Tool>, tool: ToolVersion) -> Self {
+        let ToolVersion { name, version, kind, prompt, provider_config, .. } = tool;
+        DeployedTool { tool_id, name, version, kind, prompt, provider_config }
+    }
 }
 
 /// Returns the representation of a deployment.

@@ -433,14 +433,7 @@ impl Planner<'_> {
             name: tool.name.clone(),
             version: tool.version.clone(),
         })?;
-        let (hash, bytes) = self.plan.contents.add_json(&DeployedTool {
-            tool_id: id,
-            name: tool.name,
-            version: tool.version,
-            kind: tool.kind,
-            prompt: tool.prompt,
-            provider_config: tool.provider_config,
-        })?;
+        let (hash, bytes) = self.plan.contents.add_json(&DeployedTool::new(id, tool))?;
         self.definitions.insert((id, version.clone()), (hash, bytes as u64));
         Ok((hash, bytes as u64))
     }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::access;
+use super::info::DeployedTool;
 use super::job::PlannedTool;
 use super::plan::{MAX_TARGETS, Plan, hashed};
 use super::state::JobKind;
@@ -72,6 +73,8 @@ pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Resu
 pub fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
     let config = json!({"name": tool.name, "type": tool.kind});
     let (config, bytes) = plan.contents.add_json(&config)?;
+    let definition = DeployedTool::new(id, tool.clone());
+    let (definition, tool_bytes) = plan.contents.add_json(&definition)?;
     plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;
     let target = PlannedTarget {
         agent: None,
@@ -79,10 +82,10 @@ pub fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersio
         version: tool.version,
         text: None,
         config,
-        tools: Vec::new(),
+        tools: vec![definition],
         hash: String::new(),
         bytes: bytes as u64,
-        tool_bytes: 0,
+        tool_bytes: tool_bytes as u64,
     };
     plan.add_target(hashed(None, target)?)
 }

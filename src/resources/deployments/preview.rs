@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::access::Visible;
 use super::contents::{self, ContentHash};
 use super::info::{DeploymentPlan, plan_target, plan_tool};
 use super::live::{Deployment, live};
@@ -43,9 +44,9 @@ impl Output for DeploymentPreview {
 #[serde(rename_all = "camelCase")]
 pub struct PreviewTarget {
     stable_key: StableKey,
-    /// What is live now; null if nothing is.
+    /// What is live now; null if nothing is that the caller may see.
     live: Option<PreviewLive>,
-    /// Unified diff of the texts, from the live one to the planned one.
+    /// Unified diff of the texts, from the live one, if the caller may see it, to the planned one.
     diff: String,
     /// Differences between the configurations.
     changes: Vec<AgentChange>,
@@ -72,11 +73,18 @@ pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<Deplo
     let approvals = frozen_approvals(&plan.environment, req.caller())?;
     let text = |hash: &ContentHash| Ok(plan.contents.get(hash).to_string());
     let planned = plan.targets.iter().map(|target| plan_target(target, text));
+    let visible = Visible::to(view, req.caller())?;
     let mut lines = MAX_COMPARED_LINES;
     let mut targets = Vec::new();
     for target in &plan.targets {
         if let Some(agent) = &target.agent {
-            targets.push(compare(view, &plan, target, agent, &mut lines)?);
+            let old = match live(view, agent.id, plan.environment.id)? {
+                Some(live) => Some(view.fetch::<Deployment>(&live.deployment)?),
+                None => None,
+            };
+            // A grant for what it deploys lets nobody read what it replaces.
+            let old = old.filter(|old| visible.has_deployment(old));
+            targets.push(compare(view, &plan, (target, agent), old, &mut lines)?);
         }
     }
     Ok(DeploymentPreview {
@@ -93,14 +101,10 @@ pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<Deplo
 fn compare(
     view: &View,
     plan: &Plan,
-    target: &PlannedTarget,
-    agent: &TargetAgent,
+    (target, agent): (&PlannedTarget, &TargetAgent),
+    old: Option<Deployment>,
     lines: &mut usize,
 ) -> Result<PreviewTarget> {
-    let old = match live(view, agent.id, plan.environment.id)? {
-        Some(live) => Some(view.fetch::<Deployment>(&live.deployment)?),
-        None => None,
-    };
     let (old_text, old_config) = match &old {
         Some(old) => {
             let text = contents::text(view, old.job, &old.text)?;

@@ -116,6 +116,26 @@ fn silence_is_found_for_agents_that_have_reported_and_counts_from_the_start_of_t
 }
 
 #[test]
+fn a_deployment_is_no_sign_of_life() {
+    let world = World::new();
+    world.deployed(&["ann"], json!({}));
+    let hash = world.live("ann").unwrap().hash;
+    beat(&world, &hash, None);
+    let reported = world.reported("ann").unwrap().reported_at;
+    world.fixture.pass_secs(899);
+    world.deployed(&["ann"], json!({}));
+    world.fixture.pass_secs(1);
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    assert_eq!(world.reported("ann").unwrap().reported_at, reported);
+    world.deployed(&["ann"], json!({}));
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    assert_eq!(about_agents(&world), ["agent.stale"]);
+    world.assert_sound();
+}
+
+#[test]
 fn the_status_of_an_agent_is_the_worst_of_its_environments() {
     let world = World::new();
     environments::tests::make(&world, json!({"slug": "prod", "name": "P"})).unwrap();

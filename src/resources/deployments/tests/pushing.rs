@@ -122,6 +122,9 @@ fn a_target_that_is_being_posted_is_not_skipped_by_cancelling() {
         assert_eq!(environment.code(), "deployment_pending");
         let agent = world.write(agents::delete, "ann".to_string(), ()).map(drop).unwrap_err();
         assert_eq!(agent.code(), "agent_in_deployment");
+        let force = || Fixture::input(json!({"force": true})).unwrap();
+        let back = world.write(rollback::roll_back, id(&job), force()).map(drop).unwrap_err();
+        assert_eq!(back.code(), "deployment_unfinished");
         world.settle(&task, result);
         world.run();
         let job = world.job(&job);
