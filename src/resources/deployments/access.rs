@@ -116,8 +116,7 @@ impl<'a> Visible<'a> {
 
     /// Whether the caller may see what is live of an agent in an environment.
     pub fn has_live(&self, live: &LiveDeployment) -> bool {
-        let registry: Vec<_> = live.used.iter().map(|used| used.of.registry).collect();
-        self.has(live.environment, &registry, &[live.agent])
+        self.has(live.environment, live.registry.as_slice(), &[live.agent])
     }
 }
 

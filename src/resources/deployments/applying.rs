@@ -3,9 +3,11 @@
 
 use serde_json::json;
 
+use super::contents;
 use super::events;
 use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
+use super::plan_tools::definition;
 use super::reports;
 use super::state::TargetState;
 use super::target::{DeploymentTarget, TargetAgent};
@@ -16,7 +18,7 @@ use crate::outbox::EventType;
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
 use crate::resources::environments;
-use crate::resources::registries::ArtifactType;
+use crate::resources::registries::{self, ArtifactType};
 use crate::resources::tools::{self, Tool};
 use crate::store::{ListSource, Tx, View};
 
@@ -50,8 +52,18 @@ pub fn apply(
 /// Moves the environment's reference to a tool; returns the version that it had before.
 fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<Option<Version>> {
     let version = &target.planned.version;
-    if tools::version(&tx.view(), tool, version)?.is_none() {
+    let Some(stored) = tools::version(&tx.view(), tool, version)? else {
         return Err(Error::conflict("tool_deleted", "the tool has been deleted"));
+    };
+    // A job that an earlier version of Roadstead planned has no definition.
+    let planned = target.planned.tools.first();
+    let current = contents::hash_of(&definition(tool, stored))?;
+    if planned.is_some_and(|planned| *planned != current) {
+        return Err(Error::conflict(
+            "tool_changed",
+            "the tool was changed without a new version since the deployment was created; create \
+             another deployment",
+        ));
     }
     let replaced = environments::tool_version(&tx.view(), target.environment, tool.cast())?;
     environments::add_tool_reference(tx, target.environment, tool.cast(), version)?;
@@ -87,6 +99,7 @@ fn apply_agent(
         job: job.id,
         hash: deployment.hash,
         used: used(&tx.view(), target, to)?,
+        registry: registries::find_by_id(&tx.view(), to.registry)?.map(|registry| registry.id()),
     };
     live::set_live(tx, &live)?;
     reports::expect_report(tx, to.id, job.environment)?;

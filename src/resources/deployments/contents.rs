@@ -43,6 +43,19 @@ impl Record for DeploymentContent {
     }
 }
 
+/// Returns the hash that a value has as a content.
+///
+/// # Errors
+/// 500 if it cannot be written.
+pub fn hash_of(value: &impl Serialize) -> Result<ContentHash> {
+    Ok(*blake3::hash(json_text(value)?.as_bytes()).as_bytes())
+}
+
+fn json_text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|e| Error::internal(format!("a content cannot be written: {e}")))
+}
+
 /// The contents of a job that is being planned.
 #[derive(Default)]
 pub struct Contents {
@@ -72,8 +85,7 @@ impl Contents {
     /// # Errors
     /// As [`add`](Self::add).
     pub fn add_json(&mut self, value: &impl Serialize) -> Result<(ContentHash, usize)> {
-        let text = serde_json::to_string(value)
-            .map_err(|e| Error::internal(format!("a content cannot be written: {e}")))?;
+        let text = json_text(value)?;
         let bytes = text.len();
         Ok((self.add(text)?, bytes))
     }

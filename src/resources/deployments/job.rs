@@ -145,7 +145,7 @@ static UNFINISHED: Index<DeploymentJob, Id<Environment>> =
 
 impl DeploymentJob {
     /// Whether it may still change something: also a cancelled one may, while a target is being posted.
-    fn is_unfinished(&self) -> bool {
+    pub fn is_unfinished(&self) -> bool {
         !self.state.is_final() || self.push.is_some()
     }
 

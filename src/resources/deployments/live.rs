@@ -12,7 +12,8 @@ use crate::resources::artifacts::{ArtifactId, Numbers, VersionRecord, numbers};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Topic, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Topic, Tx, View, codec,
+    no_upgrade,
 };
 
 // ── Deployments ──────────────────────────────────────────────────────────────
@@ -140,8 +141,38 @@ pub struct LiveDeployment {
     pub hash: String,
     /// The version of the prompt; none if it had been deleted before it was applied.
     pub used: Option<UsedVersion>,
+    /// The registry of the prompt, also if that version had been deleted; none if the registry had
+    /// been deleted itself.
+    pub registry: Option<Id<Registry>>,
 }
-crate::base::portable!(LiveDeployment { agent, environment, deployment, job, hash, used });
+crate::base::portable!(LiveDeployment {
+    agent,
+    environment,
+    deployment,
+    job,
+    hash,
+    used,
+    registry,
+});
+
+/// What is live as stored in version 1, without the registry. Its fields never change.
+#[derive(Encode, Decode)]
+struct LiveDeploymentV1 {
+    agent: Id<Agent>,
+    environment: Id<Environment>,
+    deployment: Id<Deployment>,
+    job: Id<DeploymentJob>,
+    hash: String,
+    used: Option<UsedVersion>,
+}
+
+impl From<LiveDeploymentV1> for LiveDeployment {
+    fn from(old: LiveDeploymentV1) -> Self {
+        let LiveDeploymentV1 { agent, environment, deployment, job, hash, used } = old;
+        let registry = used.as_ref().map(|used| used.of.registry);
+        LiveDeployment { agent, environment, deployment, job, hash, used, registry }
+    }
+}
 
 /// The version of a prompt that is live.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -155,6 +186,9 @@ crate::base::portable!(UsedVersion { of, version });
 
 static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
     Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));
+
+static IN_REGISTRY: Index<LiveDeployment, Id<Registry>> =
+    Index::non_unique("live_deployments.by_registry", |live| live.registry);
 
 /// What is live by prompt and version.
 pub static USES: Index<LiveDeployment, (ArtifactId, Numbers)> =
@@ -178,13 +212,13 @@ static ENVIRONMENT: Reference<LiveDeployment, Restricted<Environment>> = Referen
 .by(&IN_ENVIRONMENT);
 
 static REGISTRY: Reference<LiveDeployment, Restricted<Registry>> = Reference::restrict(
-    &["used.of.registry"],
+    &["registry"],
     "registry_deployed",
     "agents are deployed from this registry; deploy them from another one first",
     |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |live: &LiveDeployment, _| live.used.iter().map(|used| used.of.registry.to_bytes()).collect(),
+    |live: &LiveDeployment, _| live.registry.iter().map(Key::to_bytes).collect(),
 )
-.by(&USES);
+.by(&IN_REGISTRY);
 
 static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
     &["used.of.registry"],
@@ -201,11 +235,12 @@ static VERSION: Reference<LiveDeployment, VersionRecord> = Reference::restrict(
 impl Record for LiveDeployment {
     const TABLE: &'static str = "live_deployments";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &USES];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&IN_ENVIRONMENT, &IN_REGISTRY, &USES];
     const REFERENCES: &'static [&'static dyn AnyReference] =
         &[&AGENT, &ENVIRONMENT, &REGISTRY, &VERSION];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("deployment", "deployments are not removed"), ("job", "jobs are not removed")];
+    const VERSION: u8 = 2;
     type Key = (Id<Agent>, Id<Environment>);
     fn key(&self) -> Self::Key {
         (self.agent, self.environment)
@@ -213,6 +248,12 @@ impl Record for LiveDeployment {
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         tx.signal(topic(self.agent, self.environment));
         Ok(())
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<LiveDeploymentV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

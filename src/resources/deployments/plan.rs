@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::access;
 use super::contents::{ContentHash, Contents, too_large};
-use super::info::DeployedTool;
 use super::job::PlannedTool;
+use super::plan_tools::definition;
 use super::state::JobKind;
 use super::target::{PlannedTarget, TargetAgent};
 use crate::api::Input;
@@ -433,14 +433,7 @@ impl Planner<'_> {
             name: tool.name.clone(),
             version: tool.version.clone(),
         })?;
-        let (hash, bytes) = self.plan.contents.add_json(&DeployedTool {
-            tool_id: id,
-            name: tool.name,
-            version: tool.version,
-            kind: tool.kind,
-            prompt: tool.prompt,
-            provider_config: tool.provider_config,
-        })?;
+        let (hash, bytes) = self.plan.contents.add_json(&definition(id, tool))?;
         self.definitions.insert((id, version.clone()), (hash, bytes as u64));
         Ok((hash, bytes as u64))
     }

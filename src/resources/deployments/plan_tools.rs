@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::access;
+use super::info::DeployedTool;
 use super::job::PlannedTool;
 use super::plan::{MAX_TARGETS, Plan, hashed};
 use super::state::JobKind;
@@ -65,24 +66,40 @@ pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Resu
     Ok(plan)
 }
 
-/// Adds a version of a tool to a plan.
+/// The definition of a version of a tool, as it is deployed.
+pub fn definition(id: Id<Tool>, tool: tools::ToolVersion) -> DeployedTool {
+    DeployedTool {
+        tool_id: id,
+        name: tool.name,
+        version: tool.version,
+        kind: tool.kind,
+        prompt: tool.prompt,
+        provider_config: tool.provider_config,
+    }
+}
+
+/// Adds a version of a tool to a plan, with its definition: a tool may be changed without a new
+/// version.
 ///
 /// # Errors
 /// 413 if the plan becomes too large.
 pub fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
     let config = json!({"name": tool.name, "type": tool.kind});
     let (config, bytes) = plan.contents.add_json(&config)?;
-    plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;
+    let planned = PlannedTool { tool: id, name: tool.name.clone(), version: tool.version.clone() };
+    plan.add_tool(planned)?;
+    let version = tool.version.clone();
+    let (defined, tool_bytes) = plan.contents.add_json(&definition(id, tool))?;
     let target = PlannedTarget {
         agent: None,
         tool: Some(id),
-        version: tool.version,
+        version,
         text: None,
         config,
-        tools: Vec::new(),
+        tools: vec![defined],
         hash: String::new(),
         bytes: bytes as u64,
-        tool_bytes: 0,
+        tool_bytes: tool_bytes as u64,
     };
     plan.add_target(hashed(None, target)?)
 }

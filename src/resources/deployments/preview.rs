@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::access;
 use super::contents::{self, ContentHash};
 use super::info::{DeploymentPlan, plan_target, plan_tool};
 use super::live::{Deployment, live};
@@ -10,8 +11,8 @@ use super::plan::{NewDeployment, Plan, plan_agents};
 use super::submit::{check_signing_key, frozen_approvals, plan_hash};
 use super::target::{PlannedTarget, TargetAgent};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Error, Id, Result, StableKey, Version};
+use crate::auth::{Caller, MEMBER, ScopeName};
+use crate::base::{Error, Id, Kind, Result, StableKey, Version};
 use crate::resources::agents::{AgentChange, AgentConfig, changes};
 use crate::resources::artifacts::{MAX_COMPARED_LINES, unified};
 use crate::resources::environments;
@@ -38,16 +39,17 @@ impl Output for DeploymentPreview {
     }
 }
 
-/// What a deployment would change for an agent.
+/// What a deployment would change for an agent. Nothing is compared with a live deployment that is
+/// hidden from the caller.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewTarget {
     stable_key: StableKey,
-    /// What is live now; null if nothing is.
+    /// What is live now; null if nothing is, or it is hidden from the caller.
     live: Option<PreviewLive>,
-    /// Unified diff of the texts, from the live one to the planned one.
+    /// Unified diff of the texts, from the live one to the planned one; empty if the live one is hidden.
     diff: String,
-    /// Differences between the configurations.
+    /// Differences between the configurations; none if the live one is hidden.
     changes: Vec<AgentChange>,
 }
 
@@ -75,9 +77,15 @@ pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<Deplo
     let mut lines = MAX_COMPARED_LINES;
     let mut targets = Vec::new();
     for target in &plan.targets {
-        if let Some(agent) = &target.agent {
-            targets.push(compare(view, &plan, target, agent, &mut lines)?);
-        }
+        let Some(agent) = &target.agent else { continue };
+        let old = match live(view, agent.id, plan.environment.id)? {
+            Some(live) => Some(view.fetch::<Deployment>(&live.deployment)?),
+            None => None,
+        };
+        targets.push(match old {
+            Some(old) if !is_shown(view, req.caller(), &old)? => hidden(agent),
+            old => compare(view, &plan, (target, agent), old, &mut lines)?,
+        });
     }
     Ok(DeploymentPreview {
         plan_hash: plan_hash(&plan, approvals.as_ref()),
@@ -90,17 +98,27 @@ pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<Deplo
     })
 }
 
+/// Whether a caller could read what is live. Its registry may be another one than that of the plan.
+fn is_shown(view: &View, caller: &Caller, old: &Deployment) -> Result<bool> {
+    match access::require(view, caller, old.environment, &[old.registry], &[old.agent]) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), Kind::Forbidden | Kind::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn hidden(agent: &TargetAgent) -> PreviewTarget {
+    let stable_key = agent.stable_key.clone();
+    PreviewTarget { stable_key, live: None, diff: String::new(), changes: Vec::new() }
+}
+
 fn compare(
     view: &View,
     plan: &Plan,
-    target: &PlannedTarget,
-    agent: &TargetAgent,
+    (target, agent): (&PlannedTarget, &TargetAgent),
+    old: Option<Deployment>,
     lines: &mut usize,
 ) -> Result<PreviewTarget> {
-    let old = match live(view, agent.id, plan.environment.id)? {
-        Some(live) => Some(view.fetch::<Deployment>(&live.deployment)?),
-        None => None,
-    };
     let (old_text, old_config) = match &old {
         Some(old) => {
             let text = contents::text(view, old.job, &old.text)?;

@@ -20,7 +20,7 @@ pub struct AgentReport {
     pub agent: Id<Agent>,
     /// The environment.
     pub environment: Id<Environment>,
-    /// The time of the heartbeat, or of a later deployment: silence counts from the later one.
+    /// The time of the heartbeat.
     pub reported_at: Time,
     /// Whether the agent runs something other than what is live.
     pub drifted: bool,
@@ -141,14 +141,15 @@ pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
 }
 
 /// Forgets what an agent reported about an earlier deployment: nothing is known yet about the one
-/// that has just become live. Its silence counts from now on. Updates its status.
+/// that has just become live. A deployment is no sign of life: its silence goes on. Updates its
+/// status.
 ///
 /// # Errors
 /// If the store fails.
 pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>) -> Result<()> {
     if let Some(old) = report(&tx.view(), agent, environment)? {
         let (drifted, error, hash) = (false, None, None);
-        tx.put(&AgentReport { reported_at: tx.now(), drifted, error, hash, ..old })?;
+        tx.put(&AgentReport { drifted, error, hash, ..old })?;
     }
     update_status(tx, agent)
 }

@@ -38,7 +38,7 @@ impl Input for Rollback {}
 pub(super) fn roll_back(tx: &mut Tx, req: &Req<Id<DeploymentJob>, Rollback>) -> Result<JobInfo> {
     let (view, caller) = (&tx.view(), req.caller());
     let job = fetch_job(view, caller, req.params)?;
-    if !job.state.is_final() {
+    if job.is_unfinished() {
         return Err(Error::conflict(
             "deployment_unfinished",
             "the deployment is not finished; cancel it or let it finish",

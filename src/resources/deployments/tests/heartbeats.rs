@@ -192,3 +192,29 @@ fn what_was_reported_from_a_deleted_environment_is_forgotten() {
     sweep(&world, 10_000);
     assert_eq!(about_agents(&world), ["agent.error", "agent.drifted", "agent.error"]);
 }
+
+#[test]
+fn silence_does_not_end_with_a_deployment() {
+    let world = World::new();
+    beat(&world, "x", None);
+    for _ in 0..3 {
+        world.deployed(&["ann"], json!({}));
+        world.fixture.pass_secs(300);
+    }
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    world.deployed(&["ann"], json!({}));
+    assert_eq!(world.agent_status("ann"), "stale");
+    assert_eq!(about_agents(&world), ["agent.stale"]);
+    world.assert_sound();
+}
+
+#[test]
+fn an_agent_that_never_reported_is_not_silent() {
+    let world = World::new();
+    world.deployed(&["ann"], json!({}));
+    world.fixture.pass_secs(10_000);
+    sweep(&world, 100_000);
+    assert_eq!(world.agent_status("ann"), "deployed");
+    assert!(about_agents(&world).is_empty());
+}

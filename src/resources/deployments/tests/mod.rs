@@ -1,5 +1,6 @@
 //! Deployments in an in-memory store: plans, queues, running, approvals, history and heartbeats.
 
+mod again;
 mod approving;
 mod heartbeats;
 mod history;

@@ -237,6 +237,9 @@ fn a_version_that_is_deleted_while_its_job_waits_is_deployed_all_the_same() {
     world.run();
     assert_eq!(world.job(&job)["state"], "complete");
     assert_eq!(world.live("ann").unwrap().used, None);
+    let slug = "main".to_string();
+    let registry = world.write_as(&world.owner, crate::resources::registries::delete, slug, ());
+    assert_eq!(registry.map(drop).unwrap_err().code(), "registry_deployed");
     world.assert_sound();
 }
 
@@ -253,4 +256,22 @@ fn a_waiting_target_is_of_an_unfinished_job_alone() {
     };
     assert_eq!(waiting(&world), 0);
     world.write(agents::delete, "ann".to_string(), ()).unwrap();
+}
+
+#[test]
+fn a_tool_that_is_defined_anew_under_its_version_is_not_what_was_approved() {
+    let world = World::new();
+    let tool = world.tool("t", json!({"url": "https://good.test"}));
+    let make = || tool_job(&world, json!({"toolIds": [tool], "environment": "dev"})).unwrap();
+    let first = make();
+    let patch = json!({"providerConfig": {"url": "https://other.test"}});
+    tools::tests::patch(&world, tool, patch).unwrap();
+    world.run();
+    let first = world.job(&first);
+    assert_eq!((&first["state"], states(&first)), (&json!("error"), vec!["failed"]));
+    let second = make();
+    assert_ne!(first["planHash"], second["planHash"]);
+    world.run();
+    assert_eq!(world.job(&second)["state"], "complete");
+    world.assert_sound();
 }
