@@ -18,7 +18,7 @@ use crate::outbox::EventType;
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
 use crate::resources::environments;
-use crate::resources::registries::ArtifactType;
+use crate::resources::registries::{self, ArtifactType};
 use crate::resources::tools::{self, Tool};
 use crate::store::{ListSource, Tx, View};
 
@@ -97,7 +97,7 @@ fn apply_agent(
         job: job.id,
         hash: deployment.hash,
         used: used(&tx.view(), target, to)?,
-        registry: Some(to.registry),
+        registry: registries::find_by_id(&tx.view(), to.registry)?.map(|registry| registry.id()),
     };
     live::set_live(tx, &live)?;
     reports::expect_report(tx, to.id, job.environment)?;

@@ -141,8 +141,8 @@ pub struct LiveDeployment {
     pub hash: String,
     /// The version of the prompt; none if it had been deleted before it was applied.
     pub used: Option<UsedVersion>,
-    /// The registry of the prompt; none of what became live of a deleted version before it was stored
-    /// here.
+    /// The registry of the prompt, also if that version had been deleted; none if the registry had
+    /// been deleted itself.
     pub registry: Option<Id<Registry>>,
 }
 crate::base::portable!(LiveDeployment {

@@ -67,7 +67,7 @@ pub struct PlannedTarget {
     pub text: Option<ContentHash>,
     /// The configuration in force.
     pub config: ContentHash,
-    /// The definitions of the agent's tools.
+    /// The definitions of the agent's tools, or of the tool itself.
     pub tools: Vec<ContentHash>,
     /// The hash of all that, in lower-case hexadecimal.
     pub hash: String,

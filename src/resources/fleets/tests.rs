@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::agents;
-use super::super::teams::testing::{hire, member_names, team};
+use super::super::teams::testing::{hire, hire_with_url, member_names, team, wake_urls};
 use super::*;
 use crate::api::Principal;
 use crate::auth::{Grant, ResourceType};
@@ -153,4 +153,20 @@ fn everybody_sees_the_name_of_a_restricted_agent_in_a_team() {
     agents::tests::patch_as(&fixture, &fixture.owner, "closed", fleet).unwrap();
     assert!(agents::tests::shown(&fixture, &fixture.member, "closed").is_err());
     assert_eq!(member_names(&fixture, crew), ["A"]);
+}
+
+#[test]
+fn where_the_wakes_of_a_restricted_agent_go_is_shown_with_a_grant_alone() {
+    let fixture = Fixture::new();
+    let closed = make(&fixture, json!({"name": "Closed", "access": "restricted"})).id;
+    let crew = team(&fixture, "crew", None);
+    agents::tests::make(&fixture, json!({"stableKey": "closed", "name": "A"})).unwrap();
+    hire_with_url(&fixture, crew, "closed", "http://a.test/");
+    let fleet = json!({"fleetId": closed});
+    agents::tests::patch_as(&fixture, &fixture.owner, "closed", fleet).unwrap();
+    let urls = |who| wake_urls(&fixture, who, crew);
+    assert_eq!(urls(&fixture.member), [Value::Null]);
+    assert_eq!(urls(&fixture.owner), ["http://a.test/"]);
+    grant(&fixture, &fixture.member, closed);
+    assert_eq!(urls(&fixture.member), ["http://a.test/"]);
 }

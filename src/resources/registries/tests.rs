@@ -17,12 +17,6 @@ pub fn make(fixture: &Fixture, slug: &str, more: serde_json::Value) -> Result<Re
     fixture.write_as(&fixture.owner, create, (), Fixture::input(new)?)
 }
 
-/// Restricts a registry to those with a grant.
-pub fn restrict(fixture: &Fixture, slug: &str) {
-    let patch = Fixture::input(json!({"access": "restricted"})).unwrap();
-    fixture.write_as(&fixture.owner, update, slug.to_string(), patch).unwrap();
-}
-
 /// Locates a reference: the organization, and whether the registry is public.
 fn locate_in(
     fixture: &Fixture,

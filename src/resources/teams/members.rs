@@ -8,11 +8,11 @@ use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, ScopeName};
+use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
-use crate::resources::agents;
+use crate::resources::agents::{self, Agent};
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -107,7 +107,10 @@ impl Output for TeamAgentCreated {
     }
 }
 
-fn info(view: &View, member: Member) -> Result<TeamAgent> {
+/// Where its wakes are posted is shown to those who may use the agent; the rest to every member.
+fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
+    let agent: Restricted<Agent> = view.fetch(&member.agent)?;
+    let is_usable = agent.open_if_usable(view, caller)?.is_some();
     Ok(TeamAgent {
         name: name(view, &member)?,
         id: member.id,
@@ -115,7 +118,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
         stable_key: member.stable_key,
         role: member.role,
         skills: member.skills,
-        wake_url: member.wake_url,
+        wake_url: member.wake_url.filter(|_| is_usable),
         hired_at: member.hired_at,
     })
 }
@@ -124,6 +127,7 @@ fn info(view: &View, member: Member) -> Result<TeamAgent> {
 
 pub(super) fn list(view: &View, req: &Req<Id<Team>>) -> Result<Page<TeamAgent>> {
     require_team(view, req.params)?;
+    let info = |view: &View, member| info(view, req.caller(), member);
     view.page_map(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true, info)
 }
 
@@ -147,13 +151,13 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
     let wake_secret = secret_on_first_url(tx, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
-    Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
+    Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }
 
 fn get(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     let (team, id) = req.params;
     require_team(view, team)?;
-    info(view, fetch_member(view, team, id)?)
+    info(view, req.caller(), fetch_member(view, team, id)?)
 }
 
 /// Updates an agent's role, skills or wake URL.
@@ -188,7 +192,7 @@ pub fn update(
     if has_new_url {
         wakes::enqueue_pending_posts(tx, &member)?;
     }
-    Ok(TeamAgentCreated { agent: info(&tx.view(), member)?, wake_secret })
+    Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }
 
 /// Removes an agent from its team.

@@ -8,7 +8,7 @@ use super::task::Task;
 use super::team::Team;
 use super::wakes::{self, Wake};
 use super::{members, messages, tasks};
-use crate::api::{Input, Req};
+use crate::api::{Input, Principal, Req};
 use crate::auth::Restricted;
 use crate::base::{Id, Name, Result, Slug, StableKey};
 use crate::outbox::{Event, EventType};
@@ -131,6 +131,18 @@ pub fn hire(fixture: &Fixture, team: Id<Team>, stable_key: &str) -> Result<Value
     let body = json!({"stableKey": stable_key, "role": "member"});
     let hired = fixture.write(members::add_agent, team, Fixture::input(body)?)?;
     Ok(json!(hired))
+}
+
+/// Adds an agent whose wakes are posted.
+pub fn hire_with_url(fixture: &Fixture, team: Id<Team>, stable_key: &str, url: &str) {
+    let body = json!({"stableKey": stable_key, "role": "member", "wakeUrl": url});
+    fixture.write(members::add_agent, team, Fixture::input(body).unwrap()).unwrap();
+}
+
+/// Returns the `wakeUrl` of each agent in a team, as somebody sees them.
+pub fn wake_urls(fixture: &Fixture, who: &Principal, team: Id<Team>) -> Vec<Value> {
+    let page = fixture.read_as(who, members::list, team, ()).unwrap();
+    page.items.iter().map(|member| json!(member)["wakeUrl"].clone()).collect()
 }
 
 /// Returns the names of the agents in a team, as a member sees them.

@@ -116,26 +116,6 @@ fn silence_is_found_for_agents_that_have_reported_and_counts_from_the_start_of_t
 }
 
 #[test]
-fn a_deployment_is_no_sign_of_life() {
-    let world = World::new();
-    world.deployed(&["ann"], json!({}));
-    let hash = world.live("ann").unwrap().hash;
-    beat(&world, &hash, None);
-    let reported = world.reported("ann").unwrap().reported_at;
-    world.fixture.pass_secs(899);
-    world.deployed(&["ann"], json!({}));
-    world.fixture.pass_secs(1);
-    sweep(&world, 10_000);
-    assert_eq!(world.agent_status("ann"), "stale");
-    assert_eq!(world.reported("ann").unwrap().reported_at, reported);
-    world.deployed(&["ann"], json!({}));
-    sweep(&world, 10_000);
-    assert_eq!(world.agent_status("ann"), "stale");
-    assert_eq!(about_agents(&world), ["agent.stale"]);
-    world.assert_sound();
-}
-
-#[test]
 fn the_status_of_an_agent_is_the_worst_of_its_environments() {
     let world = World::new();
     environments::tests::make(&world, json!({"slug": "prod", "name": "P"})).unwrap();
@@ -211,4 +191,30 @@ fn what_was_reported_from_a_deleted_environment_is_forgotten() {
     world.fixture.pass_secs(10_000);
     sweep(&world, 10_000);
     assert_eq!(about_agents(&world), ["agent.error", "agent.drifted", "agent.error"]);
+}
+
+#[test]
+fn silence_does_not_end_with_a_deployment() {
+    let world = World::new();
+    beat(&world, "x", None);
+    for _ in 0..3 {
+        world.deployed(&["ann"], json!({}));
+        world.fixture.pass_secs(300);
+    }
+    sweep(&world, 10_000);
+    assert_eq!(world.agent_status("ann"), "stale");
+    world.deployed(&["ann"], json!({}));
+    assert_eq!(world.agent_status("ann"), "stale");
+    assert_eq!(about_agents(&world), ["agent.stale"]);
+    world.assert_sound();
+}
+
+#[test]
+fn an_agent_that_never_reported_is_not_silent() {
+    let world = World::new();
+    world.deployed(&["ann"], json!({}));
+    world.fixture.pass_secs(10_000);
+    sweep(&world, 100_000);
+    assert_eq!(world.agent_status("ann"), "deployed");
+    assert!(about_agents(&world).is_empty());
 }

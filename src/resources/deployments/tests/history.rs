@@ -1,6 +1,6 @@
 //! History, redeploying, what is live, and the heatmap.
 
-use super::super::{deployed, heatmap, history, preview};
+use super::super::{deployed, heatmap, history, preview, rollback};
 use super::*;
 use crate::auth::{Access, Restricted};
 use crate::base::Kind;
@@ -397,41 +397,4 @@ fn a_preview_shows_what_would_change_and_has_no_effect() {
     let job = world.deploy(&["ann", "bob"], json!({"model": "m"})).unwrap();
     assert_eq!((&preview["plan"], &preview["planHash"]), (&job["plan"], &job["planHash"]));
     assert_eq!(world.deployments().len(), 1);
-}
-
-#[test]
-fn a_preview_hides_what_is_live_from_a_registry_without_a_grant() {
-    let world = World::new();
-    world.deployed(&["ann"], json!({}));
-    artifacts::tests::registry(&world, "open");
-    let mut open = artifacts::tests::version("prompt", "hello", "2.0.0", "Open.");
-    open["registryRef"] = json!("acme/open");
-    artifacts::tests::publish(&world, open).unwrap();
-    let preview = |who: &Principal| {
-        let body = world.body(&["ann"], json!({"registryRef": "acme/open"}));
-        json!(read(&world, who, preview::preview, (), body).unwrap())["targets"][0].clone()
-    };
-    assert_eq!(preview(&world.member)["live"]["version"], "1.0.0");
-    registries::tests::restrict(&world, "main");
-    let hidden = preview(&world.member);
-    assert_eq!(hidden["live"], Value::Null);
-    assert!(!hidden.to_string().contains("Hello") && !hidden.to_string().contains("1.0.0"));
-    assert!(hidden["diff"].as_str().unwrap().starts_with("--- nothing\n+++ 2.0.0\n"));
-    assert_eq!(preview(&world.owner)["live"]["version"], "1.0.0");
-}
-
-#[test]
-fn a_rollback_has_one_provider() {
-    let world = World::new();
-    world.deployed(&["ann"], json!({}));
-    world.deployed(&["bob"], json!({"provider": "q"}));
-    let job = world.deployed(&["ann", "bob"], json!({}));
-    let back = |world: &World, job: &Value| {
-        world.write(rollback::roll_back, id(job), Fixture::input(json!({})).unwrap()).map(drop)
-    };
-    assert_eq!(back(&world, &job).unwrap_err().code(), "providers_differ");
-    let again = world.deployed(&["ann", "bob"], json!({"provider": "q"}));
-    back(&world, &again).unwrap();
-    world.run();
-    assert_eq!(world.deployments().last().unwrap().provider.as_str(), "p");
 }

@@ -1,5 +1,6 @@
 //! Deployments in an in-memory store: plans, queues, running, approvals, history and heartbeats.
 
+mod again;
 mod approving;
 mod heartbeats;
 mod history;
@@ -14,7 +15,7 @@ use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
 use super::reports::{self, AgentReport};
 use super::running::RUN;
-use super::{jobs, live, rollback};
+use super::{jobs, live};
 use crate::api::{Input, Principal, Req};
 use crate::auth::User;
 use crate::base::{Id, Result};
@@ -23,7 +24,7 @@ use crate::outside::{Call, Response};
 use crate::resources::agents;
 use crate::resources::environments::{self, Environment};
 use crate::resources::testing::{Fixture, args, user};
-use crate::resources::{artifacts, registries, tools};
+use crate::resources::{artifacts, tools};
 use crate::store::{ListSource, Tx};
 
 /// An organization with the environment `dev`, the registry `acme/main` with the prompt `hello`

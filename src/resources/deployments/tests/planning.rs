@@ -1,6 +1,6 @@
 //! What a job freezes when it is created, and what is refused.
 
-use super::super::{deployed, heartbeats, history};
+use super::super::{deployed, heartbeats, history, preview};
 use super::*;
 use crate::base::Kind;
 use crate::resources::environments::variable_tests;
@@ -286,6 +286,7 @@ fn an_agent_of_a_restricted_fleet_needs_a_grant_in_every_way() {
         let at = json!({"environment": "dev"});
         [
             world.deploy(&["ann"], json!({})).map(drop),
+            read(&world, member, preview::preview, (), world.body(&["ann"], json!({}))).map(drop),
             world.read(jobs::get, id(&job), ()).map(drop),
             read(&world, member, deployed::get, ann(), at).map(drop),
             read(&world, member, history::of_agent, ann(), json!({})).map(drop),
@@ -299,6 +300,15 @@ fn an_agent_of_a_restricted_fleet_needs_a_grant_in_every_way() {
         (jobs, read(&world, member, history::list, (), json!({})).unwrap().items.len())
     };
     for refused in every_use() {
+        assert_eq!(refused.unwrap_err().code(), "grant_required");
+    }
+    let rollback = Fixture::input(json!({"force": true})).unwrap();
+    for refused in [
+        world.write(super::super::rollback::roll_back, id(&job), rollback).map(drop),
+        approving::approve(&world, member, &job, json!({})).map(drop),
+        approving::deny(&world, member, &job, json!({})).map(drop),
+        world.write(jobs::cancel, id(&job), ()).map(drop),
+    ] {
         assert_eq!(refused.unwrap_err().code(), "grant_required");
     }
     // The deployment of bob is visible, but not the job, which is also of ann.

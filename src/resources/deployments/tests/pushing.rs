@@ -1,6 +1,7 @@
 //! Posting manifests to the endpoint of a provider.
 
 use super::*;
+use crate::api::audit::AuditEntry;
 use crate::outside::webhook;
 use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
 
@@ -122,9 +123,6 @@ fn a_target_that_is_being_posted_is_not_skipped_by_cancelling() {
         assert_eq!(environment.code(), "deployment_pending");
         let agent = world.write(agents::delete, "ann".to_string(), ()).map(drop).unwrap_err();
         assert_eq!(agent.code(), "agent_in_deployment");
-        let force = || Fixture::input(json!({"force": true})).unwrap();
-        let back = world.write(rollback::roll_back, id(&job), force()).map(drop).unwrap_err();
-        assert_eq!(back.code(), "deployment_unfinished");
         world.settle(&task, result);
         world.run();
         let job = world.job(&job);
@@ -221,4 +219,52 @@ fn what_cannot_be_decrypted_fails_the_target_at_once() {
 fn other_providers_are_pulled() {
     let world = world();
     assert_eq!(world.deployed(&["ann"], json!({"provider": "q"}))["state"], "complete");
+}
+
+#[test]
+fn a_cancelled_job_is_not_rolled_back_while_a_target_is_being_posted() {
+    let world = world();
+    let settle = |posts: Vec<(Job, Call)>| world.settle(&posts[0].0, answer(200));
+    world.deploy(&["ann"], json!({})).unwrap();
+    settle(world.step());
+    world.run();
+    let job = world.deploy(&["ann"], json!({})).unwrap();
+    let posted = world.step();
+    world.write(jobs::cancel, id(&job), ()).unwrap();
+    let roll_back = || {
+        let body = Fixture::input(json!({"force": true})).unwrap();
+        world.write(super::super::rollback::roll_back, id(&job), body).map(drop)
+    };
+    assert_eq!(roll_back().unwrap_err().code(), "deployment_unfinished");
+    settle(posted);
+    world.run();
+    roll_back().unwrap();
+}
+
+#[test]
+fn each_try_audits_the_use_of_the_credential_and_of_each_secret() {
+    let world = world();
+    secret_tests::put(&world, world.dev, "TOKEN", "t0ken").unwrap();
+    secret_tests::put(&world, world.dev, "UNUSED", "x").unwrap();
+    let tool = world.tool("t", json!({"p": "${TOKEN}"}));
+    let used = || -> Vec<(String, String)> {
+        let entries: Vec<AuditEntry> =
+            world.store.read_now(world.org, |view| view.all(ListSource::TABLE, &())).unwrap();
+        let used = entries.into_iter().filter(|entry| entry.action.as_str().ends_with(".use"));
+        used.map(|entry| (entry.action.to_string(), entry.resource_id.unwrap())).collect()
+    };
+    world.deploy(&["ann"], json!({"toolRefs": [{"toolId": tool}]})).unwrap();
+    // Creating a job checks that the key can be decrypted, which uses it for nothing.
+    assert!(used().is_empty());
+    let each = [("provider_credential.use", "p"), ("environment_secret.use", "TOKEN")];
+    for (tries, result) in [failed(), answer(500), answer(200)].into_iter().enumerate() {
+        let (task, _) = world.step().remove(0);
+        let known: Vec<_> = used();
+        let known: Vec<_> = known.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(known, each.repeat(tries + 1));
+        world.settle(&task, result);
+        world.fixture.pass_secs(5);
+    }
+    world.run();
+    assert_eq!(world.deployments().len(), 1);
 }

@@ -237,41 +237,10 @@ fn a_version_that_is_deleted_while_its_job_waits_is_deployed_all_the_same() {
     world.run();
     assert_eq!(world.job(&job)["state"], "complete");
     assert_eq!(world.live("ann").unwrap().used, None);
+    let slug = "main".to_string();
+    let registry = world.write_as(&world.owner, crate::resources::registries::delete, slug, ());
+    assert_eq!(registry.map(drop).unwrap_err().code(), "registry_deployed");
     world.assert_sound();
-    // The registry is kept by what is live, not by the version.
-    let registry = || {
-        let input = "main".to_string();
-        world.write_as(&world.owner, crate::resources::registries::delete, input, ()).map(drop)
-    };
-    assert_eq!(registry().unwrap_err().code(), "registry_deployed");
-    // The same after a rollback to a version that is deleted.
-    let job = world.deployed(&["ann"], json!({}));
-    let force = Fixture::input(json!({})).unwrap();
-    world.write(rollback::roll_back, id(&job), force).unwrap();
-    world.run();
-    assert_eq!(world.live("ann").unwrap().used, None);
-    assert_eq!(registry().unwrap_err().code(), "registry_deployed");
-    world.write(agents::delete, "ann".to_string(), ()).unwrap();
-    registry().unwrap();
-    world.complete_removals();
-    world.assert_sound();
-}
-
-#[test]
-fn a_tool_that_was_changed_since_it_was_planned_fails_its_target() {
-    let world = World::new();
-    let [a, b] = ["a", "b"].map(|name| world.tool(name, json!({"p": 1})));
-    let body = || json!({"toolIds": [a, b], "environment": "dev"});
-    let job = tool_job(&world, body()).unwrap();
-    tools::tests::patch(&world, a, json!({"providerConfig": {"p": 2}})).unwrap();
-    world.run();
-    let job = world.job(&job);
-    assert_eq!(states(&job), ["failed", "applied"]);
-    assert!(job["targets"][0]["error"].as_str().unwrap().contains("has been changed"));
-    let again = tool_job(&world, body()).unwrap();
-    assert_ne!(again["planHash"], job["planHash"]);
-    world.run();
-    assert_eq!(states(&world.job(&again)), ["applied", "applied"]);
 }
 
 #[test]
@@ -287,4 +256,22 @@ fn a_waiting_target_is_of_an_unfinished_job_alone() {
     };
     assert_eq!(waiting(&world), 0);
     world.write(agents::delete, "ann".to_string(), ()).unwrap();
+}
+
+#[test]
+fn a_tool_that_is_defined_anew_under_its_version_is_not_what_was_approved() {
+    let world = World::new();
+    let tool = world.tool("t", json!({"url": "https://good.test"}));
+    let make = || tool_job(&world, json!({"toolIds": [tool], "environment": "dev"})).unwrap();
+    let first = make();
+    let patch = json!({"providerConfig": {"url": "https://other.test"}});
+    tools::tests::patch(&world, tool, patch).unwrap();
+    world.run();
+    let first = world.job(&first);
+    assert_eq!((&first["state"], states(&first)), (&json!("error"), vec!["failed"]));
+    let second = make();
+    assert_ne!(first["planHash"], second["planHash"]);
+    world.run();
+    assert_eq!(world.job(&second)["state"], "complete");
+    world.assert_sound();
 }
