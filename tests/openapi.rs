@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
 mod golden;
+#[path = "openapi/rules.rs"]
+mod rules;
 
 use std::collections::BTreeSet;
 
@@ -146,6 +148,21 @@ fn every_write_has_an_example_that_fits_its_schema_and_that_its_route_accepts() 
 }
 
 #[test]
+fn every_upload_has_an_example_in_a_media_type_that_is_text() {
+    let document = document();
+    let mut uploads = 0;
+    for (id, operation) in operations(&document) {
+        let content = &operation["requestBody"]["content"];
+        if content.is_object() && json_body(operation).is_null() {
+            let example = content["text/plain"]["example"].as_str();
+            assert!(example.is_some_and(|text| !text.is_empty()), "{id}");
+            uploads += 1;
+        }
+    }
+    assert_eq!(uploads, 1);
+}
+
+#[test]
 fn every_body_is_one_named_schema() {
     let document = document();
     let nothing = json!({"type": "object", "additionalProperties": false});
@@ -165,6 +182,16 @@ const BARE: [&str; 24] = [
     "Result", "Role", "Status", "Value", "YesOrNo",
 ];
 
+/// Whether a schema has alternatives one of which is an object or an enumeration without a name.
+/// Null is an alternative too.
+fn has_nameless_alternative(schema: &Value) -> bool {
+    let is_type = |schema: &Value| schema["type"] == "object" || schema["enum"].is_array();
+    let choices = ["anyOf", "oneOf"].map(|choice| schema[choice].as_array());
+    let types = schema["type"].as_array();
+    choices.into_iter().flatten().flatten().any(is_type)
+        || types.is_some_and(|types| types.contains(&json!("object")) || schema["enum"].is_array())
+}
+
 #[test]
 fn every_schema_has_a_name_that_stands_alone() {
     let document = document();
@@ -173,13 +200,17 @@ fn every_schema_has_a_name_that_stands_alone() {
     let bare: Vec<_> = BARE.iter().filter(|name| names.contains(*name)).collect();
     assert!(bare.is_empty(), "{bare:?}");
     // A generator would have to make up names for alternatives that have none: `…Type0`.
+    let mut nameless = Vec::new();
     for (name, schema) in schemas {
-        for choice in ["anyOf", "oneOf"] {
-            for one in schema[choice].as_array().into_iter().flatten() {
-                assert!(one["properties"].is_null(), "{name}: an alternative without a name");
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let properties = properties.map(|(property, schema)| (format!("{name}.{property}"), schema));
+        for (place, schema) in properties.chain([(name.clone(), schema)]) {
+            if has_nameless_alternative(schema) {
+                nameless.push(place);
             }
         }
     }
+    assert_eq!(nameless, Vec::<String>::new());
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod golden;
 mod imports;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/log.rs"]
+mod log;
 #[path = "tidy/shape.rs"]
 mod shape;
 #[path = "tidy/source.rs"]

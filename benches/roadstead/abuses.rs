@@ -33,6 +33,8 @@ pub struct Load {
     connections: usize,
     /// Whether they are sent again and again, or once.
     repeats: bool,
+    /// Whether they are sent up to the middle of their bodies, which then wait.
+    stalls: bool,
     /// So many are sent, if that takes no longer than [`LONGEST`].
     at_least: usize,
     /// The nth request.
@@ -43,26 +45,33 @@ pub struct Load {
 fn once(requests: Vec<Vec<u8>>) -> Load {
     let connections = requests.len();
     let request = Arc::new(move |nth: usize| requests[nth].clone());
-    Load { connections, repeats: false, at_least: 0, request }
+    Load { connections, repeats: false, stalls: false, at_least: 0, request }
 }
 
 /// Requests to send on so many connections, as fast as they are answered.
 fn flood(connections: usize, request: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static) -> Load {
-    Load { connections, repeats: true, at_least: 0, request: Arc::new(request) }
+    let request = Arc::new(request);
+    Load { connections, repeats: true, stalls: false, at_least: 0, request }
 }
 
 impl Load {
     /// Sends the requests, for `time` if they are repeated; counts the answers by their status. An
-    /// answer of 0 is a connection that was closed.
+    /// answer of 0 is a connection that was closed, or of a request that stalls, which has none.
     pub async fn run(self, address: SocketAddr, time: Duration) -> BTreeMap<u16, usize> {
         let mut busy = JoinSet::new();
         let (end, latest) = (Instant::now() + time, Instant::now() + LONGEST.max(time));
         for nth in 0..self.connections {
             let (request, step) = (self.request.clone(), self.connections);
-            let (repeats, at_least) = (self.repeats, self.at_least);
+            let (repeats, stalls, at_least) = (self.repeats, self.stalls, self.at_least);
             busy.spawn(async move {
                 let mut statuses = Vec::new();
                 let mut connection = Connection::open(address).await;
+                if stalls {
+                    let request = request(nth);
+                    connection.send(&request[..request.len() / 2]).await;
+                    tokio::time::sleep_until(end.into()).await;
+                    return vec![0];
+                }
                 let mut nth = nth;
                 let goes_on = |nth: usize| {
                     let now = Instant::now();
@@ -98,6 +107,9 @@ pub const ABUSES: &[Abuse] = &[
     Abuse { name: "publish for 12 models with 1 MiB of metadata", prepare: publish_models },
     Abuse { name: "64 connections compile", prepare: compile },
     Abuse { name: "64 connections post the same team's tasks", prepare: post_tasks },
+    Abuse { name: "20 connections post 49,900 values and text, 1 MiB", prepare: post_heaviest },
+    Abuse { name: "64 strangers sign in from as many addresses", prepare: sign_in },
+    Abuse { name: "2,000 connections of one address stall in 16 KiB", prepare: stall },
 ];
 
 /// What agents outside may do, which others may hardly notice.
@@ -188,6 +200,48 @@ fn post_tools(neighbours: &Neighbours) -> Load {
         );
         bytes(address, &head, "/tools", &body)
     })
+}
+
+/// The heaviest bodies that are accepted: nearly 50,000 values, and text up to the limit.
+fn post_heaviest(neighbours: &Neighbours) -> Load {
+    let (key, address) = (neighbours.key.clone(), neighbours.server.address);
+    let values = zeros(2 * 49_900);
+    let text = "x".repeat(MIB - 1024 - values.len());
+    flood(20, move |nth| {
+        let body = format!(
+            r#"{{"orgSlug":"acme","name":"Tool {nth}","type":"function","providerConfig":{{"a":{values},"b":"{text}"}}}}"#
+        );
+        bytes(address, &key, "/tools", &body)
+    })
+}
+
+/// Sign-ins with addresses that have no account, each from a network of its own: no rate limit holds
+/// them back.
+fn sign_in(neighbours: &Neighbours) -> Load {
+    let address = neighbours.server.address;
+    flood(64, move |nth| {
+        let body = json!({"email": format!("nobody{nth}@acme.test"), "password": "not a password"});
+        let body = body.to_string();
+        let [_, a, b, c] = u32::try_from(nth).expect("there are fewer").to_be_bytes();
+        format!(
+            "POST /api/auth/sign-in HTTP/1.1\r\nhost: {address}\r\nx-forwarded-for: 10.{a}.{b}.{c}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    })
+}
+
+/// Requests without a credential whose bodies stop half way, of the largest size that these have.
+fn stall(neighbours: &Neighbours) -> Load {
+    let address = neighbours.server.address;
+    let body = " ".repeat(16 * 1024);
+    let request = format!(
+        "POST /api/auth/sign-in HTTP/1.1\r\nhost: {address}\r\nx-forwarded-for: 10.0.0.1\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    Load { stalls: true, ..flood(2000, move |_| request.clone().into_bytes()) }
 }
 
 fn publish_texts(neighbours: &Neighbours) -> Load {

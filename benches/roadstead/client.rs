@@ -54,6 +54,11 @@ impl Connection {
         EncodedOutput { head, body }
     }
 
+    /// Sends a part of a request. What becomes of it, nobody waits for.
+    pub async fn send(&mut self, part: &[u8]) {
+        let _ = self.stream.write_all(part).await;
+    }
+
     /// Sends a request and waits for its response; returns its status.
     ///
     /// # Errors

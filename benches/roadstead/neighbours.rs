@@ -16,7 +16,7 @@ use crate::fixture::{file, place};
 use crate::process::{Served, init_with_key};
 use crate::table::{Row, Target, time};
 
-/// The longest that 99 of 100 small writes may take.
+/// The longest that 99 of 100 small writes may take, in the median of [`ROUNDS`] rounds.
 const WRITE_LIMIT: Duration = Duration::from_millis(50);
 
 /// The most memory that the server may use.
@@ -201,7 +201,7 @@ fn measure(
         Row {
             name: format!("{name}: another's write, median p99"),
             ours,
-            baseline: format!("limit {}", time(WRITE_LIMIT)),
+            baseline: format!("limit {} (median of {ROUNDS} rounds)", time(WRITE_LIMIT)),
             ratio: most.as_secs_f64() / WRITE_LIMIT.as_secs_f64(),
             target: Target::AtMost(1.0),
         },

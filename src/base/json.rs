@@ -16,6 +16,21 @@ use serde_json::Value;
 /// A map from text to text.
 pub type StringMap = BTreeMap<String, String>;
 
+/// The schema of a [`StringMap`], with a name: a generator would have to make up one where the map may
+/// be null.
+pub struct StringMapSchema;
+
+impl JsonSchema for StringMapSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "StringMap".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = StringMap::json_schema(generator);
+        schema.insert("description".into(), "Texts, by name.".into());
+        schema
+    }
+}
+
 /// Any JSON. Stored as its text, since the codec does not describe itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -65,13 +80,10 @@ impl JsonSchema for Json {
     }
 }
 impl JsonSchema for JsonMap {
-    fn inline_schema() -> bool {
-        true
-    }
     fn schema_name() -> Cow<'static, str> {
-        "Object".into()
+        "JsonObject".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object"})
+        json_schema!({"type": "object", "description": "Any JSON object."})
     }
 }

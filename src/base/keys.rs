@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use bincode::{Decode, Encode};
-use zeroize::{Zeroize as _, Zeroizing};
+use zeroize::Zeroizing;
 
 use super::error::{Error, Result};
 
@@ -21,27 +21,17 @@ pub type KeyId = [u8; KEY_ID_LEN];
 /// A master key: 32 random bytes. Every other key is derived from it, each for one purpose. It is
 /// zeroed when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct MasterKey([u8; 32]);
-
-impl Drop for MasterKey {
-    fn drop(&mut self) {
-        self.zero();
-    }
-}
+pub struct MasterKey(Zeroizing<[u8; 32]>);
 
 impl MasterKey {
     /// Returns the key with these random bytes.
-    pub const fn new(bytes: [u8; 32]) -> Self {
-        MasterKey(bytes)
-    }
-
-    fn zero(&mut self) {
-        self.0.zeroize();
+    pub fn new(bytes: [u8; 32]) -> Self {
+        MasterKey(Zeroizing::new(bytes))
     }
 
     /// Derives the key of one purpose. `purpose` must not change once it was used.
     pub fn derive(&self, purpose: &'static str) -> [u8; 32] {
-        blake3::derive_key(purpose, &self.0)
+        blake3::derive_key(purpose, &*self.0)
     }
 
     /// Returns a hash that only this key has and that does not reveal it.
@@ -312,10 +302,10 @@ mod tests {
 
     #[test]
     fn the_master_key_is_zeroed_when_it_is_dropped() {
-        let mut key = MasterKey::new([7; 32]);
-        key.zero();
-        assert_eq!(key.0, [0; 32]);
-        assert!(std::mem::needs_drop::<MasterKey>());
+        // Its bytes are all that it has, and what zeroes them is their type.
+        let MasterKey(bytes) = MasterKey::new([7; 32]);
+        let bytes: Zeroizing<[u8; 32]> = bytes;
+        assert_eq!(*bytes, [7; 32]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use handle::{Handle, PublicKey};
 pub use hex::from_hex;
 pub use id::Id;
-pub use json::{Json, JsonMap, StringMap};
+pub use json::{Json, JsonMap, StringMap, StringMapSchema};
 pub use keys::{KeyId, Keys, MasterKey, Sealed};
 pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};

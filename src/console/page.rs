@@ -5,6 +5,7 @@ use std::pin::Pin;
 use super::reply::Reply;
 use super::visit::Visit;
 use crate::base::Result;
+use crate::http::{MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES};
 
 /// What answers a visit. An error becomes a page that says it.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Reply>> + Send + 'a>>;
@@ -32,6 +33,8 @@ pub struct Page {
     pub open_before_setup: bool,
     /// The path of the API's route that takes the file of its form, if that may have one.
     pub upload: Option<&'static str>,
+    /// Whether its form brings along that of another page, whose session has ended.
+    pub carries_forms: bool,
 }
 
 impl Page {
@@ -51,7 +54,28 @@ impl Page {
     }
 
     const fn new(path: &'static str, audience: Audience) -> Self {
-        Page { path, audience, get: None, post: None, open_before_setup: false, upload: None }
+        Page {
+            path,
+            audience,
+            get: None,
+            post: None,
+            open_before_setup: false,
+            upload: None,
+            carries_forms: false,
+        }
+    }
+
+    /// The limit of its form, without a file. A page for those who are signed in takes as much of
+    /// whoever is not: what they filled in a session that has ended since is not lost.
+    pub fn max_form_bytes(&self) -> usize {
+        let is_open = self.audience == Audience::Anyone && !self.carries_forms;
+        if is_open { MAX_OPEN_BODY_BYTES } else { MAX_FORM_BYTES }
+    }
+
+    /// Lets its form bring along that of another page.
+    pub const fn carries_forms(mut self) -> Self {
+        self.carries_forms = true;
+        self
     }
 
     /// Sets what shows it.

@@ -222,7 +222,8 @@ async fn read_form(
         Some(_) => Some(0),
         None => None,
     };
-    let form = match body.read(credential, calls.origin.address, max_file_bytes).await {
+    let (address, max_bytes) = (calls.origin.address, page.max_form_bytes());
+    let form = match body.read(credential, address, max_bytes, max_file_bytes).await {
         Err(error) if error.kind() == Kind::TooLarge && page.upload.is_some() => {
             visit.is_too_large = true;
             return Ok(());

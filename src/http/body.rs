@@ -18,8 +18,8 @@ use crate::base::{Error, Issue, Kind, Result, address_block};
 /// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Limit of a body on a route that needs no account: five times the largest without a credential.
-const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
+/// Limit of a body or form that needs no account: five times the largest without a credential.
+pub const MAX_OPEN_BODY_BYTES: usize = 16 * 1024;
 
 /// Limit of a form: the largest prompt with each of its characters encoded, and the other fields.
 pub const MAX_FORM_BYTES: usize = MAX_BODY_BYTES;
@@ -220,8 +220,7 @@ pub struct SentBytes {
     pub _memory: [Share<Sender>; 2],
 }
 
-/// Reads the fields of a form. Whoever sends it, it may be as large as with a credential: one that
-/// was filled in a session which has ended since is not lost. A form with a file of at most
+/// Reads the fields of a form of at most `max_bytes`. A form with a file of at most
 /// `max_file_bytes`, where that is given, is `multipart/form-data`, and has at most
 /// [`MAX_PARTS_BYTES`] beside the file.
 ///
@@ -232,6 +231,7 @@ pub async fn read_form(
     body: &mut Incoming,
     budgets: &BodyBudgets,
     client: Sender,
+    max_bytes: usize,
     max_file_bytes: Option<usize>,
 ) -> Result<SentBytes> {
     require_unencoded(headers)?;
@@ -239,7 +239,7 @@ pub async fn read_form(
         if max_file_bytes.is_some() { &[FIELDS, MULTIPART] } else { &[FIELDS] };
     let is_multipart = require_media_type(headers, accepted)? == MULTIPART;
     let max_file_bytes = max_file_bytes.filter(|_| is_multipart);
-    let max_bytes = max_file_bytes.map_or(MAX_FORM_BYTES, |file| file + MAX_PARTS_BYTES);
+    let max_bytes = max_file_bytes.map_or(max_bytes, |file| file + MAX_PARTS_BYTES);
     let (bytes, read) = read_whole(body, max_bytes, Pace::of(client), budgets, client).await?;
     // A file is not parsed.
     let parsed_bytes = if is_multipart { bytes.len().min(MAX_PARTS_BYTES) } else { bytes.len() };

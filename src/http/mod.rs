@@ -27,7 +27,7 @@ mod site;
 mod sse;
 mod wire;
 
-pub use body::{BodyBudgets, MAX_PARTS_BYTES, SentBytes};
+pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
 pub use context::ServerContext;
 pub use document::Document;

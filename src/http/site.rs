@@ -102,8 +102,8 @@ pub struct SiteBody<'a> {
 }
 
 impl SiteBody<'_> {
-    /// Reads a form of at most [`MAX_FORM_BYTES`](body::MAX_FORM_BYTES) or, where `max_file_bytes`
-    /// is given, one with a file as well. `credential` is the fingerprint of the verified credential,
+    /// Reads a form of at most `max_bytes` or, where `max_file_bytes` is given, one with a file as
+    /// well. `credential` is the fingerprint of the verified credential,
     /// by which memory is shared; without one it is the address.
     ///
     /// # Errors
@@ -112,10 +112,12 @@ impl SiteBody<'_> {
         self,
         credential: Option<[u8; 32]>,
         address: IpAddr,
+        max_bytes: usize,
         max_file_bytes: Option<usize>,
     ) -> Result<SentBytes> {
         let sender = Sender::new(credential, address);
-        body::read_form(self.headers, self.incoming, self.budgets, sender, max_file_bytes).await
+        let SiteBody { headers, incoming, budgets } = self;
+        body::read_form(headers, incoming, budgets, sender, max_bytes, max_file_bytes).await
     }
 
     /// Reads JSON, not parsed, of the size that the routes take with a credential.

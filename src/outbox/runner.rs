@@ -196,9 +196,14 @@ impl Runner {
     ) {
         /// A receiver that is down fails many.
         static LIMIT: LogLimit = LogLimit::new();
+        /// So does a mail server.
+        static WARNINGS: LogLimit = LogLimit::new();
         let Some(settled) = settled else { return };
-        if let Settled::Warning(warning) = &settled {
-            tracing::warn!(kind = job.kind, target = %job.target, org = %job.org, "{warning}");
+        if let Settled::Warning(warning) = &settled
+            && let Some(suppressed) = WARNINGS.admit(Instant::now())
+        {
+            let Job { kind, target, org, .. } = job;
+            tracing::warn!(kind, target = %target, %org, suppressed, "{warning}");
         }
         if matches!(result, EffectResult::Answers(_)) {
             return; // It delivers nothing.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::Store;
 use super::erasure::{Erasure, ErasureLedger, Ledger};
 use super::view::ListSource;
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Id, LogLimit, Result};
 
 impl Store {
     /// Sets the ledger that records erasures from now on, and records those that an earlier process
@@ -46,6 +47,8 @@ impl Store {
 
     /// Waits until the ledger has recorded all erasures that are in the store.
     pub(super) async fn erasures_recorded(&self) -> Result<()> {
+        /// Every deletion fails so while the file cannot be written.
+        static LIMIT: LogLimit = LogLimit::new();
         let Ledger { ledger, begun, recorded, is_behind } = &self.context.ledger;
         let Some(ledger) = ledger.get() else { return Ok(()) };
         // A recording that began before may have read the store before.
@@ -60,7 +63,11 @@ impl Store {
         is_behind.store(done.is_err(), Ordering::SeqCst);
         done.map_err(|error| {
             let why = error.log_detail().unwrap_or(error.message()).to_string();
-            tracing::error!(%why, "a deletion could not be recorded in the file `erasures`");
+            if let Some(suppressed) = LIMIT.admit(Instant::now()) {
+                tracing::error!(
+                    %why, suppressed, "a deletion could not be recorded in the file `erasures`"
+                );
+            }
             Error::busy(
                 "erasure_not_recorded",
                 "it is deleted, but this could not be recorded for the case that a backup is \

@@ -1,13 +1,14 @@
 //! Users: invitations, passwords, sessions, roles, keys, domains of an organization
 //! (reference: identity-and-rights, "Roles").
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use roadstead::auth::Role;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, at_once, eventually, pick};
-use crate::fixture::{Fixture, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 
 const PASSWORD: &str = "correct horse battery";
 
@@ -170,6 +171,34 @@ fn wrong_sign_ins_elsewhere_do_not_prevent_a_password_change() {
     // Guessing the password with a stolen session is limited.
     let tried: Vec<_> = (0..12).map(|_| change("wrong horse").status).collect();
     assert_eq!((tried[0], tried[11]), (403, 429), "{tried:?}");
+}
+
+#[test]
+fn sign_ins_of_strangers_delay_neither_a_known_address_nor_a_session() {
+    const STRANGERS: usize = 40;
+    let server = Running::start(config());
+    let acme = server.fixture();
+    let email = format!("dan@{}.test", acme.slug);
+    let (dan, _) = newcomer(&acme, &email, "203.0.113.3");
+    let answered = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for n in 0..STRANGERS {
+            let (acme, answered) = (&acme, &answered);
+            scope.spawn(move || {
+                let stranger = at(acme, &format!("198.51.100.{n}"));
+                sign_in(&stranger, &format!("nobody{n}@{}.test", acme.slug), "wrong");
+                answered.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        // They are hashed one after another: when two are answered, most of them wait.
+        let has_begun = || Some(()).filter(|()| answered.load(Ordering::SeqCst) >= 2);
+        eventually("strangers are answered", has_begun);
+        sign_in(&at(&acme, "203.0.113.3"), &email, PASSWORD).ok();
+        let new = json!({"currentPassword": PASSWORD, "newPassword": "another horse battery"});
+        dan.post("/auth/password", new).ok();
+        let before = answered.load(Ordering::SeqCst);
+        assert!(before < STRANGERS / 2, "{before} strangers were first");
+    });
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A disk that is full: a real file system of 64 MiB, in a mount namespace of its own.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use crate::client::{Caller, eventually};
 /// Mounts a file system, serves a data directory in it, and does as it is told.
 const SCRIPT: &str = r#"
 mount -t tmpfs -o size=64m tmpfs "$1" || exit 77
-"$2" serve --data "$1/data" --listen 127.0.0.1:0 --json &
+"$2" serve --data "$1/data" --listen 127.0.0.1:0 --json 2> "$1.stderr" &
 server=$!
 while read -r line; do
   case "$line" in
@@ -30,6 +31,8 @@ struct SmallDisk {
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     first: Value,
+    /// The server's log, on another file system.
+    log: PathBuf,
 }
 
 impl SmallDisk {
@@ -42,7 +45,8 @@ impl SmallDisk {
         let mut shell = command.spawn().ok()?;
         let orders = shell.stdin.take();
         let answers = BufReader::new(shell.stdout.take().unwrap());
-        let mut disk = SmallDisk { shell, orders, answers, first: Value::Null };
+        let log = at.with_extension("stderr");
+        let mut disk = SmallDisk { shell, orders, answers, first: Value::Null, log };
         disk.first = disk.answer()?;
         Some(disk)
     }
@@ -73,6 +77,8 @@ struct Acme {
     /// An API key, and its id.
     key: Caller,
     key_id: String,
+    /// An API key that may only read.
+    reader: Caller,
 }
 
 const PASSWORD: &str = "correct horse battery";
@@ -89,7 +95,9 @@ fn set_up(disk: &SmallDisk) -> Acme {
     let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
     let made = ada.post("/api-keys", json!({"name": "k"})).ok();
     let key = anonymous.with_key(made["key"].as_str().unwrap());
-    Acme { ada, key, key_id: made["id"].as_str().unwrap().into() }
+    let reader = ada.post("/api-keys", json!({"name": "r", "access": "read"})).ok();
+    let reader = anonymous.with_key(reader["key"].as_str().unwrap());
+    Acme { ada, key, key_id: made["id"].as_str().unwrap().into(), reader }
 }
 
 fn large_tool() -> Value {
@@ -107,7 +115,7 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
         );
         return;
     };
-    let Acme { ada, key, key_id } = set_up(&disk);
+    let Acme { ada, key, key_id, reader } = set_up(&disk);
     let tools: Vec<_> = (0..20).map(|_| key.post("/tools", large_tool()).id()).collect();
     let reserve = disk.order("reserve");
     assert_eq!(reserve, (16 * 1024 * 1024).to_string(), "it is held from the start");
@@ -120,6 +128,16 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     assert!(full.header("retry-after").is_some());
     assert!(full.json()["message"].as_str().unwrap().contains("deletions"));
     assert_eq!(key.get("/tools?limit=1").status, 200, "reads continue");
+
+    let (begun, refusals) = (Instant::now(), 100);
+    for _ in 0..refusals {
+        reader.post("/tools", large_tool()).refused(403, "scope_missing");
+    }
+    let log = std::fs::read_to_string(&disk.log).unwrap();
+    let lines = log.matches("the audit entry of a refusal could not be written").count();
+    // One a second, and the first.
+    let most = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    assert!((1..=most.min(refusals / 2)).contains(&lines), "{lines} lines: {log}");
 
     // One that frees less than what would be space again.
     key.delete(&format!("/tools/{}", tools[0])).ok();

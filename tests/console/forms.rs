@@ -188,3 +188,20 @@ fn a_wrong_method_and_a_body_that_is_no_form_are_refused() {
     assert_eq!(page.status, 413);
     is_safe(&page);
 }
+
+#[test]
+fn a_form_for_anyone_takes_16_kib_and_one_that_may_carry_a_text_more() {
+    let server = Running::new();
+    let visitor = server.visitor();
+    let own = [("Sec-Fetch-Site", "same-origin")];
+    let form = |bytes: usize| format!("name={}", "x".repeat(bytes - "name=".len()));
+    for path in ["/theme", "/invitations", "/reset-password", "/sign-out"] {
+        assert_ne!(visitor.post(path, &own, &form(16 * 1024)).status, 413, "{path}");
+        assert_eq!(visitor.post(path, &own, &form(16 * 1024 + 1)).status, 413, "{path}");
+    }
+    // What was filled in a session that has ended, and the sign-in that brings it along.
+    for path in ["/o/acme/registries/new", "/sign-in"] {
+        assert_ne!(visitor.post(path, &own, &form(1024 * 1024)).status, 413, "{path}");
+        assert_eq!(visitor.post(path, &own, &form(1024 * 1024 + 1)).status, 413, "{path}");
+    }
+}

@@ -10,7 +10,7 @@ use crate::server::Acme;
 /// Uses the generated package `roadstead_client`. Names of modules and functions are those that the
 /// generator makes of paths; they are found by the paths, so that no rename breaks this.
 const USE: &str = r#"
-import importlib, inspect, os, pkgutil, sys
+import importlib, inspect, os, pkgutil, re, sys
 import roadstead_client, roadstead_client.api, roadstead_client.models as models
 
 client = roadstead_client.AuthenticatedClient(
@@ -47,6 +47,9 @@ assert [item["id"] for item in listed.parsed.to_dict()["items"]] == [tool["id"]]
 
 missing = operation("get", "/teams").sync_detailed(client=client, org_slug="other")
 assert missing.status_code == 404, missing.content
+# Names that the generator made up, where the document has none.
+made_up = [name for name in dir(models) if re.search(r"Type\d", name)]
+assert made_up == [], made_up
 print(len(modules), "operations")
 "#;
 

@@ -1,9 +1,12 @@
 //! The sample configurations of nginx and Caddy let through what the server needs.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -146,6 +149,27 @@ fn passes_bodies_up_to_the_limit(proxy: &Proxy, acme: &Acme) {
     tool(MIB).ok();
     assert_eq!(tool(MIB + 1).problem()["code"], "body_too_large");
     assert_eq!(tool(10 * MIB).status, 413);
+
+    let base = ada.post("/knowledge-bases", json!({"name": "Files"})).id();
+    // Few words: without optimization, finding them takes most of the time.
+    let text = format!("{}\n", "x".repeat(1023)).repeat(10 * 1024);
+    let path = ada.in_org(&format!("/knowledge-bases/{base}/documents/upload?name=Large"));
+    let sent = ada.ask("POST", &path).with("Content-Type", "text/plain").bytes(text).send();
+    assert_eq!(sent.ok()["size"], 10 * MIB);
+}
+
+/// A poll that nothing wakes ends with an empty answer of the server, after 55 seconds.
+fn passes_the_end_of_a_poll(proxy: SocketAddr, poll: &[u8]) {
+    let mut stream = TcpStream::connect(proxy).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(90))).unwrap();
+    let begun = Instant::now();
+    stream.write_all(poll).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let secs = begun.elapsed().as_secs();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(answer.contains(r#"{"items":[],"nextCursor":null}"#), "{answer}");
+    assert!((54..75).contains(&secs), "it took {secs} s");
 }
 
 /// The client's address reaches the server, whatever the client claims to be, and `/metrics` is not
@@ -172,7 +196,10 @@ fn passes_the_client_address(proxy: &Proxy, acme: &mut Acme) {
     assert!(log.contains("sign-in failed client=127.0.0.2 "), "{log}");
 }
 
-fn checked(begin: fn(&Path, SocketAddr) -> Proxy, program: PathBuf) {
+/// Starts a proxy, the program at a path, in front of a server.
+type Begin = fn(&Path, SocketAddr) -> Proxy;
+
+fn checked(begin: Begin, program: PathBuf) {
     let mut acme = Acme::start(&["--trusted-proxy", "127.0.0.1"]);
     let proxy = begin(&program, acme.serving.address);
     passes_what_waits(&proxy, &acme);
@@ -190,6 +217,28 @@ fn the_server_works_behind_the_sample_of_nginx() {
 fn the_server_works_behind_the_sample_of_caddy() {
     let Some(program) = program("caddy", "Caddy", "caddy") else { return };
     checked(caddy, program);
+}
+
+#[test]
+fn a_poll_that_nothing_wakes_ends_behind_both_samples() {
+    let nginx = program("nginx", "nginx", "nginx-light").map(|program| (program, nginx as Begin));
+    let caddy = program("caddy", "Caddy", "caddy").map(|program| (program, caddy as Begin));
+    let acme = Acme::start(&["--trusted-proxy", "127.0.0.1"]);
+    let team = acme.team("waiting", None);
+    let wakes = format!("/teams/{}/agents/{}/wakes?wait=55", team.id, team.agent);
+    let poll = acme.owner.ask("GET", &acme.owner.in_org(&wakes)).with("Connection", "close");
+    let poll = &poll.to_bytes();
+    let proxies: Vec<_> = [nginx, caddy]
+        .into_iter()
+        .flatten()
+        .map(|(program, begin)| begin(&program, acme.serving.address))
+        .collect();
+    thread::scope(|scope| {
+        for proxy in &proxies {
+            let address = proxy.address;
+            scope.spawn(move || passes_the_end_of_a_poll(address, poll));
+        }
+    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn commands(readme: &str, from: &str, to: &str) -> String {
 
 #[test]
 fn the_tour_can_be_pasted() {
-    let missing = [("curl", "--version"), ("bash", "--version")]
+    let missing = [("curl", "--version"), ("jq", "--version"), ("bash", "--version")]
         .into_iter()
         .find(|(program, argument)| !works(program, &[argument]))
         .map(|(program, _)| format!("{program} is not installed"));
@@ -56,5 +56,8 @@ fn the_tour_can_be_pasted() {
     assert!(said.contains("sound: ") && said.contains(", 0 wrong"), "{said}");
     let compiled = r#"You write \"release notes\" for {{PRODUCT}}, in {{LANGUAGE}}.\nDon't guess"#;
     assert!(said.contains(compiled), "{said}");
+    let is_by_jq =
+        |line: &str| line.contains(r#""name":"release-notes""#) && line.contains(compiled);
+    assert!(said.lines().any(is_by_jq), "{said}");
     assert!(said.contains(r#""labels":{"production":"1.2.0"}"#), "{said}");
 }

@@ -1,11 +1,13 @@
 //! Audit entries of requests and of refusals.
 
+use std::time::Instant;
+
 use super::context::RequestContext;
 use crate::api::audit::{self, AuditOutcome, Audited};
 use crate::api::org_source::{OrgHint, OrgSource};
 use crate::api::request::Principal;
 use crate::auth::{key_organization, user_organizations};
-use crate::base::{Id, Result};
+use crate::base::{Id, LogLimit, Result};
 use crate::store::{Tx, WorkHints};
 
 /// Inserts the audit entry: into the organization of the request or, for a request without one,
@@ -30,6 +32,8 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
 
 /// Inserts the audit entry of a refusal, in a separate transaction: the refused one was discarded.
 pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
+    /// On a full disk every refusal fails so.
+    static LIMIT: LogLimit = LogLimit::new();
     let auth = context.auth(hint);
     let request_id = context.request.request_id.to_string();
     let work = WorkHints { bytes: 0, ..context.work };
@@ -50,7 +54,9 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
         let (resource, detail, request_id) = (None, None, &*request_id);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })
     });
-    if let Err(error) = written.await {
-        tracing::warn!(%error, "the audit entry of a refusal could not be written");
+    if let Err(error) = written.await
+        && let Some(suppressed) = LIMIT.admit(Instant::now())
+    {
+        tracing::warn!(%error, suppressed, "the audit entry of a refusal could not be written");
     }
 }

@@ -135,9 +135,19 @@ fn headers(route: &Route) -> Vec<&'static str> {
     headers
 }
 
+/// The media type of the example of an upload: the others cannot be shown in JSON, or are text too.
+const TEXT: &str = "text/plain";
+const EXAMPLE_TEXT: &str = "Whoever is on call answers within 15 minutes.\n";
+
 /// A body of bytes, in one of the media types that the operation takes.
 fn upload_body(upload: &Upload) -> Value {
-    let content = upload.media_types.iter().map(|media_type| (media_type.to_string(), binary()));
+    let content = upload.media_types.iter().map(|media_type| {
+        let mut content = binary();
+        if *media_type == TEXT {
+            content["example"] = json!(EXAMPLE_TEXT);
+        }
+        (media_type.to_string(), content)
+    });
     let description = format!("At most {} bytes.", upload.max_bytes);
     let content: Map<String, Value> = content.collect();
     json!({"required": true, "description": description, "content": content})

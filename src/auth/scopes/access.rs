@@ -156,6 +156,23 @@ impl<'de> Deserialize<'de> for KeyAccess {
     }
 }
 
+/// The access of a key that has no list of scopes, for the schema only.
+struct AccessLevel;
+
+impl JsonSchema for AccessLevel {
+    fn schema_name() -> Cow<'static, str> {
+        "ApiKeyAccessLevel".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "All rights of the key's user, or those that change nothing.",
+            "type": "string",
+            "enum": [FULL, READ],
+        })
+    }
+}
+
 impl JsonSchema for KeyAccess {
     fn schema_name() -> Cow<'static, str> {
         "ApiKeyAccess".into()
@@ -163,6 +180,7 @@ impl JsonSchema for KeyAccess {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let names: Vec<_> = ScopeName::all().map(ScopeName::text).collect();
+        let level = generator.subschema_for::<AccessLevel>();
         let scope = generator.subschema_for::<KeyScope>();
         json_schema!({
             "description": format!(
@@ -174,7 +192,7 @@ impl JsonSchema for KeyAccess {
                 names.join(", ")
             ),
             "oneOf": [
-                {"type": "string", "enum": [FULL, READ]},
+                level,
                 {
                     "type": "array",
                     "items": scope,

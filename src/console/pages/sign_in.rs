@@ -16,7 +16,8 @@ use crate::console::visit::Visit;
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/sign-in")
     .get(|visit| Box::pin(async { show(visit) }))
-    .post(|visit| Box::pin(sign_in(visit)))];
+    .post(|visit| Box::pin(sign_in(visit)))
+    .carries_forms()];
 
 /// The beginning of the names of fields that come along.
 pub const CARRIED: &str = "carried.";

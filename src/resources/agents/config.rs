@@ -1,10 +1,11 @@
 //! An agent's configuration: its prompt, model, tools and variables. The draft of an agent is one,
 //! and every version has one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::base::{BoundedList, Error, Id, JsonMap, Nullable, Result, Text, VariableName, Version};
@@ -38,6 +39,21 @@ pub type Provider = Text<1, 200>;
 /// Values of variables, by name.
 pub type Variables = BTreeMap<VariableName, Text<0, 100_000>>;
 
+/// The schema of [`Variables`], with a name: a generator would have to make up one where they may be
+/// null.
+pub struct VariablesSchema;
+
+impl JsonSchema for VariablesSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "AgentVariables".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Variables::json_schema(generator);
+        schema.insert("description".into(), "Values of variables, by name.".into());
+        schema
+    }
+}
+
 /// An agent's configuration. References into a registry need not exist yet.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -55,6 +71,7 @@ pub struct AgentConfig {
     /// The tools it uses.
     pub tool_refs: Vec<ToolRef>,
     /// The agent's own variables, by name.
+    #[schemars(with = "VariablesSchema")]
     pub variables: Variables,
     /// Settings for the provider, stored as sent.
     pub provider_config: JsonMap,
@@ -78,6 +95,7 @@ pub struct AgentConfigPatch {
     #[serde(default)]
     provider: Nullable<Provider>,
     tool_refs: Option<BoundedList<ToolRef, 0, MAX_TOOL_REFS>>,
+    #[schemars(with = "Option<VariablesSchema>")]
     variables: Option<Variables>,
     provider_config: Option<JsonMap>,
 }

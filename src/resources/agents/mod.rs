@@ -23,7 +23,7 @@ use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
-    Variables,
+    Variables, VariablesSchema,
 };
 #[cfg(test)]
 pub use versions::create as create_version;

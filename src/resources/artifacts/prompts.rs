@@ -9,7 +9,9 @@ use super::version::ResolvedImport;
 use super::versions::{self, imports};
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
-use crate::base::{ArtifactName, BoundedList, Error, Prompt, Result, StringMap, Version};
+use crate::base::{
+    ArtifactName, BoundedList, Error, Prompt, Result, StringMap, StringMapSchema, Version,
+};
 use crate::resources::environments;
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
@@ -95,6 +97,7 @@ pub struct RenderRequest {
     /// An environment, by id or slug, that supplies the values missing from `variables`.
     environment: Option<String>,
     /// Values of variables, by name. They take precedence over those of the environment.
+    #[schemars(with = "Option<StringMapSchema>")]
     variables: Option<StringMap>,
 }
 
@@ -138,6 +141,7 @@ pub struct PreviewRequest {
     /// An environment, by id or slug, that supplies the values missing from `variables`.
     environment: Option<String>,
     /// Values of variables, by name. They take precedence over those of the environment.
+    #[schemars(with = "Option<StringMapSchema>")]
     variables: Option<StringMap>,
 }
 

@@ -21,6 +21,7 @@ use crate::base::{
 };
 use crate::resources::agents::{
     self, Agent, AgentConfig, MAX_TOOL_REFS, Model, Provider, RegistryRef, ToolRef, Variables,
+    VariablesSchema,
 };
 use crate::resources::artifacts::{self, ArtifactId, VersionRecord};
 use crate::resources::environments::{self, Environment};
@@ -80,6 +81,7 @@ pub struct NewDeployment {
     tool_refs: Option<BoundedList<ToolRef, 0, MAX_TOOL_REFS>>,
     /// Values of variables, by name. They take precedence over those of the draft, and these over
     /// those of the environment.
+    #[schemars(with = "Option<VariablesSchema>")]
     agent_variables: Option<Variables>,
     /// Settings for the provider; by default those of each agent's draft.
     agent_provider_config: Option<JsonMap>,

@@ -24,6 +24,8 @@ use crate::store::View;
 #[schemars(extend(
     "examples" = [{"toolIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
         "environment": "production", "version": "1.2.0"}],
+    "if" = {"required": ["version"], "properties": {"version": {"type": "string"}}},
+    "then" = {"properties": {"toolIds": {"maxItems": 1}}},
 ))]
 pub struct NewToolDeployment {
     /// The tools; each once.

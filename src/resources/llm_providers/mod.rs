@@ -18,7 +18,7 @@ use crate::base::{Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKe
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use chat::{ChatRequest, complete};
-use provider::KEY;
+use provider::{ConfigSchema, KEY, Model};
 pub use provider::{LlmProvider, Provider, default};
 
 /// LLM providers.
@@ -45,6 +45,7 @@ pub struct NewLlmProvider {
     base_url: Option<HttpUrl>,
     /// Settings; empty if absent. `model` is the model that judges and the connection test query;
     /// without it that is a small one of the vendor, or the choice of a `custom` server.
+    #[schemars(with = "Option<ConfigSchema>")]
     config: Option<JsonMap>,
     /// Whether judges that name no provider use this one instead of the previous default.
     is_default: Option<bool>,
@@ -65,7 +66,7 @@ fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
     let model = config.and_then(|config| config.0.get("model"));
     let is_valid = match model {
         None | Some(serde_json::Value::Null) => true,
-        Some(model) => model.as_str().is_some_and(|model| (1..=200).contains(&model.len())),
+        Some(model) => model.as_str().is_some_and(|model| Model::parse(model).is_ok()),
     };
     if !is_valid {
         issues.push(Issue::new("config.model", "must be a model's name of 1 to 200 characters"));
@@ -85,6 +86,7 @@ pub struct LlmProviderPatch {
     api_key: Nullable<ProviderKey>,
     #[serde(default)]
     base_url: Nullable<HttpUrl>,
+    #[schemars(with = "Option<ConfigSchema>")]
     config: Option<JsonMap>,
     is_default: Option<bool>,
 }

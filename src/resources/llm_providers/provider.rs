@@ -1,12 +1,39 @@
 //! The record of LLM providers.
 
+use std::borrow::Cow;
+
 use bincode::{Decode, Encode};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
-use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Time};
+use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Text, Time};
 use crate::store::{AnyIndex, Export, Index, Record, SealedField, View};
+
+/// The name of a model.
+pub(super) type Model = Text<1, 200>;
+
+/// The settings of a provider, for the schema only.
+pub(super) struct ConfigSchema;
+
+impl JsonSchema for ConfigSchema {
+    fn schema_name() -> Cow<'static, str> {
+        "LlmProviderConfig".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut model = generator.subschema_for::<Option<Model>>();
+        model.insert(
+            "description".into(),
+            "The model that judges and the connection test query.".into(),
+        );
+        json_schema!({
+            "type": "object",
+            "description": "Settings of the organization; what is not `model` is not interpreted.",
+            "properties": {"model": model},
+            "additionalProperties": true,
+        })
+    }
+}
 
 /// A connection to a provider of large language models.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -21,6 +48,7 @@ pub struct LlmProvider {
     /// The URL of the API; null for the vendor's own.
     pub base_url: Option<HttpUrl>,
     /// Settings of the organization. `model` is the model that judges and the connection test query.
+    #[schemars(with = "ConfigSchema")]
     pub config: JsonMap,
     /// Whether judges that name no provider use this one.
     pub is_default: bool,

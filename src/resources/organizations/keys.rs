@@ -95,6 +95,9 @@ impl Output for ApiKeyCreated {
 #[schemars(extend(
     "examples" = [{"name": "CI", "expiresInDays": 90,
         "access": ["artifact:publish@main", "deployment:create@staging"]}],
+    "if" = {"required": ["allowApproveAs"], "properties": {"allowApproveAs": {"const": true}}},
+    "then" = {"properties": {"access": {"anyOf": [{"type": "null"}, {"const": "full"},
+        {"type": "array", "contains": {"type": "string", "pattern": "^deployment:decide(?:@|$)"}}]}}},
 ))]
 struct NewApiKey {
     name: Name,

@@ -31,6 +31,7 @@ const MAIL_DOMAIN: &str = "service-account.invalid";
 struct NewServiceAccount {
     name: Name,
     /// `member` or `admin`; `member` if absent.
+    #[schemars(extend("not" = {"const": "owner"}))]
     role: Option<Role>,
 }
 
@@ -49,6 +50,7 @@ impl Input for NewServiceAccount {
 struct ServiceAccountPatch {
     name: Option<Name>,
     /// `member` or `admin`.
+    #[schemars(extend("not" = {"const": "owner"}))]
     role: Option<Role>,
 }
 

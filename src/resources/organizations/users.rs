@@ -24,6 +24,7 @@ struct UserPatch {
     name: Option<Name>,
     /// The https URL of a picture; `null` removes it.
     #[serde(default)]
+    #[schemars(extend("pattern" = "^[Hh][Tt][Tt][Pp][Ss]:"))]
     image: Nullable<HttpUrl>,
 }
 

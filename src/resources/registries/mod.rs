@@ -59,6 +59,7 @@ const RESERVED: [&str; 2] = ["artifacts", "artifact-versions"];
     "examples" = [{"slug": "main", "name": "Main", "visibility": "private"}],
 ))]
 pub struct NewRegistry {
+    #[schemars(extend("not" = {"enum": RESERVED}))]
     slug: Slug,
     name: Name,
     description: Option<Description>,

@@ -24,7 +24,7 @@ use super::{
     Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, OnConflict, Overlay, Reader,
     StoreMeters, Terms, WriteBatch, too_large,
 };
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, LogLimit, Result};
 use crate::store::signals::Signals;
 #[cfg(feature = "postgres")]
 pub(super) use queue::WAITING;
@@ -378,6 +378,8 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> GroupOutcome {
+        /// Every write fails so while the disk does.
+        static FAILED: LogLimit = LogLimit::new();
         let begun = Instant::now();
         let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| CommitOutcome::Unknown(Error::internal("the commit panicked")));
@@ -390,7 +392,9 @@ impl<S: LocalStorage> Writer<S> {
             CommitOutcome::Refused(error) => GroupOutcome::Known(Err(error)),
             CommitOutcome::Conflict => GroupOutcome::Conflict,
             CommitOutcome::Unknown(error) => {
-                tracing::error!(%error, "a commit failed; its outcome is unknown");
+                if let Some(suppressed) = FAILED.admit(Instant::now()) {
+                    tracing::error!(%error, suppressed, "a commit failed; its outcome is unknown");
+                }
                 self.outcome_known = false;
                 let _ = self.recover();
                 GroupOutcome::Known(Err(outcome_unknown().detail(error)))

@@ -1,5 +1,7 @@
 //! Rotations of the key: ended after any step and resumed, while transactions write.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::base::{Keys, Kind, Time};
 use crate::store::sample::{self, ONE, OTHER, Vault, assert_consistent, org, store};
@@ -7,7 +9,7 @@ use crate::store::{Clock, ListSource, SealedField, Tx, View};
 
 const VAULTS: &[TableInfo] = &[TableInfo::of::<Vault>()];
 
-const NEW: MasterKey = MasterKey::new([8; 32]);
+static NEW: LazyLock<MasterKey> = LazyLock::new(|| MasterKey::new([8; 32]));
 
 fn vault(tx: &Tx, id: u32) -> Result<Vault> {
     let one =

@@ -1,0 +1,123 @@
+//! Rules between fields: the document states each that JSON Schema can state, and why it does not
+//! state the others is said here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use roadstead::api::RawArgs;
+use roadstead::base::Keys;
+use roadstead::resources;
+use serde_json::{Value, json};
+
+use super::{document, json_body, params};
+
+/// Why the schema of an input does not state its rule.
+enum Why {
+    /// It is a query, whose parameters are described one by one.
+    Query,
+    /// JSON Schema cannot say it.
+    Other(&'static str),
+}
+
+/// The inputs whose rules the document does not state.
+const UNSTATED: &[(&str, Why)] = &[
+    ("AuditFilter", Why::Query),
+    ("DocumentSearch", Why::Query),
+    ("ListingSearch", Why::Query),
+    ("LogFilter", Why::Query),
+    ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
+    ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),
+    ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
+    ("NewRedelivery", Why::Other("one time is compared with another")),
+    ("NewTool", Why::Other("names in texts are counted")),
+    ("VersionFilter", Why::Query),
+];
+
+/// The others: the input, a route that takes it, and what makes the route's example break the rule.
+fn stated() -> Vec<(&'static str, &'static str, Value)> {
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let other = "01890a5d-ac96-774b-bcce-b302099a8058";
+    let rules = json!([{"type": "maxLength", "value": "long"}]);
+    let twice = json!({"approverIds": [id, id]});
+    vec![
+        ("AccessQuestion", "access.explain", json!({"keyId": id})),
+        ("AccessQuestion", "access.explain", json!({"userId": null})),
+        ("EnvironmentPatch", "environment.update", json!({"approvals": twice})),
+        ("GovernanceCheck", "governance.check", json!({"registryRef": null, "policyIds": null})),
+        ("LlmProviderPatch", "llm_provider.update", json!({"config": {"model": ""}})),
+        ("NewApiKey", "api_key.create", json!({"allowApproveAs": true})),
+        ("NewApiKey", "api_key.create", json!({"allowApproveAs": true, "access": "read"})),
+        ("NewDeployment", "deployment.create", json!({"version": null})),
+        ("NewDeployment", "deployment.create", json!({"agentVersion": 1})),
+        ("NewEnvironment", "environment.create", json!({"approvals": twice})),
+        ("NewLlmProvider", "llm_provider.create", json!({"config": {"model": "x".repeat(201)}})),
+        ("NewLlmProvider", "llm_provider.create", json!({"provider": "custom", "baseUrl": null})),
+        ("NewMessage", "message.send", json!({"toAgentId": null, "taskId": null})),
+        ("NewPolicy", "policy.create", json!({"rules": rules})),
+        ("NewPolicyAssignment", "policy_assignment.create", json!({"registryRef": null})),
+        ("NewRegistry", "registry.create", json!({"slug": "artifacts"})),
+        ("NewServiceAccount", "service_account.create", json!({"role": "owner"})),
+        ("NewToolDeployment", "deployment.create_tools", json!({"toolIds": [id, other]})),
+        ("PolicyPatch", "policy.update", json!({"rules": rules})),
+        ("ServiceAccountPatch", "service_account.update", json!({"role": "owner"})),
+        ("ToolPatch", "tool.update", json!({"version": "2.0.0"})),
+        ("UserPatch", "user.update", json!({"image": "http://a.example/b.png"})),
+    ]
+}
+
+/// The inputs of the product that check rules between their fields.
+fn inputs_with_rules() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/resources")];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).unwrap();
+            open.extend(entries.map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for block in text.split("impl Input for ").skip(1) {
+            let (name, rest) = block.split_once(" {").unwrap();
+            let body = rest.split("\n}").next().unwrap();
+            if body.contains("fn check(") && !rest.starts_with('}') {
+                found.insert(name.to_string());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_rule_between_fields_is_stated_or_has_a_reason_why_not() {
+    let stated = stated();
+    let mut known: BTreeSet<_> = stated.iter().map(|(input, ..)| input.to_string()).collect();
+    for (input, why) in UNSTATED {
+        let is_reason =
+            matches!(why, Why::Query) || matches!(why, Why::Other(why) if !why.is_empty());
+        assert!(known.insert(input.to_string()) && is_reason, "{input}");
+    }
+    assert_eq!(inputs_with_rules(), known, "an input is missing here, or has no rules anymore");
+
+    let document = document();
+    let keys = Keys::new([7; 32]);
+    let routes = resources::routes();
+    for (input, name, changes) in stated {
+        let Some(route) = routes.iter().find(|route| route.name == name) else {
+            panic!("there is no route {name}");
+        };
+        let path = route.path.replace("{*", "{");
+        let method = route.method.as_str().to_ascii_lowercase();
+        let body = json_body(&document["paths"][path][method]);
+        let reference = body["schema"]["$ref"].as_str().unwrap();
+        assert!(reference.contains(input), "{name} takes {reference}, not {input}");
+        let schema = json!({"allOf": [body["schema"]], "components": document["components"]});
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let mut sample = body["example"].clone();
+        for (field, value) in changes.as_object().unwrap() {
+            sample[field] = value.clone();
+        }
+        let raw = RawArgs::body(&params(route), &sample, route.org_source.org_slug(), &keys);
+        assert!(route.bind(raw).is_err(), "{name} accepts {sample}");
+        assert!(!validator.is_valid(&sample), "{input}: its schema accepts {sample}");
+    }
+}
