@@ -50,7 +50,7 @@ struct Asset {
     name: &'static str,
     path: String,
     media_type: &'static str,
-    content: &'static str,
+    content: Bytes,
     compressed: Bytes,
 }
 
@@ -59,14 +59,15 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| SOURCES.iter().map(Asset:
 impl Asset {
     fn of(source: &Source) -> Self {
         let Source { name, extension, content } = source;
-        let hash = blake3::hash(content.as_bytes()).to_hex();
+        let content = Bytes::from(without_indentation(content));
+        let hash = blake3::hash(&content).to_hex();
         let media_type = match *extension {
             "css" => "text/css; charset=utf-8",
             "svg" => "image/svg+xml",
             _ => "text/javascript; charset=utf-8",
         };
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(content.as_bytes()).expect("memory takes all");
+        encoder.write_all(&content).expect("memory takes all");
         Asset {
             name,
             path: format!("/assets/{name}.{}.{extension}", &hash[..HASH_DIGITS]),
@@ -75,6 +76,14 @@ impl Asset {
             compressed: encoder.finish().expect("memory takes all").into(),
         }
     }
+}
+
+/// The text without what is for its readers: indentation, and lines that are comments. No text in
+/// quotes has several lines.
+fn without_indentation(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let kept = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    kept.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The path of an asset, which pages link to.
@@ -93,11 +102,7 @@ pub fn response(path: &str, request: &HeaderMap) -> Option<Response<ResponseBody
     let asset = ASSETS.iter().find(|asset| asset.path == path)?;
     let accepted = request.get(ACCEPT_ENCODING).and_then(|accepted| accepted.to_str().ok());
     let is_compressed = accepted.is_some_and(|accepted| accepted.contains("gzip"));
-    let body = if is_compressed {
-        asset.compressed.clone()
-    } else {
-        Bytes::from_static(asset.content.as_bytes())
-    };
+    let body = if is_compressed { asset.compressed.clone() } else { asset.content.clone() };
     let mut response = Response::new(ResponseBody::Whole(Full::new(body)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media_type));

@@ -188,6 +188,43 @@ fn a_document_is_not_replaced_over_a_change() {
 }
 
 #[test]
+fn a_variable_is_not_set_over_a_change() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let api = server.ada();
+    let environment = api.post("/environments", json!({"slug": "a", "name": "Production"})).id();
+    let variable = format!("/environments/{environment}/variables/PORT");
+    let path = format!("/o/acme/environments/{environment}");
+    let set = |value: &str| api.put(&variable, json!({"value": value})).ok();
+    set("Calais");
+    conflicting(
+        &ada,
+        &format!("{path}?variable=PORT"),
+        ("variableValue", "Dover"),
+        "variable",
+        || set("Ostend"),
+        "removed: Ostend",
+    );
+    assert_eq!(api.get(&variable).ok()["value"], "Dover");
+    // The same goes for a form that was opened for a new one, whatever name it is given.
+    let page = ada.get(&path);
+    let form = form_with(&page, "variableValue");
+    let fields = [("variable", "PORT"), ("variableValue", "Brest"), ("action", "variable")];
+    let refused = ada.send_form(&form, &fields);
+    assert_eq!(refused.status, 412);
+    refused.shows("removed: Dover").shows("added: Brest");
+    let fields = [("variable", "QUAY"), ("variableValue", "1"), ("action", "variable")];
+    assert_eq!(ada.send_form(&form, &fields).status, 303);
+    assert_eq!(api.get(&variable).ok()["value"], "Dover");
+    // One that was removed meanwhile is set anew.
+    let page = ada.get(&format!("{path}?variable=PORT"));
+    api.delete(&variable).ok();
+    let form = form_with(&page, "variableValue");
+    assert_eq!(ada.send_form(&form, &[("action", "variable")]).status, 303);
+    assert_eq!(api.get(&variable).ok()["value"], "Dover");
+}
+
+#[test]
 fn a_change_of_what_a_form_does_not_edit_is_no_conflict() {
     let server = Running::new();
     let (team, agent) = server.team("crew", "scribe");
@@ -279,6 +316,27 @@ fn a_draft_that_somebody_else_has_saved_is_not_replaced_unseen() {
     let draft = server.ada().get(drafts).items()[0]["id"].clone();
     let opened = ada.get(&format!("{EDITOR}?draft={}", draft.as_str().unwrap()));
     assert_eq!(save(&opened, "Mine, longer.").status, 303);
+}
+
+#[test]
+fn publishing_does_not_discard_what_somebody_else_has_drafted_meanwhile() {
+    let server = Running::new();
+    server.registry();
+    server.publish("prompt", "notes", "1.0.0", "One.");
+    let ada = server.signed_in("ada@acme.test");
+    let page = ada.get(EDITOR);
+    let drafts = "/prompts/notes/drafts?registryRef=main&artifactType=prompt";
+    let theirs = json!({"registryRef": "acme/main", "artifactType": "prompt",
+        "draftVersion": "1.1.0", "body": "Theirs."});
+    server.ada().post("/prompts/notes/drafts", theirs).ok();
+    let refused = ada.send(&page, EDITOR, &[("source", "Mine."), ("action", "publish")]);
+    assert_eq!(refused.status, 409);
+    refused.shows("There is another draft of 1.1.0").shows("Theirs").shows("Mine");
+    assert_eq!(refused.field(EDITOR, "source"), "Mine.");
+    assert_eq!(server.ada().get(drafts).items()[0]["body"], "Theirs.");
+    let published = ada.submit(&refused, EDITOR, &[("publishAs", "1.1.0")]);
+    published.shows("The version was published.").shows("Mine.");
+    assert!(server.ada().get(drafts).items().is_empty());
 }
 
 #[test]

@@ -141,7 +141,9 @@ fn assets_are_compressed_and_kept_and_small() {
     let server = Running::new();
     let ada = server.signed_in("ada@acme.test");
     server.registry();
-    for path in ["/o/acme", "/o/acme/prompts/main/notes/edit", "/sign-in"] {
+    server.team("crew", "scribe");
+    let board = "/o/acme/teams/crew/board";
+    for path in ["/o/acme", board, "/o/acme/prompts/main/notes/edit", "/sign-in"] {
         let page = ada.open(path);
         let tags = crate::html::tags(&page.text);
         let assets = tags.iter().filter(|tag| matches!(tag.name.as_str(), "link" | "script"));

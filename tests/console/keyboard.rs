@@ -1,7 +1,5 @@
 //! The keys of the pages, and what they do while somebody is at work in them, in a real browser.
 
-use serde_json::json;
-
 use crate::client::eventually;
 use crate::journeys::sign_in;
 use crate::server::Running;
@@ -101,18 +99,36 @@ fn j_and_k_walk_through_a_list_and_keys_are_switched_off() {
 }
 
 #[test]
+fn n_and_p_walk_through_the_changes_of_a_comparison() {
+    let Some(driver) = driver() else { return };
+    let server = Running::new();
+    server.registry();
+    let text = |first: &str, last: &str| format!("{first}\nb\nc\nd\ne\nf\ng\nh\ni\n{last}");
+    server.publish("prompt", "notes", "1.0.0", &text("a", "j"));
+    server.publish("prompt", "notes", "1.1.0", &text("one", "ten"));
+    let browser = driver.browser(1280, 800, true);
+    sign_in(&browser, &server, "ada@acme.test");
+    let path = "prompts/main/notes/compare?from=1.0.0&to=1.1.0";
+    browser.open(&format!("http://{}/o/acme/{path}", server.address));
+    for (key, text) in [("n", "one"), ("n", "ten"), ("n", "ten"), ("p", "one"), ("p", "one")] {
+        browser.keys(key);
+        assert!(focused(&browser).ends_with(text), "{key}: {}", focused(&browser));
+    }
+}
+
+#[test]
 fn what_has_the_focus_or_is_pointed_at_stays_until_it_is_left_and_then_all_is_new() {
     let Some(driver) = driver() else { return };
     let server = Running::new();
-    let (team, agent) = server.team("crew", "scribe");
-    let send = |subject: &str| {
-        let mail = json!({"fromAgentId": agent, "subject": subject, "body": "Text."});
-        server.ada().post(&format!("/teams/{team}/inbox"), mail).ok();
+    server.registry();
+    let send = |name: &str| {
+        server.publish("prompt", name, "1.0.0", "Text.");
     };
-    send("First");
+    send("first");
     let browser = driver.browser(1280, 800, true);
     sign_in(&browser, &server, "ada@acme.test");
-    browser.shows("First");
+    browser.open(&format!("http://{}/o/acme/prompts/main", server.address));
+    browser.shows("first");
     browser.point_at("h1");
     // How often the page was asked for again.
     let asked = || {
@@ -120,20 +136,20 @@ fn what_has_the_focus_or_is_pointed_at_stays_until_it_is_left_and_then_all_is_ne
                      .filter((one) => one.initiatorType === 'xmlhttprequest').length";
         browser.run(count).as_u64().unwrap()
     };
-    let told_of = |subject: &str| {
+    let told_of = |name: &str| {
         let before = asked();
-        send(subject);
+        send(name);
         eventually("the page is asked for again", || (asked() > before).then_some(()));
-        assert!(!browser.text().contains(subject), "{}", browser.text());
+        assert!(!browser.text().contains(name), "{}", browser.text());
     };
-    browser.run("document.querySelector('#groups a').focus()");
-    told_of("Second");
-    assert_eq!(focused(&browser), "First");
+    browser.run("document.querySelector('#artifacts a').focus()");
+    told_of("second");
+    assert_eq!(focused(&browser), "first");
     browser.run("document.activeElement.blur()");
-    browser.shows("Second");
+    browser.shows("second");
 
-    browser.point_at("#groups a[href*='/inbox/']");
-    told_of("Third");
+    browser.point_at("#artifacts a");
+    told_of("third");
     browser.point_at("h1");
-    browser.shows("Third");
+    browser.shows("third");
 }

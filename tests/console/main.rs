@@ -14,6 +14,7 @@ mod forms;
 mod html;
 mod journeys;
 mod keyboard;
+mod live;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;

@@ -1,5 +1,5 @@
-// Keys: / goes to the search, g and a letter goes to a section, j and k walk through the rows of a list, ? says
-// so. They can be switched off, there. The letter of a section is its first or, if that is one of a section
+// Keys: / goes to the search, g and a letter goes to a section, j and k walk through the rows of a list,
+// n and p through the changes of a comparison, ? says so. They can be switched off, there. The letter of a section is its first or, if that is one of a section
 // before it, the next that is no section's first.
 const OFF = "keys-off";
 const stored = () => { try { return localStorage.getItem(OFF); } catch { return null; } };
@@ -33,6 +33,15 @@ function walk(step) {
   next.scrollIntoView({ block: "nearest" });
 }
 
+function change(step) {
+  const rows = [...document.querySelectorAll(".diff .changed")];
+  const firsts = rows.filter((row) => !row.previousElementSibling?.matches(".changed"));
+  if (firsts.length === 0) return;
+  const next = firsts[Math.min(Math.max(firsts.indexOf(document.activeElement) + step, 0), firsts.length - 1)];
+  next.tabIndex = -1;
+  next.focus();
+}
+
 function element(name, text) {
   const made = document.createElement(name);
   made.textContent = text;
@@ -52,6 +61,8 @@ function help() {
   entry("/", "Search");
   entry("j", "Next row");
   entry("k", "Row before");
+  entry("n", "Next change of a comparison");
+  entry("p", "Change before");
   entry("?", "This help");
   const toggle = element("button", isOff ? "Switch keys on" : "Switch keys off");
   toggle.addEventListener("click", () => {
@@ -92,6 +103,8 @@ addEventListener("keydown", (event) => {
   } else if (!isOff && (key === "j" || key === "k")) {
     event.preventDefault();
     walk(key === "j" ? 1 : -1);
+  } else if (!isOff && (key === "n" || key === "p")) {
+    change(key === "n" ? 1 : -1);
   }
   before = key;
 });

@@ -1,6 +1,7 @@
 // Shows what changes while a page is open. One tab of the browser listens for all: a server has few
 // connections to each browser. The page is asked for again, and its parts with data-live replaced,
-// unless someone is at work in them: then as soon as they are done.
+// unless someone is at work in them: then as soon as they are done. Rows of a list (data-row) stay where
+// they are, so that nothing moves under the pointer: new ones wait behind a button that counts them.
 const main = document.getElementById("main");
 const path = main?.dataset.stream;
 const PAUSE = 1000;
@@ -10,30 +11,84 @@ let timer = 0;
 const seen = new Map();
 // The parts that have changed while someone was at work in them.
 const outdated = new Set();
+// The parts whose rows are others now: id, the part as it is now, and how many rows are new.
+const waiting = new Map();
+const news = document.createElement("div");
+
+// Whether somebody has entered something.
+function isEdited(part) {
+  return [...part.querySelectorAll("input:not([type=hidden]), textarea, select")].some((field) => {
+    if (!field.options) return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+    return field.selectedIndex !== Math.max([...field.options].findIndex((one) => one.defaultSelected), 0);
+  });
+}
 
 function isBusy(part) {
   const selection = getSelection();
   const isSelected = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
   // What is about to be pressed does not move away.
   const isPointedAt = part.querySelector(":is(a, button, summary, select):hover");
-  return part.contains(document.activeElement) || isSelected || isPointedAt;
+  return part.contains(document.activeElement) || isSelected || isPointedAt || isEdited(part);
+}
+
+function put(old, other) {
+  const made = document.importNode(other, true);
+  const unfolded = [...old.querySelectorAll("details")].map((one) => one.open);
+  const details = [...made.querySelectorAll("details")];
+  if (details.length === unfolded.length) details.forEach((one, at) => { one.open ||= unfolded[at]; });
+  old.replaceWith(made);
+  made.dispatchEvent(new Event("changed", { bubbles: true }));
+}
+
+function show(part, other) {
+  waiting.delete(part.id);
+  outdated.delete(part.id);
+  seen.set(part.id, other.outerHTML);
+  put(part, other);
+}
+
+// Whether other rows are there now, or in another order. If so, those that are shown change in place.
+function waits(part, other) {
+  const rows = [...part.querySelectorAll("[data-row]")];
+  const fresh = new Map([...other.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
+  const keys = rows.map((row) => row.dataset.row);
+  if (rows.length === 0 || keys.join("\n") === [...fresh.keys()].join("\n")) return false;
+  rows.forEach((row, at) => {
+    const now = fresh.get(row.dataset.row);
+    const isBefore = rows.slice(at + 1).some((one) => one.parentNode === row.parentNode && fresh.has(one.dataset.row));
+    // The last ones of a list are perhaps on its next page.
+    if (!now) row.classList.toggle("gone", isBefore || fresh.size < rows.length);
+    else if (!isBusy(row)) put(row, now);
+  });
+  const shown = new Set(keys);
+  waiting.set(part.id, [other, [...fresh.keys()].filter((key) => !shown.has(key)).length]);
+  return true;
+}
+
+function tell() {
+  const count = [...waiting.values()].reduce((sum, [, number]) => sum + number, 0);
+  const text = count > 0 ? `${count} new` : "Show what changed";
+  if (waiting.size === 0) news.replaceChildren();
+  else if (news.textContent !== text) {
+    const button = document.createElement("button");
+    button.className = "primary";
+    button.textContent = text;
+    news.replaceChildren(button);
+  }
 }
 
 function replace(fresh) {
   for (const part of document.querySelectorAll("[data-live][id]")) {
     const other = fresh.getElementById(part.id);
     // Of the first answer it is not known whether it differs: scripts have changed the page.
-    if (!other || seen.get(part.id) === other.outerHTML) continue;
-    if (isBusy(part)) {
-      outdated.add(part.id);
-      continue;
-    }
-    outdated.delete(part.id);
-    seen.set(part.id, other.outerHTML);
-    const made = document.importNode(other, true);
-    part.replaceWith(made);
-    made.dispatchEvent(new Event("changed", { bubbles: true }));
+    if (!other || (seen.get(part.id) === other.outerHTML && !waiting.has(part.id))) continue;
+    if (waits(part, other)) continue;
+    waiting.delete(part.id);
+    if (isEdited(part)) waiting.set(part.id, [other, 0]);
+    if (isBusy(part)) outdated.add(part.id);
+    else show(part, other);
   }
+  tell();
 }
 
 function refresh() {
@@ -74,6 +129,15 @@ if (path && navigator.locks && document.querySelector("[data-live]")) {
   channel.addEventListener("message", refresh);
   document.addEventListener("visibilitychange", () => { if (due) refresh(); });
   for (const name of ["focusout", "pointerout"]) main.addEventListener(name, catchUp);
+  // It is there, empty, before it says something, so that it is read out.
+  news.className = "news";
+  news.setAttribute("role", "status");
+  document.body.append(news);
+  news.addEventListener("click", () => {
+    for (const [id, [other]] of [...waiting]) show(document.getElementById(id), other);
+    tell();
+    main.focus();
+  });
   navigator.locks.request(path, () => new Promise(() => {
     const source = new EventSource(path);
     source.addEventListener("changed", () => {

@@ -206,15 +206,16 @@ async fn act(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
     let version = visit.form.some("publishAs").unwrap_or(visit.form.get("version").trim());
     let is_renumbered = visit.form.some("publishAs").is_some();
-    let done = match if is_renumbered { "publish" } else { visit.form.get("action") } {
+    let action = if is_renumbered { "publish" } else { visit.form.get("action") };
+    // Publishing closes the draft of the same version.
+    if matches!(action, "publish" | "draft")
+        && let Some(conflict) = replaced(visit, &place, version, action).await?
+    {
+        return edit(visit, Outcome { conflict: Some(conflict), ..Outcome::default() }).await;
+    }
+    let done = match action {
         "publish" => publish(visit, &place, version).await,
-        "draft" => {
-            if let Some(conflict) = replaced(visit, &place).await? {
-                return edit(visit, Outcome { conflict: Some(conflict), ..Outcome::default() })
-                    .await;
-            }
-            save_draft(visit, &place).await
-        }
+        "draft" => save_draft(visit, &place).await,
         _ => {
             let checked = Some(check(visit, &text(visit, &place, true)).await?);
             return edit(visit, Outcome { checked, ..Outcome::default() }).await;
@@ -237,9 +238,14 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
-/// The draft of the form's version that somebody else has saved since the form was opened.
-async fn replaced(visit: &Visit, place: &Place) -> Result<Option<(Conflict, String)>> {
-    let version = visit.form.get("version").trim();
+/// The draft of a version that somebody else has saved since the form was opened. `action` is what
+/// would replace it.
+async fn replaced(
+    visit: &Visit,
+    place: &Place,
+    version: &str,
+    action: &str,
+) -> Result<Option<(Conflict, String)>> {
     let drafts = drafts(visit, place).await?;
     let Some(draft) = drafts.into_iter().find(|draft| draft.draft_version == version) else {
         return Ok(None);
@@ -254,7 +260,10 @@ async fn replaced(visit: &Visit, place: &Place) -> Result<Option<(Conflict, Stri
         text: conflict::SAVED,
         parts,
         form: "save".into(),
-        button: ("action", "draft".into(), "Save mine over it".into()),
+        button: match action {
+            "draft" => ("action", "draft".into(), "Save mine over it".into()),
+            _ => ("publishAs", version.into(), "Publish mine, without it".into()),
+        },
         keep: format!("{}/edit?draft={}", place.path, segment(&draft.id)),
     };
     Ok(Some((conflict, is)))

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::environments::{Environment, api_path, crumbs};
 use crate::api::Method;
-use crate::base::{Error, Result, Time};
+use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
+use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -29,6 +30,8 @@ struct EnvironmentPage {
     frame: Frame,
     environment: Environment,
     variables: Vec<Variable>,
+    /// What the form of variables is filled with: a name and a value, or nothing.
+    chosen: (String, String),
     secrets: Vec<Secret>,
     credentials: Vec<Credential>,
     members: Vec<Member>,
@@ -41,6 +44,15 @@ struct Variable {
     name: String,
     value: String,
     updated_at: Time,
+}
+
+impl Variable {
+    /// What the form edits of it.
+    fn edited(&self, visit: &Visit) -> Vec<Edited> {
+        // A value that is set under another name than the form was opened for is another one.
+        let name = Edited::new("Name", self.name.as_str(), self.name.as_str());
+        vec![name, Edited::text(visit, "variableValue", "Value", &self.value)]
+    }
 }
 
 #[derive(Deserialize)]
@@ -67,9 +79,17 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         "secret" => frame.rename("name", "secretName").rename("value", "secretValue"),
         _ => frame.rename("name", "credential"),
     };
+    let variables: Vec<Variable> = visit.api.items(&format!("{path}/variables"), &[]).await?;
+    let is_sent = visit.form.get("action") == "variable";
+    let name = if is_sent { visit.form.get("variable") } else { visit.query.get("variable") };
+    let chosen = variables.iter().find(|one| one.name == name);
+    let edited = chosen.map(|one| one.edited(visit)).unwrap_or_default();
+    let mut frame = frame.against(error.as_ref(), &edited, "variable", "variable");
+    frame.was = conflict::was(visit, error.as_ref(), &edited, is_sent);
     let page = EnvironmentPage {
         frame: frame.live(),
-        variables: visit.api.items(&format!("{path}/variables"), &[]).await?,
+        chosen: chosen.map(|one| (one.name.clone(), one.value.clone())).unwrap_or_default(),
+        variables,
         secrets: visit.api.items(&format!("{path}/secrets"), &[]).await?,
         credentials: visit.api.items(&format!("{path}/provider-credentials"), &[]).await?,
         members: roster::members(&visit.api).await?,
@@ -81,10 +101,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 
 async fn act(visit: &Visit) -> Result<Reply> {
     let (outcome, flash) = match visit.form.get("action") {
-        "variable" => {
-            let body = json!({"value": visit.form.get("variableValue")});
-            (set(visit, "variables", "variable", body).await, Flash::VariableSet)
-        }
+        "variable" => (set_variable(visit).await, Flash::VariableSet),
         "secret" => {
             let body = json!({"value": visit.form.get("secretValue")});
             (set(visit, "secrets", "secretName", body).await, Flash::SecretSet)
@@ -106,18 +123,33 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
+/// Sets a variable, unless somebody else has set it since the form was opened.
+async fn set_variable(visit: &Visit) -> Result<()> {
+    let body = json!({"value": visit.form.get("variableValue")});
+    let path = named(visit, "variables", "variable")?;
+    match visit.replace(&path, body.clone(), |stored: &Variable| stored.edited(visit)).await {
+        // There is none of this name yet.
+        Err(error) if error.kind() == Kind::NotFound => {
+            visit.api.put::<Value>(&path, body).await.map(drop)
+        }
+        done => done.map(drop),
+    }
+}
+
 /// Sets what the field `name` names.
 async fn set(visit: &Visit, kind: &str, name: &str, body: Value) -> Result<()> {
-    let name = visit.form.some(name).ok_or_else(|| Error::invalid_at("name", "must be given"))?;
-    let path = format!("{}/{kind}/{}", api_path(visit), segment(name));
-    visit.api.put::<Value>(&path, body).await.map(drop)
+    visit.api.put::<Value>(&named(visit, kind, name)?, body).await.map(drop)
 }
 
 /// Removes what a button names.
 async fn remove(visit: &Visit, kind: &str) -> Result<()> {
-    let name = visit.form.some("name").ok_or_else(|| Error::invalid_at("name", "must be given"))?;
-    let path = format!("{}/{kind}/{}", api_path(visit), segment(name));
-    visit.api.delete(&path, &[]).await
+    visit.api.delete(&named(visit, kind, "name")?, &[]).await
+}
+
+/// The path in the API of what a field names.
+fn named(visit: &Visit, kind: &str, field: &str) -> Result<String> {
+    let name = visit.form.some(field).ok_or_else(|| Error::invalid_at("name", "must be given"))?;
+    Ok(format!("{}/{kind}/{}", api_path(visit), segment(name)))
 }
 
 fn credential(visit: &Visit) -> Value {

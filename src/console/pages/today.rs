@@ -147,7 +147,7 @@ async fn flags(visit: &Visit) -> Result<Group> {
         title: "Flagged by a policy",
         icon: "triangle",
         kind: "warning",
-        all: String::new(),
+        all: visit.in_org("/governance/flags"),
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
     })

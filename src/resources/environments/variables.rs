@@ -123,6 +123,22 @@ fn list(view: &View, req: &Req<Id<Environment>>) -> Result<Page<Variable>> {
     view.page(ListSource::TABLE, &environment.id, Order::Descending, &req.page, |_| true)
 }
 
+fn get(view: &View, req: &Req<(Id<Environment>, String)>) -> Result<Variable> {
+    let (environment, name) = &req.params;
+    fetch(view, req.caller(), *environment)?;
+    named(view, *environment, name)
+}
+
+/// Returns the variable that a path names.
+///
+/// # Errors
+/// 404 if there is none.
+fn named(view: &View, environment: Id<Environment>, name: &str) -> Result<Variable> {
+    let no_such = || Error::no_such("variable").at("name");
+    let name = VariableName::parse(name).map_err(|_| no_such())?;
+    view.find(&BY_NAME, &(environment, name))?.ok_or_else(no_such)
+}
+
 fn set(
     tx: &mut Tx,
     req: &Req<(Id<Environment>, VariableName), VariableValueInput>,
@@ -164,9 +180,7 @@ fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {
 fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> {
     let (environment, name) = &req.params;
     fetch(&tx.view(), req.caller(), *environment)?;
-    let no_such = || Error::no_such("variable").at("name");
-    let name = VariableName::parse(name.as_str()).map_err(|_| no_such())?;
-    let variable = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(no_such)?;
+    let variable = named(&tx.view(), *environment, name)?;
     tx.remove(&variable)?;
     mark_updated(tx, *environment)?;
     Ok(Deleted::new(variable.name))
@@ -182,6 +196,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(ALL, MEMBER, "environment_variable.list", op::list(list))
             .needs_for(ScopeName::VariableRead, &ENVIRONMENT_IN_PATH)
             .about("List variables of an environment"),
+        Route::get(ONE, MEMBER, "environment_variable.get", op::read(get))
+            .needs_for(ScopeName::VariableRead, &ENVIRONMENT_IN_PATH)
+            .about("Get a variable of an environment"),
         Route::put(ONE, ADMIN, "environment_variable.set", op::write(set))
             .needs_for(ScopeName::VariableWrite, &ENVIRONMENT_IN_PATH)
             .about("Set a variable of an environment"),
@@ -234,9 +251,12 @@ pub mod tests {
             ]
         );
 
+        assert_eq!(json!(fixture.read(get, (at, "_b".into()), ()).unwrap()), json!(listed[1]));
         let removed = fixture.write_as(&fixture.owner, delete, (at, "A1".into()), ()).unwrap();
         assert_eq!(removed.id, "A1");
         for name in ["A1", "1a"] {
+            let error = fixture.read(get, (at, name.into()), ()).unwrap_err();
+            assert_eq!(error.kind(), Kind::NotFound);
             let error =
                 fixture.write_as(&fixture.owner, delete, (at, name.into()), ()).unwrap_err();
             assert_eq!(error.kind(), Kind::NotFound);
