@@ -116,11 +116,19 @@ pub fn load(
     time: Duration,
     requests: &[Vec<u8>],
 ) -> Outcome {
+    load_each(address, connections, time, in_turn(connections, requests))
+}
+
+/// Gives each of `connections` connections these requests in turn, beginning with another one.
+pub fn in_turn(
+    connections: usize,
+    requests: &[Vec<u8>],
+) -> impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + use<> {
     let requests: std::sync::Arc<[Vec<u8>]> = requests.into();
-    load_each(address, connections, time, move |connection, nth, request| {
+    move |connection, nth, request| {
         let first = connection * requests.len() / connections;
         request.extend_from_slice(&requests[(first + nth) % requests.len()]);
-    })
+    }
 }
 
 /// Like [`load`], with requests that `make` appends to an empty buffer: the `nth` of a connection.
@@ -130,12 +138,41 @@ pub fn load_each(
     time: Duration,
     make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
 ) -> Outcome {
+    let done = spread(&[address], connections, time, make);
+    let answers = u32::try_from(done.times.len()).expect("a run is short");
+    Outcome { rate: done.rate(), processor: done.processor / answers.max(1) }
+}
+
+/// What a load did.
+pub struct Load {
+    /// How long each response took.
+    pub times: Vec<Duration>,
+    /// How long it all took.
+    elapsed: Duration,
+    /// CPU time of this process, without the load generator.
+    processor: Duration,
+}
+
+impl Load {
+    /// Responses per second.
+    pub fn rate(&self) -> f64 {
+        self.times.len() as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Like [`load_each`], with the connections to several servers in turn.
+pub fn spread(
+    servers: &[SocketAddr],
+    connections: usize,
+    time: Duration,
+    make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
+) -> Load {
     let make = std::sync::Arc::new(make);
     let runtime = runtime();
     runtime.block_on(async {
         let mut open = Vec::new();
-        for _ in 0..connections {
-            open.push(Connection::open(address).await);
+        for number in 0..connections {
+            open.push(Connection::open(servers[number % servers.len()]).await);
         }
         let before = processor::others();
         let start = Instant::now();
@@ -144,22 +181,22 @@ pub fn load_each(
         for (number, mut connection) in open.into_iter().enumerate() {
             let make = make.clone();
             busy.spawn(async move {
-                let (mut answers, mut request) = (0, Vec::new());
-                while Instant::now() < end {
+                let (mut times, mut request) = (Vec::new(), Vec::new());
+                let mut sent = Instant::now();
+                while sent < end {
                     request.clear();
-                    make(number, answers, &mut request);
+                    make(number, times.len(), &mut request);
                     connection.ask(&request).await;
-                    answers += 1;
+                    let answered = Instant::now();
+                    times.push(answered - sent);
+                    sent = answered;
                 }
-                answers
+                times
             });
         }
-        let answers: usize = busy.join_all().await.iter().sum();
-        let answers = u32::try_from(answers).expect("a run is short");
-        Outcome {
-            rate: f64::from(answers) / start.elapsed().as_secs_f64(),
-            processor: processor::others().saturating_sub(before) / answers.max(1),
-        }
+        let times = busy.join_all().await.concat();
+        let elapsed = start.elapsed();
+        Load { times, elapsed, processor: processor::others().saturating_sub(before) }
     })
 }
 
