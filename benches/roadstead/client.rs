@@ -47,6 +47,21 @@ impl Connection {
         answer
     }
 
+    /// Sends a request until it is not refused because the server is overloaded (503); returns how
+    /// often it was.
+    ///
+    /// # Panics
+    /// If the status is neither 200 nor 503.
+    pub async fn insist(&mut self, request: &[u8]) -> usize {
+        let mut refused = 0;
+        while self.answer(request).await.head.starts_with(b"HTTP/1.1 503 ") {
+            refused += 1;
+        }
+        let status = self.received.get(9..12);
+        assert_eq!(status, Some(&b"200"[..]), "{}", String::from_utf8_lossy(&self.received));
+        refused
+    }
+
     /// Sends a request and waits for its response, whatever its status.
     pub async fn answer(&mut self, request: &[u8]) -> EncodedOutput<'_> {
         let head = self.receive(request).await.expect("the server answers");
@@ -139,14 +154,17 @@ pub fn load_each(
     make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
 ) -> Outcome {
     let done = spread(&[address], connections, time, make);
+    assert_eq!(done.refused, 0, "the server is overloaded");
     let answers = u32::try_from(done.times.len()).expect("a run is short");
     Outcome { rate: done.rate(), processor: done.processor / answers.max(1) }
 }
 
 /// What a load did.
 pub struct Load {
-    /// How long each response took.
+    /// How long each response took, with the repetitions of its request.
     pub times: Vec<Duration>,
+    /// How often a server was overloaded (503), and the request was repeated at once.
+    pub refused: usize,
     /// How long it all took.
     elapsed: Duration,
     /// CPU time of this process, without the load generator.
@@ -181,22 +199,23 @@ pub fn spread(
         for (number, mut connection) in open.into_iter().enumerate() {
             let make = make.clone();
             busy.spawn(async move {
-                let (mut times, mut request) = (Vec::new(), Vec::new());
+                let (mut times, mut refused, mut request) = (Vec::new(), 0, Vec::new());
                 let mut sent = Instant::now();
                 while sent < end {
                     request.clear();
                     make(number, times.len(), &mut request);
-                    connection.ask(&request).await;
+                    refused += connection.insist(&request).await;
                     let answered = Instant::now();
                     times.push(answered - sent);
                     sent = answered;
                 }
-                times
+                (times, refused)
             });
         }
-        let times = busy.join_all().await.concat();
+        let (times, refused): (Vec<_>, Vec<_>) = busy.join_all().await.into_iter().unzip();
         let elapsed = start.elapsed();
-        Load { times, elapsed, processor: processor::others().saturating_sub(before) }
+        let processor = processor::others().saturating_sub(before);
+        Load { times: times.concat(), refused: refused.iter().sum(), elapsed, processor }
     })
 }
 

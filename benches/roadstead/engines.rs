@@ -77,6 +77,8 @@ struct Measured {
     rate: f64,
     half: Duration,
     most: Duration,
+    /// Requests that were repeated, since the server was overloaded.
+    refused: usize,
 }
 
 /// Compares all sides with `count` tasks each, all of which were moved from the same files.
@@ -176,7 +178,7 @@ impl Side {
 
     fn load(&self, connections: usize, requests: &[Vec<u8>]) -> Measured {
         let load = spread(&self.addresses(), connections, TIME, in_turn(connections, requests));
-        Measured::new(load.rate(), load.times)
+        Measured { refused: load.refused, ..Measured::new(load.rate(), load.times) }
     }
 
     fn wake(&self, filled: &Filled, at_once: usize) -> Measured {
@@ -198,7 +200,8 @@ impl Side {
 impl Measured {
     fn new(rate: f64, mut times: Vec<Duration>) -> Self {
         times.sort();
-        Measured { rate, half: times[times.len() / 2], most: times[times.len() * 99 / 100] }
+        let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        Measured { rate, half, most, refused: 0 }
     }
 }
 
@@ -247,7 +250,11 @@ fn figure(runs: &[Measured]) -> String {
     let of = |get: fn(&Measured) -> Duration| {
         time(Duration::from_secs_f64(median(runs.iter().map(|run| get(run).as_secs_f64()))))
     };
-    format!("{rate:.0}/s, p50 {}, p99 {}", of(|run| run.half), of(|run| run.most))
+    let refused = match runs.iter().map(|run| run.refused).sum() {
+        0 => String::new(),
+        refused => format!(", {refused} repeated"),
+    };
+    format!("{rate:.0}/s, p50 {}, p99 {}{refused}", of(|run| run.half), of(|run| run.most))
 }
 
 /// Runs `measure` while a standby has to confirm every commit.

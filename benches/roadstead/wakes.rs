@@ -90,7 +90,7 @@ pub fn measure(
         }
         // Every agent waits again after it was woken.
         for agent in agents {
-            senders[0].ask(&agent.message).await;
+            senders[0].insist(&agent.message).await;
             next(&mut wakes).await;
         }
 
@@ -102,7 +102,7 @@ pub fn measure(
             for (sender, mut connection) in senders.drain(..).enumerate() {
                 let message = agents[(round * at_once + sender) % agents.len()].message.clone();
                 sending.push(tokio::spawn(async move {
-                    connection.ask(&message).await;
+                    connection.insist(&message).await;
                     connection
                 }));
             }
@@ -151,7 +151,7 @@ async fn wait(
         }
         let path = format!("{wakes}/ack");
         let acknowledge = requests::send(&host, &key, "POST", &path, json!({"wakeIds": ids}));
-        connection.ask(&acknowledge).await;
+        connection.insist(&acknowledge).await;
         if ids.iter().any(|_| acknowledged.send(()).is_err()) {
             return;
         }
