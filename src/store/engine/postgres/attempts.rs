@@ -30,13 +30,13 @@ const RESOLVE_TIME: Duration = Duration::from_secs(15);
 /// After 3 conflicts an attempt runs while no other of its lane begins.
 const MAX_CONFLICTS: usize = 3;
 
-/// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so
+/// After 40 conflicts its caller gets a 503: the database server always lets one of two go on, so
 /// that takes many others that change the same.
-const MAX_RUNS: usize = 20;
+const MAX_RUNS: usize = 40;
 
 /// Alone in its lane an attempt conflicts with those of other servers, which run again as it does.
 /// It pauses before that for a random time: up to 2 ms, then twice as long each time up to 256 ms, so
-/// that one of them gets through. All pauses together take 1.4 s on average.
+/// that one of them gets through. All pauses together take 4 s on average.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_DOUBLINGS: usize = 7;
 
