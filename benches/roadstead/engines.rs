@@ -230,6 +230,13 @@ fn measured_rows(
         let mut runs: Vec<_> =
             runs.iter_mut().map(|run| run as &mut dyn FnMut() -> Measured).collect();
         let outcomes = rounds::run_each(&mut runs);
+        for (side, ours) in sides.iter().zip(&outcomes) {
+            eprintln!(
+                "  {what}, {count} tasks, {connections} at once, {}: {}",
+                side.name,
+                figure(ours)
+            );
+        }
         for (side, ours) in sides.iter().zip(&outcomes).skip(1) {
             let ratios = ours.iter().zip(&outcomes[0]).map(|(ours, files)| ours.rate / files.rate);
             rows.push(Row {
