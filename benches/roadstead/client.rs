@@ -47,6 +47,21 @@ impl Connection {
         answer
     }
 
+    /// Sends a request until it is not refused because the server is overloaded (503); returns how
+    /// often it was.
+    ///
+    /// # Panics
+    /// If the status is neither 200 nor 503.
+    pub async fn insist(&mut self, request: &[u8]) -> usize {
+        let mut refused = 0;
+        while self.answer(request).await.head.starts_with(b"HTTP/1.1 503 ") {
+            refused += 1;
+        }
+        let status = self.received.get(9..12);
+        assert_eq!(status, Some(&b"200"[..]), "{}", String::from_utf8_lossy(&self.received));
+        refused
+    }
+
     /// Sends a request and waits for its response, whatever its status.
     pub async fn answer(&mut self, request: &[u8]) -> EncodedOutput<'_> {
         let head = self.receive(request).await.expect("the server answers");
@@ -121,11 +136,19 @@ pub fn load(
     time: Duration,
     requests: &[Vec<u8>],
 ) -> Outcome {
+    load_each(address, connections, time, in_turn(connections, requests))
+}
+
+/// Gives each of `connections` connections these requests in turn, beginning with another one.
+pub fn in_turn(
+    connections: usize,
+    requests: &[Vec<u8>],
+) -> impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + use<> {
     let requests: std::sync::Arc<[Vec<u8>]> = requests.into();
-    load_each(address, connections, time, move |connection, nth, request| {
+    move |connection, nth, request| {
         let first = connection * requests.len() / connections;
         request.extend_from_slice(&requests[(first + nth) % requests.len()]);
-    })
+    }
 }
 
 /// Like [`load`], with requests that `make` appends to an empty buffer: the `nth` of a connection.
@@ -135,12 +158,44 @@ pub fn load_each(
     time: Duration,
     make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
 ) -> Outcome {
+    let done = spread(&[address], connections, time, make);
+    assert_eq!(done.refused, 0, "the server is overloaded");
+    let answers = u32::try_from(done.times.len()).expect("a run is short");
+    Outcome { rate: done.rate(), processor: done.processor / answers.max(1) }
+}
+
+/// What a load did.
+pub struct Load {
+    /// How long each response took, with the repetitions of its request.
+    pub times: Vec<Duration>,
+    /// How often a server was overloaded (503), and the request was repeated at once.
+    pub refused: usize,
+    /// How long it all took.
+    elapsed: Duration,
+    /// CPU time of this process, without the load generator.
+    processor: Duration,
+}
+
+impl Load {
+    /// Responses per second.
+    pub fn rate(&self) -> f64 {
+        self.times.len() as f64 / self.elapsed.as_secs_f64()
+    }
+}
+
+/// Like [`load_each`], with the connections to several servers in turn.
+pub fn spread(
+    servers: &[SocketAddr],
+    connections: usize,
+    time: Duration,
+    make: impl Fn(usize, usize, &mut Vec<u8>) + Send + Sync + 'static,
+) -> Load {
     let make = std::sync::Arc::new(make);
     let runtime = runtime();
     runtime.block_on(async {
         let mut open = Vec::new();
-        for _ in 0..connections {
-            open.push(Connection::open(address).await);
+        for number in 0..connections {
+            open.push(Connection::open(servers[number % servers.len()]).await);
         }
         let before = processor::others();
         let start = Instant::now();
@@ -149,22 +204,23 @@ pub fn load_each(
         for (number, mut connection) in open.into_iter().enumerate() {
             let make = make.clone();
             busy.spawn(async move {
-                let (mut answers, mut request) = (0, Vec::new());
-                while Instant::now() < end {
+                let (mut times, mut refused, mut request) = (Vec::new(), 0, Vec::new());
+                let mut sent = Instant::now();
+                while sent < end {
                     request.clear();
-                    make(number, answers, &mut request);
-                    connection.ask(&request).await;
-                    answers += 1;
+                    make(number, times.len(), &mut request);
+                    refused += connection.insist(&request).await;
+                    let answered = Instant::now();
+                    times.push(answered - sent);
+                    sent = answered;
                 }
-                answers
+                (times, refused)
             });
         }
-        let answers: usize = busy.join_all().await.iter().sum();
-        let answers = u32::try_from(answers).expect("a run is short");
-        Outcome {
-            rate: f64::from(answers) / start.elapsed().as_secs_f64(),
-            processor: processor::others().saturating_sub(before) / answers.max(1),
-        }
+        let (times, refused): (Vec<_>, Vec<_>) = busy.join_all().await.into_iter().unzip();
+        let elapsed = start.elapsed();
+        let processor = processor::others().saturating_sub(before);
+        Load { times: times.concat(), refused: refused.iter().sum(), elapsed, processor }
     })
 }
 

@@ -6,21 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use roadstead::api::{Action, Calls, EncodedOutput, OrgSlugMode, Principal, RawArgs, Route};
 use roadstead::app::{Server, ServerConfig};
-use roadstead::auth::{Caller, Credential, Identity, Role, Session, Tokens};
-use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
-use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
+use roadstead::auth::{Session, Tokens};
+use roadstead::base::{Id, Keys, Result};
+use roadstead::resources::organizations::Bootstrapped;
 use roadstead::store::engine::{
     CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, Redb, StoreMeters, WriteBatch,
 };
-use roadstead::store::{Clock, Store, TableInfo, Tx, build_indexes, table_names};
+use roadstead::store::{Clock, Store, TableInfo, build_indexes, table_names};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 use crate::client::{self, Connection};
+use crate::filling::{Filling, bootstrap};
+use crate::requests;
 
 /// What the server stores in.
 #[derive(Clone, Copy, PartialEq)]
@@ -148,12 +149,7 @@ impl Fixture {
 
     /// The bytes of a GET in the organization.
     pub fn get(&self, path: &str) -> Vec<u8> {
-        let separator = if path.contains('?') { '&' } else { '?' };
-        format!(
-            "GET /api{path}{separator}orgSlug=acme HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\r\n",
-            self.address, self.key
-        )
-        .into_bytes()
+        requests::get(&self.address.to_string(), &self.key, path)
     }
 
     /// The token of a new session of the owner.
@@ -182,42 +178,19 @@ impl Fixture {
     }
 
     /// The bytes of a request with a body in the organization.
-    pub fn send(&self, method: &str, path: &str, mut body: Value) -> Vec<u8> {
-        body["orgSlug"] = "acme".into();
-        let body = body.to_string();
-        format!(
-            "{method} /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.address,
-            self.key,
-            body.len()
-        )
-        .into_bytes()
+    pub fn send(&self, method: &str, path: &str, body: Value) -> Vec<u8> {
+        requests::send(&self.address.to_string(), &self.key, method, path, body)
     }
 
     /// The POST of a task.
     pub fn post_task(&self) -> Vec<u8> {
-        let task = json!({
-            "title": "Find out why the nightly import takes twice as long since Tuesday",
-            "description": "It took 40 minutes before. The logs are in the bucket of the import; \
-                            the largest customers are read first.",
-        });
-        self.post(&format!("/teams/{}/tasks", self.team), task)
+        self.post(&format!("/teams/{}/tasks", self.team), requests::task())
     }
 
     /// The POST of a message to each agent, one after another.
     pub fn post_messages(&self) -> Vec<Vec<u8>> {
         let path = format!("/teams/{}/messages", self.team);
-        let to = |agent: &String| {
-            let message = json!({
-                "toAgentId": agent,
-                "subject": "The nightly import",
-                "body": "The import waits for a lock that the report holds. Could you move the \
-                         report to four in the morning and tell me when it has run once?",
-            });
-            self.post(&path, message)
-        };
-        self.agents.iter().map(to).collect()
+        self.agents.iter().map(|agent| self.post(&path, requests::message(agent))).collect()
     }
 
     /// Stops the server; returns the bytes of the files of its store.
@@ -240,8 +213,7 @@ impl Fixture {
 }
 
 impl Fixture {
-    /// Runs a writing route for each of these bodies as the owner in a session, without HTTP and
-    /// `at_once` per transaction. Returns `select` of each response.
+    /// Runs a writing route for each of these bodies ([`Filling::store`]).
     pub fn store<T>(
         &self,
         route: &str,
@@ -250,8 +222,7 @@ impl Fixture {
         at_once: usize,
         select: impl Fn(Value) -> T,
     ) -> Vec<T> {
-        let bodies = bodies.map(|body| (params.to_vec(), body));
-        self.store_at(route, bodies, at_once, select)
+        self.filling().store(route, params, bodies, at_once, select)
     }
 
     /// Like `store`, with the parameters of the path for each body.
@@ -262,68 +233,11 @@ impl Fixture {
         at_once: usize,
         select: impl Fn(Value) -> T,
     ) -> Vec<T> {
-        let start = Instant::now();
-        let route = roadstead::resources::routes().into_iter().find(|known| known.name == route);
-        let route = route.expect("there is such a route");
-        let who = self.owner();
-        let mut stored = Vec::new();
-        let mut bodies = bodies.peekable();
-        while bodies.peek().is_some() {
-            let mut actions: Vec<_> = bodies
-                .by_ref()
-                .take(at_once)
-                .map(|(params, body)| {
-                    let params: Vec<_> = params.iter().map(AsRef::as_ref).collect();
-                    bind(&route, &params, &body, self.store.keys())
-                })
-                .collect();
-            let who = who.clone();
-            let answers = self.store.write_blocking(self.founded.organization.id, move |tx| {
-                actions
-                    .iter_mut()
-                    .map(|action| carry_out(action, tx, &who))
-                    .collect::<Result<Vec<_>>>()
-            });
-            let answers = answers.expect("it can be stored");
-            let answers = answers.iter().map(|answer| {
-                select(serde_json::from_slice(&answer.body).expect("answers are JSON"))
-            });
-            stored.extend(answers);
-        }
-        if stored.len() > 1 {
-            let secs = start.elapsed().as_secs_f64();
-            eprintln!("  {}: {} in {secs:.0} s", route.name, stored.len());
-        }
-        stored
+        self.filling().store_at(route, bodies, at_once, select)
     }
 
-    /// The owner of the organization.
-    fn owner(&self) -> Principal {
-        let founded = &self.founded;
-        let identity = Identity {
-            user: founded.user.id,
-            name: founded.user.name.to_string(),
-            credential: Credential::Session(Id::NIL),
-            expires_at: None,
-        };
-        Principal::Caller(Arc::new(Caller {
-            identity,
-            org: founded.organization.id,
-            org_slug: founded.organization.slug.clone(),
-            role: Role::Owner,
-        }))
-    }
-}
-
-fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
-    let bound = route.bind(RawArgs::body(params, body, OrgSlugMode::Ignored, keys));
-    bound.expect("the body is what the route takes").action
-}
-
-fn carry_out(action: &mut Action, tx: &mut Tx, who: &Principal) -> Result<EncodedOutput> {
-    match action {
-        Action::Write(write, _) => write(tx, who, &mut Calls::default())?.done(),
-        _ => panic!("the route writes"),
+    fn filling(&self) -> Filling<'_> {
+        Filling { store: &self.store, founded: &self.founded }
     }
 }
 
@@ -344,21 +258,6 @@ pub fn server_runtime(name: &str) -> Runtime {
         .thread_name(name)
         .build()
         .expect("the system gives a runtime")
-}
-
-fn bootstrap(store: &Store) -> Bootstrapped {
-    let name = |text: &str| Name::parse(text).expect("it is a name");
-    let founding = NewFoundation {
-        slug: Slug::parse("acme").expect("it is a slug"),
-        name: name("Acme"),
-        email: Email::parse("ada@acme.test").expect("it is an address"),
-        user_name: name("Ada"),
-        password_hash: None,
-        api_key: Some(name("bench")),
-    };
-    store
-        .write_blocking(Id::NIL, move |tx| organizations::bootstrap(tx, &founding))
-        .expect("the store is empty")
 }
 
 /// The storage, which can record batches and counts what is read.

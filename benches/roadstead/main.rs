@@ -8,8 +8,8 @@
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
-//! `plans` of plain files,
-//! and `backup`. `--quick` (or
+//! `plans` of plain files, `backup`, and `engines`, which compares a store in PostgreSQL with files
+//! (`--features postgres`). `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
@@ -26,18 +26,26 @@ mod console;
 mod contents;
 mod deliveries;
 mod deployments;
+#[cfg(feature = "postgres")]
+mod engines;
+mod filling;
 mod growth;
 mod log;
 mod mcp;
 mod neighbours;
 mod phoenix;
 mod plans;
+#[cfg(feature = "postgres")]
+#[allow(clippy::unwrap_used)] // It is of the tests.
+#[path = "../../tests/postgres_server/mod.rs"]
+mod postgres_server;
 mod process;
 mod processor;
 mod promotions;
 mod publishing;
 mod reads;
 mod registry;
+mod requests;
 mod rounds;
 mod search;
 mod signatures;
@@ -62,7 +70,7 @@ fn main() {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 27] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 28] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -86,6 +94,7 @@ fn main() {
         ("mcp", &mcp::rows),
         ("console", &|| console::rows(quick)),
         ("plans", &plans::rows),
+        ("engines", &|| engines(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),
         ("profile-writes", &writes::profile),
@@ -102,4 +111,16 @@ fn main() {
     if !rows.is_empty() {
         table::print(&rows);
     }
+}
+
+/// Compares the engines of a store.
+#[cfg(feature = "postgres")]
+fn engines(quick: bool) -> Vec<table::Row> {
+    engines::rows(quick)
+}
+
+#[cfg(not(feature = "postgres"))]
+fn engines(_: bool) -> Vec<table::Row> {
+    eprintln!("\n*** NOT MEASURED against PostgreSQL: it needs --features postgres. ***\n");
+    Vec::new()
 }

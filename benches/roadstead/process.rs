@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::{self, Connection, load};
 use crate::fixture::{file, id, place};
+use crate::requests;
 use crate::rounds::median;
 use crate::table::{Row, Target, time};
 
@@ -69,14 +70,16 @@ fn restart(data: &Path, key: &str) -> Row {
     let mut times = Vec::new();
     for nth in 0..RESTARTS {
         let served = Served::start(data, &["--rate-limit", "0"]);
-        let team = json!({"orgSlug": "acme", "slug": format!("team-{nth}"), "name": "Team"});
+        let host = served.address.to_string();
+        let post = |path: &str, body| requests::send(&host, key, "POST", path, body);
+        let team = json!({"slug": format!("team-{nth}"), "name": "Team"});
         let team = client::runtime().block_on(async {
             let mut connection = Connection::open(served.address).await;
-            let answer = connection.ask(&post(&served, key, "/teams", &team)).await;
+            let answer = connection.ask(&post("/teams", team)).await;
             id(&serde_json::from_slice(answer.body).expect("answers are JSON"))
         });
-        let task = json!({"orgSlug": "acme", "title": "A task", "description": "a".repeat(4000)});
-        let request = post(&served, key, &format!("/teams/{team}/tasks"), &task);
+        let task = json!({"title": "A task", "description": "a".repeat(4000)});
+        let request = post(&format!("/teams/{team}/tasks"), task);
         load(served.address, WRITERS, LOAD, &[request]);
         drop(served);
         let used = ["wal-1", "wal-2"].map(|ending| data.join("roadstead").with_extension(ending));
@@ -93,18 +96,6 @@ fn restart(data: &Path, key: &str) -> Row {
         ratio: took.as_secs_f64() / RESTART_LIMIT.as_secs_f64(),
         target: Target::AtMost(1.0),
     }
-}
-
-/// The bytes of a POST to a server.
-fn post(served: &Served, key: &str, path: &str, body: &Value) -> Vec<u8> {
-    let body = body.to_string();
-    format!(
-        "POST /api{path} HTTP/1.1\r\nhost: {}\r\nx-api-key: {key}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        served.address,
-        body.len()
-    )
-    .into_bytes()
 }
 
 /// The password of the owner.
@@ -140,16 +131,19 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts the binary with these further arguments.
+    /// Starts the binary over a data directory with these further arguments.
     pub fn start(data: &Path, more: &[&str]) -> Self {
+        let mut command = Command::new(BINARY);
+        command.arg("serve").arg("--data").arg(data).args(more);
+        Self::start_command(command)
+    }
+
+    /// Starts `roadstead serve …`, at a free port.
+    pub fn start_command(mut command: Command) -> Self {
         let address = free_address();
         let start = Instant::now();
-        let child = Command::new(BINARY)
-            .arg("serve")
-            .arg("--data")
-            .arg(data)
+        let child = command
             .args(["--listen", &address.to_string()])
-            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -20,10 +20,15 @@ pub type Side<'a> = &'a mut dyn FnMut() -> Outcome;
 /// Runs all sides in turn, after a short warm-up of each; returns the outcomes of each side, by
 /// round.
 pub fn run(sides: &mut [Side]) -> Vec<Vec<Outcome>> {
+    run_each(sides)
+}
+
+/// Like [`run`], with other outcomes.
+pub fn run_each<T>(sides: &mut [&mut dyn FnMut() -> T]) -> Vec<Vec<T>> {
     for side in sides.iter_mut() {
         side();
     }
-    let mut outcomes = vec![Vec::new(); sides.len()];
+    let mut outcomes: Vec<_> = sides.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
         // In alternating order, so that slow drift affects all sides alike.
         for nth in 0..sides.len() {

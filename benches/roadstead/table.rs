@@ -7,6 +7,9 @@ use std::time::Duration;
 pub enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// None: the ratio is for those who choose.
+    #[cfg(feature = "postgres")]
+    None,
 }
 
 /// One row: a measurement of Roadstead against a baseline or a limit.
@@ -38,6 +41,8 @@ pub fn print(rows: &[Row]) {
         let (target, reached) = match row.target {
             Target::AtLeast(least) => (format!(">= {least:.2}"), row.ratio >= least),
             Target::AtMost(most) => (format!("<= {most:.2}"), row.ratio <= most),
+            #[cfg(feature = "postgres")]
+            Target::None => (String::new(), true),
         };
         println!(
             "{:name$}  {:>ours$}  {:baseline$}  {:>6.2}  {target:>7}  {}",
@@ -45,7 +50,11 @@ pub fn print(rows: &[Row]) {
             row.ours,
             row.baseline,
             row.ratio,
-            if reached { "yes" } else { "NO" }
+            match (reached, target.is_empty()) {
+                (_, true) => "",
+                (true, false) => "yes",
+                (false, false) => "NO",
+            }
         );
     }
 }

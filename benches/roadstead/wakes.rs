@@ -1,11 +1,15 @@
 //! Latency from sending a message to the response of the waiting agent. It includes the commit.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
 use crate::client::{self, Connection};
 use crate::fixture::Fixture;
+use crate::requests;
 use crate::table::{Row, Target, time};
 
 /// Waiting agents, each on its own connection.
@@ -20,11 +24,23 @@ const IN_BURST: usize = 50;
 
 const LIMIT: Duration = Duration::from_millis(50);
 
+/// No wake takes so long: one was lost.
+const LOST: Duration = Duration::from_secs(30);
+
 /// Measures wakes.
 pub fn rows() -> Vec<Row> {
     let fixture = Fixture::new(AGENTS);
-    let (single, bursts) = client::runtime().block_on(measure(&fixture));
-    let row = |how: &str, mut times: Vec<Duration>| {
+    let wakes = |agent| format!("/teams/{}/agents/{agent}/wakes", fixture.team);
+    let agents: Vec<_> = fixture.agents.iter().zip(fixture.post_messages()).collect();
+    let waiter = |(agent, message)| Waiter {
+        server: fixture.address,
+        key: fixture.key.clone(),
+        wakes: wakes(agent),
+        message,
+    };
+    let agents: Vec<_> = agents.into_iter().map(waiter).collect();
+    let row = |how: &str, at_once, rounds| {
+        let (mut times, _) = measure(&agents, &[fixture.address], at_once, rounds);
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
         Row {
@@ -35,61 +51,109 @@ pub fn rows() -> Vec<Row> {
             target: Target::AtMost(1.0),
         }
     };
-    vec![row("sequential messages", single), row(&format!("{IN_BURST} messages at once"), bursts)]
+    vec![
+        row("sequential messages", 1, SINGLE),
+        row(&format!("{IN_BURST} messages at once"), IN_BURST, BURSTS),
+    ]
 }
 
-async fn measure(fixture: &Fixture) -> (Vec<Duration>, Vec<Duration>) {
-    let (woken, mut wakes) = mpsc::unbounded_channel();
-    for (nth, agent) in fixture.agents.iter().enumerate() {
-        let request = fixture.get(&format!("/teams/{}/agents/{agent}/wakes?wait=60", fixture.team));
-        let mut connection = Connection::open(fixture.address).await;
-        let woken = woken.clone();
-        tokio::spawn(async move {
-            loop {
-                connection.ask(&request).await;
-                if woken.send((nth, Instant::now())).is_err() {
-                    return;
-                }
+/// An agent that waits.
+#[derive(Clone)]
+pub struct Waiter {
+    /// The server at which it waits, and its key.
+    pub server: SocketAddr,
+    pub key: String,
+    /// The path of its wakes.
+    pub wakes: String,
+    /// The request that wakes it.
+    pub message: Vec<u8>,
+}
+
+/// Has all agents wait, and sends messages to `at_once` of them at a time, `rounds` times, through
+/// connections to `servers` in turn. Returns how long each wake took, and how long all took.
+pub fn measure(
+    agents: &[Waiter],
+    servers: &[SocketAddr],
+    at_once: usize,
+    rounds: usize,
+) -> (Vec<Duration>, Duration) {
+    client::runtime().block_on(async {
+        let (woken, mut wakes) = unbounded_channel();
+        let (acknowledged, mut acknowledgements) = unbounded_channel();
+        for agent in agents {
+            let connection = Connection::open(agent.server).await;
+            tokio::spawn(wait(agent.clone(), connection, woken.clone(), acknowledged.clone()));
+        }
+        let mut senders = Vec::new();
+        for number in 0..at_once {
+            senders.push(Connection::open(servers[number % servers.len()]).await);
+        }
+        // Every agent waits again after it was woken.
+        for agent in agents {
+            senders[0].insist(&agent.message).await;
+            next(&mut wakes).await;
+        }
+
+        let mut times = Vec::new();
+        let start = Instant::now();
+        for round in 0..rounds {
+            let mut sending = Vec::new();
+            let sent = Instant::now();
+            for (sender, mut connection) in senders.drain(..).enumerate() {
+                let message = agents[(round * at_once + sender) % agents.len()].message.clone();
+                sending.push(tokio::spawn(async move {
+                    connection.insist(&message).await;
+                    connection
+                }));
             }
-        });
-    }
-    let messages = fixture.post_messages();
-    let mut senders = Vec::new();
-    for _ in 0..IN_BURST {
-        senders.push(Connection::open(fixture.address).await);
-    }
-    // Every agent waits again after it was woken.
-    for message in &messages {
-        senders[0].ask(message).await;
-        wakes.recv().await;
-    }
+            for _ in 0..at_once {
+                times.push(next(&mut wakes).await - sent);
+            }
+            for sender in sending {
+                senders.push(sender.await.expect("it was answered"));
+            }
+        }
+        let took = start.elapsed();
+        // One that is left would come back while something else is measured.
+        for _ in 0..agents.len() + times.len() {
+            next(&mut acknowledgements).await;
+        }
+        (times, took)
+    })
+}
 
-    let mut single = Vec::new();
-    for nth in 0..SINGLE {
-        let sent = Instant::now();
-        senders[0].ask(&messages[nth * 7 % AGENTS]).await;
-        let (_, at) = wakes.recv().await.expect("agents wait");
-        single.push(at - sent);
-    }
+async fn next<T>(from: &mut UnboundedReceiver<T>) -> T {
+    let next = timeout(LOST, from.recv()).await.expect("no wake is lost");
+    next.expect("agents wait")
+}
 
-    let mut bursts = Vec::new();
-    for nth in 0..BURSTS {
-        let mut sending = Vec::new();
-        let sent = Instant::now();
-        for (sender, mut connection) in senders.drain(..).enumerate() {
-            let message = messages[(nth * 7 + sender) % AGENTS].clone();
-            sending.push(tokio::spawn(async move {
-                connection.ask(&message).await;
-                connection
-            }));
+/// Waits, says when it was woken, and acknowledges.
+async fn wait(
+    agent: Waiter,
+    mut connection: Connection,
+    woken: UnboundedSender<Instant>,
+    acknowledged: UnboundedSender<()>,
+) {
+    let Waiter { server, key, wakes, .. } = agent;
+    let host = server.to_string();
+    let request = requests::get(&host, &key, &format!("{wakes}?wait=60"));
+    loop {
+        let answer = connection.ask(&request).await;
+        let at = Instant::now();
+        let answer: Value = serde_json::from_slice(answer.body).expect("answers are JSON");
+        let given = answer["items"].as_array().expect("it is a list");
+        if given.is_empty() {
+            continue;
         }
-        for _ in 0..IN_BURST {
-            let (_, at) = wakes.recv().await.expect("agents wait");
-            bursts.push(at - sent);
+        let ids: Vec<_> = given.iter().map(|wake| &wake["id"]).collect();
+        if ids.iter().any(|_| woken.send(at).is_err()) {
+            return;
         }
-        for sender in sending {
-            senders.push(sender.await.expect("it was answered"));
+        let path = format!("{wakes}/ack");
+        let acknowledge = requests::send(&host, &key, "POST", &path, json!({"wakeIds": ids}));
+        connection.insist(&acknowledge).await;
+        if ids.iter().any(|_| acknowledged.send(()).is_err()) {
+            return;
         }
     }
-    (single, bursts)
 }

@@ -100,3 +100,27 @@ fn servers_that_start_at_once_found_one_store() {
     assert_eq!(nodes[0].caller(&owner).get("/tools").items().len(), 3);
     nodes[1].signal(Signal::TERM);
 }
+
+#[test]
+fn writes_through_three_servers_at_once_all_succeed() {
+    let Some((_database, nodes, owner)) = three() else { return };
+    // The store is small, so that all keys are in a few pages of the index, which conflict.
+    std::thread::scope(|scope| {
+        for writer in 0..12 {
+            let caller = nodes[writer % nodes.len()].caller(&owner);
+            scope.spawn(move || {
+                for nth in 0..15 {
+                    let name = format!("w{writer}-{nth}");
+                    caller.post("/tools", json!({"name": name, "type": "function"})).ok();
+                }
+            });
+        }
+    });
+    assert_eq!(owner.walk("/tools", 100).len(), 12 * 15);
+    let ran_again: f64 =
+        nodes.iter().map(|node| node.metric("roadstead_transaction_conflicts_total")).sum();
+    assert!(ran_again > 0.0, "nothing conflicted");
+    for node in nodes {
+        node.stop();
+    }
+}

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use roadstead::store::engine::postgres::PostgresUrl;
 use rustix::process::{Pid, Signal, getuid, kill_process};
+use tempfile::TempDir;
 
 /// The user `nobody`: root may not run a server.
 const NOBODY: u32 = 65_534;
@@ -21,7 +22,7 @@ const NOBODY: u32 = 65_534;
 /// A running server with its own data directory.
 pub struct PostgresServer {
     programs: PathBuf,
-    place: tempfile::TempDir,
+    place: TempDir,
     port: u16,
     settings: Vec<&'static str>,
     child: Option<Child>,
@@ -66,14 +67,27 @@ impl PostgresServer {
         Self::start_with(settings, &[], false)
     }
 
+    /// Starts a server with its directory in `place`.
+    pub fn start_in(place: TempDir, settings: &[&'static str]) -> Option<Self> {
+        Self::start_at(place, settings, &[], false)
+    }
+
     /// Starts a server with these files, by name and content, in its directory.
     pub fn start_with(
         settings: &[&'static str],
         files: &[(&str, &str)],
         is_static: bool,
     ) -> Option<Self> {
+        Self::start_at(tempfile::tempdir().unwrap(), settings, files, is_static)
+    }
+
+    fn start_at(
+        place: TempDir,
+        settings: &[&'static str],
+        files: &[(&str, &str)],
+        is_static: bool,
+    ) -> Option<Self> {
         let programs = programs()?;
-        let place = tempfile::tempdir().unwrap();
         if getuid().is_root() {
             chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
@@ -161,11 +175,12 @@ impl PostgresServer {
         }
     }
 
-    /// Starts a standby of this server, which it reaches at `port` and streams from as `name`.
+    /// Starts a standby of this server, which it reaches at `port` and streams from as `name`. Its
+    /// directory is beside that of this server.
     pub fn standby(&self, port: u16, name: &str, settings: &[&'static str]) -> Self {
         let mut standby = PostgresServer {
             programs: self.programs.clone(),
-            place: tempfile::tempdir().unwrap(),
+            place: TempDir::new_in(self.place.path().parent().unwrap()).unwrap(),
             port: free_port(),
             settings: settings.to_vec(),
             child: None,
@@ -221,8 +236,13 @@ impl PostgresServer {
 
     /// Runs a statement and returns its result.
     pub fn sql(&self, statement: &str) -> String {
+        self.sql_at(&self.url(), statement)
+    }
+
+    /// The same in the database at this URL.
+    pub fn sql_at(&self, url: &str, statement: &str) -> String {
         let mut psql = self.command("psql", ["-AtX", "-v", "ON_ERROR_STOP=1", "-c", statement]);
-        let output = psql.arg(self.url()).output().unwrap();
+        let output = psql.arg(url).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).trim().into()
     }

@@ -17,6 +17,7 @@ use super::settings::Control;
 use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
 use crate::base::{Error, Result};
+use crate::store::Clock;
 
 /// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP
 /// rarely wait longer. A standby is promoted within this time where failover is set up well.
@@ -29,9 +30,15 @@ const RESOLVE_TIME: Duration = Duration::from_secs(15);
 /// After 3 conflicts an attempt runs while no other of its lane begins.
 const MAX_CONFLICTS: usize = 3;
 
-/// After 20 conflicts its caller gets a 503: the database server always lets one of two go on, so
+/// After 40 conflicts its caller gets a 503: the database server always lets one of two go on, so
 /// that takes many others that change the same.
-const MAX_RUNS: usize = 20;
+const MAX_RUNS: usize = 40;
+
+/// Alone in its lane an attempt conflicts with those of other servers, which run again as it does.
+/// It pauses before that for a random time: up to 2 ms, then twice as long each time up to 256 ms, so
+/// that one of them gets through. All pauses together take 4 s on average.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const MAX_DOUBLINGS: usize = 7;
 
 /// How a run ended.
 enum End {
@@ -56,6 +63,9 @@ impl Shared {
                 self.alone.wait(lane, deadline);
             } else if turn.is_none() {
                 turn = Some(self.alone.enter(lane, deadline));
+            }
+            if conflicts > MAX_CONFLICTS {
+                thread::sleep(pause(conflicts - MAX_CONFLICTS - 1));
             }
             let end = self.run_once(&mut *attempt, terms, looks, (deadline, lease.as_deref()));
             let failure = match end {
@@ -267,6 +277,13 @@ impl Shared {
         }
         connection.change(&puts, &inserts, &deletes, slot)
     }
+}
+
+/// Returns a random pause after a conflict alone, of which there were `before` others.
+fn pause(before: usize) -> Duration {
+    let longest = FIRST_PAUSE * (1 << before.min(MAX_DOUBLINGS));
+    let part = u32::from(u16::from_be_bytes(Clock::system().random()));
+    longest * part / u32::from(u16::MAX)
 }
 
 /// Returns whether every key that was taken to be absent is inserted, which fails if it is not.
