@@ -203,7 +203,8 @@ fn every_schema_has_a_name_that_stands_alone() {
     let mut nameless = Vec::new();
     for (name, schema) in schemas {
         let properties = schema["properties"].as_object().into_iter().flatten();
-        let properties = properties.map(|(property, schema)| (format!("{name}.{property}"), schema));
+        let properties =
+            properties.map(|(property, schema)| (format!("{name}.{property}"), schema));
         for (place, schema) in properties.chain([(name.clone(), schema)]) {
             if has_nameless_alternative(schema) {
                 nameless.push(place);

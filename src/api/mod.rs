@@ -37,7 +37,7 @@ pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, req
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use system::{
-    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemRetention, SystemSample,
-    SystemStatus, SystemStorage,
+    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode, SystemRetention,
+    SystemSample, SystemStatus, SystemStorage,
 };
 pub use webhook::Webhook;

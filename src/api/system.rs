@@ -32,6 +32,9 @@ pub struct SystemStatus {
     /// When this was measured; it is measured every 10 seconds.
     pub measured_at: Time,
     pub storage: SystemStorage,
+    /// The servers of a store in PostgreSQL, the one that answers among them; empty over a data
+    /// directory.
+    pub nodes: Vec<SystemNode>,
     pub retention: SystemRetention,
     /// The last completed backup; null before the first.
     pub last_backup: Option<SystemBackup>,
@@ -58,6 +61,30 @@ pub struct SystemStorage {
     pub failed_commits: u64,
     /// Checkpoints of the write-ahead log since the start that failed; each is tried again.
     pub failed_checkpoints: u64,
+    /// Whether each commit is on a second database server before it is acknowledged, as last checked;
+    /// null over a data directory.
+    pub replicated: Option<bool>,
+}
+
+/// A server of a store in PostgreSQL, as the one that answers sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemNode {
+    /// Eight hexadecimal digits, others at each of its starts.
+    pub id: String,
+    /// What it says of itself: its address, host and process.
+    pub name: String,
+    /// Where it listens; null if it does not say so.
+    pub address: Option<String>,
+    /// The version of the server.
+    pub version: String,
+    /// When its last sign of life was seen, or it was first seen. It gives one every two seconds; after
+    /// ten minutes without any it is forgotten.
+    pub last_beat_at: Time,
+    /// Whether it is the one that answers.
+    pub answering: bool,
+    /// Whether it does the background work of all of them.
+    pub background_work: bool,
 }
 
 /// How long the server keeps what it removes by itself.
@@ -161,6 +188,7 @@ impl Default for SystemStatus {
             started_at: Time::from_millis(0),
             measured_at: Time::from_millis(0),
             storage: SystemStorage::default(),
+            nodes: Vec::new(),
             retention: SystemRetention::default(),
             last_backup: None,
             backup_due: false,

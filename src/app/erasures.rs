@@ -20,11 +20,7 @@ use super::placement::ERASURES;
 use crate::auth::installation_id;
 use crate::base::{Error, Id, Result, Time};
 use crate::store::engine::give_to_owner_of_directory;
-use crate::store::{Erasure, ErasureLedger, Store};
-
-/// Erasures are kept for 400 days: longer than logs are (365 days), which is as long as backups are
-/// usually kept. A backup that is older than what the ledger has is not restored with it.
-const KEPT_SECS: i64 = 400 * 24 * 3600;
+use crate::store::{ERASURES_KEPT_SECS, Erasure, ErasureLedger, Store};
 
 /// Expired lines are removed once the oldest is 30 days over time: not at each start.
 const EXPIRED_SECS: i64 = 30 * 24 * 3600;
@@ -146,8 +142,9 @@ impl Ledger {
             begin(dir, &installation, now).map_err(cannot)?;
         }
         let oldest = first_lines(&path).map_err(cannot)?.and_then(|(_, oldest)| oldest);
-        if oldest.is_some_and(|at| at < now.minus_secs(KEPT_SECS + EXPIRED_SECS)) {
-            remove_expired(dir, &installation, now.minus_secs(KEPT_SECS)).map_err(cannot)?;
+        if oldest.is_some_and(|at| at < now.minus_secs(ERASURES_KEPT_SECS + EXPIRED_SECS)) {
+            let since = now.minus_secs(ERASURES_KEPT_SECS);
+            remove_expired(dir, &installation, since).map_err(cannot)?;
         }
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(cannot)?;
         let mut open =

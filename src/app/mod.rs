@@ -58,7 +58,7 @@ use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
 use crate::outside::{self, Children, Outside, Resolver};
 use crate::resources::{self, organizations};
-use crate::store::engine::WorkLeases;
+use crate::store::engine::{SeenNodes, WorkLeases};
 use crate::store::{Org, Store};
 
 /// The configuration of a server.
@@ -93,6 +93,8 @@ pub struct ServerConfig {
     pub is_replicated: Option<Arc<AtomicBool>>,
     /// The lease for the background work; `None`: no other server serves the store.
     pub leases: Option<WorkLeases>,
+    /// The servers of the store; `None`: no other server serves it.
+    pub nodes: Option<SeenNodes>,
 }
 
 impl Default for ServerConfig {
@@ -112,6 +114,7 @@ impl Default for ServerConfig {
             data_directory: None,
             is_replicated: None,
             leases: None,
+            nodes: None,
         }
     }
 }
@@ -201,6 +204,7 @@ impl Server {
             deliveries,
             settings,
             data_directory: config.data_directory,
+            nodes: config.nodes,
             system,
         };
         Ok(Server {

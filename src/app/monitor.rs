@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -13,12 +14,13 @@ use super::backup::LastBackup;
 use super::doctor::{self, Level};
 use super::host;
 use crate::api::{
-    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemRetention, SystemSample,
-    SystemStatus, SystemStorage,
+    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode, SystemRetention,
+    SystemSample, SystemStatus, SystemStorage,
 };
+use crate::base::Time;
 use crate::http::{RequestTotals, ServerContext};
 use crate::outbox::{DeliveryMeters, RetentionSettings};
-use crate::store::engine::StoreMeters;
+use crate::store::engine::{SeenNode, SeenNodes, StoreMeters};
 
 /// What is measured, and where it is recorded.
 pub struct Monitor {
@@ -30,6 +32,8 @@ pub struct Monitor {
     pub settings: RetentionSettings,
     /// The data directory; none of a store in memory.
     pub data_directory: Option<PathBuf>,
+    /// The servers of the store; none of a store that has one.
+    pub nodes: Option<SeenNodes>,
     /// Where it is recorded.
     pub system: Arc<SystemMonitor>,
 }
@@ -102,7 +106,8 @@ impl Monitor {
         SystemStatus {
             started_at: self.settings.started_at,
             measured_at: now,
-            storage: storage(store, dir),
+            storage: SystemStorage { replicated: self.replicated(), ..storage(store, dir) },
+            nodes: self.nodes.as_ref().map_or_else(Vec::new, |nodes| shown(&nodes.borrow(), now)),
             retention: SystemRetention {
                 memory_secs: self.settings.memory_retention_secs,
                 log_secs: self.settings.log_retention_secs,
@@ -119,6 +124,25 @@ impl Monitor {
             ..SystemStatus::default()
         }
     }
+
+    fn replicated(&self) -> Option<bool> {
+        self.context.is_replicated.as_ref().map(|replicated| replicated.load(Ordering::Relaxed))
+    }
+}
+
+/// The servers of a store at this time.
+fn shown(nodes: &[SeenNode], now: Time) -> Vec<SystemNode> {
+    let millis = |one: &SeenNode| i64::try_from(one.beat_at.elapsed().as_millis());
+    let shown = nodes.iter().map(|one| SystemNode {
+        id: one.id.clone(),
+        name: one.description.clone(),
+        address: one.address.clone(),
+        version: one.release.clone(),
+        last_beat_at: Time::from_millis(now.millis() - millis(one).unwrap_or(i64::MAX / 2)),
+        answering: one.is_own,
+        background_work: one.has_lease,
+    });
+    shown.collect()
 }
 
 fn storage(store: &StoreMeters, dir: Option<&Path>) -> SystemStorage {
@@ -136,5 +160,6 @@ fn storage(store: &StoreMeters, dir: Option<&Path>) -> SystemStorage {
         space_low: free_bytes.is_some_and(is_low),
         failed_commits: store.failed_commits.value(),
         failed_checkpoints: store.failed_checkpoints.value(),
+        replicated: None,
     }
 }

@@ -14,7 +14,8 @@ use crate::base::{Error, Keys, MasterKey, Result, Time};
 use crate::store::engine::Engine as _;
 use crate::store::engine::postgres::{Node, Owner, Postgres, PostgresSettings, PostgresUrl};
 use crate::store::{
-    Clock, Signals, Store, TableInfo, are_indexes_built, build_indexes, table_names,
+    Clock, ERASURES_KEPT_SECS, Signals, Store, TableInfo, are_indexes_built, build_indexes,
+    table_names,
 };
 
 /// A store in PostgreSQL that this process is a node of.
@@ -25,7 +26,7 @@ pub struct SharedStore {
 
 impl SharedStore {
     /// Opens the store, founding it if the database holds none, and builds the indexes that an
-    /// older release did not have. `description` says who this is to others. Blocks.
+    /// older release did not have. `node` says who this is to others. Blocks.
     ///
     /// # Errors
     /// If the database cannot be reached or used; if a server of another release uses it; if there
@@ -34,7 +35,7 @@ impl SharedStore {
     pub fn open(
         url: PostgresUrl,
         key_source: &KeySource,
-        description: &str,
+        node: Node,
         must_exist: bool,
         progress: &dyn Fn(&str),
     ) -> std::result::Result<Self, DataDirError> {
@@ -44,7 +45,7 @@ impl SharedStore {
         let settings = PostgresSettings {
             key_check: Some(check_of(&key)),
             must_exist,
-            node: Some(Node::new(env!("CARGO_PKG_VERSION"), description)),
+            node: Some(node),
             ..PostgresSettings::new(url, table_names(&tables))
         };
         let signals = Arc::<Signals>::default();
@@ -84,14 +85,16 @@ impl SharedStore {
         Ok(SharedStore { store: store.map_err(failed)?, engine })
     }
 
-    /// Returns the ledger of erasures. It is in the store itself: complete from the beginning,
-    /// unless the store was filled from elsewhere.
+    /// Returns the ledger of erasures. It is in the store itself: complete for as long as erasures
+    /// are kept, unless the store was filled from elsewhere since.
     ///
     /// # Errors
     /// If it cannot be read.
     pub(super) fn erasures(&self) -> Result<Erasures> {
-        let since = self.engine.note(ERASURES_SINCE)?.and_then(|text| text.parse().ok());
-        let since = Time::from_millis(since.unwrap_or_default());
+        let noted = self.engine.note(ERASURES_SINCE)?.and_then(|text| text.parse().ok());
+        let noted = Time::from_millis(noted.unwrap_or_default());
+        // Older ones are removed by a sweep.
+        let since = noted.max(self.store.clock().now().minus_secs(ERASURES_KEPT_SECS));
         Ok(Erasures::new(installation_id(self.store.keys()), since, self.store.erasures()?))
     }
 }

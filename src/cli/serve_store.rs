@@ -20,10 +20,14 @@ use crate::app::{Server, ServerConfig};
 use crate::base::Id;
 use crate::resources::organizations;
 use crate::store::Store;
-use crate::store::engine::postgres::Postgres;
+use crate::store::engine::postgres::{Durability, Node, Postgres};
 
-/// How often the settings of the database server are looked at.
-const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
+/// How often the settings of the database server are looked at: another one, with other settings, may
+/// have been promoted.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often they are logged although they are the same: hourly.
+const LOG_EVERY: u32 = 360;
 
 impl Serve {
     /// Serves the store at this URL. There is no data directory, so nothing that needs one: no
@@ -40,7 +44,7 @@ impl Serve {
             let shutdown = Shutdown::listen()?;
             let listener = listen_at(&self.listen).await?;
             let address = listener.local_addr()?;
-            let (place, description) = (url.shown(), description(address));
+            let (place, node) = (url.shown(), node(address));
             let progress = |line: &str| {
                 output::progress(line);
                 if !line.is_empty() {
@@ -48,18 +52,19 @@ impl Serve {
                 }
             };
             let opened = block_in_place(|| {
-                SharedStore::open(url, &key_source, &description, must_exist, &progress)
+                SharedStore::open(url, &key_source, node, must_exist, &progress)
             })?;
             let SharedStore { store, engine } = opened;
             let created = engine.is_new();
             tracing::info!(store = %place, created, %address, "starting");
-            block_in_place(|| look(&engine, &is_replicated));
+            let seen = block_in_place(|| look(&engine, &is_replicated, None));
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             let link = setup_link(&store, &link_base).await?;
-            let config = ServerConfig { leases: Some(engine.leases()), ..config };
+            let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
+            let config = ServerConfig { leases, nodes, ..config };
             let server = Server::start_with(store.clone(), listener, config, None)?;
             announce(address, &place, created, link.as_deref(), json)?;
-            let checking = tokio::spawn(look_every_hour(engine.clone(), is_replicated));
+            let checking = tokio::spawn(look_on(engine.clone(), is_replicated, seen));
             let ended = tokio::select! {
                 ended = shutdown.serve(server, Path::new(&place), std::future::pending()) => ended,
                 () = removed(engine.is_removed()) => Err(Failure::Failed(
@@ -75,8 +80,9 @@ impl Serve {
 }
 
 /// What another server is told about this one.
-fn description(address: SocketAddr) -> String {
-    this_process(&format!("the server at {address}"))
+fn node(address: SocketAddr) -> Node {
+    let description = this_process(&format!("the server at {address}"));
+    Node::new(env!("CARGO_PKG_VERSION"), &description).at(&address.to_string())
 }
 
 /// What others are told about this process.
@@ -94,26 +100,42 @@ async fn removed(mut is_removed: watch::Receiver<bool>) {
     }
 }
 
-/// Looks at the settings of the database server, and logs what is to be known about them.
-fn look(engine: &Postgres, is_replicated: &AtomicBool) {
+/// Looks at the settings of the database server, and logs what is to be known about them, unless it
+/// was logged `before`.
+fn look(
+    engine: &Postgres,
+    is_replicated: &AtomicBool,
+    before: Option<&Durability>,
+) -> Option<Durability> {
     match engine.durability() {
         Ok(durability) => {
             is_replicated.store(durability.is_replicated(), Ordering::Relaxed);
-            for remark in durability.remarks() {
-                tracing::warn!(version = %durability.version, "{remark}");
+            if before != Some(&durability) {
+                for remark in durability.remarks() {
+                    tracing::warn!(version = %durability.version, "{remark}");
+                }
             }
+            Some(durability)
         }
         Err(error) => {
-            is_replicated.store(false, Ordering::Relaxed);
-            tracing::warn!(%error, "the settings of the database server cannot be read");
+            if is_replicated.swap(false, Ordering::Relaxed) || before.is_some() {
+                tracing::warn!(%error, "the settings of the database server cannot be read");
+            }
+            None
         }
     }
 }
 
-async fn look_every_hour(engine: Arc<Postgres>, is_replicated: Arc<AtomicBool>) {
-    loop {
+/// Looks again and again.
+async fn look_on(
+    engine: Arc<Postgres>,
+    is_replicated: Arc<AtomicBool>,
+    mut seen: Option<Durability>,
+) {
+    for number in 1_u32.. {
         tokio::time::sleep(CHECK_INTERVAL).await;
-        block_in_place(|| look(&engine, &is_replicated));
+        let before = seen.filter(|_| !number.is_multiple_of(LOG_EVERY));
+        seen = block_in_place(|| look(&engine, &is_replicated, before.as_ref()));
     }
 }
 

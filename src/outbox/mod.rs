@@ -39,7 +39,7 @@ pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_ent
 pub use meters::DeliveryMeters;
 pub use redelivery::{Redelivery, redeliver_range};
 pub use release::set_channel_enabled;
-pub use removals::COMPLETE_REMOVALS;
+pub use removals::{COMPLETE_REMOVALS, FORGET_ERASURES};
 pub use sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, delete_due, due};
 
 use crate::store::TableInfo;

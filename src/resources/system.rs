@@ -2,7 +2,8 @@
 //! of the last hour (reference: command-line, "State of the server").
 //!
 //! It is that of the whole installation, and open to those who may read `/metrics` with a credential of
-//! an organization: it says no more than those figures, and nothing of any one organization.
+//! an organization: beside those figures it says where the servers of the installation run, and
+//! nothing of any one organization.
 
 use crate::api::{Output, Req, Resource, ResourceRef, Route, SystemStatus, op};
 use crate::auth::{ADMIN, ScopeName};

@@ -54,6 +54,10 @@ impl Record for Erasure {
     }
 }
 
+/// How long erasures are kept, in seconds: 400 days, longer than logs are (365 days), which is as long
+/// as backups are usually kept. A backup that is older is not restored with them.
+pub const ERASURES_KEPT_SECS: i64 = 400 * 24 * 3600;
+
 /// Where erasures are recorded outside of the database.
 pub trait ErasureLedger: Send + Sync {
     /// Records all erasures of the store durably, those that were recorded before only once. Returns

@@ -45,7 +45,7 @@ use std::sync::Arc;
 pub use catalog::TableInfo;
 pub use clock::Clock;
 pub use engine::{Lane, Order};
-pub use erasure::{Erasure, ErasureLedger};
+pub use erasure::{ERASURES_KEPT_SECS, Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
 pub use fair_semaphore::{FairSemaphore, Permit};
 pub use heavy_threads::{HeavyThreads, lower_priority};

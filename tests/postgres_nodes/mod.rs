@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use roadstead::app::shared_store::SharedStore;
 use roadstead::app::{AuditReply, AuditRequest, KeySource, audit_reply};
-use roadstead::store::engine::postgres::PostgresUrl;
+use roadstead::store::engine::postgres::{self, PostgresUrl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -155,7 +155,8 @@ pub fn send(node: &Node, owner: &Caller, (team, wakes): &(String, String)) {
 pub fn verify_audit_logs(url: &str) {
     let source = KeySource { variable: Some(KEY.into()), ..KeySource::default() };
     let url = PostgresUrl::parse(url).unwrap();
-    let opened = SharedStore::open(url, &source, "the test", true, &|_| {});
+    let node = postgres::Node::new(env!("CARGO_PKG_VERSION"), "the test");
+    let opened = SharedStore::open(url, &source, node, true, &|_| {});
     let SharedStore { store, .. } = opened.unwrap();
     let AuditReply::Checkpoints(logs) =
         audit_reply(&store, &AuditRequest::Checkpoint(None)).unwrap()

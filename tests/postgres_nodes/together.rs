@@ -1,12 +1,13 @@
 //! What one server does is known to the others.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Node, send, set_up, team, three};
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, eventually, within};
 use crate::postgres_server::PostgresServer;
 use crate::{KEY, Served};
 
@@ -122,5 +123,44 @@ fn writes_through_three_servers_at_once_all_succeed() {
     assert!(ran_again > 0.0, "nothing conflicted");
     for node in nodes {
         node.stop();
+    }
+}
+
+#[test]
+fn each_server_says_which_there_are_and_who_does_the_background_work() {
+    let Some((database, mut nodes, owner)) = three() else { return };
+    let count = |seen: &Value, flag: &str| {
+        seen["nodes"].as_array().unwrap().iter().filter(|one| one[flag] == true).count()
+    };
+    // It is measured every ten seconds.
+    let time = Duration::from_secs(30);
+    let mut ids = nodes.iter().map(|node| {
+        let seen = within(time, "three servers", || {
+            let seen = node.caller(&owner).get("/system").ok();
+            let is_whole = seen["nodes"].as_array().unwrap().len() == 3;
+            (is_whole && count(&seen, "backgroundWork") == 1).then_some(seen)
+        });
+        assert_eq!((count(&seen, "answering"), &seen["storage"]["replicated"]), (1, &json!(false)));
+        let own = seen["nodes"].as_array().unwrap().iter().find(|one| one["answering"] == true);
+        let own = own.unwrap();
+        let port = node.address.port().to_string();
+        assert!(own["address"].as_str().unwrap().ends_with(&port), "{own}");
+        assert_eq!(own["version"], env!("CARGO_PKG_VERSION"));
+        own["id"].as_str().unwrap().to_string()
+    });
+    let ids: [String; 3] = std::array::from_fn(|_| ids.next().unwrap());
+    assert!(ids[0] != ids[1] && ids[1] != ids[2]);
+
+    nodes.pop().unwrap().kill();
+    let doctor = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+        command.args(["doctor", "--json"]).env("ROADSTEAD_STORE", database.url());
+        let report: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        report["findings"].as_array().unwrap().clone()
+    };
+    let servers: Vec<_> = doctor().into_iter().filter(|one| one["check"] == "servers").collect();
+    for (at, id) in ids.iter().enumerate() {
+        let one = servers.iter().find(|one| one["message"].as_str().unwrap().contains(id)).unwrap();
+        assert_eq!(one["level"], if at == 2 { "warning" } else { "ok" }, "{one}");
     }
 }

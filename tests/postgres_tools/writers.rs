@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::client::{Caller, Reply};
 
-const WRITERS: usize = 16;
+const WRITERS: usize = 32;
 
 /// What one writer knows. It has a team of its own.
 struct Known {

@@ -22,6 +22,10 @@ pub const PAGES: &[Page] =
 /// A row of the table has the figures of five minutes.
 const ROW_SECS: u64 = 300;
 
+/// Others take the work of a server over that is silent for eight seconds; a second is lost by
+/// rounding.
+const MAX_SILENCE_SECS: i64 = 9;
+
 #[derive(Template)]
 #[template(path = "system.html")]
 struct System {
@@ -42,6 +46,7 @@ struct Status {
     started_at: Time,
     measured_at: Time,
     storage: Storage,
+    nodes: Vec<Node>,
     retention: Retention,
     last_backup: Nullable<Backup>,
     backup_due: bool,
@@ -58,6 +63,20 @@ struct Storage {
     space_low: bool,
     failed_commits: u64,
     failed_checkpoints: u64,
+    replicated: Nullable<bool>,
+}
+
+/// One of several servers.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Node {
+    id: String,
+    name: String,
+    address: Nullable<String>,
+    version: String,
+    last_beat_at: Time,
+    answering: bool,
+    background_work: bool,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +117,18 @@ impl Storage {
 
     fn has_failed(&self) -> bool {
         self.failed_commits + self.failed_checkpoints > 0
+    }
+}
+
+impl Node {
+    /// How long it has been silent, in seconds, when this was measured.
+    fn silence(&self, measured_at: &Time) -> i64 {
+        measured_at.secs() - self.last_beat_at.secs()
+    }
+
+    /// Whether it has shown no sign of life for so long that others take its work over.
+    fn is_silent(&self, measured_at: &Time) -> bool {
+        self.silence(measured_at) > MAX_SILENCE_SECS
     }
 }
 

@@ -27,6 +27,7 @@ mod keeper;
 mod news;
 mod notes;
 mod notifier;
+mod peek;
 mod pool;
 mod presence;
 mod queue;
@@ -52,13 +53,14 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 pub use building::Building;
 pub use durability::Durability;
 pub use founding::Founded;
+pub use peek::nodes_at;
 pub use presence::{Node, Owner};
 pub use settings::{Control, PostgresSettings};
 pub use shared::Unanswered;
 pub use url::PostgresUrl;
 
 use super::metrics::StoreMeters;
-use super::{Attempt, Engine, Reader, Snapshot, Terms, WorkLeases};
+use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 use alone::Alone;
@@ -138,6 +140,7 @@ impl Postgres {
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),
             leases: watch::channel(None).0,
+            nodes: watch::channel(Vec::new()).0,
             news: News::default(),
             is_telling: is_node,
             hearing: Hearing::default(),
@@ -203,6 +206,11 @@ impl Postgres {
     /// Returns the lease for the background work, while this node has it.
     pub fn leases(&self) -> WorkLeases {
         self.shared.leases.subscribe()
+    }
+
+    /// Returns the nodes of the store, as this one sees them; empty unless it is one.
+    pub fn nodes(&self) -> SeenNodes {
+        self.shared.nodes.subscribe()
     }
 
     /// Returns whether the store was founded when it was opened.

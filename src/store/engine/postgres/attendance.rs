@@ -1,6 +1,8 @@
 //! The rows of those at a store: written, changed, removed and looked at.
 
-use super::connection::Connection;
+use tokio_postgres::Client;
+
+use super::connection::{Connection, STATEMENT_TIME, run};
 use super::failure::Failure;
 use super::presence::{BEATS, Presence, TABLE};
 use super::slot::{SeenSlot, fresh, sequence_in};
@@ -57,11 +59,14 @@ pub struct Seen {
 
 /// Reads who is there.
 pub fn look(connection: &Connection) -> Result<Vec<Seen>, Failure> {
-    let rows = connection.query_once(
-        "SELECT there.key, there.value, beat.value FROM kv AS there JOIN kv AS beat \
-         ON beat.tbl = $2 AND beat.key = there.key WHERE there.tbl = $1 ORDER BY there.key",
-        &[&TABLE, &BEATS],
-    )?;
+    look_with(&connection.client)
+}
+
+/// Does the same as [`look`], over a connection that is not one to the store.
+pub fn look_with(client: &Client) -> Result<Vec<Seen>, Failure> {
+    let sql = "SELECT there.key, there.value, beat.value FROM kv AS there JOIN kv AS beat \
+         ON beat.tbl = $2 AND beat.key = there.key WHERE there.tbl = $1 ORDER BY there.key";
+    let rows = run(client.query(sql, &[&TABLE, &BEATS]), STATEMENT_TIME)?;
     let bytes = |row: &tokio_postgres::Row, at| row.try_get::<_, Vec<u8>>(at);
     let seen = rows.iter().map(|row| {
         let presence = Presence { key: bytes(row, 0)?, value: bytes(row, 1)? };

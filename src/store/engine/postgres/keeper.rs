@@ -161,6 +161,7 @@ impl Keeping {
             return Err(Failure::Removed);
         }
         self.watch.look(there.clone(), Instant::now());
+        shared.nodes.send_replace(self.watch.nodes(Some(&self.own)));
         let slots = attendance::look_at_slots(connection)?;
         if shared.hearing.look(slots, shared.token) {
             shared.signals.notify_all();

@@ -5,6 +5,7 @@
 //! and another one for its beat, which is a random value that it changes every two seconds.
 
 use super::slot::{Token, fresh};
+use crate::store::codec::hex;
 
 /// The number of the table of these rows.
 pub const TABLE: i16 = 1;
@@ -21,7 +22,8 @@ const NODE: &[u8] = b"node:";
 /// The key of the row of the lease.
 pub const LEASE: &[u8] = b"lease";
 
-/// The row of somebody at a store: its key; its token, release and description.
+/// The row of somebody at a store: its key; its token, release, description and address. That of the
+/// lease has, in place of a release, the id of the node that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
     pub key: Vec<u8>,
@@ -50,6 +52,14 @@ impl Node {
         let token = fresh();
         Node(Presence::new([NODE, &token].concat(), token, release, description))
     }
+
+    /// Says where it listens.
+    #[must_use]
+    pub fn at(mut self, address: &str) -> Self {
+        self.0.value.push(0);
+        self.0.value.extend_from_slice(address.as_bytes());
+        self
+    }
 }
 
 impl Presence {
@@ -60,7 +70,7 @@ impl Presence {
 
     /// Returns the lease as this node would have it.
     pub fn lease(&self) -> Self {
-        Presence::new(LEASE.to_vec(), fresh(), "", &self.description())
+        Presence::new(LEASE.to_vec(), fresh(), &self.id(), &self.description())
     }
 
     /// Its token: what its slots begin with.
@@ -72,20 +82,38 @@ impl Presence {
         token
     }
 
-    fn texts(&self) -> (&[u8], &[u8]) {
-        let texts = self.value.get(16..).unwrap_or_default();
-        let end = texts.iter().position(|byte| *byte == 0);
-        // Without a release in rows of the first builds.
-        end.map_or((&[], texts), |end| (&texts[..end], &texts[end + 1..]))
+    /// Its release, description and address, as far as they are there.
+    fn text(&self, number: usize) -> Option<&[u8]> {
+        self.value.get(16..).unwrap_or_default().split(|byte| *byte == 0).nth(number)
     }
 
-    fn release(&self) -> &[u8] {
-        self.texts().0
+    fn shown(&self, number: usize) -> String {
+        String::from_utf8_lossy(self.text(number).unwrap_or_default()).into_owned()
+    }
+
+    /// Its id: the beginning of its token, which is random.
+    pub fn id(&self) -> String {
+        hex(&self.token()[..4])
+    }
+
+    /// The id of the node that has this lease.
+    pub fn holder(&self) -> String {
+        self.release()
+    }
+
+    /// Its release.
+    pub fn release(&self) -> String {
+        self.shown(0)
     }
 
     /// What others are told about it.
     pub fn description(&self) -> String {
-        String::from_utf8_lossy(self.texts().1).into_owned()
+        self.shown(1)
+    }
+
+    /// Where it listens, if it says so.
+    pub fn address(&self) -> Option<String> {
+        self.text(2).map(|_| self.shown(2))
     }
 
     /// Whether it is an owner.
@@ -132,5 +160,9 @@ mod tests {
         }
         assert_eq!((one.description(), lease.description()), ("a".into(), "a".into()));
         assert_ne!(one.token(), two.token());
+        assert_eq!((lease.holder(), one.address()), (one.id(), None));
+        let at = Node::new("1.0", "a").at("10.0.0.1:7420").0;
+        assert_eq!((at.release(), at.description()), ("1.0".into(), "a".into()));
+        assert_eq!(at.address().as_deref(), Some("10.0.0.1:7420"));
     }
 }

@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::super::metrics::StoreMeters;
-use super::super::{Attempt, Budget, Terms, WorkLease};
+use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::alone::Alone;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::Failure;
@@ -49,6 +49,8 @@ pub struct Shared {
     /// The lease while this node has it, and what others get then.
     pub lease: Mutex<Option<Presence>>,
     pub leases: watch::Sender<Option<WorkLease>>,
+    /// The nodes of the store, as this one sees them.
+    pub nodes: watch::Sender<Vec<SeenNode>>,
     /// What other nodes are to be told, and what they have told.
     pub news: News,
     /// Whether there may be other nodes to tell.

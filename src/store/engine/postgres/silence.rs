@@ -4,6 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::attendance::Seen;
+use super::presence::{LEASE, Presence};
+use crate::store::engine::SeenNode;
 
 /// After a longer time without a look nothing is known of it: this process was paused, or the
 /// database away, and nobody could change a beat.
@@ -59,6 +61,25 @@ impl Watch {
         Some(one.since + time)
     }
 
+    /// Returns the nodes, as the one that looks sees them; who looks from outside is none of them.
+    pub fn nodes(&self, own: Option<&Presence>) -> Vec<SeenNode> {
+        let there = || self.there.iter().map(|one| (one, &one.seen.presence));
+        let lease = there().find(|(_, presence)| presence.key == LEASE);
+        let holder = lease.map(|(_, lease)| lease.holder());
+        let nodes = there().filter(|(_, presence)| presence.is_node());
+        let seen = nodes.map(|(one, presence)| SeenNode {
+            id: presence.id(),
+            description: presence.description(),
+            address: presence.address(),
+            release: presence.release(),
+            beat_at: one.since,
+            is_alive: one.has_moved,
+            is_own: own == Some(presence),
+            has_lease: holder == Some(presence.id()),
+        });
+        seen.collect()
+    }
+
     /// Returns those that are there for certain: their beats have changed.
     pub fn alive(&self) -> impl Iterator<Item = &Seen> {
         self.there.iter().filter(|one| one.has_moved).map(|one| &one.seen)
@@ -91,6 +112,12 @@ mod tests {
         };
         assert_eq!(names(watch.silent(limit)), ["b"]);
         assert_eq!(names(watch.alive().cloned().collect()), ["a"]);
+        let nodes = watch.nodes(Some(&moving));
+        let mut shown: Vec<_> =
+            nodes.iter().map(|one| (&*one.description, one.is_alive, one.is_own)).collect();
+        shown.sort();
+        assert_eq!(shown, [("a", true, true), ("b", false, false)]);
+        assert!(nodes.iter().all(|one| !one.has_lease));
         // Nobody could look for a while, so nobody knows whether it was silent.
         watch.look(there(8), start + Duration::from_secs(60));
         assert!(watch.silent(limit).is_empty());
