@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::agents;
-use super::super::teams::testing::{hire, hire_with_url, member_names, team, wake_urls};
+use super::super::teams::testing::{
+    hire, hire_with_url, member_names, redirect_wakes, team, wake_urls,
+};
 use super::*;
 use crate::api::Principal;
 use crate::auth::{Grant, ResourceType};
@@ -167,6 +169,10 @@ fn where_the_wakes_of_a_restricted_agent_go_is_shown_with_a_grant_alone() {
     let urls = |who| wake_urls(&fixture, who, crew);
     assert_eq!(urls(&fixture.member), [Value::Null]);
     assert_eq!(urls(&fixture.owner), ["http://a.test/"]);
+    let redirect = || redirect_wakes(&fixture, crew, "http://b.test/");
+    assert_eq!(redirect().unwrap_err().code(), "grant_required");
     grant(&fixture, &fixture.member, closed);
     assert_eq!(urls(&fixture.member), ["http://a.test/"]);
+    redirect().unwrap();
+    assert_eq!(urls(&fixture.owner), ["http://b.test/"]);
 }

@@ -167,7 +167,7 @@ pub fn update(
 ) -> Result<TeamAgentCreated> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
-    let old = fetch_member(&tx.view(), team.id, id)?;
+    let old = fetch_usable(&tx.view(), req.caller(), (team.id, id))?;
     let patch = &req.input;
     let mut member = old.clone();
     if let Some(role) = patch.role {
@@ -199,7 +199,7 @@ pub fn update(
 pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
-    let member = fetch_member(&tx.view(), team.id, id)?;
+    let member = fetch_usable(&tx.view(), req.caller(), (team.id, id))?;
     publish_event(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
@@ -207,6 +207,18 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
 }
 
 /// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
+/// Returns a member whose agent the caller may use: whoever sets where its wakes go reads them.
+fn fetch_usable(
+    view: &View,
+    caller: &Caller,
+    (team, id): (Id<Team>, Id<Member>),
+) -> Result<Member> {
+    let member = fetch_member(view, team, id)?;
+    let agent: Restricted<Agent> = view.fetch(&member.agent)?;
+    agent.open(view, caller)?;
+    Ok(member)
+}
+
 fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Result<Option<String>> {
     if member.wake_url.is_none() || member.wake_secret.is_some() {
         return Ok(None);

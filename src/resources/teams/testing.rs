@@ -139,6 +139,14 @@ pub fn hire_with_url(fixture: &Fixture, team: Id<Team>, stable_key: &str, url: &
     fixture.write(members::add_agent, team, Fixture::input(body).unwrap()).unwrap();
 }
 
+/// Has the wakes of the first agent in a team posted elsewhere, as a member.
+pub fn redirect_wakes(fixture: &Fixture, team: Id<Team>, url: &str) -> Result<()> {
+    let first = fixture.read_as(&fixture.owner, members::list, team, ()).unwrap().items.remove(0);
+    let id = serde_json::from_value(json!(first)["id"].clone()).unwrap();
+    let patch = Fixture::input(json!({"wakeUrl": url})).unwrap();
+    fixture.write(members::update, (team, id), patch).map(drop)
+}
+
 /// Returns the `wakeUrl` of each agent in a team, as somebody sees them.
 pub fn wake_urls(fixture: &Fixture, who: &Principal, team: Id<Team>) -> Vec<Value> {
     let page = fixture.read_as(who, members::list, team, ()).unwrap();
