@@ -164,10 +164,9 @@ impl Server {
         let outside = outgoing(&config)?;
         let setup_required = is_setup_required(&store, address)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
-        let coordination = coordination.on_setup(on_setup);
         let coordination = Arc::new(match &config.leases {
-            Some(_) => coordination.looking(is_set_up),
-            None => coordination,
+            Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
+            None => coordination.on_setup(on_setup),
         });
         let system = Arc::<SystemMonitor>::default();
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };

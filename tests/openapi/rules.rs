@@ -21,6 +21,7 @@ enum Why {
 
 /// The inputs whose rules the document does not state.
 const UNSTATED: &[(&str, Why)] = &[
+    ("AccessQuestion", Why::Query),
     ("AuditFilter", Why::Query),
     ("DocumentSearch", Why::Query),
     ("ListingSearch", Why::Query),
@@ -40,8 +41,6 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
     let rules = json!([{"type": "maxLength", "value": "long"}]);
     let twice = json!({"approverIds": [id, id]});
     vec![
-        ("AccessQuestion", "access.explain", json!({"keyId": id})),
-        ("AccessQuestion", "access.explain", json!({"userId": null})),
         ("EnvironmentPatch", "environment.update", json!({"approvals": twice})),
         ("GovernanceCheck", "governance.check", json!({"registryRef": null, "policyIds": null})),
         ("LlmProviderPatch", "llm_provider.update", json!({"config": {"model": ""}})),
@@ -52,7 +51,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("NewEnvironment", "environment.create", json!({"approvals": twice})),
         ("NewLlmProvider", "llm_provider.create", json!({"config": {"model": "x".repeat(201)}})),
         ("NewLlmProvider", "llm_provider.create", json!({"provider": "custom", "baseUrl": null})),
-        ("NewMessage", "message.send", json!({"toAgentId": null, "taskId": null})),
+        ("NewMessage", "message.create", json!({"toAgentId": null, "taskId": null})),
         ("NewPolicy", "policy.create", json!({"rules": rules})),
         ("NewPolicyAssignment", "policy_assignment.create", json!({"registryRef": null})),
         ("NewRegistry", "registry.create", json!({"slug": "artifacts"})),

@@ -27,9 +27,6 @@ pub type RuleOf = fn(&str) -> Option<&'static RouteRule>;
     "examples" = [{"userId": "01890a5d-ac96-774b-bcce-b302099a8057",
     "action": "artifact_version.publish", "resourceType": "registry",
     "resourceId": "01890a5d-ac96-774b-bcce-b302099a8058"}],
-    "if" = {"required": ["userId"], "properties": {"userId": {"type": "string"}}},
-    "then" = {"properties": {"keyId": {"type": "null"}}},
-    "else" = {"required": ["keyId"], "properties": {"keyId": {"type": "string"}}},
 ))]
 struct AccessQuestion {
     /// The member or service account, in a session; exactly one of `userId` and `keyId` is needed.
