@@ -97,7 +97,8 @@ impl Output for ApiKeyCreated {
         "access": ["artifact:publish@main", "deployment:create@staging"]}],
     "if" = {"required": ["allowApproveAs"], "properties": {"allowApproveAs": {"const": true}}},
     "then" = {"properties": {"access": {"anyOf": [{"type": "null"}, {"const": "full"},
-        {"type": "array", "contains": {"type": "string", "pattern": "^deployment:decide(?:@|$)"}}]}}},
+        {"type": "array", "items": {"type": "string"},
+            "contains": {"type": "string", "pattern": "^deployment:decide(?:@|$)"}}]}}},
 ))]
 struct NewApiKey {
     name: Name,
