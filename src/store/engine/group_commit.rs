@@ -347,6 +347,7 @@ impl<S: LocalStorage> Writer<S> {
             }
         }
         for GroupMember { attempt, own, lane_hold, .. } in group {
+            // First: who hears of the end may go on with the lane.
             drop(lane_hold);
             complete(attempt, end.clone().and(own));
         }
