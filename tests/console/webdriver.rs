@@ -167,6 +167,7 @@ impl Browser<'_> {
     /// Presses keys while an element has the focus.
     #[track_caller]
     pub fn press(&self, css: &str, keys: &str) {
+        self.wait_for_paint();
         let id = self.element(css);
         let body = json!({"text": keys});
         self.ask("POST", &format!("/element/{id}/value"), Some(&body)).unwrap();
@@ -175,12 +176,24 @@ impl Browser<'_> {
     /// Presses keys, wherever the focus is.
     #[track_caller]
     pub fn keys(&self, keys: &str) {
+        self.wait_for_paint();
         let steps: Vec<Value> = keys
             .chars()
             .flat_map(|key| ["keyDown", "keyUp"].map(|step| json!({"type": step, "value": key})))
             .collect();
         let keyboard = json!({"type": "key", "id": "keyboard", "actions": steps});
         self.ask("POST", "/actions", Some(&json!({"actions": [keyboard]}))).unwrap();
+    }
+
+    /// Waits until the page is painted: Chromium drops keys that are pressed before, even once the page
+    /// is loaded.
+    #[track_caller]
+    fn wait_for_paint(&self) {
+        let begun = Instant::now();
+        while self.run("return performance.getEntriesByType('paint').length") == 0 {
+            assert!(begun.elapsed() < PATIENCE, "{} is not painted", self.url());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Moves the pointer to an element.
