@@ -12,11 +12,11 @@
 //! Several processes use a store at once, as its nodes ([`presence`]): a [`keeper`] shows that each is
 //! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
 
-mod alone;
 mod attendance;
 mod attempts;
 mod building;
 mod connection;
+mod contention;
 mod durability;
 mod entering;
 mod failure;
@@ -63,8 +63,8 @@ use super::metrics::StoreMeters;
 use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
-use alone::Alone;
 use connection::{Connection, Connector, STATEMENT_TIME};
+use contention::Contention;
 use failure::Failure;
 use founding::Founding;
 use hearing::Hearing;
@@ -136,7 +136,7 @@ impl Postgres {
             presence: presence.clone(),
             slots: Slots::default(),
             control,
-            alone: Alone::default(),
+            contention: Contention::default(),
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),
             leases: watch::channel(None).0,

@@ -30,12 +30,16 @@ const RESOLVE_TIME: Duration = Duration::from_secs(15);
 /// After 3 conflicts an attempt runs while no other of its lane begins.
 const MAX_CONFLICTS: usize = 3;
 
+/// After 6 conflicts it runs while no other of this server does: those of the same organization may
+/// be of another lane (what the server does by itself), and while a store is small what has nothing to
+/// do with each other conflicts too. An attempt that others overlap again and again would never end.
+const MAX_CONFLICTS_IN_LANE: usize = 6;
+
 /// After 40 conflicts its caller gets a 503: the database server always lets one of two go on, so
 /// that takes many others that change the same.
 const MAX_RUNS: usize = 40;
 
-/// Alone in its lane an attempt conflicts with those of other servers, which run again as it does.
-/// It pauses before that for a random time: up to 2 ms, then twice as long each time up to 256 ms, so
+/// Alone, an attempt conflicts with those of other servers, which run again as it does. It pauses before that for a random time: up to 2 ms, then twice as long each time up to 256 ms, so
 /// that one of them gets through. All pauses together take 4 s on average.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_DOUBLINGS: usize = 7;
@@ -57,17 +61,21 @@ impl Shared {
         let lane = attempt.lane();
         let (mut conflicts, mut looks, mut last) = (0, false, contended());
         // Kept until it is over: it may still conflict with those that began before.
-        let mut turn = None;
+        let mut hold = None;
         while Instant::now() < deadline && conflicts < MAX_RUNS {
-            if conflicts < MAX_CONFLICTS {
-                self.alone.wait(lane, deadline);
-            } else if turn.is_none() {
-                turn = Some(self.alone.enter(lane, deadline));
+            if conflicts >= MAX_CONFLICTS && hold.is_none() {
+                hold = Some(self.contention.hold(lane, deadline));
             }
             if conflicts > MAX_CONFLICTS {
                 thread::sleep(pause(conflicts - MAX_CONFLICTS - 1));
             }
+            let run = match (&hold, conflicts >= MAX_CONFLICTS_IN_LANE) {
+                (None, _) => self.contention.run(lane, deadline),
+                (Some(_), false) => self.contention.run_held(deadline),
+                (Some(_), true) => self.contention.run_alone(deadline),
+            };
             let end = self.run_once(&mut *attempt, terms, looks, (deadline, lease.as_deref()));
+            drop(run);
             let failure = match end {
                 End::Completed(end) => return complete(attempt, end),
                 End::OverBudget => return over_budget(attempt, terms),

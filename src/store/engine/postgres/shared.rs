@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::super::metrics::StoreMeters;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
-use super::alone::Alone;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
+use super::contention::Contention;
 use super::failure::Failure;
 use super::hearing::Hearing;
 use super::news::News;
@@ -43,8 +43,8 @@ pub struct Shared {
     pub token: Token,
     pub slots: Slots,
     pub control: Option<Control>,
-    /// The lanes of attempts that have conflicted several times.
-    pub alone: Alone,
+    /// Who waits for whom after conflicts.
+    pub contention: Contention,
     pub is_removed: watch::Sender<bool>,
     /// The lease while this node has it, and what others get then.
     pub lease: Mutex<Option<Presence>>,
