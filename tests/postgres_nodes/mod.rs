@@ -4,6 +4,7 @@ mod cut_off;
 mod lease;
 mod rolling;
 mod together;
+mod wakes;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};

@@ -163,7 +163,9 @@ mod tests {
             drop(before);
             assert_eq!([0; 3].map(|_| noted.recv().unwrap()), ["alone", "later", "later"]);
             alone.join().unwrap();
-            later.map(|one| one.join().unwrap());
+            for one in later {
+                one.join().unwrap();
+            }
         });
         drop(held);
         assert_eq!(contention.state().running, 0);

@@ -7,6 +7,7 @@ use tokio_postgres::{Client, Row};
 use super::connection::{Connector, STATEMENT_TIME, run};
 use super::failure::Failure;
 use super::shared::{OPEN_TIME, start_runtime};
+use super::sql::SAFETY;
 use super::url::PostgresUrl;
 use crate::base::{Error, Result};
 
@@ -21,6 +22,8 @@ pub struct Durability {
     pub version: String,
     /// `fsync`.
     pub fsync: String,
+    /// `synchronous_commit`, as it is on a connection that has set it.
+    pub synchronous_commit: String,
     /// `synchronous_standby_names`.
     pub synchronous_standby_names: String,
     /// `max_pred_locks_per_transaction`.
@@ -37,17 +40,21 @@ impl Durability {
         let connector =
             Connector { url: url.clone(), schema: None, runtime: runtime.handle().clone() };
         let raw = connector.connect_raw(Instant::now() + OPEN_TIME);
-        let read = raw.and_then(|raw| Durability::read(&raw.client));
+        let read = raw.and_then(|raw| {
+            raw.run(raw.client.batch_execute(SAFETY), STATEMENT_TIME)?;
+            Durability::read(&raw.client)
+        });
         runtime.shutdown_background();
         read.map_err(|failure| failure.error())
     }
 
-    /// Reads the settings.
+    /// Reads the settings, on a connection that has set its own.
     pub(super) fn read(client: &Client) -> Result<Self, Failure> {
         let sql = "SELECT coalesce(current_setting('server_version', true), ''), \
              coalesce(current_setting('fsync', true), ''), \
              coalesce(current_setting('synchronous_standby_names', true), ''), \
-             coalesce(current_setting('max_pred_locks_per_transaction', true), '')";
+             coalesce(current_setting('max_pred_locks_per_transaction', true), ''), \
+             coalesce(current_setting('synchronous_commit', true), '')";
         let rows = run(client.query(sql, &[]), STATEMENT_TIME)?;
         let text = |row: &Row, at: usize| row.try_get::<_, String>(at);
         let settings = rows.first().and_then(|row| {
@@ -56,15 +63,24 @@ impl Durability {
                 fsync: text(row, 1).ok()?,
                 synchronous_standby_names: text(row, 2).ok()?,
                 max_pred_locks_per_transaction: text(row, 3).ok()?,
+                synchronous_commit: text(row, 4).ok()?,
             })
         });
         settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
     }
 
-    /// Returns whether a commit is on a second server before it is acknowledged. Every connection
-    /// sets `synchronous_commit`; a commit waits for as long as no standby answers.
+    /// Returns whether a commit is on a second server before it is acknowledged; it waits for as long
+    /// as no standby answers.
     pub fn is_replicated(&self) -> bool {
-        !self.synchronous_standby_names.trim().is_empty() && self.fsync != "off"
+        !self.synchronous_standby_names.trim().is_empty()
+            && self.fsync != "off"
+            && self.commits_wait()
+    }
+
+    /// Returns whether what every connection sets is so: a pooler that gives each transaction to
+    /// another connection loses it.
+    fn commits_wait(&self) -> bool {
+        matches!(&*self.synchronous_commit, "on" | "remote_apply")
     }
 
     /// Returns what is to be known or changed, a line each.
@@ -72,6 +88,14 @@ impl Durability {
         let mut remarks = Vec::new();
         if self.fsync == "off" {
             remarks.push("fsync is off: a crash loses acknowledged writes; switch it on".into());
+        }
+        // A database that does not know the setting has none.
+        if !self.commits_wait() && !self.synchronous_commit.is_empty() {
+            remarks.push(format!(
+                "synchronous_commit is {} although every connection sets it to on: a crash loses \
+                 acknowledged writes; a pooler before the database must be in session mode",
+                self.synchronous_commit
+            ));
         }
         if !self.is_replicated() {
             remarks.push(
@@ -102,6 +126,7 @@ mod tests {
         let safe = Durability {
             version: "15.18".into(),
             fsync: "on".into(),
+            synchronous_commit: "on".into(),
             synchronous_standby_names: "FIRST 1 (b)".into(),
             max_pred_locks_per_transaction: "256".into(),
         };
@@ -112,11 +137,19 @@ mod tests {
                 "not replicated",
             ),
             (Durability { fsync: "off".into(), ..safe.clone() }, "switch it on"),
+            (
+                Durability { synchronous_commit: "local".into(), ..safe.clone() },
+                "synchronous_commit is local",
+            ),
             (Durability { max_pred_locks_per_transaction: "64".into(), ..safe.clone() }, "is 64"),
         ] {
             assert!(other.remarks()[0].contains(remark), "{other:?}");
         }
         assert!(!Durability { fsync: "off".into(), ..safe.clone() }.is_replicated());
+        for commit in ["off", "local", "remote_write", ""] {
+            let other = Durability { synchronous_commit: commit.into(), ..safe.clone() };
+            assert!(!other.is_replicated(), "{commit}");
+        }
         // A database that does not know the setting is not taken at its word.
         assert!(!Durability::default().is_replicated());
     }
