@@ -141,8 +141,13 @@ impl Error {
     /// Returns the 404 of an organization that does not exist for this caller, named by the parameter
     /// at this path (reference: conventions, "Not found").
     pub fn organization_not_found(path: &'static str) -> Self {
+        Error::no_such_organization().at(path)
+    }
+
+    /// The same, whatever named it.
+    pub fn no_such_organization() -> Self {
         let message = "there is no such organization";
-        Error::new(Kind::NotFound, "organization_not_found", message).at(path)
+        Error::new(Kind::NotFound, "organization_not_found", message)
     }
 
     /// Returns a 409.

@@ -66,3 +66,29 @@ fn a_version_with_more_texts_than_a_transaction_holds_is_cloned_whole_or_not_at_
         acme.key.get(&artifacts).items().iter().map(|item| item["name"].clone()).collect();
     assert_eq!(names, ["q", "p"]);
 }
+
+#[test]
+fn a_field_that_names_a_foreign_registry_or_an_unknown_prompt_is_named_by_the_404() {
+    let acme = Fixture::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let agent = json!({"stableKey": "ann", "name": "Ann"});
+    acme.member.post("/agents", agent).ok();
+    acme.admin.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
+    let deploy = |registry: &str| {
+        let body = json!({
+            "agentIds": ["ann"], "registryRef": registry, "promptName": "never",
+            "version": "*", "environment": "dev", "provider": "q",
+        });
+        acme.member.post("/agents/deployments", body)
+    };
+    let foreign = "elsewhere/main";
+    let check = json!({"text": "Hi", "registryRef": foreign});
+    for (reply, code, path) in [
+        (deploy(foreign), "organization_not_found", "registryRef"),
+        (deploy("main"), "not_found", "promptName"),
+        (acme.member.post("/governance/check", check), "organization_not_found", "registryRef"),
+        (clone(&acme, json!({"registryRef": foreign})), "organization_not_found", "to.registryRef"),
+    ] {
+        assert_eq!(reply.refused(404, code)["path"], path);
+    }
+}

@@ -141,6 +141,11 @@ fn a_check_reports_violations() {
     acme.admin.post(&assignments, json!({"registryId": main})).ok();
     assert_eq!(check(by_registry).ok()["passed"], false);
     check(json!({"text": "Hi"})).invalid(&["policyIds"]);
+    check(json!({"text": "Hi", "policyIds": []})).invalid(&["policyIds"]);
+    assert_eq!(
+        check(json!({"text": "Hi", "policyIds": [], "registryRef": "main"})).ok()["passed"],
+        false
+    );
     check(json!({"policyIds": [id]})).invalid(&["text"]);
     check(json!({"text": "", "policyIds": [unknown_id()]})).refused(404, "not_found");
     check(json!({"text": "", "registryRef": "never"})).refused(404, "not_found");

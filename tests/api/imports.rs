@@ -181,8 +181,11 @@ fn an_import_needs_a_registry_that_the_caller_may_use() {
     import(&acme.member, &provider, &closed).refused(403, "grant_required");
     let other = Fixture::new();
     let theirs = registry(&other, "theirs");
-    for missing in ["nowhere", &unknown_id(), &theirs, ""] {
+    for missing in ["nowhere", &unknown_id(), ""] {
         import(&acme.member, &provider, missing).refused(404, "not_found");
+    }
+    for foreign in [&theirs, "nobody/theirs"] {
+        import(&acme.member, &provider, foreign).refused(404, "organization_not_found");
     }
     let nowhere = format!("/prompt-providers/{}", unknown_id());
     import(&acme.member, &nowhere, &closed).refused(404, "not_found");

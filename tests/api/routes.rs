@@ -22,6 +22,7 @@ use crate::schema;
 fn more(route: &Route) -> Value {
     match (route.method, route.path) {
         (Method::Post, "/teams/{teamId}/messages") => json!({"taskId": unknown_id()}),
+        (Method::Get, "/registries/artifact-versions") => json!({"promptName": "p"}),
         (Method::Post, "/governance/check") => json!({"policyIds": [unknown_id()]}),
         (Method::Post, "/governance/policies/{policyId}/assignments") => {
             json!({"registryId": unknown_id()})

@@ -121,10 +121,12 @@ fn what_is_pulled_and_applied_elsewhere_is_pulled_there_byte_for_byte() {
     let text: String = first.values().map(|bytes| String::from_utf8_lossy(bytes)).collect();
     assert!(!text.contains("s3cret-value") && !text.contains("Gone from files"));
     assert!(first.contains_key("registries/main/prompts/scribe@1.0.0.md"), "{:?}", first.keys());
-    let versions = here.api().walk("/registries/artifact-versions?registryRef=main", 3);
+    let versions = here.api().walk("/registries/artifact-versions?registryRef=main&all=true", 3);
     assert_eq!(versions.len(), 7);
-    let one = "/registries/artifact-versions?registryRef=main&version=1.0.0";
-    here.api().get(one).invalid(&["version"]);
+    let listed = "/registries/artifact-versions?registryRef=main";
+    here.api().get(listed).invalid(&["promptName"]);
+    here.api().get(&format!("{listed}&all=true&version=1.0.0")).invalid(&["version"]);
+    here.api().get(&format!("{listed}&all=true&promptName=scribe")).invalid(&["all"]);
     let nothing = json_of(&here, &["plan", "org"]);
     assert_eq!(nothing["steps"], json!([]), "{nothing}");
 

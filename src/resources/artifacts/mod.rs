@@ -34,7 +34,7 @@ pub use diff::{MAX_COMPARED_LINES, unified};
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
 pub use version::{Numbers, VersionRecord, numbers};
-pub use versions::{resolve, text};
+pub use versions::{none_selected, resolve, text};
 
 /// Artifacts with their versions and labels, drafts, and the references between them.
 pub const RESOURCE: Resource = Resource {

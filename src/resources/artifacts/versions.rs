@@ -179,17 +179,27 @@ pub fn require_new(view: &View, id: &ArtifactId, version: &Version, model: &Mode
 pub struct VersionFilter {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
-    /// The artifact's name; of all artifacts of the registry if absent.
+    /// The artifact's name; required, unless `all` is true.
     prompt_name: Option<String>,
-    /// The type of the artifact; `prompt` if absent, without a name both.
+    /// The type of the artifact; `prompt` if absent, with `all` both.
     artifact_type: Option<ArtifactType>,
+    /// The versions of all artifacts of the registry.
+    all: Option<bool>,
     /// Only this exact version, once for each model that it has a text for; takes `promptName`.
     version: Option<String>,
 }
 
 impl Input for VersionFilter {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.prompt_name.is_none() && self.version.is_some() {
+        let is_all = self.all.unwrap_or_default();
+        if self.prompt_name.is_none() && !is_all {
+            let message = "is required, unless all=true asks for the versions of all artifacts";
+            issues.push(Issue::new("promptName", message));
+        }
+        if self.prompt_name.is_some() && is_all {
+            issues.push(Issue::new("all", "cannot be true with promptName; leave one of them out"));
+        }
+        if self.version.is_some() && is_all {
             issues.push(Issue::new("version", "takes promptName: of which artifact?"));
         }
     }
@@ -264,7 +274,7 @@ pub fn imports(imports: &[ResolvedImport]) -> StringMap {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), VersionFilter>) -> Result<Page<ArtifactVersionRow>> {
-    let VersionFilter { registry_ref, prompt_name, artifact_type, version } = &req.input;
+    let VersionFilter { registry_ref, prompt_name, artifact_type, version, .. } = &req.input;
     let registry = registries::require_readable(view, req.caller_if_any(), registry_ref)?;
     let source = ListSource::<VersionRecord>::TABLE;
     let expand = |view: &View, row: VersionRecord| {

@@ -346,7 +346,7 @@ impl Planner<'_> {
         let version = of_version(&self.new.version, agent.draft.prompt_version.as_deref());
         let selector = version.map_or(Selector::Newest, |version| Selector::parse(&version));
         let row = artifacts::resolve(self.view, &id, &selector, model)?;
-        Ok((registry, row.ok_or_else(|| Error::no_such("version of the prompt").at("version"))?))
+        Ok((registry, row.ok_or_else(|| artifacts::none_selected(self.view, &id, "version"))?))
     }
 
     /// The agent's own variables, with those of the request.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policy::Policy;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User, visible_ids};
+use crate::auth::{ADMIN, Caller, MEMBER, Restricted, ScopeName, User, visible_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -115,7 +115,7 @@ impl NewPolicyAssignment {
     ///
     /// # Errors
     /// 404 if it does not exist, or if the fields name two different ones.
-    fn registry(&self, view: &View) -> Result<Restricted<Registry>> {
+    fn registry(&self, view: &View, caller: &Caller) -> Result<Restricted<Registry>> {
         let named = match &self.registry_ref {
             Some(reference) => registries::find(view, reference)?,
             None => None,
@@ -129,8 +129,10 @@ impl NewPolicyAssignment {
             (Some(_), _) => named,
             (None, _) => by_id,
         };
-        let path = if self.registry_ref.is_some() { "registryRef" } else { "registryId" };
-        found.ok_or_else(|| Error::no_such("registry").at(path))
+        found.ok_or_else(|| match &self.registry_ref {
+            Some(reference) => registries::no_such(Some(caller), reference),
+            None => Error::no_such("registry").at("registryId"),
+        })
     }
 }
 
@@ -158,7 +160,7 @@ pub(super) fn create(
     req: &Req<Id<Policy>, NewPolicyAssignment>,
 ) -> Result<PolicyAssignment> {
     let policy: Policy = tx.fetch(&req.params)?;
-    let registry = req.input.registry(&tx.view())?.open(&tx.view(), req.caller())?;
+    let registry = req.input.registry(&tx.view(), req.caller())?.open(&tx.view(), req.caller())?;
     let assignment = PolicyAssignment {
         id: tx.new_id(),
         policy_id: policy.id,

@@ -234,14 +234,14 @@ const MAX_CHARS: usize = templates::MAX_TEXT_BYTES;
 #[schemars(extend(
     "examples" = [{"text": "Call us at 555-0100.", "registryRef": "acme/main"}],
     "if" = {"not": {"required": ["policyIds"],
-        "properties": {"policyIds": {"type": "array", "items": {}}}}},
+        "properties": {"policyIds": {"type": "array", "items": {}, "minItems": 1}}}},
     "then" = {"required": ["registryRef"], "properties": {"registryRef": {"type": "string"}}},
 ))]
 pub struct GovernanceCheck {
     /// The compiled text, with its imports inserted and its variables as `{{NAME}}`.
     text: Text<0, MAX_CHARS>,
     /// The policies to evaluate.
-    policy_ids: Option<BoundedList<Id<Policy>, 1, 20>>,
+    policy_ids: Option<BoundedList<Id<Policy>, 0, 20>>,
     /// A registry whose policies are evaluated, too: `<orgSlug>/<registrySlug>`, its id or its slug.
     registry_ref: Option<String>,
     /// The model that the text is for; `generic` if absent.
@@ -252,7 +252,8 @@ pub struct GovernanceCheck {
 
 impl Input for GovernanceCheck {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.policy_ids.is_none() && self.registry_ref.is_none() {
+        let are_named = self.policy_ids.as_ref().is_some_and(|ids| !ids.is_empty());
+        if !are_named && self.registry_ref.is_none() {
             issues.push(Issue::new("policyIds", "is required if registryRef is absent"));
         }
     }

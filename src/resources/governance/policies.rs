@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::llm_providers::{self, LlmProvider};
+use super::super::llm_providers::LlmProvider;
 use super::policy::{Policy, PolicySeverity};
 use super::provider_references;
 use super::rules::{self, NewPolicyRules, PolicyRuleType};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, ScopeName};
-use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result};
+use crate::base::{Description, Id, Issue, Name, Nullable, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -108,23 +108,12 @@ pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
 /// Records the providers that the judges of a policy use, so that none of them is deleted.
 ///
 /// # Errors
-/// 404 for a provider that does not exist; 400 if a judge names none and there is no default provider.
+/// 404 for a provider that does not exist. A judge that names none asks the default provider when it
+/// judges, and there may be none before.
 fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
-    let judges =
-        policy.rules.iter().enumerate().filter(|(_, rule)| rule.kind == PolicyRuleType::Judge);
-    let judges: Vec<(usize, Option<Id<LlmProvider>>)> =
-        judges.map(|(n, rule)| (n, rule.llm_provider_id)).collect();
-    let providers: Vec<_> = judges.iter().map(|(_, provider)| *provider).collect();
-    provider_references::set(tx, policy.id, &providers)?;
-    if let Some((n, _)) = judges.iter().find(|(_, provider)| provider.is_none())
-        && llm_providers::default(&tx.view())?.is_none()
-    {
-        return Err(Error::invalid_at(
-            format!("rules[{n}].llmProviderId"),
-            "is required as long as the organization has no default LLM provider",
-        ));
-    }
-    Ok(())
+    let judges = policy.rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge);
+    let providers: Vec<Option<Id<LlmProvider>>> = judges.map(|rule| rule.llm_provider_id).collect();
+    provider_references::set(tx, policy.id, &providers)
 }
 
 /// Deletes a policy with its assignments. Flags stay: the versions they refer to are still published.

@@ -30,7 +30,7 @@ pub use kind::ArtifactType;
 use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
 pub use registry::{
-    Registry, RegistryVisibility, find, find_by_id, require_readable, require_usable,
+    Registry, RegistryVisibility, find, find_by_id, no_such, require_readable, require_usable,
 };
 use scope_target::REGISTRY_IN_PATH;
 pub use scope_target::{NAMED_REGISTRY, registry_target, target as scope_target};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
 use crate::store::{
-    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Record, Reference, Tx, View,
+    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View,
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -107,9 +107,16 @@ pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>
     Ok(found.filter(is_named))
 }
 
-/// The 404 of a registry that a request names by this reference.
-fn no_such(reference: &str) -> Error {
-    <Restricted<Registry>>::missing(&reference.to_string())
+/// The 404 of a registry that this caller's request names by this reference: of its organization, if
+/// that is another one.
+pub fn no_such(caller: Option<&Caller>, reference: &str) -> Error {
+    let organization = reference.split_once('/').map(|(organization, _)| organization);
+    match (organization, caller) {
+        (Some(organization), Some(caller)) if organization != &*caller.org_slug => {
+            Error::no_such_organization().missing(reference.to_string().to_bytes())
+        }
+        _ => <Restricted<Registry>>::missing(&reference.to_string()),
+    }
 }
 
 /// Returns the registry that a `registryRef` names, for use by a member.
@@ -117,7 +124,7 @@ fn no_such(reference: &str) -> Error {
 /// # Errors
 /// 404 if it does not exist, 403 if it is restricted and the caller has no grant.
 pub fn require_usable(view: &View, caller: &Caller, reference: &str) -> Result<Registry> {
-    find(view, reference)?.ok_or_else(|| no_such(reference))?.open(view, caller)
+    find(view, reference)?.ok_or_else(|| no_such(Some(caller), reference))?.open(view, caller)
 }
 
 /// Returns the registry that a `registryRef` names, for reading: a public one by any client.
@@ -125,7 +132,7 @@ pub fn require_usable(view: &View, caller: &Caller, reference: &str) -> Result<R
 /// # Errors
 /// As [`require_usable`]; 404 for a private registry if the caller is no member of its organization.
 pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -> Result<Registry> {
-    find(view, reference)?.ok_or_else(|| no_such(reference))?.open_to_read(view, caller)
+    find(view, reference)?.ok_or_else(|| no_such(caller, reference))?.open_to_read(view, caller)
 }
 
 /// Returns the registry with this id, if it exists.

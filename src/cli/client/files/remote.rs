@@ -164,12 +164,11 @@ impl Remote {
         for slug in &slugs {
             let reference = format!("{}/{slug}", self.org);
             // By type, since pages of one list are read one after the other.
-            for path in ["/registries/artifacts", "/registries/artifact-versions"] {
-                for kind in ["prompt", "promptlet"] {
-                    let query = [("registryRef", &*reference), ("artifactType", kind)];
-                    wanted.push(list(path, &query));
-                }
-            }
+            let listed = ["prompt", "promptlet"].map(|kind| {
+                [("registryRef", &*reference), ("artifactType", kind), ("all", "true")]
+            });
+            wanted.extend(listed.map(|query| list("/registries/artifacts", &query[..2])));
+            wanted.extend(listed.map(|query| list("/registries/artifact-versions", &query)));
         }
         for policy in policies {
             let id = text(&policy["id"]);

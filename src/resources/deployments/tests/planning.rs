@@ -125,18 +125,19 @@ pub fn tool_job(world: &World, body: Value) -> Result<Value> {
 fn what_does_not_exist_is_404_and_what_is_ambiguous_400() {
     let world = World::new();
     let unknown = Id::<()>::new(uuid::Uuid::from_u128(7)).to_string();
-    for more in [
-        json!({"agentIds": ["ann", "nobody"]}),
-        json!({"agentIds": [unknown]}),
-        json!({"environment": "nowhere"}),
-        json!({"promptName": "other"}),
-        json!({"version": "2"}),
-        json!({"version": "no-label"}),
-        json!({"registryRef": "acme/other"}),
-        json!({"toolRefs": [{"toolId": unknown}]}),
+    for (more, code) in [
+        (json!({"agentIds": ["ann", "nobody"]}), "not_found"),
+        (json!({"agentIds": [unknown]}), "not_found"),
+        (json!({"environment": "nowhere"}), "not_found"),
+        (json!({"promptName": "other"}), "not_found"),
+        (json!({"version": "2"}), "not_found"),
+        (json!({"version": "no-label"}), "not_found"),
+        (json!({"registryRef": "acme/other"}), "not_found"),
+        (json!({"registryRef": "other/main"}), "organization_not_found"),
+        (json!({"toolRefs": [{"toolId": unknown}]}), "not_found"),
     ] {
         let refused = world.deploy(&["ann"], more.clone()).unwrap_err();
-        assert_eq!(refused.kind(), Kind::NotFound, "{more}");
+        assert_eq!((refused.kind(), refused.code()), (Kind::NotFound, code), "{more}");
     }
     let ann = agents::tests::id_of(&world, "ann");
     for (more, path) in [

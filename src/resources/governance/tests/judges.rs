@@ -83,12 +83,13 @@ fn a_text_refused_by_another_rule_is_sent_to_no_provider() {
 #[test]
 fn a_judge_without_a_provider_uses_the_default_one() {
     let fixture = Fixture::new();
-    let body = json!({"name": "D", "provider": "custom", "baseUrl": "http://d.test",
-        "isDefault": true});
-    let provider = llm_provider::make(&fixture, body).unwrap().id;
+    // Made before there is a provider that it could ask.
     let rules = json!([{"type": "judge", "value": "Is it kind?"}]);
     let policy = policy(&fixture, "error", rules).unwrap();
     let body = json!({"text": "Hello", "policyIds": [policy.id]});
+    let default = json!({"name": "D", "provider": "custom", "baseUrl": "http://d.test",
+        "isDefault": true});
+    let provider = llm_provider::make(&fixture, default).unwrap().id;
     let (verdict, asked) = judged(&fixture, body.clone(), answered(200, "yes"));
     assert!(verdict.is_ok());
     assert_eq!(asked[0].url, "http://d.test/chat/completions");
