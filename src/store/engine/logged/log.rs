@@ -24,9 +24,19 @@ pub struct Log {
     lens: [u64; 2],
     /// The last record.
     last: Link,
-    /// How far files are filled with zeros ahead; 0: not at all.
-    ahead: u64,
+    /// How files are filled with zeros ahead; none: not at all.
+    filling: Option<Filling>,
     filler: Option<Filler>,
+}
+
+/// How files are filled with zeros ahead.
+pub struct Filling {
+    /// The files of the log, opened a second time. The kernel reports that something could not be
+    /// written once for each time a file was opened: the sync of the filler must not be told what that
+    /// of a record has to know.
+    pub files: LogFiles,
+    /// How far.
+    pub ahead: u64,
 }
 
 /// A thread that makes the live file longer.
@@ -46,11 +56,11 @@ impl Log {
         files: LogFiles,
         position: &Position,
         run: Option<&Run>,
-        ahead: u64,
+        filling: Option<Filling>,
     ) -> io::Result<Self> {
         let lens = [files[0].len()?, files[1].len()?];
         let Position { log: id, covered: last, next_file: live, .. } = *position;
-        let mut log = Log { id, files, live, end: FIRST, lens, last, ahead, filler: None };
+        let mut log = Log { id, files, live, end: FIRST, lens, last, filling, filler: None };
         if let Some(run) = run {
             (log.live, log.end, log.last) = (run.file, run.end, run.last);
             if let Some(record) = run.records.last() {
@@ -116,10 +126,11 @@ impl Log {
             self.end_filling();
         }
         let from = self.lens[self.live];
-        if self.filler.is_some() || from >= self.end + self.ahead {
+        let Some(Filling { files, ahead }) = &self.filling else { return };
+        if self.filler.is_some() || from >= self.end + ahead {
             return;
         }
-        let (file, zeros) = (self.file().clone(), self.ahead);
+        let (file, zeros) = (files[self.live].clone(), *ahead);
         let fill = move || {
             let zeros = vec![0; usize::try_from(zeros).unwrap_or_default()];
             let len = from + zeros.len() as u64;
@@ -133,7 +144,7 @@ impl Log {
         self.filler = thread.ok().map(|thread| Filler { from, thread });
     }
 
-    /// Waits until the file is filled. If that failed, so will what is written there.
+    /// Waits until the file is filled. If that failed, the next sync of a record fails too.
     pub fn end_filling(&mut self) {
         if let Some(filler) = self.filler.take()
             && let Ok(Ok(len)) = filler.thread.join()
@@ -146,5 +157,68 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.end_filling();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use redb::StorageBackend;
+
+    use super::*;
+
+    /// A file of which the sync of the filler fails.
+    #[derive(Debug, Default)]
+    struct Inode {
+        bytes: Mutex<Vec<u8>>,
+        failures: Mutex<usize>,
+    }
+
+    /// The file, opened: a sync reports what failed since the last one through the same opening.
+    #[derive(Debug)]
+    struct Opened(Arc<Inode>, Mutex<usize>);
+
+    impl StorageBackend for Opened {
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.bytes.lock().unwrap().len() as u64)
+        }
+        fn read(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            unreachable!("a log only appends")
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.0.bytes.lock().unwrap().resize(usize::try_from(len).unwrap(), 0);
+            Ok(())
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            let mut failures = self.0.failures.lock().unwrap();
+            if std::thread::current().name() == Some("log") {
+                *failures += 1;
+            }
+            let before = std::mem::replace(&mut *self.1.lock().unwrap(), *failures);
+            if before == *failures { Ok(()) } else { Err(io::Error::other("lost")) }
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            let at = usize::try_from(offset).unwrap();
+            self.0.bytes.lock().unwrap()[at..at + data.len()].copy_from_slice(data);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_the_filler_could_not_sync_fails_the_next_record() {
+        let inodes = [Arc::new(Inode::default()), Arc::new(Inode::default())];
+        let open = || inodes.clone().map(|inode| Arc::new(Opened(inode, Mutex::new(0))) as LogFile);
+        let position = Position {
+            log: LogId([1; 16]),
+            covered: Link::default(),
+            next_file: 0,
+            is_closed: true,
+        };
+        let filling = Filling { files: open(), ahead: 4096 };
+        let mut log = Log::new(open(), &position, None, Some(filling)).unwrap();
+        log.append(&[7; 64], Link::default()).unwrap();
+        log.end_filling();
+        assert!(log.append(&[7; 64], Link::default()).is_err());
     }
 }

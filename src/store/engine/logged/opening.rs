@@ -8,7 +8,7 @@ use redb::Database;
 
 use super::checkpoint::Frozen;
 use super::files::{LogFiles, LogPlace, read_front, write_front};
-use super::log::Log;
+use super::log::{Filling, Log};
 use super::part::Part;
 use super::position::Position;
 use super::record::{Link, LogId};
@@ -64,7 +64,10 @@ impl Opened {
             let runs = replay::read(&files, &position).map_err(unreadable)?;
             runs.map_err(|damage| damage.error(&place.name()))?
         };
-        let log = Log::new(files, &position, runs.last(), settings.ahead_bytes);
+        let is_filled = settings.ahead_bytes > 0;
+        let again = if is_filled { place.open().map_err(unreadable)? } else { None };
+        let filling = again.map(|files| Filling { files, ahead: settings.ahead_bytes });
+        let log = Log::new(files, &position, runs.last(), filling);
         let log = log.map_err(unreadable)?;
         let mut parts = parts_of(runs, &position, tables)?;
         let live = parts.pop().map_or_else(Part::default, |last| last.part);
