@@ -2,7 +2,7 @@
 //! or changed, nothing is half done, every index is consistent, and writes continue in the same process.
 //!
 //! `ROADSTEAD_TEST_CYCLES` sets how many power cuts are tried (500 by default). What fails names
-//! its seed; `ROADSTEAD_TEST_SEED` runs that one alone.
+//! its seed; `ROADSTEAD_TEST_SEED` runs that one alone (with threads it is not the same each time).
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod disk;
@@ -17,7 +17,9 @@ use disk::{Fault, Random, SimDisk};
 use records::*;
 use redb::StorageBackend as _;
 use roadstead::base::{Error, Kind, Result};
-use roadstead::store::engine::{LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, Redb};
+use roadstead::store::engine::{
+    LogBeside, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, Redb,
+};
 use roadstead::store::{ListSource, Store, Tx};
 
 // ── What is written ──────────────────────────────────────────────────────────
@@ -116,8 +118,12 @@ impl State {
 enum Engine {
     /// A redb file.
     Plain,
-    /// A redb file with a log, which is so small that checkpoints happen all the time.
+    /// A redb file with a log, which is so small that checkpoints happen all the time. What happens is
+    /// the same each time: commits do the steps of checkpoints.
     Logged,
+    /// The same with the threads that a server has: one does the steps, and one fills the log ahead. So
+    /// all three files have something that is not synced yet.
+    Threaded,
 }
 
 const ENGINES: [Engine; 2] = [Engine::Plain, Engine::Logged];
@@ -166,8 +172,11 @@ impl Engine {
         if self == Engine::Plain {
             return Ok(start(redb));
         }
-        // What happens must be the same each time.
-        let settings = LogSettings { is_stepwise: true, ..LogSettings::SMALL };
+        let settings = if self == Engine::Threaded {
+            LogSettings { ahead_bytes: 2048, ..LogSettings::SMALL }
+        } else {
+            LogSettings { is_stepwise: true, ..LogSettings::SMALL }
+        };
         LoggedRedb::over(redb, Box::new(SimLog(disk.clone())), settings).map(start)
     }
 
@@ -390,6 +399,59 @@ fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
     assert_eq!(sound_state(&store), Ok(state));
 }
 
+/// The log of a server, with a twentieth of its sizes.
+fn a_twentieth_of_the_log() -> LogSettings {
+    let settings = LogSettings::default();
+    LogSettings {
+        part_bytes: settings.part_bytes / 20,
+        checkpoint_bytes: settings.checkpoint_bytes / 20,
+        step_bytes: settings.step_bytes / 20,
+        gentle_step_bytes: settings.gentle_step_bytes / 20,
+        max_age: settings.max_age / 20,
+        retry_interval: settings.retry_interval / 20,
+        ahead_bytes: settings.ahead_bytes / 20,
+        reserve_bytes: settings.reserve_bytes / 20,
+        ..settings
+    }
+}
+
+#[test]
+fn on_a_disk_that_the_store_itself_filled_everything_can_be_deleted() {
+    let Some(small) = Small::mount() else {
+        eprintln!("not tried: a small file system can be mounted by root alone");
+        return;
+    };
+    let path = small.0.path().join("store.redb");
+    let (redb, log) = (Redb::create(&path, tables()).unwrap(), LogBeside::database(&path));
+    let mut storage = LoggedRedb::over(redb, Box::new(log), a_twentieth_of_the_log()).unwrap();
+    storage.hold_reserve();
+    let store = start(storage);
+    // Small ones in no order: the pages of the database are half full, and both parts of the log are
+    // when the disk is.
+    let mut random = Random(7);
+    let mut ids = Vec::new();
+    loop {
+        let new: Vec<u32> = (0..20).map(|_| random.next() as u32).collect();
+        match write(&store, (0, new.iter().map(|id| task(*id, 100)).collect())) {
+            Ok(()) => ids.extend(new),
+            Err(error) if error.code() == "disk_full" => break,
+            Err(error) => assert_eq!(error.kind(), Kind::Busy, "{error:?}"),
+        }
+    }
+    assert!(ids.len() > 20_000, "{}", ids.len());
+    for (number, ids) in ids.chunks(20).enumerate() {
+        let ids = ids.to_vec();
+        let deleted = store.write_blocking(org(0), move |tx| {
+            tx.mark_deletion();
+            ids.iter().try_for_each(|id| apply(tx, &Change::Remove(*id)))
+        });
+        deleted.unwrap_or_else(|error| panic!("deletion {number}: {error:?}"));
+    }
+    let left = sound_state(&store).unwrap();
+    drop(store);
+    assert_eq!(sound_state(&start(LoggedRedb::open(&path, tables()).unwrap())), Ok(left));
+}
+
 #[test]
 fn a_disk_that_leaves_out_operations_is_noticed() {
     for engine in ENGINES {
@@ -471,8 +533,13 @@ fn wherever_the_power_fails_log_and_database_have_together_what_was_acknowledged
 }
 
 #[test]
+fn wherever_the_power_fails_while_three_threads_write_what_was_acknowledged_is_stored() {
+    nothing_is_lost_wherever_the_power_fails(Engine::Threaded);
+}
+
+#[test]
 fn a_disk_that_does_not_sync_loses_something() {
-    for engine in ENGINES {
+    for engine in [Engine::Plain, Engine::Logged, Engine::Threaded] {
         let empty = engine.empty();
         let loses = |seed: &u64| caught(|| cycle(engine, &empty, *seed, false)).is_err();
         assert!((0..20).filter(loses).count() > 10);

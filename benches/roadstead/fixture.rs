@@ -4,14 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use roadstead::app::{Server, ServerConfig};
 use roadstead::auth::{Session, Tokens};
 use roadstead::base::{Id, Keys, Result};
 use roadstead::resources::organizations::Bootstrapped;
 use roadstead::store::engine::{
-    CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, Redb, StoreMeters, WriteBatch,
+    CommitOutcome, LocalStorage, LoggedRedb, ObservedReader, Reader, Redb, RenewFn, StoreMeters,
+    WriteBatch,
 };
 use roadstead::store::{Clock, Store, TableInfo, build_indexes, table_names};
 use serde_json::{Value, json};
@@ -269,13 +270,17 @@ struct CountingStorage<S> {
 
 impl<S> CountingStorage<S> {
     fn counting(&self, reader: Arc<dyn Reader>) -> Arc<dyn Reader> {
-        let reports_read = self.reports_read.clone();
-        Arc::new(ObservedReader::new(reader, move |table: &'static str, _| {
-            if table.starts_with("agent_reports") {
-                reports_read.fetch_add(1, Ordering::Relaxed);
-            }
-        }))
+        counting(&self.reports_read, reader)
     }
+}
+
+fn counting(reports_read: &Arc<AtomicU64>, reader: Arc<dyn Reader>) -> Arc<dyn Reader> {
+    let reports_read = reports_read.clone();
+    Arc::new(ObservedReader::new(reader, move |table: &'static str, _| {
+        if table.starts_with("agent_reports") {
+            reports_read.fetch_add(1, Ordering::Relaxed);
+        }
+    }))
 }
 
 impl<S: LocalStorage> LocalStorage for CountingStorage<S> {
@@ -298,8 +303,16 @@ impl<S: LocalStorage> LocalStorage for CountingStorage<S> {
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         self.storage.reopen().map(|reader| self.counting(reader))
     }
-    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
-        self.storage.idle().map(|reader| self.counting(reader))
+    fn idle_interval(&self) -> Duration {
+        self.storage.idle_interval()
+    }
+    fn idle(&mut self) {
+        self.storage.idle();
+    }
+    fn renew_with(&mut self, renew: RenewFn) {
+        let reports_read = self.reports_read.clone();
+        let renew = move |reader| renew(counting(&reports_read, reader));
+        self.storage.renew_with(Box::new(renew));
     }
     fn count_in(&mut self, meters: &Arc<StoreMeters>) {
         self.storage.count_in(meters);

@@ -14,7 +14,7 @@ use super::request::Principal;
 use crate::auth::User;
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::base::{Email, Id, Result, Time};
-use crate::store::{Topic, Tx, View};
+use crate::store::{Org, Topic, Tx, View};
 
 /// A read with its arguments.
 pub type BoundRead =
@@ -57,13 +57,15 @@ pub struct HashPlan {
     pub attempt: Option<Attempt>,
 }
 
-/// What is counted of a sign-in attempt, besides its IP address.
+/// What is counted of an attempt to sign in, besides its IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// The e-mail address, and whether it has signed in from this IP address before.
     Email(Email, bool),
     /// Nothing: it names nobody.
     Address,
+    /// Nothing either: it has an invitation of this user to this organization, whose turn it takes.
+    Invited(Id<User>, Id<Org>),
 }
 
 /// An operation with a password.

@@ -65,6 +65,11 @@ pub struct Route {
     pub unaudited: bool,
     /// Whether it may be called before the server is set up. Its first success ends that state.
     pub open_before_setup: bool,
+    /// Whether it takes much processor time however small its requests are: it runs in the turn of its
+    /// organization, not on a thread that serves requests.
+    pub costly: bool,
+    /// Whether it reads the audit log: entries of what was answered before are appended first.
+    pub reads_audit_log: bool,
     pub operation: Operation,
 }
 
@@ -92,6 +97,8 @@ impl Route {
             no_replay: false,
             unaudited: false,
             open_before_setup: false,
+            costly: false,
+            reads_audit_log: false,
             operation,
         }
     }
@@ -209,6 +216,19 @@ impl Route {
     /// Allows calls before the server is set up; the first success ends that state.
     pub fn open_before_setup(mut self) -> Self {
         self.open_before_setup = true;
+        self
+    }
+
+    /// Runs it in the turn of its organization, not on a thread that serves requests: it takes much
+    /// processor time however small its requests are.
+    pub fn costly(mut self) -> Self {
+        self.costly = true;
+        self
+    }
+
+    /// Appends the entries of what was answered before to the audit log before it runs.
+    pub fn reads_audit_log(mut self) -> Self {
+        self.reads_audit_log = true;
         self
     }
 

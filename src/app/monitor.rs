@@ -153,8 +153,7 @@ fn storage(store: &StoreMeters, dir: Option<&Path>) -> SystemStorage {
     let is_low = |free| doctor::space_level(free, database_bytes.unwrap_or(0)) != Level::Ok;
     SystemStorage {
         database_bytes,
-        reusable_bytes: known(store.page_bytes.value())
-            .map(|page| page.saturating_mul(store.free_pages.value())),
+        reusable_bytes: known(store.page_bytes.value()).map(|_| store.free_bytes()),
         log_bytes: store.log_bytes.value(),
         free_bytes,
         space_low: free_bytes.is_some_and(is_low),

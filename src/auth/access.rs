@@ -143,6 +143,14 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
+    /// The person who answers for the request: the user, or who created the key of a service account.
+    pub fn person(&self) -> Id<User> {
+        match &self.credential {
+            Credential::Key { created_by, .. } => *created_by,
+            Credential::Session(_) => self.user,
+        }
+    }
+
     /// How much of the user's rights the credential has; `None` in a session, which has all.
     pub fn key_access(&self) -> Option<&KeyAccess> {
         match &self.credential {

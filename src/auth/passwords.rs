@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::{Error, Result, Text};
+use crate::store::{FairSemaphore, Permit, WorkHints};
 
 /// A password: 12 to 1,024 characters, any of them.
 pub type Password = Text<12, 1024>;
@@ -40,21 +41,29 @@ pub struct Passwords {
     slots: Arc<Semaphore>,
     /// The slots that clients without any proof of who they are may use.
     unknown: Arc<Semaphore>,
+    /// The slots that those who were invited may use.
+    invited: Arc<FairSemaphore>,
 }
 
 /// Whose password is hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Lane {
     /// Somebody with a session, or whose address has signed in with this e-mail before.
     Known,
-    /// Anybody else: they wait for each other, and leave a slot to those who are known.
+    /// Somebody with an invitation, in the turn of the inviter and the organization: a user who
+    /// invites and accepts a thousand times delays neither sign-ins nor those whom others invited.
+    Invited(WorkHints),
+    /// Anybody else: they wait for each other, and never take all slots.
     Unknown,
 }
 
 /// Concurrent hashings: on a small machine more would starve other requests.
 const MAX_CONCURRENT: usize = 2;
-/// Of these, those for unknown clients: one is always left.
+/// Of these, those for unknown clients.
 const MAX_UNKNOWN: usize = MAX_CONCURRENT - 1;
+/// Of these, those for the invited. Together with an unknown client they may have both; a known
+/// client then waits for two hashings at most, since each of these lanes has one place in the queue.
+const MAX_INVITED: usize = 1;
 /// Maximum wait for a slot; then 503.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
@@ -63,6 +72,7 @@ impl Default for Passwords {
         Passwords {
             slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             unknown: Arc::new(Semaphore::new(MAX_UNKNOWN)),
+            invited: Arc::new(FairSemaphore::new(MAX_INVITED)),
         }
     }
 }
@@ -76,7 +86,7 @@ impl Passwords {
         if hashing.verify.is_none() && hashing.make.is_none() {
             return Ok(HashResult::default());
         }
-        let Ok(Ok(slot)) = tokio::time::timeout(MAX_WAIT, self.slot(lane)).await else {
+        let Ok(Some(slot)) = tokio::time::timeout(MAX_WAIT, self.slot(lane)).await else {
             return Err(Error::busy(
                 "overloaded",
                 "too many sign-ins are in progress; try again",
@@ -91,21 +101,27 @@ impl Passwords {
         hashed.await.map_err(|e| Error::internal(format!("hashing failed: {e}")))?
     }
 
-    /// Waits for a slot of this lane; an unknown client first for one of those of its lane, so that
-    /// at most one of them is in the queue of all.
-    async fn slot(&self, lane: Lane) -> Result<Slot, AcquireError> {
-        let lane = match lane {
-            Lane::Known => None,
-            Lane::Unknown => Some(self.unknown.clone().acquire_owned().await?),
+    /// Waits for a slot of this lane; a client that is not known first for one of those of the lane,
+    /// so that at most one of each lane is in the queue of all. `None` if too many wait.
+    async fn slot(&self, lane: Lane) -> Option<Slot> {
+        let _invited = match lane {
+            Lane::Invited(turn) => Some(self.invited.acquire(turn).await.ok()?),
+            Lane::Known | Lane::Unknown => None,
         };
-        Ok(Slot { _slot: self.slots.clone().acquire_owned().await?, _lane: lane })
+        let _unknown = match lane {
+            Lane::Unknown => Some(self.unknown.clone().acquire_owned().await.ok()?),
+            Lane::Known | Lane::Invited(_) => None,
+        };
+        let _slot = self.slots.clone().acquire_owned().await.ok()?;
+        Some(Slot { _slot, _invited, _unknown })
     }
 }
 
 /// A slot, until it is dropped.
 struct Slot {
     _slot: OwnedSemaphorePermit,
-    _lane: Option<OwnedSemaphorePermit>,
+    _invited: Option<Permit>,
+    _unknown: Option<OwnedSemaphorePermit>,
 }
 
 fn argon() -> Argon2<'static> {
@@ -173,6 +189,25 @@ mod tests {
         let known = Box::pin(passwords.run(Lane::Known, known));
         assert!(tokio::time::timeout(Duration::ZERO, known).await.is_err());
         assert_eq!(passwords.slots.available_permits(), 0, "it runs at once");
+    }
+
+    #[tokio::test]
+    async fn acceptances_delay_neither_strangers_nor_those_whom_others_invited() {
+        let passwords = Arc::new(Passwords::default());
+        let accept = |inviter| {
+            let passwords = passwords.clone();
+            let lane = Lane::Invited(WorkHints::of_lane([inviter; 16]));
+            let make = Some("correct horse".into());
+            async move { passwords.run(lane, HashRequest { verify: None, make }).await }
+        };
+        let flood: Vec<_> = (0..100).map(|_| tokio::spawn(accept(1))).collect();
+        tokio::task::yield_now().await;
+        assert_eq!(passwords.slots.available_permits(), MAX_CONCURRENT - MAX_INVITED);
+        let make = Some("correct horse".into());
+        passwords.run(Lane::Unknown, HashRequest { verify: None, make }).await.unwrap();
+        accept(2).await.unwrap();
+        assert!(flood.iter().filter(|task| !task.is_finished()).count() > 50);
+        flood.iter().for_each(tokio::task::JoinHandle::abort);
     }
 
     #[test]

@@ -95,6 +95,7 @@ impl Rotate {
         if let Some(to_do) = to_do {
             text.push_str(&format!("\nTo do: {to_do}."));
         }
+        text.push_str("\nBackups made before need the old key: make a new one now.");
         output::print(self.common.json, &value, &text)
     }
 }

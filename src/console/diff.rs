@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-/// Words of longer lines are not compared, nor of more lines than this: the rows say enough then.
+/// Words of longer lines are not compared: the rows say enough then.
 const MAX_LINE_BYTES: usize = 2000;
-const MAX_COMPARED: usize = 500;
 
-/// After this time, what is left of two texts is shown as replaced.
-const MAX_TIME: Duration = Duration::from_millis(50);
+/// Pairs of words of all lines of a page that are compared, some 20 ms: 100 lines of 200 words that have
+/// none in common. Words of further lines are not compared.
+const MAX_WORD_PAIRS: usize = 4_000_000;
+
+/// After this time, what is left of two texts is shown as replaced. A page has up to ten such texts.
+const MAX_TIME: Duration = Duration::from_millis(10);
 
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub struct Line {
 
 /// The rows of a unified diff.
 pub fn rows(unified: &str) -> Vec<Row> {
-    let mut reader = Reader::default();
+    let mut reader = Reader { word_pairs: MAX_WORD_PAIRS, ..Reader::default() };
     let mut lines = unified.lines().peekable();
     // The names of both versions.
     while lines.next_if(|line| line.starts_with("--- ") || line.starts_with("+++ ")).is_some() {}
@@ -61,7 +64,8 @@ struct Reader {
     added: Vec<(usize, String)>,
     old: usize,
     new: usize,
-    compared: usize,
+    /// Pairs of words that may still be compared.
+    word_pairs: usize,
 }
 
 impl Reader {
@@ -104,10 +108,12 @@ impl Reader {
     }
 
     fn pair(&mut self, old: (usize, String), new: (usize, String)) -> Row {
-        self.compared += 1;
-        if old.1.len().max(new.1.len()) > MAX_LINE_BYTES || self.compared > MAX_COMPARED {
+        let words = |text: &str| 1 + text.split_whitespace().count();
+        let pairs = words(&old.1) * words(&new.1);
+        if old.1.len().max(new.1.len()) > MAX_LINE_BYTES || pairs > self.word_pairs {
             return Row::Changed { old: Some(whole(old)), new: Some(whole(new)) };
         }
+        self.word_pairs -= pairs;
         let words = TextDiff::from_words(old.1.as_str(), new.1.as_str());
         let of = |tag: ChangeTag| {
             let is_of = |one: ChangeTag| one == tag || one == ChangeTag::Equal;
@@ -167,6 +173,18 @@ mod tests {
             ]
         );
         assert_eq!(rows(""), []);
+    }
+
+    #[test]
+    fn words_are_compared_as_long_as_that_takes_little_time() {
+        let line = |letter: &str| vec![letter; 900].join(" ");
+        let old = format!("-{}\n", line("a")).repeat(20);
+        let unified = format!("@@ -1,20 +1,20 @@\n{old}{}", format!("+{}\n", line("b")).repeat(20));
+        let compared = |row: &Row| {
+            let Row::Changed { old: Some(old), .. } = row else { return false };
+            old.pieces.iter().any(|(differs, _)| *differs)
+        };
+        assert_eq!(rows(&unified).iter().filter(|row| compared(row)).count(), 4);
     }
 
     #[test]

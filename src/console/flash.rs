@@ -340,6 +340,12 @@ impl Flash {
         found.map_or("", |(_, name, _)| name)
     }
 
+    /// Whether a text says that what was typed in the editor is on the server now.
+    pub fn accepts_draft(text: &'static str) -> bool {
+        let accepts = [Flash::Published, Flash::DraftSaved];
+        accepts.iter().any(|flash| Flash::text(flash.name()) == Some(text))
+    }
+
     /// The text of a name.
     pub fn text(name: &str) -> Option<&'static str> {
         ALL.iter().find(|(_, known, _)| *known == name).map(|(_, _, text)| *text)

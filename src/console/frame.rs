@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use super::assets;
 use super::conflict::{self, Conflict, Edited};
 use super::fields::Fields;
+use super::flash::Flash;
 use super::guard::FormTokens;
 use super::problems::Problems;
 use super::reply::Reply;
@@ -31,6 +32,8 @@ pub struct Frame {
     pub others: Vec<Membership>,
     /// The text that an earlier form left.
     pub flash: Option<&'static str>,
+    /// Whether that form was the editor's: the browser need not keep its text any longer.
+    pub is_draft_accepted: bool,
     /// The token of each form.
     pub token: String,
     /// The idempotency key of each form.
@@ -85,6 +88,7 @@ impl Frame {
             member,
             others,
             flash: visit.flash,
+            is_draft_accepted: visit.flash.is_some_and(Flash::accepts_draft),
             token: tokens.make(clock.random()),
             key: clock.new_id().to_string(),
             problems: Problems::default(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::execute::{Arguments, Body, Etag, Executor, ItemStream, Request};
+use crate::api::execute::{Arguments, Body, Etag, Executor, ItemStream, Request, Slot};
 use crate::api::{Method, OrgSlugMode, Route};
 use crate::auth::{Identity, RawCredential};
 use crate::base::{Error, Kind, Result};
@@ -60,6 +60,14 @@ impl Api {
     /// What executes the calls.
     pub fn executor(&self) -> &Arc<Executor> {
         &self.calls.executor
+    }
+
+    /// Takes the slot of a stream.
+    ///
+    /// # Errors
+    /// 503 if too many are open.
+    pub async fn stream_slot(&self) -> Result<Slot> {
+        self.calls.executor.stream_slot(&self.calls.credential, &self.identity).await
     }
 
     /// The fingerprint of the credential.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::api::Api;
 use super::failure::{Failure, INVALID_PARAMS};
 use super::message::Outcome;
-use super::params::text;
+use super::params::text_in;
 use super::prompts::{VERSION_ARGUMENT, named};
 use super::strict::{Artifact, List, Registry, Version};
 use super::uri::{TEMPLATES, content_arguments};
@@ -23,12 +23,12 @@ const LOOKED_THROUGH: u32 = 200;
 /// # Errors
 /// [`INVALID_PARAMS`] for a reference that is none.
 pub async fn complete(api: &Api, params: &Value) -> Result<Outcome, Failure> {
-    let argument = &params["argument"];
-    let (name, typed) = (text(argument, "name")?, text(argument, "value")?);
+    let name = text_in(params, "argument", "name")?;
+    let typed = text_in(params, "argument", "value")?;
     let known = &params["context"]["arguments"];
     let (all, has_more) = match params["ref"]["type"].as_str() {
         Some("ref/prompt") => {
-            let (registry_ref, prompt) = named(api, text(&params["ref"], "name")?)?;
+            let (registry_ref, prompt) = named(api, text_in(params, "ref", "name")?)?;
             if name == VERSION_ARGUMENT {
                 versions(api, &registry_ref, "prompt", prompt).await?
             } else {
@@ -36,7 +36,7 @@ pub async fn complete(api: &Api, params: &Value) -> Result<Outcome, Failure> {
             }
         }
         Some("ref/resource") => {
-            let uri = text(&params["ref"], "uri")?;
+            let uri = text_in(params, "ref", "uri")?;
             match TEMPLATES.iter().find(|template| template.uri == uri) {
                 Some(template) => of_address(api, template.name, name, typed, known).await?,
                 None => return Err(unknown("params.ref.uri is none of the templates")),

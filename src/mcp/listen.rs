@@ -24,13 +24,15 @@ pub async fn listen(
     id: Value,
     params: &Value,
 ) -> Result<Response<ResponseBody>, Failure> {
+    let addresses = addresses(params)?;
+    let slot = api.stream_slot().await?;
     let mut watched = Vec::new();
-    for uri in addresses(params)? {
+    for uri in addresses {
         if let Some(resource) = Watched::begin(&api, &uri).await? {
             watched.push(resource);
         }
     }
-    Ok(stream(api.executor().clone(), id, watched))
+    Ok(stream(api.executor().clone(), id, watched, slot))
 }
 
 /// The addresses of a filter, each once.

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::era::Era;
 use super::failure::Failure;
 use super::watched::Watched;
-use crate::api::execute::Executor;
+use crate::api::execute::{Executor, Slot};
 use crate::base::Result;
 use crate::http::{BodyAborted, ResponseBody, event_stream};
 
@@ -36,9 +36,17 @@ type Change = Pin<Box<dyn Future<Output = (Watched, Option<Result<()>>)> + Send>
 
 /// The response that tells of each change until the client disconnects, the server stops, or the
 /// caller may not see a resource any longer.
-pub fn stream(executor: Arc<Executor>, id: Value, watched: Vec<Watched>) -> Response<ResponseBody> {
+pub fn stream(
+    executor: Arc<Executor>,
+    id: Value,
+    watched: Vec<Watched>,
+    slot: Slot,
+) -> Response<ResponseBody> {
     let (events, body) = mpsc::channel(MAX_UNREAD);
-    tokio::spawn(send(executor, id, watched, events));
+    tokio::spawn(async move {
+        let _slot = slot;
+        send(executor, id, watched, events).await;
+    });
     event_stream(body)
 }
 

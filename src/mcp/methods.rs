@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::era::Era;
-use super::failure::{Failure, METHOD_NOT_FOUND};
+use super::failure::{Failure, INVALID_PARAMS, METHOD_NOT_FOUND};
 use super::message::{HOUR_MS, Message, Outcome, server_info};
 use super::revision::{negotiated, supported};
 use super::strict::{List, Registry};
@@ -52,6 +52,10 @@ pub async fn answer(
             Outcome::of(&initialized(&params, &Box::pin(instructions(&api)).await?))
         }
         ("ping", Era::Legacy) => Outcome::of(&json!({})),
+        ("tools/list", _) if !params["cursor"].is_null() => {
+            let message = "params.cursor is of no page: the list of tools has one".into();
+            return Err(Failure::new(INVALID_PARAMS, message));
+        }
         ("tools/list", _) => Outcome::kept(&tools.list(), era, HOUR_MS, true),
         ("tools/call", _) => tools.call(&mut api, head, params).await?,
         // Boxed: a call of a tool, which is frequent, does not take their memory.

@@ -289,8 +289,10 @@ impl AuditLogEntry {
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/audit-logs", SESSION_ADMIN, "audit_entry.list", op::list(list))
+            .reads_audit_log()
             .about("List audit entries, newest first"),
         Route::get("/audit-logs/{eventId}", SESSION_ADMIN, "audit_entry.get", op::read(get))
+            .reads_audit_log()
             .about("Get an audit entry"),
     ]
 }

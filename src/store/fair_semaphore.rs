@@ -1,21 +1,27 @@
-//! A semaphore that serves its waiters round-robin between organizations.
+//! A semaphore whose waiters take turns by user and organization.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::WorkHints;
-use super::engine::{Bounds, FairQueue};
+use super::engine::Bounds;
+use super::turn_queue::TurnQueue;
 use crate::base::{Error, Result};
 
 /// The number of waiters is bounded as the writer's queue is: more would only wait longer. Their
-/// bytes are bounded because requests hold their bodies while they wait; one organization may have
-/// as many large bodies waiting as a team of agents sends at once.
+/// bytes are bounded because requests hold their bodies while they wait; one user or organization may
+/// have as many large bodies waiting as a team of agents sends at once.
 const WAITING: Bounds =
     Bounds { items: 512, lane_items: 128, bytes: 64 << 20, lane_bytes: 32 << 20 };
 
-/// A fixed number of permits. While none is free, callers wait in lanes, which take turns: a lane
-/// gets its next permit after each other lane with a waiter got one.
+/// How long a permit is waited for: clients of HTTP rarely wait longer.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// A fixed number of permits. While none is free, callers wait; their users and organizations take
+/// turns (see [`TurnQueue`]).
 pub struct FairSemaphore(Mutex<State>);
 
 /// How many pieces of costly work run at a time: one on every processor but one, which is left to
@@ -26,7 +32,7 @@ pub fn max_heavy() -> usize {
 
 struct State {
     free: usize,
-    waiting: FairQueue<oneshot::Sender<Permit>>,
+    waiting: TurnQueue<oneshot::Sender<Permit>>,
 }
 
 /// A permit, held until it is dropped.
@@ -40,14 +46,16 @@ impl FairSemaphore {
 
     /// Creates a semaphore with so many permits, for which no more than this may wait.
     pub fn with_waiting(permits: usize, waiting: Bounds) -> Self {
-        FairSemaphore(Mutex::new(State { free: permits, waiting: FairQueue::new(waiting) }))
+        FairSemaphore(Mutex::new(State { free: permits, waiting: TurnQueue::new(waiting) }))
     }
 
     /// Waits for a permit.
     ///
     /// # Errors
-    /// 503 when as many callers or bytes wait as may, in all or in this lane.
+    /// 503 when as many callers or bytes wait as may, in all, of this user or in this lane, or after
+    /// [`MAX_WAIT`].
     pub async fn acquire(self: &Arc<Self>, hints: WorkHints) -> Result<Permit> {
+        let full = || Error::busy("overloaded", "too much large work is waiting", 1);
         let receiver = {
             let mut state = self.lock();
             if state.free > 0 {
@@ -55,11 +63,11 @@ impl FairSemaphore {
                 return Ok(Permit(Some(self.clone())));
             }
             let (sender, receiver) = oneshot::channel();
-            let full = || Error::busy("overloaded", "too much large work is waiting", 1);
-            state.waiting.push(hints.lane, hints.bytes, sender).map_err(|_| full())?;
+            state.waiting.push(hints, sender).map_err(|_| full())?;
             receiver
         };
-        receiver.await.map_err(|_| Error::internal("a waiter was dropped without a permit"))
+        let Ok(permit) = timeout(MAX_WAIT, receiver).await else { return Err(full()) };
+        permit.map_err(|_| Error::internal("a waiter was dropped without a permit"))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -91,8 +99,6 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -100,7 +106,7 @@ mod tests {
     }
 
     fn one_of(lane: u8) -> WorkHints {
-        WorkHints { lane: [lane; 16], bytes: 0 }
+        WorkHints::of_lane([lane; 16])
     }
 
     #[tokio::test]

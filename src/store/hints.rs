@@ -13,8 +13,11 @@ pub const LARGE_BYTES: usize = 64 * 1024;
 /// it may do.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkHints {
-    /// Whose turn the work takes.
+    /// Whose turn the work takes: an organization's, or that of another sharer.
     pub lane: Lane,
+    /// Whose turn the work takes as well, if it is large: that of the person behind the request. One
+    /// person may have many organizations. Where there is none, the lane again.
+    pub user: Lane,
     /// The bytes of the request that the work holds in memory.
     pub bytes: usize,
 }
@@ -25,7 +28,17 @@ impl WorkHints {
 
     /// Small work of an organization; [`Id::NIL`]: of the server itself.
     pub fn small(org: Id<Org>) -> Self {
-        WorkHints { lane: *org.bytes(), bytes: 0 }
+        WorkHints::of_lane(*org.bytes())
+    }
+
+    /// Small work of this lane alone.
+    pub fn of_lane(lane: Lane) -> Self {
+        WorkHints { lane, user: lane, bytes: 0 }
+    }
+
+    /// The same for work that takes long however small its request is: it counts as large.
+    pub fn costly(self) -> Self {
+        WorkHints { bytes: self.bytes.max(LARGE_BYTES + 1), ..self }
     }
 
     /// Whether the work must not run where others wait for it.

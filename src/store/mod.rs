@@ -35,6 +35,7 @@ mod sealing_key;
 mod signals;
 mod stored_enum;
 mod tx;
+mod turn_queue;
 mod turns;
 mod view;
 mod writing;

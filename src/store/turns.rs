@@ -1,4 +1,4 @@
-//! Costly work: few at a time, organizations in turns, on threads that may block.
+//! Costly work: few at a time, users and organizations in turns, on threads that may block.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::store::{Clock, LARGE_BYTES, ListSource, Tx};
 
-    const LARGE: WorkHints = WorkHints { lane: [1; 16], bytes: LARGE_BYTES + 1 };
+    const LARGE: WorkHints = WorkHints { lane: [1; 16], user: [1; 16], bytes: LARGE_BYTES + 1 };
 
     async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(Duration::ZERO, future).await.ok()

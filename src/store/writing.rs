@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::engine::{Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch};
+use super::engine::{
+    Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch, outcome_unknown,
+};
 use super::erasure::Erasure;
 use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
@@ -77,7 +79,7 @@ impl Store {
                         _ => OnConflict::RunOnWriter,
                     };
                 }
-                Err(_) => return Err(Error::internal("the writer thread ended")),
+                Err(_) => return Err(outcome_unknown().detail("the attempt was lost")),
             }
         }
     }
@@ -99,7 +101,7 @@ impl Store {
             Ok(AttemptOutcome::GivenBack(..)) => {
                 Err(Error::internal("an attempt was given back on its last terms"))
             }
-            Err(_) => Err(Error::internal("the writer thread ended")),
+            Err(_) => Err(outcome_unknown().detail("the attempt was lost")),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
-use crate::client::{Caller, Connection, Reply, pick};
+use crate::client::{Caller, Connection, Reply, pick, while_limited};
 use crate::fixture::{Fixture, Running, config, unknown_id};
 use crate::sites::{Sites, names, response};
 
@@ -401,9 +401,9 @@ fn our_own_nostr_json_is_what_a_verification_of_ours_reads() {
 #[test]
 fn public_documents_count_for_the_rate_limit_of_their_address() {
     let running = Running::start(ServerConfig { rate_limit: 1, ..config() });
-    let fetch = || get_at(&running, "a.test", "/.well-known/nostr.json?name=a").status;
-    let statuses: Vec<_> = (0..5).map(|_| fetch()).collect();
-    assert!(statuses.contains(&200) && statuses.contains(&429), "{statuses:?}");
+    let fetch = || get_at(&running, "a.test", "/.well-known/nostr.json?name=a");
+    assert_eq!(fetch().status, 200);
+    while_limited(fetch, fetch);
     running.stop();
 }
 
@@ -429,7 +429,7 @@ fn assert_a2a(card: &Value) {
 }
 
 #[test]
-fn a_card_is_served_while_its_listing_is_published() {
+fn a_card_is_served_to_those_who_see_its_listing() {
     let running = Running::start(ServerConfig {
         public_url: Some("https://agents.acme.test".into()),
         ..config()
@@ -439,8 +439,6 @@ fn a_card_is_served_while_its_listing_is_published() {
     let made = make(&acme.admin, "scribe@acme.test", more);
     let card = format!("{}/agent-card.json", path(&made));
     let of = |who: &Caller| who.get(&card);
-    of(&acme.member).refused(404, "not_found");
-    acme.admin.patch(&path(&made), json!({"cardState": "published"})).ok();
     of(&globex.member).refused(404, "not_found");
     let shown = of(&acme.member).ok();
     assert_eq!(
@@ -464,7 +462,7 @@ fn a_card_is_served_while_its_listing_is_published() {
     acme.admin.patch(&path(&made), json!({"contactPolicy": "closed"})).ok();
     assert_eq!(of(&globex.member).ok()["url"], "https://agents.acme.test/");
     acme.admin.patch(&path(&made), json!({"cardState": "stale"})).ok();
-    of(&globex.member).refused(404, "not_found");
+    of(&globex.member).ok();
     of(&acme.anonymous).refused(401, "unauthenticated");
     running.stop();
 }

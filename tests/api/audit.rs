@@ -14,6 +14,17 @@ fn newest(owner: &Caller, action: &str) -> Value {
 }
 
 #[test]
+fn what_was_answered_is_in_the_log_at_once() {
+    let acme = Fixture::new();
+    for number in 0..20 {
+        let tool = json!({"name": format!("t{number}"), "type": "http", "providerConfig": {}});
+        let tool = acme.key.post("/tools", tool).id();
+        let entries = acme.owner.get(&format!("/audit-logs?resourceId={tool}")).items();
+        assert_eq!(pick(&entries[0], "action outcome"), json!(["tool.create", "success"]));
+    }
+}
+
+#[test]
 fn what_is_done_is_in_the_log_within_a_second() {
     let acme = Fixture::new();
     let tool = json!({"name": "t", "type": "http", "providerConfig": {}});

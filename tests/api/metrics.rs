@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::client::{Caller, Connection, Reply, eventually, raw};
+use crate::client::{Caller, Connection, Reply, eventually, raw, while_limited};
 use crate::fixture::{Fixture, Running, config, key_of};
 
 fn scrape(running: std::net::SocketAddr, fields: &str) -> Reply {
@@ -148,9 +148,8 @@ fn they_say_what_an_operator_needs() {
     let acme = running.fixture();
     acme.owner.post("/tools", json!({"name": "a", "type": "function"})).ok();
     let wrong = json!({"email": "nobody@acme.test", "password": "not the password"});
-    for _ in 0..12 {
-        acme.anonymous.ask("POST", "/auth/sign-in").json(&wrong).send();
-    }
+    let sign_in = || acme.anonymous.ask("POST", "/auth/sign-in").json(&wrong).send();
+    while_limited(sign_in, sign_in);
     let team = acme.owner.post("/teams", json!({"slug": "t", "name": "T"})).id();
     acme.owner.post("/agents", json!({"stableKey": "a", "name": "A"})).ok();
     let member = json!({"stableKey": "a", "role": "member"});

@@ -8,7 +8,7 @@ use roadstead::auth::key_text;
 use roadstead::base::Id;
 use serde_json::json;
 
-use crate::client::Caller;
+use crate::client::{Caller, while_limited};
 use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 
 #[test]
@@ -91,9 +91,8 @@ fn session_only_routes_give_the_same_response_to_every_key() {
 fn the_credential_is_checked_before_the_rate_and_the_rate_before_the_request() {
     let running = Running::start(roadstead::app::ServerConfig { rate_limit: 1, ..config() });
     let acme = running.fixture();
-    let spend = || acme.key.get("/tools").status;
-    while spend() == 200 {}
-    let reply = acme.key.ask("POST", "/tools").with("Content-Type", "text/plain").send();
+    let malformed = || acme.key.ask("POST", "/tools").with("Content-Type", "text/plain").send();
+    let reply = while_limited(|| acme.key.get("/tools"), malformed);
     reply.refused(429, "rate_limited");
     let wait: u32 = reply.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=2).contains(&wait), "{wait}");

@@ -1,4 +1,4 @@
-//! A disk that is full: a real file system of 64 MiB, in a mount namespace of its own.
+//! A disk that is full: a real file system of 96 MiB, in a mount namespace of its own.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::client::{Caller, eventually};
 
 /// Mounts a file system, serves a data directory in it, and does as it is told.
 const SCRIPT: &str = r#"
-mount -t tmpfs -o size=64m tmpfs "$1" || exit 77
+mount -t tmpfs -o size=96m tmpfs "$1" || exit 77
 "$2" serve --data "$1/data" --listen 127.0.0.1:0 --json 2> "$1.stderr" &
 server=$!
 while read -r line; do
@@ -118,7 +118,7 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     let Acme { ada, key, key_id, reader } = set_up(&disk);
     let tools: Vec<_> = (0..20).map(|_| key.post("/tools", large_tool()).id()).collect();
     let reserve = disk.order("reserve");
-    assert_eq!(reserve, (16 * 1024 * 1024).to_string(), "it is held from the start");
+    assert_eq!(reserve, (48 * 1024 * 1024).to_string(), "it is held from the start");
 
     disk.order("fill");
     let full = eventually("the disk is full", || {

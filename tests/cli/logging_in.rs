@@ -123,6 +123,9 @@ fn a_key_is_never_taken_from_the_command_line() {
     run(from_stdin, Some(&format!("{}\n", desk.key))).succeeds();
     run(desk.bare(&["whoami", "--url", &url, "--key", "-"]), Some("two words"))
         .fails(2, "characters");
+    let mut without = desk.bare(&["whoami", "--url", &url]);
+    without.env("ROADSTEAD_API_KEY", "");
+    run(without, None).fails(2, "ROADSTEAD_API_KEY is empty");
     let help = run(desk.command(&["whoami", "--help"]), None);
     assert!(help.stdout.contains("--key") && !help.stdout.contains(&desk.key), "{help:?}");
 }

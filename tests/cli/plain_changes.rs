@@ -110,7 +110,7 @@ fn what_somebody_changes_while_it_is_applied_is_left_alone() {
     ended.fails(1, "somebody has changed");
     assert_eq!(api.get("/agents/scribe").ok()["name"], "From somebody");
 
-    json_of(&desk, &["pull", "org"]);
+    json_of(&desk, &["pull", "org", "--force"]);
     fs::remove_file(desk.path("org/environments/staging.toml")).unwrap();
     let path = format!("/environments/{staging}");
     let ended = apply_while(&desk, &format!("DELETE /api{path}"), || {
@@ -119,7 +119,7 @@ fn what_somebody_changes_while_it_is_applied_is_left_alone() {
     ended.fails(1, "somebody has changed");
     assert_eq!(api.get(&path).ok()["description"], "needed");
 
-    json_of(&desk, &["pull", "org"]);
+    json_of(&desk, &["pull", "org", "--force"]);
     edit("org/environments/production.toml", "\"Harbour\"", "\"From files\"");
     let path = format!("/environments/{production}");
     let ended = apply_while(&desk, &format!("GET /api{path}"), || {
@@ -128,7 +128,7 @@ fn what_somebody_changes_while_it_is_applied_is_left_alone() {
     ended.fails(1, "somebody has changed");
     assert_eq!(api.get(&path).ok()["variables"]["PRODUCT"], "From somebody");
 
-    json_of(&desk, &["pull", "org"]);
+    json_of(&desk, &["pull", "org", "--force"]);
     edit("org/registries/main/prompts/scribe.md", "\"next\"", "\"soon\"");
     let label = json!({"registryRef": "acme/main", "promptName": "scribe", "label": "next",
         "version": "1.0.0"});
@@ -165,7 +165,7 @@ fn a_pull_reads_only_texts_that_are_not_there_yet() {
     let between = Between::start(desk.serving.address, None);
     let pull = || {
         between.requests.lock().unwrap().clear();
-        let mut command = desk.command(&["pull", "org", "--json"]);
+        let mut command = desk.command(&["pull", "org", "--force", "--json"]);
         command.env("ROADSTEAD_URL", &between.url);
         run(command, None).succeeds();
         let requests = between.requests.lock().unwrap();

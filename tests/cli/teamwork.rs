@@ -188,3 +188,20 @@ fn the_log_is_shown_oldest_first_and_followed() {
     assert!(stopped.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_part_of_a_list_says_that_it_is_one() {
+    let desk = Desk::new();
+    desk.team();
+    for title in ["One", "Two", "Three"] {
+        desk.json(&["task", "create", title, "--team", "shipping"]);
+    }
+    let list = |limit| ["task", "list", "--team", "shipping", "--limit", limit];
+    let part = desk.json(&list("2"));
+    assert_eq!((part["items"].as_array().unwrap().len(), &part["more"]), (2, &json!(true)));
+    let shown = desk.run(&list("2"));
+    assert!(shown.stderr.contains("more than these 2"), "{}", shown.stderr);
+    let whole = desk.json(&list("3"));
+    assert_eq!((whole["items"].as_array().unwrap().len(), &whole["more"]), (3, &json!(false)));
+    assert_eq!(desk.run(&list("3")).stderr, "");
+}

@@ -17,8 +17,8 @@ use serde_json::Value;
 pub use caller::Caller;
 pub use reply::Reply;
 
-/// Longer than any long poll of the tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any long poll of the tests, and than three files that are each read to their time limit.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 // ── Connections ──────────────────────────────────────────────────────────────
 
@@ -151,6 +151,48 @@ pub fn within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>
         }
         assert!(begun.elapsed() < time, "{what} did not happen in time");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How long a test tries to reach a limit: a machine that sends more slowly than a bucket refills
+/// never does.
+const LIMITS_TAKE: Duration = Duration::from_secs(60);
+
+/// Sends until a token bucket that holds `burst` and gets one back each `refill` is empty, and returns
+/// the response that says so. As many got through as it held, and as it got back meanwhile: tests run
+/// on slow machines too.
+#[track_caller]
+pub fn first_limited(burst: u32, refill: Duration, mut send: impl FnMut() -> Reply) -> Reply {
+    let begun = Instant::now();
+    let mut passed = 0;
+    loop {
+        assert!(begun.elapsed() < LIMITS_TAKE, "the limit is not reached: {passed} passed");
+        let reply = send();
+        if reply.status == 429 {
+            assert!(passed >= burst, "limited after {passed}");
+            return reply;
+        }
+        passed += 1;
+        let refilled = (begun.elapsed().as_secs_f64() / refill.as_secs_f64()) as u32;
+        // One more, of which a part was there when this began.
+        assert!(passed <= burst + refilled + 1, "{passed} passed");
+    }
+}
+
+/// The response with 429 to an attempt while the limit is reached, which `spend` sees to. A slow
+/// machine may take as long between the two as the limit lets another one through.
+#[track_caller]
+pub fn while_limited(spend: impl Fn() -> Reply, attempt: impl Fn() -> Reply) -> Reply {
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < LIMITS_TAKE, "attempts pass, or the limit is not reached");
+        if spend().status != 429 {
+            continue;
+        }
+        let reply = attempt();
+        if reply.status == 429 {
+            return reply;
+        }
     }
 }
 

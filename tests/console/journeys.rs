@@ -143,6 +143,14 @@ fn unsent_text_is_kept_by_the_browser_until_signing_out() {
     browser.open(&editor);
     browser.click("form[data-draft] > button");
     assert_eq!(browser.value("#f-source"), "Not sent.");
+    // An answer that accepts nothing, as of a registry that was deleted meanwhile, leaves it.
+    browser.run("document.querySelector('#save').action = '/o/acme/prompts/none/notes/edit'");
+    browser.click("button[value=draft]");
+    browser.shows("Not found");
+    assert_eq!(kept(), 1);
+    browser.open(&editor);
+    browser.click("form[data-draft] > button");
+    assert_eq!(browser.value("#f-source"), "Not sent.");
     browser.click("button[value=draft]");
     browser.shows("The draft was saved.");
     assert_eq!(kept(), 0);

@@ -40,18 +40,30 @@ pub fn driver() -> Option<Driver> {
         eprintln!("left out: tests in a browser (ROADSTEAD_TEST_BROWSER=off)");
         return None;
     }
-    let started = Command::new("chromedriver")
-        .arg("--port=0")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut process = match started {
-        Ok(process) => process,
-        Err(error) => {
-            eprintln!("left out: tests in a browser, as chromedriver cannot be started: {error}");
-            return None;
+    // It chooses a port that is free and takes it a moment later: another process may have it then.
+    for _ in 0..5 {
+        let started = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        match started {
+            Ok(process) => {
+                if let Some(driver) = listening(process) {
+                    return Some(driver);
+                }
+            }
+            Err(error) => {
+                eprintln!("left out: tests in a browser, as chromedriver cannot start: {error}");
+                return None;
+            }
         }
-    };
+    }
+    panic!("chromedriver ends without a port");
+}
+
+/// The driver once it listens; `None` if it ended.
+fn listening(mut process: Child) -> Option<Driver> {
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let port = lines.find_map(|line| {
         let line = line.ok()?;
@@ -59,7 +71,11 @@ pub fn driver() -> Option<Driver> {
         // It first says that it was asked for any.
         (port != 0).then_some(port)
     });
-    let port = port.expect("chromedriver says its port");
+    let Some(port) = port else {
+        let _ = process.kill();
+        let _ = process.wait();
+        return None;
+    };
     // What it prints later must not fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
     Some(Driver { address: ([127, 0, 0, 1], port).into(), process })

@@ -31,6 +31,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
     ("NewRedelivery", Why::Other("one time is compared with another")),
     ("NewTool", Why::Other("names in texts are counted")),
+    ("Recall", Why::Query),
     ("VersionFilter", Why::Query),
 ];
 

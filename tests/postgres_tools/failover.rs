@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::client::eventually;
 use crate::filled::stop;
 use crate::postgres_server::PostgresServer;
 use crate::process::{Place, Serving};
@@ -22,16 +23,16 @@ const SYNCHRONOUS: [&str; 1] = ["synchronous_standby_names=second"];
 /// Commits do not wait for the standby.
 const ASYNCHRONOUS: [&str; 1] = ["synchronous_standby_names="];
 
-/// A primary with a standby, each behind a network of its own, and a server over both.
+/// A primary with a standby, each behind a network of its own, and three servers over both.
 struct Cluster {
     primary: PostgresServer,
     standby: PostgresServer,
     /// Between primary and standby.
     stream: Relay,
-    /// Between the server and each of them.
+    /// Between the servers and the primary.
     to_primary: Relay,
-    place: Place,
-    serving: Serving,
+    /// The servers, each over both databases.
+    nodes: Vec<(Place, Serving)>,
     api_key: String,
 }
 
@@ -45,15 +46,30 @@ impl Cluster {
             "postgres://roadstead@127.0.0.1:{},127.0.0.1:{}/postgres",
             to_primary.port, to_standby.port
         );
-        let place = over(&url, KEY);
-        let serving = Serving::start(&place, &["--rate-limit", "0"]);
-        let api_key = set_up(&serving);
-        Some(Cluster { primary, standby, stream, to_primary, place, serving, api_key })
+        let node = || {
+            let place = over(&url, KEY);
+            let serving = Serving::start(&place, &["--rate-limit", "0"]);
+            (place, serving)
+        };
+        let first = node();
+        let api_key = set_up(&first.1);
+        let nodes = vec![first, node(), node()];
+        Some(Cluster { primary, standby, stream, to_primary, nodes, api_key })
     }
 
     fn under_writes(&mut self, during: impl FnOnce(&mut Self, &dyn Fn(usize))) -> Found {
-        let acme = self.serving.caller(&self.api_key);
-        under_writes(&acme, |wait| during(self, wait))
+        let caller = |(_, serving): &(Place, Serving)| serving.caller(&self.api_key);
+        let servers: Vec<_> = self.nodes.iter().map(caller).collect();
+        under_writes(&servers, |wait| during(self, wait))
+    }
+
+    /// Waits until several commits wait for the standby.
+    fn commits_wait(&self) {
+        eventually("commits that wait for the standby", || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+            let waiting: u32 = self.primary.sql(waiting).parse().unwrap();
+            (waiting >= 4).then_some(())
+        });
     }
 
     /// Reports, and compares all records with their indexes: nothing was written in part.
@@ -66,9 +82,13 @@ impl Cluster {
              {outage:.1?} without an answer"
         );
         assert!(found.is_sound(), "{what}: {found:#?}");
-        let checked = self.place.run(&["check", "--json"]);
+        let checked = self.nodes[0].0.run(&["check", "--json"]);
         assert_eq!(checked.succeeds()["sound"], true, "{what}: {checked:?}");
-        stop(&mut self.serving);
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.nodes.iter_mut().for_each(|(_, serving)| stop(serving));
     }
 }
 
@@ -130,6 +150,24 @@ fn a_network_that_is_cut_for_a_while_costs_nothing() {
     cluster.ends("cut off for 4 s", found);
 }
 
+#[test]
+fn a_write_that_only_a_restarted_primary_has_is_not_acknowledged() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.stream.cut();
+        cluster.commits_wait();
+        // It has the commits that waited, and waits for the standby no more.
+        cluster.primary.crash();
+        cluster.primary.resume();
+        cluster.commits_wait();
+        cluster.primary.kill();
+        cluster.standby.promote();
+        wait(200);
+    });
+    cluster.ends("restarted without its standby, then replaced", found);
+}
+
 /// The control: without it the other tests might be blind.
 #[test]
 fn an_asynchronous_standby_that_is_behind_loses_writes_and_that_is_noticed() {
@@ -143,5 +181,5 @@ fn an_asynchronous_standby_that_is_behind_loses_writes_and_that_is_noticed() {
         wait(200);
     });
     assert!(found.lost.len() > 50, "no loss was found: {found:#?}");
-    stop(&mut cluster.serving);
+    cluster.stop();
 }

@@ -142,3 +142,36 @@ fn the_key_of_a_store_is_replaced() {
     renewed.run(&["serve", "--listen", "127.0.0.1:0"]).fails(2, "is being replaced");
     renewed.run(&["backup", "x"]).fails(2, "is being replaced");
 }
+
+#[test]
+fn a_list_of_large_rows_behind_small_ones_is_read_in_bounded_parts() {
+    const LARGE: usize = 240;
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let place = over(&server.url(), KEY);
+    let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+    let key = set_up(&serving);
+    let acme = serving.caller(&key);
+    let make = |name: String, prompt: &str| {
+        acme.post("/tools", json!({"name": name, "type": "function", "prompt": prompt})).ok();
+    };
+    let text = "x".repeat(300_000);
+    (0..LARGE).for_each(|n| make(format!("large-{n}"), &text));
+    // Newer, so first: reading judges by them how many rows come next.
+    (0..34).for_each(|n| make(format!("small-{n}"), "x"));
+    stop(&mut serving);
+    let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+    let acme = serving.caller(&key);
+    let before = serving.memory("VmHWM");
+    acme.get("/tools?limit=100").ok();
+    let more = serving.memory("VmHWM") - before;
+    assert!(more < 56 << 20, "{} MiB for a page", more >> 20);
+    let (mut seen, mut cursor) = (0, String::new());
+    loop {
+        let page = acme.get(&format!("/tools?limit=100&cursor={cursor}")).ok();
+        seen += page["items"].as_array().unwrap().len();
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = next.to_string();
+    }
+    assert_eq!(seen, LARGE + 34);
+    stop(&mut serving);
+}

@@ -72,9 +72,10 @@ impl Found {
     }
 }
 
-/// Writes while `during` does something to the database; then compares. `during` gets a function
-/// that waits until so many writes more were acknowledged.
-pub fn under_writes(acme: &Caller, during: impl FnOnce(&dyn Fn(usize))) -> Found {
+/// Writes through these servers of one store while `during` does something to the database; then
+/// compares. `during` gets a function that waits until so many writes more were acknowledged.
+pub fn under_writes(servers: &[Caller], during: impl FnOnce(&dyn Fn(usize))) -> Found {
+    let acme = &servers[0];
     let known: Vec<_> = (0..WRITERS).map(|number| begin(acme, number)).collect();
     let (is_over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     let beat = Mutex::new(Beat { last: Instant::now(), longest: Duration::ZERO });
@@ -90,7 +91,7 @@ pub fn under_writes(acme: &Caller, during: impl FnOnce(&dyn Fn(usize))) -> Found
             .into_iter()
             .enumerate()
             .map(|(number, mut known)| {
-                let acme = acme.clone();
+                let acme = servers[number % servers.len()].clone();
                 scope.spawn(move || {
                     for step in 0.. {
                         if is_over.load(Ordering::SeqCst) {

@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use super::context::RequestContext;
-use crate::api::audit::{self, AuditOutcome, Audited};
+use crate::api::audit::{self, AuditOutcome, Audited, append_pending};
 use crate::api::org_source::{OrgHint, OrgSource};
 use crate::api::request::Principal;
 use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, LogLimit, Result};
-use crate::store::{Tx, WorkHints};
+use crate::store::{Store, Tx, WorkHints};
 
 /// Inserts the audit entry: into the organization of the request or, for a request without one,
 /// into each organization of the user (with an API key: into that of the key).
@@ -28,6 +28,23 @@ pub fn audit(tx: &mut Tx, who: &Principal, audited: Audited) -> Result<()> {
         audit::audit(tx, identity, audited.clone())?;
     }
     Ok(())
+}
+
+/// Steps of [`append_pending`] before a list: some thousand entries, milliseconds.
+const MAX_STEPS: usize = 8;
+
+/// Appends the entries of everything that was answered before now to the audit logs, so that what is read
+/// next has them. The background job does it for all others a moment later.
+pub async fn append_answered(store: &Store) {
+    let end = Id::new(store.clock().new_id());
+    let mut from = Id::NIL;
+    for _ in 0..MAX_STEPS {
+        // What fails here is appended by the job, which says why it could not be.
+        match store.write(Id::NIL, move |tx| append_pending(tx, from, end)).await {
+            Ok(Some(last)) => from = last,
+            Ok(None) | Err(_) => return,
+        }
+    }
 }
 
 /// Inserts the audit entry of a refusal, in a separate transaction: the refused one was discarded.

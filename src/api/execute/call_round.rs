@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::executor::Executor;
 use super::outside_calls::OutsideCall;
-use super::works::WorkSlot;
+use super::slots::Slot;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
 use crate::base::{Error, Result};
@@ -39,7 +39,7 @@ pub struct CallRound<'a> {
     /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
     /// Held as long as the results of costly work are.
-    slot: Option<Arc<WorkSlot>>,
+    slot: Option<Arc<Slot>>,
 }
 
 impl<'a> CallRound<'a> {
@@ -75,17 +75,18 @@ impl<'a> CallRound<'a> {
     /// Does the work and makes the searches and calls that a run requested, for this user in this lane.
     ///
     /// # Errors
-    /// 503 if no slot for work or searches becomes free, the searches take too long, too many calls
+    /// 503 if no slot for work, searches or calls becomes free, the searches take too long, too many calls
     /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
     /// calls to one host.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         self.do_work(asked.works, from).await?;
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
-            let found = self.executor.searches.make(searches).await?;
+            let found = self.executor.searches.make(searches, from).await?;
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
+            let _slot = self.executor.call_slots.take(from.0, from.1).await?;
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
             let _permit = match self.from_outside {

@@ -1,6 +1,7 @@
 //! The executor: the state that all requests share for the lifetime of the process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -12,13 +13,43 @@ use super::outside_calls::OutsideCalls;
 use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
+use super::slots::{Slot, SlotLimits, Slots};
 use super::works::Works;
 use crate::api::SystemMonitor;
 use crate::auth::passwords::Passwords;
-use crate::auth::{Authenticator, Identity, Organization, Tokens, key_organization};
+use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
 use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
 use crate::store::{Listener, Org, Store, View, org_topic};
+
+/// Requests that make calls at a time: with eight calls each they take half of the calls
+/// that the process makes; the rest is left to what the server sends by itself. A user has half of them
+/// at most, and an organization not all: servers that do not answer, which anybody may name as a
+/// provider, hold up nobody else. Each holds its slot for half a minute at worst.
+const CALLS: SlotLimits = SlotLimits {
+    all: 16,
+    of_user: 8,
+    of_lane: 10,
+    wait: Duration::from_secs(30),
+    refusal: || Error::busy("overloaded", "too many requests wait for other servers; try again", 5),
+};
+
+/// Streams of what changes. Each watches up to 16 resources, takes some 115 KB, and reads its resources
+/// again when one changes: 1,024 take 120 MB, and 1,500 of one user, who changed what they watch all the
+/// time, held up others' writes by 80 ms. A team needs one for each of its agents' clients.
+const STREAMS: SlotLimits = SlotLimits {
+    all: 1024,
+    of_user: 128,
+    of_lane: 256,
+    wait: Duration::from_millis(100),
+    refusal: || {
+        Error::busy(
+            "overloaded",
+            "too many streams of changes are open; close some, or watch more with one",
+            5,
+        )
+    },
+};
 
 /// Executes routes; see `pipeline.rs` for the steps.
 pub struct Executor {
@@ -44,6 +75,10 @@ pub struct Executor {
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
+    /// Requests that make calls.
+    pub(super) call_slots: Slots,
+    /// Streams of what changes.
+    streams: Slots,
     /// What the server knows of itself.
     pub(super) system: Arc<SystemMonitor>,
     /// Contents that many clients read or wait for.
@@ -82,6 +117,8 @@ impl Executor {
             refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
             works: Works::default(),
+            call_slots: Slots::new(CALLS),
+            streams: Slots::new(STREAMS),
             system,
             contents: ContentCache::default(),
             stopping,
@@ -101,6 +138,19 @@ impl Executor {
         let Some(org) = key_organization(identity) else { return Ok(None) };
         let find = |view: &View| view.fetch::<Organization>(&org);
         Ok(Some(self.store.read(Id::NIL, find).await?.slug))
+    }
+
+    /// Takes the slot of a stream that tells this caller of changes, to be held while it is open.
+    ///
+    /// # Errors
+    /// 503 if the caller, its organization, or all together have too many open.
+    pub async fn stream_slot(
+        &self,
+        credential: &RawCredential,
+        identity: &Identity,
+    ) -> Result<Slot> {
+        let lane = self.authenticator.lane(credential, Some(identity));
+        self.streams.take(*identity.user.bytes(), lane).await
     }
 
     /// Subscribes to the commits in an organization.

@@ -11,6 +11,7 @@ use crate::api::request::Principal;
 use crate::auth::in_session;
 use crate::auth::passwords::Lane;
 use crate::base::{Id, Result};
+use crate::store::WorkHints;
 
 /// Runs an operation with a password.
 pub async fn hash(
@@ -24,15 +25,14 @@ pub async fn hash(
     };
     let plan = executor.store.read(Id::NIL, |view| operation.prepare(view, &who)).await?;
     match &plan.attempt {
-        None => {}
+        None | Some(Attempt::Invited(..)) => {}
         Some(Attempt::Email(email, known)) => {
             executor.coordination.take_sign_in(email, *known, request.address)?;
         }
         Some(Attempt::Address) => executor.coordination.take_attempt_of(request.address)?,
     }
-    let is_known = matches!(plan.attempt, Some(Attempt::Email(_, true)));
-    let verifies = plan.attempt.is_some();
-    let lane = if is_known || context.identity.is_some() { Lane::Known } else { Lane::Unknown };
+    let verifies = matches!(plan.attempt, Some(Attempt::Email(..) | Attempt::Address));
+    let lane = lane_of(plan.attempt.as_ref(), context.identity.is_some());
     let hashed = executor.passwords.run(lane, plan.hashing).await?;
     let auth = context.auth(&OrgHint::default());
     let action = request.route.name;
@@ -63,4 +63,39 @@ pub async fn hash(
         tracing::info!(%client, route, request_id, "sign-in failed");
     }
     written
+}
+
+/// The lane in which the password of an attempt is hashed.
+fn lane_of(attempt: Option<&Attempt>, is_identified: bool) -> Lane {
+    match attempt {
+        _ if is_identified => Lane::Known,
+        Some(Attempt::Email(_, true)) => Lane::Known,
+        Some(Attempt::Invited(inviter, org)) => {
+            let (user, lane) = (*inviter.bytes(), *org.bytes());
+            Lane::Invited(WorkHints { lane, user, bytes: 0 })
+        }
+        Some(Attempt::Email(_, false) | Attempt::Address) | None => Lane::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::base::Email;
+
+    #[test]
+    fn the_invited_wait_in_the_turn_of_inviter_and_organization_and_strangers_for_each_other() {
+        let [inviter, org] = [1, 2].map(Uuid::from_u128);
+        let invited = Attempt::Invited(Id::new(inviter), Id::new(org));
+        let Lane::Invited(turn) = lane_of(Some(&invited), false) else { panic!("another lane") };
+        assert_eq!((turn.user, turn.lane), (inviter.into_bytes(), org.into_bytes()));
+        let email = |is_known| Attempt::Email(Email::parse("ada@open.test").unwrap(), is_known);
+        assert!(matches!(lane_of(Some(&email(true)), false), Lane::Known));
+        assert!(matches!(lane_of(Some(&invited), true), Lane::Known));
+        for stranger in [Some(&email(false)), Some(&Attempt::Address), None] {
+            assert!(matches!(lane_of(stranger, false), Lane::Unknown));
+        }
+    }
 }

@@ -32,6 +32,7 @@ mod searches;
 mod signature_checks;
 mod signed;
 mod signed_limits;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -49,6 +50,7 @@ pub use meters::Meters;
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
+pub use slots::Slot;
 pub use wait::ItemStream;
 
 pub use crate::store::ReadPoint;

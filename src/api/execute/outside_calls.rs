@@ -96,7 +96,7 @@ impl OutsideCalls {
 }
 
 fn hints(address: IpAddr) -> WorkHints {
-    WorkHints { lane: lane_of(address), bytes: 0 }
+    WorkHints::of_lane(lane_of(address))
 }
 
 /// The lane of an address, or of a network.

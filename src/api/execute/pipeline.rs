@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::audit::audit_refusal;
+use super::audit::{append_answered, audit_refusal};
 use super::authorize::AuthRequest;
 use super::condition::IfMatch;
 use super::context::RequestContext;
@@ -85,6 +85,18 @@ impl Executor {
         self.store.read(Id::NIL, is_admitted).await
     }
 
+    /// What is known of the work of a request of this identity before it runs.
+    pub(super) fn work_hints(
+        &self,
+        request: &Request<'_>,
+        identity: Option<&Identity>,
+    ) -> WorkHints {
+        let lane = self.authenticator.lane(&request.credential, identity);
+        let user = identity.map_or(lane, |identity| *identity.person().bytes());
+        let work = WorkHints { lane, user, bytes: request.arguments.len() };
+        if request.route.costly { work.costly() } else { work }
+    }
+
     fn auth_request<'a>(&'a self, request: &'a Request<'_>) -> AuthRequest<'a> {
         let Request { route, credential, .. } = request;
         AuthRequest { authenticator: &self.authenticator, route, credential, signer: None }
@@ -103,8 +115,7 @@ impl Executor {
         if let Some(signer) = &signer {
             signer.require_payload(&request.arguments.bytes())?;
         }
-        let lane = self.authenticator.lane(&request.credential, identity.as_deref());
-        let work = WorkHints { lane, bytes: request.arguments.len() };
+        let work = self.work_hints(request, identity.as_deref());
         let context = RequestContext { executor: self, request, identity, signer, work };
         let bound = if work.is_large() {
             Box::pin(Bound::in_turn(&context)).await?
@@ -114,6 +125,9 @@ impl Executor {
         let hint = bound.hint.clone();
         if let Some(signer) = context.signer.clone() {
             Box::pin(signed::use_event(&context, &hint, &signer)).await?;
+        }
+        if request.route.reads_audit_log && context.identity.is_some() {
+            append_answered(&self.store).await;
         }
         let answered = run(&context, bound).await;
         let answered = answered.map_err(|error| locate_in(error, request));

@@ -1,46 +1,49 @@
 //! Slow searches, which run on blocking threads and never in a transaction.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use super::slots::{SlotLimits, Slots};
 use crate::api::calls::Search;
 use crate::base::{Error, Result};
+use crate::store::Lane;
 
-/// Concurrent requests with searches: on a small machine more would starve other requests.
-const MAX_CONCURRENT_SEARCHES: usize = 2;
-
-/// Maximum wait for a slot; then 503.
-const SEARCH_WAIT: Duration = Duration::from_secs(5);
+/// Two requests with searches at a time, since on a small machine more would starve others, and one of a
+/// user and of an organization: patterns and texts can be made to take all of [`SEARCH_TIME`] and a last
+/// search more. The wait is longer than that, so that who waits gets a turn.
+const LIMITS: SlotLimits = SlotLimits {
+    all: 2,
+    of_user: 1,
+    of_lane: 1,
+    wait: Duration::from_secs(20),
+    refusal: || Error::busy("overloaded", "too many texts are being examined; try again", 5),
+};
 
 /// Time limit of all searches of one request. A running search is not cancelled; the next one is
 /// not started.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Runs searches.
-pub struct Searches(Arc<Semaphore>);
+pub struct Searches(Slots);
 
 impl Default for Searches {
     fn default() -> Self {
-        Searches(Arc::new(Semaphore::new(MAX_CONCURRENT_SEARCHES)))
+        Searches(Slots::new(LIMITS))
     }
 }
 
 impl Searches {
-    /// Returns the results of these searches, in their order.
+    /// Returns the results of these searches of this user in this lane, in their order.
     ///
     /// # Errors
     /// 503 if no slot became free in time, or if they take too long.
-    pub async fn make(&self, searches: Vec<Search>) -> Result<Vec<bool>> {
-        let Ok(Ok(slot)) = timeout(SEARCH_WAIT, self.0.clone().acquire_owned()).await else {
-            return Err(Error::busy(
-                "overloaded",
-                "too many texts are being examined; try again",
-                5,
-            ));
-        };
+    pub async fn make(
+        &self,
+        searches: Vec<Search>,
+        (user, lane): (Lane, Lane),
+    ) -> Result<Vec<bool>> {
+        let slot = self.0.take(user, lane).await?;
         let found = tokio::task::spawn_blocking(move || {
             // A dropped request holds its slot until its search ends.
             let _slot = slot;
@@ -65,17 +68,23 @@ fn too_slow() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
     async fn a_dropped_request_holds_its_slot_until_its_search_ends() {
         let searches = Searches::default();
+        let from = ([1; 16], [9; 16]);
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let search: Search = Box::new(move || Ok(ended.recv().is_err()));
-        let made = Box::pin(searches.make(vec![search]));
+        let made = Box::pin(searches.make(vec![search], from));
         assert!(timeout(Duration::ZERO, made).await.is_err());
-        assert_eq!(searches.0.available_permits(), MAX_CONCURRENT_SEARCHES - 1);
+        let next = || Box::new(|| Ok(true)) as Search;
+        assert!(timeout(Duration::ZERO, searches.make(vec![next()], from)).await.is_err());
+        let others = searches.make(vec![next()], ([2; 16], [8; 16])).await;
+        assert_eq!(others.unwrap(), [true], "other organizations have a slot left");
         drop(end);
-        assert!(searches.0.acquire_many(MAX_CONCURRENT_SEARCHES as u32).await.is_ok());
+        assert_eq!(searches.make(vec![next()], from).await.unwrap(), [true]);
     }
 }

@@ -41,7 +41,7 @@ impl SignatureChecks {
     /// # Errors
     /// 401 if it is wrong; 503 if too many wait.
     pub async fn verify(&self, claim: Claim, address: IpAddr) -> Result<Signer> {
-        let hints = WorkHints { lane: lane_of(address_network(address)), bytes: 0 };
+        let hints = WorkHints::of_lane(lane_of(address_network(address)));
         let turn = self.turns.acquire(hints).await.map_err(|_| {
             Error::busy(
                 "overloaded",

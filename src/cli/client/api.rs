@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::bounded;
+use super::listed::Listed;
 use super::refusal::Refusal;
 use crate::cli::failure::Failure;
 use crate::outside::{BodyLimit, Call, KeptConnections, Limits, Method, Outside, Response};
@@ -127,7 +128,7 @@ impl Api {
     /// All items of a list in the organization.
     pub fn list_in_org(&self, path: &str, query: Query) -> Result<Vec<Value>, Failure> {
         let org = self.org()?;
-        Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), usize::MAX)?)
+        Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), usize::MAX)?.items)
     }
 
     /// All items of each of these lists in the organization, some lists at a time.
@@ -144,9 +145,10 @@ impl Api {
         self.block_on(bounded::all(lists, read))
     }
 
-    /// The first items of a list, at most `most`, read page by page.
-    pub fn list(&self, path: &str, query: Query, most: usize) -> Result<Vec<Value>, Refusal> {
-        self.block_on(self.pages(path, query, most))
+    /// The first items of a list, at most `limit`, read page by page.
+    pub fn list(&self, path: &str, query: Query, limit: usize) -> Result<Listed, Refusal> {
+        let items = self.block_on(self.pages(path, query, limit.saturating_add(1)))?;
+        Ok(Listed::first(items, limit))
     }
 
     async fn pages(

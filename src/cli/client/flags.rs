@@ -159,8 +159,15 @@ impl ClientFlags {
             }
             Some(path) => Some(private_file::read(path.as_ref())?),
             None => match env::var(KEY_VARIABLE) {
-                Ok(text) if !text.is_empty() => Some(text),
-                Ok(_) | Err(env::VarError::NotPresent) => None,
+                // A secret that a pipeline lacks must not become somebody's session.
+                Ok(text) if text.is_empty() => {
+                    return Err(Failure::Usage(format!(
+                        "the variable {KEY_VARIABLE} is empty; set it to a key, or unset it to use \
+                         the profile"
+                    )));
+                }
+                Ok(text) => Some(text),
+                Err(env::VarError::NotPresent) => None,
                 Err(_) => Some("\0".into()),
             },
         };

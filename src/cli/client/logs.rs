@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::api::Api;
 use super::backoff::Backoff;
 use super::flags::ClientFlags;
+use super::listed::Listed;
 use super::refusal::Refusal;
 use super::stop::Stop;
 use super::table::{Table, cell, printable, time};
@@ -58,16 +59,16 @@ impl Logs {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let org = api.org()?.to_string();
-        let mut entries = api.block_on(self.newest(&api, &org, self.limit, &HashSet::new()))?;
+        let most = self.limit.saturating_add(1);
+        let entries = api.block_on(self.newest(&api, &org, most, &HashSet::new()))?;
         let read = ids(&entries);
-        entries.truncate(self.limit);
-        entries.reverse();
+        let mut listed = Listed::first(entries, self.limit);
+        listed.items.reverse();
         if !self.follow {
-            let table = Table::of(["TIME (UTC)", "EVENT", "STATUS", "ABOUT"], &entries, row);
-            let value = json!({"items": entries});
-            return output::print(self.client.json, &value, &table.text("no entries"));
+            let table = Table::of(["TIME (UTC)", "EVENT", "STATUS", "ABOUT"], &listed.items, row);
+            return listed.print(self.client.json, &table.text("no entries"));
         }
-        api.block_on(self.follow(&api, &org, entries, read))
+        api.block_on(self.follow(&api, &org, listed.items, read))
     }
 
     /// Shows entries, and then those that come. `read` are those that do not count as new.
@@ -129,7 +130,7 @@ impl Logs {
             let is_last = items.len() < PAGE;
             let meets = items.iter().any(|entry| read.contains(&cell(&entry["id"])));
             entries.extend(items);
-            if is_last || meets || entries.len() >= most.min(MAX_ENTRIES) {
+            if is_last || meets || entries.len() >= most {
                 return Ok(entries);
             }
         }
@@ -163,6 +164,8 @@ fn row(entry: &Value) -> [String; 4] {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

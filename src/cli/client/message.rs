@@ -1,10 +1,11 @@
 //! `roadstead message`
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::api::segment;
 use super::flags::ClientFlags;
+use super::listed::Listed;
 use super::lookup::{AgentFlag, Team, TeamFlag};
 use super::table::{Table, cell, printable, time};
 use super::text_file::text_or_stdin;
@@ -55,8 +56,9 @@ struct Flags {
 }
 
 impl Flags {
-    fn print(&self, items: &[Value], nothing: &str) -> Result<(), Failure> {
-        let table = Table::of(["SENT (UTC)", "FROM", "ID", "READ", "TEXT"], items, |message| {
+    fn print(&self, listed: &Listed, nothing: &str) -> Result<(), Failure> {
+        let head = ["SENT (UTC)", "FROM", "ID", "READ", "TEXT"];
+        let table = Table::of(head, &listed.items, |message| {
             let read = if message["readAt"].is_null() { "no" } else { "yes" };
             let text = match message["subject"].as_str() {
                 Some(subject) => format!("{subject}: {}", cell(&message["body"])),
@@ -65,7 +67,7 @@ impl Flags {
             let (from, id) = (cell(&message["from"]["name"]), cell(&message["id"]));
             [time(&message["createdAt"]), from, id, read.into(), text]
         });
-        output::print(self.client.json, &json!({"items": items}), &table.text(nothing))
+        listed.print(self.client.json, &table.text(nothing))
     }
 }
 
@@ -95,8 +97,8 @@ impl List {
             ("agentId", agent.as_deref()),
             ("orgSlug", Some(api.org()?)),
         ];
-        let items = api.list(&team.path("/messages"), &query, self.limit)?;
-        self.flags.print(&items, "no messages")
+        let listed = api.list(&team.path("/messages"), &query, self.limit)?;
+        self.flags.print(&listed, "no messages")
     }
 }
 
@@ -119,7 +121,7 @@ impl Inbox {
             ("audience", agent.is_none().then_some("human")),
         ];
         let items = api.list_in_org(&team.path("/messages"), &query)?;
-        self.flags.print(&items, "no unread mail")
+        self.flags.print(&Listed::whole(items), "no unread mail")
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) mod decide;
 pub(super) mod deploy;
 pub(super) mod files;
 mod flags;
+mod listed;
 pub(super) mod login;
 pub(super) mod logs;
 mod lookup;

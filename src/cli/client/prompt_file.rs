@@ -82,6 +82,8 @@ impl PromptFile {
     /// # Errors
     /// Where its front matter is wrong.
     pub fn parse(path: &str, text: &str) -> Result<Self, FileProblem> {
+        // Some editors put a byte order mark before a text. It belongs to neither part.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let at = |line: usize, column: usize, message: String| FileProblem {
             path: path.into(),
             line,
@@ -198,6 +200,14 @@ mod tests {
         assert_eq!(PromptFile::parse("a.md", "Hi").unwrap().source, "Hi");
         assert_eq!(PromptFile::parse("a.md", "").unwrap().source, "");
         assert_eq!(PromptFile::parse("a.md", "---\nA rule above.\n").unwrap().lines_before, 0);
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_neither_front_matter_nor_text() {
+        let file =
+            PromptFile::parse("a.md", "\u{feff}+++\nversion = \"1.0.0\"\n+++\nHello\n").unwrap();
+        assert_eq!((file.version.as_deref(), file.source.as_str()), (Some("1.0.0"), "Hello"));
+        assert_eq!(PromptFile::parse("a.md", "\u{feff}Hello").unwrap().source, "Hello");
     }
 
     #[test]

@@ -97,13 +97,13 @@ impl List {
             ("unassigned", self.unassigned.then_some("true")),
             ("orgSlug", Some(api.org()?)),
         ];
-        let items = api.list(&team.path("/tasks"), &query, self.limit)?;
+        let listed = api.list(&team.path("/tasks"), &query, self.limit)?;
         let agents = api.list_in_org(&team.path("/agents"), &[])?;
-        let table = Table::of(["#", "STATUS", "ASSIGNEE", "TITLE"], &items, |task| {
+        let table = Table::of(["#", "STATUS", "ASSIGNEE", "TITLE"], &listed.items, |task| {
             let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
             [number, status, agent_name(&agents, &task["assigneeAgentId"]), title]
         });
-        output::print(self.flags.client.json, &json!({"items": items}), &table.text("no tasks"))
+        listed.print(self.flags.client.json, &table.text("no tasks"))
     }
 }
 

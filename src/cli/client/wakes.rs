@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::api::{Api, segment};
 use super::backoff::Backoff;
 use super::flags::ClientFlags;
+use super::listed::Listed;
 use super::lookup::{Team, TeamFlag};
 use super::refusal::Refusal;
 use super::stop::Stop;
@@ -108,13 +109,15 @@ impl Wakes {
 
     /// Shows the wakes that wait, without leasing them.
     fn show(&self, api: &Api) -> Result<(), Failure> {
-        let items = api.list_in_org(&self.path(api)?, &[("peek", Some("true"))])?;
-        let table = Table::of(["SINCE (UTC)", "REASON", "ATTEMPTS", "TASK"], &items, |wake| {
+        let wakes = api.list_in_org(&self.path(api)?, &[("peek", Some("true"))])?;
+        let listed = Listed::whole(wakes);
+        let head = ["SINCE (UTC)", "REASON", "ATTEMPTS", "TASK"];
+        let table = Table::of(head, &listed.items, |wake| {
             let [reason, attempts, task] =
                 ["reason", "attempts", "taskId"].map(|field| cell(&wake[field]));
             [time(&wake["createdAt"]), reason, attempts, task]
         });
-        output::print(self.client.json, &json!({"items": items}), &table.text("no wakes"))
+        listed.print(self.client.json, &table.text("no wakes"))
     }
 }
 

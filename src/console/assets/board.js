@@ -29,6 +29,12 @@ function move(number, status) {
     main.dispatchEvent(new Event("changed", { bubbles: true }));
     document.querySelector(`[data-grip="${number}"]`)?.focus();
   });
+  request.addEventListener("error", () => {
+    const said = document.createElement("p");
+    said.className = "flash";
+    said.textContent = "The task was not moved: the server cannot be reached. Try again.";
+    document.getElementById("status").replaceChildren(said);
+  });
   request.send(fields.toString());
 }
 

@@ -13,7 +13,8 @@ function values() {
 }
 
 if (form) {
-  const key = PREFIX + location.pathname + location.search;
+  // Whoever signs in here next is not offered the text of another.
+  const key = `${PREFIX}${form.dataset.draft}:${location.pathname}${location.search}`;
   const initial = JSON.stringify(values());
   const note = document.createElement("p");
   note.className = "unsaved";
@@ -51,8 +52,9 @@ if (form) {
   form.addEventListener("submit", (event) => {
     isSent = true;
     clearTimeout(timer);
-    if (event.submitter?.value !== "check") sessionStorage.setItem("sent", key);
-    else store(JSON.stringify(values()));
+    if (isChanged()) store(JSON.stringify(values()));
+    if (event.submitter?.value === "check") return;
+    try { sessionStorage.setItem("sent", key); } catch { /* It is offered again. */ }
   });
   addEventListener("beforeunload", (event) => {
     if (!isSent && isChanged()) event.preventDefault();

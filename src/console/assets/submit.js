@@ -15,11 +15,10 @@ addEventListener("pageshow", (event) => {
 });
 // The summary of problems is read first.
 document.querySelector(".problems")?.focus();
-// A draft whose form was sent and accepted, as another page shows, is of no use any more.
-if (!document.querySelector("[data-draft]")) {
-  try {
-    const sent = sessionStorage.getItem("sent");
-    if (sent) localStorage.removeItem(sent);
-    sessionStorage.removeItem("sent");
-  } catch { /* Without storage there is no draft. */ }
-}
+// A draft is of no use once the server says, on the next page, that it has accepted what was sent.
+// Any other page (an error, signing in) leaves the draft where it is.
+try {
+  const sent = sessionStorage.getItem("sent");
+  sessionStorage.removeItem("sent");
+  if (sent && document.querySelector("[data-accepted]")) localStorage.removeItem(sent);
+} catch { /* Without storage there is no draft. */ }

@@ -20,8 +20,10 @@ static SECONDS: Buckets = Buckets {
 };
 
 /// The statuses that are counted apart: all that this server answers with.
-const STATUSES: [u16; 19] =
-    [200, 202, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 429, 431, 500, 502, 503];
+const STATUSES: [u16; 20] = [
+    200, 202, 303, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 414, 415, 429, 431, 500, 502,
+    503,
+];
 
 /// What was requested, as the metrics and the log name it: a route, never a path, so that the
 /// number of names is bounded.

@@ -47,9 +47,6 @@ fn of_domain(view: &View, request: &PublicRequest) -> Result<Vec<u8>> {
 fn of_listing(view: &View, org: Id<Org>, id: &Id<Listing>, base: &str) -> Result<AgentCard> {
     let view = view.in_org(org);
     let listing: Listing = view.fetch(id)?;
-    if !listing.has_card() {
-        return Err(no_card());
-    }
     card(&view, &listing, base)
 }
 

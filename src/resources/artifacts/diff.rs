@@ -210,6 +210,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
+        .costly()
         .about("Compare two versions"),
     ]
 }

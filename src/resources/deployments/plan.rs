@@ -389,12 +389,12 @@ impl Planner<'_> {
         refs: &[ToolRef],
     ) -> Result<(Vec<ToolRef>, Vec<ContentHash>, u64)> {
         let (mut exact, mut hashes, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for reference in refs {
+        for (index, reference) in refs.iter().enumerate() {
             let id = reference.tool_id;
-            let version = self.tool_version(agent, reference)?;
+            let version = self.tool_version(agent, reference, index)?;
             let (hash, size) = match self.definitions.get(&(id, version.clone())) {
                 Some(known) => *known,
-                None => self.define(id, &version)?,
+                None => self.define(id, &version, index)?,
             };
             exact.push(ToolRef { tool_id: id, version: Some(version) });
             hashes.push(hash);
@@ -403,12 +403,13 @@ impl Planner<'_> {
         Ok((exact, hashes, bytes))
     }
 
-    /// The version of a tool: its own, else the environment's, else the newest.
-    fn tool_version(&self, agent: &Agent, reference: &ToolRef) -> Result<Version> {
+    /// The version of the tool of the `index`th reference: its own, else the environment's, else the
+    /// newest.
+    fn tool_version(&self, agent: &Agent, reference: &ToolRef, index: usize) -> Result<Version> {
         let id = reference.tool_id;
         let Some(tool) = self.view.get::<Tool>(&id)? else {
             return Err(match &self.new.tool_refs {
-                Some(_) => Error::no_such("tool").at("toolRefs"),
+                Some(_) => Error::no_such("tool").at(format!("toolRefs[{index}].toolId")),
                 None => Error::conflict(
                     "tool_deleted",
                     format!(
@@ -427,9 +428,15 @@ impl Planner<'_> {
         Ok(used.unwrap_or(tool.version))
     }
 
-    fn define(&mut self, id: Id<Tool>, version: &Version) -> Result<(ContentHash, u64)> {
-        let tool = tools::version(self.view, id, version)?
-            .ok_or_else(|| Error::no_such("version of the tool").at("toolRefs"))?;
+    fn define(
+        &mut self,
+        id: Id<Tool>,
+        version: &Version,
+        index: usize,
+    ) -> Result<(ContentHash, u64)> {
+        let tool = tools::version(self.view, id, version)?.ok_or_else(|| {
+            Error::no_such("version of the tool").at(format!("toolRefs[{index}].version"))
+        })?;
         self.plan.add_tool(PlannedTool {
             tool: id,
             name: tool.name.clone(),

@@ -135,6 +135,7 @@ fn routes() -> Vec<Route> {
     vec![
         Route::post("/agents/deployments/preview", MEMBER, "deployment.preview", op::read(preview))
             .needs_for(ScopeName::DeploymentPreview, &environments::NAMED_ENVIRONMENT)
+            .costly()
             .about("Preview a deployment without side effects"),
     ]
 }

@@ -76,10 +76,11 @@ impl NewApprovalPolicy {
     /// 404 for an approver who is not a member, 400 for a service account.
     pub(super) fn resolve(&self, view: &View) -> Result<ApprovalPolicy> {
         for (index, approver) in self.approver_ids.iter().enumerate() {
-            view.fetch::<Membership>(&(*approver, view.org()))?;
+            let path = || format!("approvals.approverIds[{index}]");
+            let membership = view.fetch::<Membership>(&(*approver, view.org()));
+            membership.map_err(|error| error.at(path()))?;
             if view.fetch::<User>(approver)?.is_service() {
-                let path = format!("approvals.approverIds[{index}]");
-                return Err(Error::invalid_at(path, "must be a person, not a service account"));
+                return Err(Error::invalid_at(path(), "must be a person, not a service account"));
             }
         }
         let all = self.approver_ids.len() as u32;
@@ -128,7 +129,9 @@ mod tests {
         for unknown in [json!(user(&outsider)), json!("no id")] {
             let approvals = json!({"approverIds": [ada, unknown]});
             let body = json!({"slug": "a", "name": "A", "approvals": approvals});
-            assert_eq!(make(&fixture, body).unwrap_err().kind(), Kind::NotFound);
+            let refused = make(&fixture, body).unwrap_err();
+            assert_eq!(refused.kind(), Kind::NotFound);
+            assert_eq!(refused.path(), Some("approvals.approverIds[1]"));
         }
         let body = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ben, ada]}});
         let approvals = make(&fixture, body).unwrap().approvals.unwrap();

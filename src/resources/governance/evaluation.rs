@@ -308,6 +308,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::read(op::calling(JUDGE_SECS, check)),
         )
         .needs(ScopeName::PolicyCheck)
+        .costly()
         .about("Dry-run policies on a text"),
     ]
 }

@@ -13,6 +13,7 @@ mod policies;
 mod policy;
 mod provider_references;
 mod rules;
+mod wide_classes;
 
 use crate::api::Resource;
 use crate::store::TableInfo;

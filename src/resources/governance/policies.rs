@@ -134,12 +134,14 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List policies"),
         Route::post(ALL, ADMIN, "policy.create", op::write(create))
             .needs(ScopeName::PolicyWrite)
+            .costly()
             .about("Create a policy"),
         Route::get(ONE, MEMBER, "policy.get", op::read(get))
             .needs(ScopeName::PolicyRead)
             .about("Get a policy"),
         Route::patch(ONE, ADMIN, "policy.update", op::write(update))
             .needs(ScopeName::PolicyWrite)
+            .costly()
             .about("Update a policy"),
         Route::delete(ONE, ADMIN, "policy.delete", op::write(delete))
             .needs(ScopeName::PolicyWrite)

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::llm_providers::LlmProvider;
+use super::wide_classes::{self, MAX_CLASSES};
 use crate::api::{Calls, Search};
 use crate::base::{
     BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName, whole_number,
@@ -199,6 +200,15 @@ pub fn check(rules: &NewPolicyRules, issues: &mut Vec<Issue>) {
     if rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge).count() > MAX_JUDGES {
         issues.push(Issue::new("rules", format!("must have at most {MAX_JUDGES} judges")));
     }
+    let texts = rules.iter().filter(|rule| is_pattern(rule.kind)).map(|rule| rule.value.0.as_str());
+    if texts.flatten().map(wide_classes::count).sum::<usize>() > MAX_CLASSES {
+        let message = format!(
+            "have more than {MAX_CLASSES} classes of many characters, such as \\w, \\S, \\p{{L}} or a \
+             class in a class, where case does not matter: use fewer, or no (?i)"
+        );
+        // None of them is compiled.
+        return issues.push(Issue::new("rules", message));
+    }
     for (n, rule) in rules.iter().enumerate() {
         match rule.read() {
             Ok(rule) => patterns.extend(pattern_of(&rule).map(String::from)),
@@ -220,8 +230,11 @@ pub fn read(rules: &NewPolicyRules) -> Vec<PolicyRule> {
 }
 
 fn pattern_of(rule: &PolicyRule) -> Option<&str> {
-    matches!(rule.kind, PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern)
-        .then(|| rule.text())
+    is_pattern(rule.kind).then(|| rule.text())
+}
+
+fn is_pattern(kind: PolicyRuleType) -> bool {
+    matches!(kind, PolicyRuleType::ForbidPattern | PolicyRuleType::RequirePattern)
 }
 
 /// Checks that a pattern is valid and not too large.

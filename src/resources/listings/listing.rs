@@ -135,12 +135,12 @@ impl Listing {
         self.visibility == ListingVisibility::Public
     }
 
-    /// Returns whether its agent card is served to those who see it.
+    /// Returns whether its agent card may stand for its domain.
     pub fn has_card(&self) -> bool {
         self.card_state == CardState::Published
     }
 
-    /// Returns whether its agent card is served to everyone.
+    /// Returns whether its agent card may stand for its domain, to everyone.
     pub fn has_public_card(&self) -> bool {
         self.is_public() && self.has_card()
     }

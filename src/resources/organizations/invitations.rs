@@ -15,7 +15,9 @@ use super::invitation_mails;
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
 use super::tokens::hash_of;
-use crate::api::{Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{
+    Attempt, Deleted, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op,
+};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
     ANYONE, BY_EMAIL, Credential, Identity, Membership, Role, SESSION_ADMIN, Session, User,
@@ -197,7 +199,8 @@ fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
         }
         None => Some(new_account(&req.input)?.1.to_string()),
     };
-    Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt: None })
+    let attempt = Some(Attempt::Invited(invitation.inviter, invitation.org));
+    Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt })
 }
 
 fn accept(
@@ -275,7 +278,7 @@ mod tests {
     use crate::api::Principal;
     use crate::auth::Caller;
     use crate::base::Kind;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, args, user};
     use crate::store::Org;
     use serde_json::json;
 
@@ -307,6 +310,13 @@ mod tests {
         let made = invited(&fixture, "cy@acme.test");
         let url = format!("http://127.0.0.1:7420/invitations#{}", made.token);
         assert_eq!(made.invitation_url, url);
+
+        let body = json!({"token": made.token, "name": "Cy", "password": "battery staple"});
+        let body = args((), Fixture::input(body).unwrap());
+        let req = Req::new(&body, &Principal::Anonymous);
+        let plan = fixture.store.read_now(Id::NIL, |view| prepare(view, &req)).unwrap();
+        let attempt = Attempt::Invited(user(&fixture.owner), fixture.org);
+        assert_eq!(plan.attempt, Some(attempt));
 
         let bare = Fixture::input(json!({ "token": made.token })).unwrap();
         let refused =

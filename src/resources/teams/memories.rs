@@ -4,6 +4,8 @@
 //! recall at once, and permanently deleted after the retention period. A memory's content never
 //! changes.
 
+use std::collections::BTreeSet;
+
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use super::member::{Member, fetch_member};
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Body, BoundedList, Id, Result, Skill, Time};
+use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -124,13 +126,27 @@ impl Input for NewMemory {}
 /// The filter of a recall.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Recall {
-    /// Words that must all occur in the content; case does not matter.
+    /// Words that must all occur in the content, at most 32; case does not matter.
     q: Option<String>,
     /// A tag that must match exactly.
     tag: Option<String>,
 }
 
-impl Input for Recall {}
+/// Different words of a recall. They are looked for one after another, in each memory.
+const MAX_WORDS: usize = 32;
+
+impl Input for Recall {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        let q = self.q.as_deref().unwrap_or_default().to_lowercase();
+        if words(&q).len() > MAX_WORDS {
+            issues.push(Issue::new("q", format!("must have at most {MAX_WORDS} different words")));
+        }
+    }
+}
+
+fn words(text: &str) -> BTreeSet<&str> {
+    text.split_whitespace().collect()
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -140,7 +156,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
     require_team(view, team)?;
     fetch_member(view, team, agent)?;
     let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
-    let words: Vec<&str> = q.split_whitespace().collect();
+    let words = words(&q);
     view.page(&LIVE, &req.params, Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
         req.input.tag.as_ref().is_none_or(has_tag) && matches_words(&memory.content, &words)
@@ -148,7 +164,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
 }
 
 /// Whether all of these lower-case words occur in a text, in any case.
-fn matches_words(text: &str, words: &[&str]) -> bool {
+fn matches_words(text: &str, words: &BTreeSet<&str>) -> bool {
     if words.is_empty() {
         return true;
     }

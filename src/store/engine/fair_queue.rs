@@ -71,10 +71,7 @@ impl<T> FairQueue<T> {
         if self.items >= items || (self.items > 0 && self.bytes + bytes > all_bytes) {
             return Err(item);
         }
-        let waiting = self.lanes.entry(lane).or_insert_with(|| {
-            self.turns.push_back(lane);
-            LaneQueue { items: VecDeque::new(), bytes: 0 }
-        });
+        let waiting = self.lane(lane);
         let occupied = !waiting.items.is_empty();
         if occupied && (waiting.items.len() >= lane_items || waiting.bytes + bytes > lane_bytes) {
             return Err(item);
@@ -84,6 +81,23 @@ impl<T> FairQueue<T> {
         self.items += 1;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Puts an item of so many bytes back that was the first of its lane. It is not refused: it was in
+    /// the queue before.
+    pub fn put_back(&mut self, lane: Lane, bytes: usize, item: T) {
+        let waiting = self.lane(lane);
+        waiting.items.push_front((item, bytes));
+        waiting.bytes += bytes;
+        self.items += 1;
+        self.bytes += bytes;
+    }
+
+    fn lane(&mut self, lane: Lane) -> &mut LaneQueue<T> {
+        self.lanes.entry(lane).or_insert_with(|| {
+            self.turns.push_back(lane);
+            LaneQueue { items: VecDeque::new(), bytes: 0 }
+        })
     }
 
     /// Returns whether an item waits in another lane than these.
@@ -140,6 +154,22 @@ mod tests {
         queue.push([4; 16], 1, "d1").unwrap();
         assert_eq!(drain(&mut queue), ["b1", "c1", "a2", "d1", "b2", "a3", "a4"]);
         assert!(queue.is_empty() && queue.bytes() == 0 && queue.lanes.is_empty());
+    }
+
+    #[test]
+    fn an_item_that_is_put_back_is_the_next_of_its_lane() {
+        let mut queue = FairQueue::new(WIDE);
+        for item in ["a1", "a2"] {
+            queue.push([1; 16], 1, item).unwrap();
+        }
+        queue.push([2; 16], 1, "b1").unwrap();
+        assert_eq!(queue.pop(), Some("a1"));
+        queue.put_back([1; 16], 1, "a1");
+        assert_eq!((queue.len(), queue.bytes()), (3, 3));
+        assert_eq!(drain(&mut queue), ["b1", "a1", "a2"]);
+        queue.put_back([1; 16], 1, "a1");
+        assert_eq!(drain(&mut queue), ["a1"]);
+        assert!(queue.bytes() == 0 && queue.lanes.is_empty());
     }
 
     #[test]

@@ -34,13 +34,11 @@ use queue::{LaneHold, Next, Prepared, Queue, Ran};
 /// commit, and the commit itself, without its bytes, about one. Only a single attempt makes more.
 const MAX_GROUP_BYTES: usize = 1024 * 1024;
 
-/// A group accepts no further attempts once the writer has run attempts for 10 ms: with the commit
-/// before it and its own, a small write waits less than 50 ms. That is time for some 400 ordinary
-/// ones; validating attempts that ran elsewhere takes almost none.
+/// A group accepts no further attempts once the writer has run or validated attempts for 10 ms: with
+/// the commit before it and its own, a small write waits less than 50 ms. That is time for some 400
+/// ordinary ones that run here, or thousands that ran elsewhere. Validating one that read as much as
+/// any may, over the whole history, takes some 10 ms.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(10);
-
-/// How often the writer checks whether the storage must be, or can be, reopened: every second.
-const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
 const MAX_RETRIES: usize = 8;
@@ -61,6 +59,8 @@ impl GroupCommit {
         let current = CurrentSnapshot::new(storage.snapshot()?);
         let meters = Arc::<StoreMeters>::default();
         storage.count_in(&meters);
+        let renewed = current.clone();
+        storage.renew_with(Box::new(move |reader| renewed.replace(reader)));
         let queue = Arc::new(Queue::new(meters.clone()));
         let mut writer = Writer {
             storage,
@@ -87,7 +87,7 @@ impl Engine for GroupCommit {
 
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         if terms.budget == Budget::LIGHT && self.queue.has_ahead(attempt.lane()) {
-            return self.queue.push(Prepared { attempt, ran: None, terms, lane_hold: None });
+            return self.queue.push(Prepared::new(attempt, None, terms, None));
         }
         let holds_lane = terms.on_conflict == OnConflict::HoldLane;
         let lane_hold = holds_lane.then(|| self.queue.hold(attempt.lane()));
@@ -108,9 +108,11 @@ impl Engine for GroupCommit {
                 complete(attempt, Ok(()));
                 return Ok(());
             }
-            (Ok(writes), Reads::Whole(reads)) => Some(Ran { writes, reads, read_at: number }),
+            (Ok(writes), Reads::Whole(reads)) => {
+                Some(Ran { writes, reads: reads.sort(), read_at: number })
+            }
         };
-        self.queue.push(Prepared { attempt, ran, terms, lane_hold })
+        self.queue.push(Prepared::new(attempt, ran, terms, lane_hold))
     }
 
     fn close(&self) {
@@ -195,7 +197,7 @@ struct Group {
     writes: WriteBatch,
     /// The bytes of the writes.
     bytes: usize,
-    /// How long the writer has run attempts of the group.
+    /// How long the writer has run and validated attempts of the group.
     run_time: Duration,
 }
 
@@ -235,9 +237,15 @@ struct GroupMember {
 impl<S: LocalStorage> Writer<S> {
     fn run(&mut self, queue: &Queue) {
         loop {
-            match queue.wait(RECOVERY_INTERVAL) {
+            match queue.wait(self.storage.idle_interval()) {
                 Next::Prepared(first) => {
-                    self.commit_group(first, queue);
+                    let commit = AssertUnwindSafe(|| self.commit_group(*first, queue));
+                    if catch_unwind(commit).is_err() {
+                        // Its callers have lost their attempts, and hear that the outcome is unknown.
+                        tracing::error!("a group of writes panicked; the database is reopened");
+                        self.outcome_known = false;
+                        queue.end_group();
+                    }
                     if self.size.is_overdue() {
                         self.size.probe(|| self.storage.size());
                     }
@@ -273,6 +281,8 @@ impl<S: LocalStorage> Writer<S> {
                 || group.run_time >= MAX_GROUP_TIME;
             next = if full { None } else { queue.pop() };
         }
+        // The commit may need the space that is held for it.
+        drop(base);
         let Group { members: mut group, mut writes, .. } = group;
         let end = self.commit_or_rerun(&mut group, &mut writes);
         // Before its callers hear of it: the next attempt of one of them has nothing ahead of it.
@@ -291,13 +301,13 @@ impl<S: LocalStorage> Writer<S> {
     /// Adds the writes of a queued attempt to those of its group: as they are or, if it has not run
     /// or what it read has changed, after running it.
     fn admit(&mut self, prepared: Prepared, base: &dyn Reader, group: &mut Group) {
-        let Prepared { mut attempt, ran, terms, lane_hold } = prepared;
+        let Prepared { mut attempt, ran, terms, lane_hold, .. } = prepared;
         let rehearses = self.storage.run_count() > 0;
         let unrun = ran.is_none();
-        if let Some(ran) = ran
-            && !rehearses
-            && self.is_current(&ran, base, &group.writes)
-        {
+        let begin = Instant::now();
+        let ran = ran.filter(|ran| !rehearses && self.is_current(ran, base, &group.writes));
+        if let Some(ran) = ran {
+            group.run_time += begin.elapsed();
             return group.add((attempt, terms), lane_hold, Ok(ran.writes));
         }
         self.meters.conflicts.add(u64::from(!unrun && !rehearses));
@@ -307,7 +317,6 @@ impl<S: LocalStorage> Writer<S> {
         if !may_rerun && !rehearses && !unrun {
             return give_back(attempt, GivenBack::Conflict);
         }
-        let begin = Instant::now();
         let overlay = Overlay { base, writes: &group.writes };
         let (end, reads) = run(&mut *attempt, &overlay, terms.budget);
         group.run_time += begin.elapsed();
@@ -340,11 +349,12 @@ impl<S: LocalStorage> Writer<S> {
 
     /// Completes the attempts of a group and notifies the topics of their writes.
     fn complete_group(&mut self, group: Vec<GroupMember>, writes: WriteBatch, end: &Result<()>) {
-        if end.is_ok() {
+        // After an unknown outcome, too: a signal is a hint.
+        if end.as_ref().map_or_else(is_outcome_unknown, |()| true) {
             self.signals.notify(&writes.topics);
-            if !writes.is_empty() {
-                self.history.add(self.current.get().number, writes);
-            }
+        }
+        if end.is_ok() && !writes.is_empty() {
+            self.history.add(self.current.get().number, writes);
         }
         for GroupMember { attempt, own, lane_hold, .. } in group {
             // First: who hears of the end may go on with the lane.
@@ -409,9 +419,7 @@ impl<S: LocalStorage> Writer<S> {
             return;
         }
         // A broken file can make redb panic, which must not end the writer.
-        if let Ok(Some(reader)) = catch_unwind(AssertUnwindSafe(|| self.storage.idle())) {
-            self.current.replace(reader);
-        }
+        let _ = catch_unwind(AssertUnwindSafe(|| self.storage.idle()));
     }
 
     /// Reopens the storage, if it must be.
@@ -448,13 +456,17 @@ enum GroupOutcome {
     Conflict,
 }
 
-/// The error of a commit whose outcome is unknown.
-pub(super) fn outcome_unknown() -> Error {
+/// Returns the error of a write whose outcome is unknown: 503.
+pub fn outcome_unknown() -> Error {
     Error::busy(
         "outcome_unknown",
         "the write may or may not have been kept; look before you repeat it",
         1,
     )
+}
+
+fn is_outcome_unknown(error: &Error) -> bool {
+    error.code() == "outcome_unknown"
 }
 
 /// Runs an attempt within a budget. A panic is a 500 of this attempt alone.

@@ -21,6 +21,7 @@ mod position;
 mod record;
 mod replay;
 mod settings;
+mod space;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::redb::Redb;
+use super::reserve::is_no_space;
+use super::storage::{IDLE_INTERVAL, RenewFn};
 use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch, WriteOp};
 use crate::base::{Error, Result};
 use checkpoint::{Checkpoint, Frozen, Progress, Running};
@@ -37,6 +40,7 @@ use log::Log;
 use opening::Opened;
 use part::Part;
 use position::Position;
+use space::SpaceInFile;
 use tables::TableNumbers;
 
 pub use files::{LogBeside, LogFile, LogFiles, LogPlace};
@@ -65,13 +69,16 @@ pub struct LoggedRedb {
     base_steps: usize,
     commits: u64,
     access_version: u64,
-    /// Whether it must be reopened: an append or a checkpoint failed.
+    /// Whether it must be reopened: an append or a checkpoint failed, or is being done.
     is_broken: bool,
     /// When a checkpoint failed last.
     failed_at: Option<Instant>,
+    /// What a full disk has inside of the database file.
+    space: SpaceInFile,
     /// Whether nothing is written to the database.
     is_for_inspection: bool,
     meters: Arc<StoreMeters>,
+    renew: RenewFn,
     redb: Redb,
 }
 
@@ -126,8 +133,10 @@ impl LoggedRedb {
             access_version: 0,
             is_broken: false,
             failed_at: None,
+            space: SpaceInFile::default(),
             is_for_inspection: false,
             meters: Arc::default(),
+            renew: Box::new(drop),
             redb,
         })
     }
@@ -140,7 +149,7 @@ impl LoggedRedb {
 
     /// Holds a reserve of disk space from now on; see [`Redb::hold_reserve`].
     pub fn hold_reserve(&mut self) {
-        self.redb.hold_reserve();
+        self.redb.hold_reserve(self.settings.reserve_bytes);
     }
 
     /// Returns a reader of the newest state.
@@ -158,20 +167,24 @@ impl LoggedRedb {
     // ── Checkpoints ──────────────────────────────────────────────────────────
 
     /// Notices how far the running checkpoint is, if one runs. From now on readers are over the newest
-    /// snapshot of the database.
+    /// snapshot of the database: what an older one holds is space that the next steps cannot use.
     ///
     /// # Errors
     /// If it failed: it must be reopened.
     fn look(&mut self) -> Result<Progress> {
         let Some(running) = &mut self.running else { return Ok(Progress::default()) };
         let progress = running.progress();
-        if progress.steps > self.base_steps {
+        let is_newer = progress.steps > self.base_steps;
+        if is_newer {
             self.base = self.redb.snapshot()?;
             self.base_steps = progress.steps;
         }
         if let Some((end, took)) = &progress.end {
             self.running = None;
             self.end_checkpoint(end, *took)?;
+        }
+        if is_newer {
+            (self.renew)(self.reader());
         }
         Ok(if progress.end.is_some() { Progress::default() } else { progress })
     }
@@ -182,7 +195,7 @@ impl LoggedRedb {
             self.meters.failed_checkpoints.add_one();
             self.redb.note_failure();
             (self.is_broken, self.failed_at) = (true, Some(Instant::now()));
-            return Err(not_now().detail(error));
+            return Err(self.redb.check_space().err().unwrap_or_else(not_now).detail(error));
         }
         self.meters.checkpoint_micros.observe(micros(took));
         self.position = self.frozen.take().map_or(self.position, |frozen| frozen.position);
@@ -193,9 +206,10 @@ impl LoggedRedb {
     }
 
     /// Begins a checkpoint of the frozen part; of the live part, if there is no frozen one and
-    /// `is_due`.
-    fn begin_checkpoint(&mut self, is_due: bool) -> Result<()> {
-        let waits = self.failed_at.is_some_and(|at| at.elapsed() < self.settings.retry_interval);
+    /// `is_due`. One that failed is tried again after a while, or at once.
+    fn begin_checkpoint(&mut self, is_due: bool, at_once: bool) -> Result<()> {
+        let is_soon = |at: Instant| at.elapsed() < self.settings.retry_interval;
+        let waits = !at_once && self.failed_at.is_some_and(is_soon);
         if self.running.is_some() || self.is_broken || self.is_for_inspection || waits {
             return Ok(());
         }
@@ -228,14 +242,20 @@ impl LoggedRedb {
             position: frozen.position,
             step_bytes: [self.settings.step_bytes, self.settings.gentle_step_bytes],
             next: (0, Vec::new()),
-            written: 0,
+            written: (0, 0),
         })
+    }
+
+    /// How large the live part may become: while the disk is full, as large as its file is.
+    fn part_bytes(&self) -> usize {
+        let file = if self.redb.is_suspect() { self.log.file_bytes() } else { usize::MAX };
+        self.settings.part_bytes.min(file)
     }
 
     /// Whether the live part is to be written to the database before so many bytes are added.
     fn is_due(&self, bytes: usize) -> bool {
         self.live.bytes() >= self.settings.checkpoint_bytes
-            || self.live.bytes() + bytes > self.settings.part_bytes
+            || self.live.bytes() + bytes > self.part_bytes()
             || self.live.is_full()
             || self.live_since.is_some_and(|since| since.elapsed() >= self.settings.max_age)
     }
@@ -244,18 +264,35 @@ impl LoggedRedb {
     /// for the running one if the log becomes too long.
     fn make_room(&mut self, bytes: usize) -> Result<()> {
         let mut waits_since = None;
+        // Whether one that failed is tried again before it is time: there is no room without it.
+        let mut is_retried = false;
         loop {
-            let progress = self.look()?;
-            self.begin_checkpoint(self.is_due(bytes))?;
+            let progress = match self.look() {
+                Err(failed) if is_retried => return Err(failed),
+                // Nothing of the log is lost: commits go on over what is read again.
+                Err(_) if self.is_broken => {
+                    let reader = self.reopen().map_err(|error| not_now().detail(error))?;
+                    (self.renew)(reader);
+                    Progress::default()
+                }
+                progress => progress?,
+            };
+            self.begin_checkpoint(self.is_due(bytes), is_retried)?;
             if let Some(running) = &self.running {
-                running.set_urgent(self.is_behind(progress.written));
+                // Small steps need less space.
+                running.set_urgent(self.is_behind(&progress) && self.failed_at.is_none());
             }
-            if self.has_room(bytes, progress.written) {
+            if self.has_room(bytes, &progress) {
                 break;
             }
-            let Some(running) = &mut self.running else { return Err(not_now()) };
-            waits_since.get_or_insert_with(Instant::now);
-            running.wait(&progress);
+            match &mut self.running {
+                Some(running) => {
+                    waits_since.get_or_insert_with(Instant::now);
+                    running.wait(&progress);
+                }
+                None if is_retried => return Err(not_now()),
+                None => is_retried = true,
+            }
         }
         if let Some(since) = waits_since {
             self.meters.log_wait_micros.observe(micros(since.elapsed()));
@@ -263,27 +300,23 @@ impl LoggedRedb {
         Ok(())
     }
 
-    /// Whether the live part may become larger by so many bytes, while `written` bytes of the frozen one
-    /// are in the database. It may use the second half of its room as the checkpoint goes on, so that
-    /// many commits wait a little instead of one for all of it.
-    fn has_room(&self, bytes: usize, written: usize) -> bool {
-        let half = self.settings.part_bytes / 2;
+    /// Whether the live part may become larger by so many bytes, while the checkpoint of the frozen one is
+    /// so far. It may use the second half of its room as the checkpoint goes on, so that many commits
+    /// wait a little instead of one for all of it.
+    fn has_room(&self, bytes: usize, progress: &Progress) -> bool {
+        let half = self.part_bytes() as f64 / 2.0;
         let allowed = match &self.frozen {
-            Some(frozen) if self.running.is_some() => {
-                let total = frozen.part.bytes().max(1);
-                half + half.saturating_mul(written.min(total)) / total
-            }
-            _ => self.settings.part_bytes,
+            Some(_) if self.running.is_some() => half + half * progress.share(),
+            _ => half * 2.0,
         };
-        self.live.is_empty() || (!self.live.is_full() && self.live.bytes() + bytes <= allowed)
+        let is_within = (self.live.bytes() + bytes) as f64 <= allowed;
+        self.live.is_empty() || (!self.live.is_full() && is_within)
     }
 
     /// Whether the live part fills faster, by an eighth of its room, than the frozen one is written to
     /// the database.
-    fn is_behind(&self, written: usize) -> bool {
-        let total = self.frozen.as_ref().map_or(1, |frozen| frozen.part.bytes().max(1));
-        let share = |part: usize, of: usize| part as f64 / of as f64;
-        share(self.live.bytes(), self.settings.part_bytes / 2) > share(written, total) + 0.125
+    fn is_behind(&self, progress: &Progress) -> bool {
+        self.live.bytes() as f64 / (self.part_bytes() as f64 / 2.0) > progress.share() + 0.125
     }
 
     // ── Commits ──────────────────────────────────────────────────────────────
@@ -291,9 +324,10 @@ impl LoggedRedb {
     /// Makes durable that the log is in use, before the first record after it was closed.
     fn use_log(&mut self) -> Result<()> {
         let position = Position { is_closed: false, ..self.position };
-        let stored = position.store(&*self.redb.shared_database()?);
-        self.is_broken |= stored.is_err();
-        stored?;
+        let database = self.redb.shared_database()?;
+        self.is_broken = true;
+        position.store(&database)?;
+        self.is_broken = false;
         self.position = position;
         Ok(())
     }
@@ -307,17 +341,16 @@ impl LoggedRedb {
         }
         let (record, link) = record::encode(self.log.id(), self.log.last(), writes)
             .ok_or_else(|| CommitOutcome::Refused(Error::internal("too much for one record")))?;
-        self.log.append(&record, link).map_err(|error| {
-            self.is_broken = true;
-            CommitOutcome::Unknown(Error::internal(format!("the log: {error}")))
-        })?;
+        // Until all of it has succeeded, without a panic.
+        self.is_broken = true;
+        let failed = |error| CommitOutcome::Unknown(Error::internal(format!("the log: {error}")));
+        self.log.append(&record, link).map_err(failed)?;
         let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
         let changes = writes.tables.values().flat_map(BTreeMap::values);
         let is_insertion = changes.map(|op| matches!(op, WriteOp::Insert(_)));
-        self.live.add(record, is_insertion, number).map_err(|error| {
-            self.is_broken = true;
-            CommitOutcome::Unknown(error)
-        })?;
+        self.space.append(record.len());
+        self.live.add(record, is_insertion, number).map_err(CommitOutcome::Unknown)?;
+        self.is_broken = false;
         self.live_since.get_or_insert_with(Instant::now);
         self.commits += 1;
         if writes.changes_access {
@@ -363,6 +396,10 @@ impl LoggedRedb {
     }
 }
 
+/// How often the steps of a checkpoint are looked at while nothing is to be written: at each of them
+/// readers get a new snapshot. Some ten steps.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(50);
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -379,7 +416,8 @@ impl LocalStorage for LoggedRedb {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
-        if let Err(error) = self.redb.admit(writes) {
+        let space = self.check_space();
+        if let Err(error) = self.redb.admit(space, writes) {
             return CommitOutcome::Refused(error);
         }
         match self.write(writes) {
@@ -398,8 +436,19 @@ impl LocalStorage for LoggedRedb {
         }
     }
 
+    /// On a full disk there may be space in the database file itself.
     fn check_space(&mut self) -> Result<()> {
-        self.redb.check_space()
+        let Err(error) = self.redb.check_space() else { return Ok(()) };
+        let is_in_file = is_no_space(&error) && self.failed_at.is_none() && {
+            let needed = self.settings.reserve_bytes.saturating_add(self.redb.bytes_not_on_disk());
+            self.space.has(needed, self.meters.free_bytes())
+        };
+        if is_in_file { Ok(()) } else { Err(error) }
+    }
+
+    fn idle_interval(&self) -> Duration {
+        // The pages that a step freed can be used once readers are over a newer snapshot.
+        if self.running.is_some() { CHECKPOINT_INTERVAL } else { IDLE_INTERVAL }
     }
 
     fn failed(&self) -> bool {
@@ -424,15 +473,16 @@ impl LocalStorage for LoggedRedb {
         self.snapshot()
     }
 
-    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
+    fn idle(&mut self) {
         if self.settings.is_stepwise {
-            return None;
+            return;
         }
-        let seen = self.base_steps;
-        let is_newer = self.look().is_ok() && self.base_steps != seen;
-        // If it cannot begin, the next commit says why.
-        let _ = self.begin_checkpoint(true);
-        is_newer.then(|| self.reader())
+        // If it fails or cannot begin, the next commit says why.
+        let _ = self.look().and_then(|_| self.begin_checkpoint(true, false));
+    }
+
+    fn renew_with(&mut self, renew: RenewFn) {
+        self.renew = renew;
     }
 
     fn count_in(&mut self, meters: &Arc<StoreMeters>) {

@@ -183,6 +183,11 @@ impl StoreMeters {
     }
 
     /// Sets what is known about the pages of the storage.
+    /// Bytes of the file that nothing uses, as far as they were counted.
+    pub fn free_bytes(&self) -> u64 {
+        self.page_bytes.value().saturating_mul(self.free_pages.value())
+    }
+
     fn set_pages(&self, pages: Option<Pages>) {
         self.page_bytes.set(pages.map_or(0, |pages| pages.bytes));
         self.free_pages.set(pages.map_or(0, |pages| pages.free));

@@ -36,14 +36,26 @@ impl Budget {
         Budget { read_bytes: 64 * 1024 * 1024, reads: 100_000, written_bytes: 8 * 1024 * 1024 };
 }
 
-/// The read set of an attempt: single keys, ranges, and the access version.
+/// What an attempt has read, in the order in which it did.
 #[derive(Debug, Default)]
-pub struct ReadSet {
-    keys: Vec<(&'static str, Vec<u8>)>,
+pub struct RecordedReads {
+    keys: Vec<TableKey>,
     ranges: Vec<ReadRange>,
     /// The access version, if it was asked for.
     access_version: Option<Option<u64>>,
 }
+
+/// The read set of an attempt: single keys, ranges, and the access version. Keys are sorted, and ranges
+/// are sorted and apart from each other: the writer thread looks changes up in them, of which there are
+/// fewer than reads where an attempt read much.
+#[derive(Debug, Default)]
+pub struct ReadSet {
+    keys: Vec<TableKey>,
+    ranges: Vec<ReadRange>,
+    access_version: Option<Option<u64>>,
+}
+
+type TableKey = (&'static str, Vec<u8>);
 
 /// A range that was read: from a key, included, to a bound.
 #[derive(Debug)]
@@ -51,6 +63,41 @@ struct ReadRange {
     table: &'static str,
     from: Vec<u8>,
     to: Bound<Vec<u8>>,
+}
+
+impl ReadRange {
+    fn to(&self) -> Bound<&[u8]> {
+        self.to.as_ref().map(Vec::as_slice)
+    }
+
+    /// Whether it ends before this key.
+    fn ends_before(&self, key: &[u8]) -> bool {
+        is_empty(key, self.to())
+    }
+
+    /// Appends a later one that begins within this; returns whether it did.
+    fn joins(&mut self, later: &mut ReadRange) -> bool {
+        if self.table != later.table || self.ends_before(&later.from) {
+            return false;
+        }
+        if goes_further(later.to(), self.to()) {
+            self.to = std::mem::replace(&mut later.to, Bound::Unbounded);
+        }
+        true
+    }
+}
+
+/// Whether one bound at the end of a range is behind another.
+fn goes_further(to: Bound<&[u8]>, other: Bound<&[u8]>) -> bool {
+    match (to, other) {
+        (_, Bound::Unbounded) => false,
+        (Bound::Unbounded, _) => true,
+        (Bound::Included(to), Bound::Excluded(other)) => to >= other,
+        (
+            Bound::Included(to) | Bound::Excluded(to),
+            Bound::Included(other) | Bound::Excluded(other),
+        ) => to > other,
+    }
 }
 
 /// The keys that a commit changed.
@@ -62,6 +109,10 @@ pub trait Changes {
     fn has_key(&self, table: &'static str, key: &[u8]) -> bool;
     /// Returns whether any key of this range is in the set.
     fn has_any(&self, table: &'static str, from: &[u8], to: Bound<&[u8]>) -> bool;
+    /// Returns how many keys are in the set.
+    fn count(&self) -> usize;
+    /// Returns whether any key, with its table, is one that `is_one` accepts.
+    fn any(&self, is_one: &mut dyn FnMut(&'static str, &[u8]) -> bool) -> bool;
 }
 
 impl Changes for ChangedKeys {
@@ -72,6 +123,12 @@ impl Changes for ChangedKeys {
         let range = (Bound::Included(from), to);
         !is_empty(from, to)
             && self.get(table).is_some_and(|keys| keys.range::<[u8], _>(range).next().is_some())
+    }
+    fn count(&self) -> usize {
+        self.values().map(BTreeSet::len).sum()
+    }
+    fn any(&self, is_one: &mut dyn FnMut(&'static str, &[u8]) -> bool) -> bool {
+        self.iter().any(|(table, keys)| keys.iter().any(|key| is_one(table, key)))
     }
 }
 
@@ -84,6 +141,12 @@ impl Changes for WriteBatch {
         let any = |changes: &BTreeMap<Vec<u8>, _>| changes.range::<[u8], _>(range).next().is_some();
         !is_empty(from, to) && self.tables.get(table).is_some_and(any)
     }
+    fn count(&self) -> usize {
+        self.len()
+    }
+    fn any(&self, is_one: &mut dyn FnMut(&'static str, &[u8]) -> bool) -> bool {
+        self.tables.iter().any(|(table, changes)| changes.keys().any(|key| is_one(table, key)))
+    }
 }
 
 /// Whether a range can hold no key; the standard library's maps panic on some such ranges.
@@ -95,7 +158,7 @@ fn is_empty(from: &[u8], to: Bound<&[u8]>) -> bool {
     }
 }
 
-impl ReadSet {
+impl RecordedReads {
     fn add_key(&mut self, table: &'static str, key: &[u8]) {
         self.keys.push((table, key.to_vec()));
     }
@@ -118,18 +181,38 @@ impl ReadSet {
         self.ranges.push(ReadRange { table, from, to });
     }
 
-    /// Returns whether any of these changes touches what was read.
+    /// Sorts what was read. Where much was, that takes milliseconds: the caller's.
+    pub fn sort(self) -> ReadSet {
+        let RecordedReads { mut keys, mut ranges, access_version } = self;
+        keys.sort_unstable();
+        keys.dedup();
+        ranges.retain(|range| !is_empty(&range.from, range.to()));
+        ranges.sort_unstable_by(|a, b| (a.table, &a.from).cmp(&(b.table, &b.from)));
+        ranges.dedup_by(|later, range| range.joins(later));
+        ReadSet { keys, ranges, access_version }
+    }
+}
+
+impl ReadSet {
+    /// Returns whether any of these changes touches what was read. Takes as many searches as there
+    /// are reads or changes, whichever are fewer.
     pub fn conflicts_with(&self, changes: &dyn Changes) -> bool {
-        let key = |(table, key): &(&'static str, Vec<u8>)| changes.has_key(table, key);
-        let range = |range: &ReadRange| {
-            let to = match &range.to {
-                Bound::Included(to) => Bound::Included(to.as_slice()),
-                Bound::Excluded(to) => Bound::Excluded(to.as_slice()),
-                Bound::Unbounded => Bound::Unbounded,
-            };
-            changes.has_any(range.table, &range.from, to)
-        };
-        self.keys.iter().any(key) || self.ranges.iter().any(range)
+        if changes.count() < self.keys.len() + self.ranges.len() {
+            return changes.any(&mut |table, key| self.has(table, key));
+        }
+        self.keys.iter().any(|(table, key)| changes.has_key(table, key))
+            || self.ranges.iter().any(|read| changes.has_any(read.table, &read.from, read.to()))
+    }
+
+    /// Returns whether this key was read.
+    fn has(&self, table: &'static str, key: &[u8]) -> bool {
+        let order = |(of, read): &TableKey| (*of, read.as_slice()).cmp(&(table, key));
+        if self.keys.binary_search_by(order).is_ok() {
+            return true;
+        }
+        let begin = |read: &ReadRange| (read.table, read.from.as_slice()) <= (table, key);
+        let last = self.ranges[..self.ranges.partition_point(begin)].last();
+        last.is_some_and(|read| read.table == table && !read.ends_before(key))
     }
 
     /// Returns whether the conclusions about access that it relied on hold at this access version;
@@ -151,7 +234,7 @@ pub struct Recorder<'a> {
 /// The outcome of an attempt's reads.
 pub enum Reads {
     /// Everything was read within the budget.
-    Whole(ReadSet),
+    Whole(RecordedReads),
     /// The budget was exceeded.
     OverBudget,
     /// The underlying state could not be read.
@@ -160,7 +243,7 @@ pub enum Reads {
 
 #[derive(Default)]
 struct Recorded {
-    reads: ReadSet,
+    reads: RecordedReads,
     read_bytes: usize,
     read_count: usize,
     written_bytes: usize,

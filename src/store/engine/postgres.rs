@@ -16,7 +16,6 @@ mod attendance;
 mod attempts;
 mod building;
 mod connection;
-mod contention;
 mod durability;
 mod entering;
 mod failure;
@@ -64,7 +63,6 @@ use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 use connection::{Connection, Connector, STATEMENT_TIME};
-use contention::Contention;
 use failure::Failure;
 use founding::Founding;
 use hearing::Hearing;
@@ -136,7 +134,6 @@ impl Postgres {
             presence: presence.clone(),
             slots: Slots::default(),
             control,
-            contention: Contention::default(),
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),
             leases: watch::channel(None).0,
@@ -178,11 +175,7 @@ impl Postgres {
         let mut threads = self.threads.lock().expect("no thread panics while holding it");
         for _ in 0..THREADS {
             let shared = self.shared.clone();
-            let serve = move || {
-                while let Some(waiting) = shared.queue.next() {
-                    shared.process(waiting);
-                }
-            };
+            let serve = move || shared.serve_queue();
             let started = thread::Builder::new().name("store".into()).spawn(serve);
             let cannot = |e| Error::internal(format!("a thread cannot be started: {e}"));
             threads.push(started.map_err(cannot)?);

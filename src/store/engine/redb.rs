@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -144,10 +144,11 @@ impl Redb {
         Ok(redb)
     }
 
-    /// Holds a reserve of disk space from now on. Without space for it there is none for ordinary
-    /// writes.
-    pub fn hold_reserve(&mut self) {
-        let Some(mut reserve) = self.path.as_deref().map(Reserve::beside) else { return };
+    /// Holds a reserve of so much disk space from now on. Without space for it there is none for
+    /// ordinary writes.
+    pub fn hold_reserve(&mut self, bytes: u64) {
+        let Some(path) = &self.path else { return };
+        let mut reserve = Reserve::beside(path, bytes);
         match reserve.hold() {
             Err(error) if !is_full(&error) => {
                 tracing::warn!(%error, "no disk space can be kept in reserve");
@@ -207,12 +208,23 @@ impl Redb {
         &self.tables
     }
 
-    /// Checks that there is space for a batch, for which the reserve may be released.
+    /// Whether the disk may be full.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
+    /// Bytes of the file that have no space on the disk yet.
+    pub(super) fn bytes_not_on_disk(&self) -> u64 {
+        let file = self.path.as_ref().and_then(|path| path.metadata().ok());
+        file.map_or(0, |file| file.len().saturating_sub(file.blocks().saturating_mul(512)))
+    }
+
+    /// Refuses a batch for which there is no `space`, unless the reserve may be released for it.
     ///
     /// # Errors
     /// 503 if there is none.
-    pub(super) fn admit(&mut self, writes: &WriteBatch) -> Result<()> {
-        let Err(error) = self.check_space() else { return Ok(()) };
+    pub(super) fn admit(&mut self, space: Result<()>, writes: &WriteBatch) -> Result<()> {
+        let Err(error) = space else { return Ok(()) };
         if self.reserve.is_none() || !writes.may_use_reserve() {
             return Err(error);
         }
@@ -327,7 +339,8 @@ impl LocalStorage for Redb {
     }
 
     fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
-        if let Err(error) = self.admit(writes) {
+        let space = self.check_space();
+        if let Err(error) = self.admit(space, writes) {
             return CommitOutcome::Refused(error);
         }
         match self.write(writes) {

@@ -11,10 +11,6 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use super::file_owner::give_to_owner_of_directory;
 use crate::base::Error;
 
-/// 16 MiB: two of the largest groups of writes, so hundreds of deletions. The pages that those free
-/// in the database file are used for the next ones.
-pub const RESERVE_BYTES: u64 = 16 * 1024 * 1024;
-
 /// Free space that a disk that was full must have before it is written to again: 1 MiB, more than a
 /// commit of ordinary requests takes, so that it does not fail at once.
 const MIN_FREE_BYTES: u64 = 1024 * 1024;
@@ -25,14 +21,15 @@ const RETRY_SECS: u32 = 10;
 /// The file of the reserve.
 pub struct Reserve {
     path: PathBuf,
+    bytes: u64,
     /// Whether it takes up space, as far as this process knows.
     is_held: bool,
 }
 
 impl Reserve {
-    /// The reserve of a database file, in the same directory.
-    pub fn beside(database: &Path) -> Self {
-        Reserve { path: database.with_file_name("reserve"), is_held: false }
+    /// The reserve of a database file, so large, in the same directory.
+    pub fn beside(database: &Path, bytes: u64) -> Self {
+        Reserve { path: database.with_file_name("reserve"), bytes, is_held: false }
     }
 
     /// Returns whether it takes up space.
@@ -48,7 +45,7 @@ impl Reserve {
         if self.is_held {
             return Ok(());
         }
-        if !self.path.metadata().is_ok_and(|file| file.len() == RESERVE_BYTES) {
+        if !self.path.metadata().is_ok_and(|file| file.len() == self.bytes) {
             self.create().inspect_err(|_| drop(std::fs::remove_file(&self.path)))?;
         }
         self.is_held = true;
@@ -58,7 +55,7 @@ impl Reserve {
     fn create(&self) -> io::Result<()> {
         // Not tried in vain at each deletion.
         let disk = statvfs(self.path.parent().unwrap_or(&self.path))?;
-        if disk.f_bavail.saturating_mul(disk.f_frsize) < RESERVE_BYTES + MIN_FREE_BYTES {
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < self.bytes + MIN_FREE_BYTES {
             return Err(ErrorKind::StorageFull.into());
         }
         match std::fs::remove_file(&self.path) {
@@ -68,7 +65,7 @@ impl Reserve {
         let mut new = OpenOptions::new();
         let file = new.write(true).create_new(true).mode(0o600).open(&self.path)?;
         give_to_owner_of_directory(&file, &self.path);
-        take_up(file)
+        take_up(file, self.bytes)
     }
 
     /// Gives up the space.
@@ -85,16 +82,16 @@ impl Reserve {
 }
 
 /// Allocates the blocks of the file; writes them where the file system cannot allocate.
-fn take_up(mut file: File) -> io::Result<()> {
-    match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
+fn take_up(mut file: File, bytes: u64) -> io::Result<()> {
+    match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
         Err(rustix::io::Errno::OPNOTSUPP) => {}
         allocated => return allocated.map_err(io::Error::from),
     }
     // Bytes that a file system cannot compress.
-    let mut bytes = blake3::Hasher::new().finalize_xof();
+    let mut noise = blake3::Hasher::new().finalize_xof();
     let mut chunk = vec![0; 64 * 1024];
-    for _ in 0..RESERVE_BYTES / chunk.len() as u64 {
-        bytes.fill(&mut chunk);
+    for _ in 0..bytes.div_ceil(chunk.len() as u64) {
+        noise.fill(&mut chunk);
         file.write_all(&chunk)?;
     }
     file.sync_all()
@@ -116,6 +113,11 @@ pub fn probe(file: &Path, bytes: usize) -> io::Result<()> {
 /// Returns whether this is the error of a disk, or a quota, without space.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Returns whether this is the error of a write that a full disk does not allow.
+pub fn is_no_space(error: &Error) -> bool {
+    error.code() == "disk_full"
 }
 
 /// Returns the error of a write for which there may be no space: 503.
@@ -140,8 +142,9 @@ mod tests {
     #[test]
     fn the_reserve_takes_up_space_until_it_is_released() {
         use std::os::unix::fs::MetadataExt as _;
+        const BYTES: u64 = 1024 * 1024;
         let dir = tempfile::tempdir().unwrap();
-        let mut reserve = Reserve::beside(&dir.path().join("store.redb"));
+        let mut reserve = Reserve::beside(&dir.path().join("store.redb"), BYTES);
         let file = dir.path().join("reserve");
         // One that was not completed is completed.
         std::fs::write(&file, "half").unwrap();
@@ -149,7 +152,7 @@ mod tests {
         for _ in 0..2 {
             reserve.hold().unwrap();
             assert!(reserve.is_held());
-            assert!(file.metadata().unwrap().blocks() * 512 >= RESERVE_BYTES, "it is not sparse");
+            assert!(file.metadata().unwrap().blocks() * 512 >= BYTES, "it is not sparse");
         }
         for _ in 0..2 {
             reserve.release().unwrap();

@@ -1,6 +1,7 @@
 //! The interface of storage on this machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::metrics::{StorageSize, StoreMeters};
 use super::reader::Reader;
@@ -40,6 +41,12 @@ impl CommitOutcome {
     }
 }
 
+/// Replaces the newest reader by another one of the same state.
+pub type RenewFn = Box<dyn Fn(Arc<dyn Reader>) + Send>;
+
+/// How often the writer thread looks whether the storage must be, or can be, reopened.
+pub const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Storage on this machine, to which [`GroupCommit`](super::GroupCommit) adds the queue and the
 /// writer thread.
 pub trait LocalStorage: Send + 'static {
@@ -71,11 +78,15 @@ pub trait LocalStorage: Send + 'static {
     fn size(&mut self) -> Option<StorageSize> {
         None
     }
-    /// Does what can be done while nothing is to be written. Called every second then. Returns a reader
-    /// of the same state, if there is one that takes less memory or time than those before.
-    fn idle(&mut self) -> Option<Arc<dyn Reader>> {
-        None
+    /// How long the writer thread waits for writes before it calls [`LocalStorage::idle`].
+    fn idle_interval(&self) -> Duration {
+        IDLE_INTERVAL
     }
+    /// Does what can be done while nothing is to be written. Called after each interval then.
+    fn idle(&mut self) {}
+    /// Calls this from now on with a reader of the same state, whenever there is one that takes less
+    /// memory or space than those before.
+    fn renew_with(&mut self, _renew: RenewFn) {}
     /// Counts in these meters from now on.
     fn count_in(&mut self, _meters: &Arc<StoreMeters>) {}
     /// Returns how many attempts share a commit at most.

@@ -9,7 +9,7 @@ use super::*;
 use crate::api::op::Upload;
 use crate::api::{Attempt, Calls, HashPlan, Offset, Outcome, Piece};
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::auth::{ANYONE, BY_EMAIL};
+use crate::auth::{ANYONE, BY_EMAIL, Credential, Identity};
 use crate::outside::{BodyLimit, Call, Limits, Method};
 use crate::store::{LARGE_BYTES, WorkHints};
 
@@ -223,6 +223,23 @@ async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() 
     assert_eq!(before, *user.bytes());
     fixture.create("a").await;
     assert_eq!(lane().1, *fixture.org.bytes());
+    // The key of a service account is in the turn of the admin who created it, too.
+    let (org, admin) = (fixture.org, Id::new(Uuid::from_u128(1)));
+    let credential = Credential::Key {
+        id: Id::new(Uuid::from_u128(2)),
+        name: "a".into(),
+        org,
+        created_by: admin,
+        approve_as: false,
+        access: Arc::default(),
+    };
+    let service = Id::new(Uuid::from_u128(3));
+    let identity = Identity { user: service, name: "a".into(), credential, expires_at: None };
+    let route = &fixture.routes[0];
+    let raw = RawCredential::Key([0; 32]);
+    let request = Request::new(route, vec![], Arguments::Json(json!({})), raw);
+    let work = fixture.executor.work_hints(&request, Some(&identity));
+    assert_eq!((work.lane, work.user), (*org.bytes(), *admin.bytes()));
     let anonymous = fixture.executor.authenticator.lane(&RawCredential::Absent, None);
     assert_eq!(anonymous, WorkHints::ANONYMOUS);
     assert_ne!(anonymous, *Id::<Org>::NIL.bytes(), "that is the lane of the server's own work");

@@ -7,12 +7,12 @@ mod apply;
 mod local;
 mod order;
 mod plan;
+mod pulled;
 mod remote;
 mod state;
 mod tree;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -28,20 +28,27 @@ use crate::cli::output;
 use crate::outside::Method;
 use apply::Journal;
 use plan::Plan;
+use pulled::Pulled;
 use remote::Remote;
-use state::{State, Text, VersionName, version_hash};
+use state::{AGENT, FLEET, State, Text, VersionName, version_hash};
+use tree::{Tree, Written};
 
 /// Write an organization into a directory as plain files
 #[derive(Args)]
 #[command(after_help = "Registries with their prompts as Markdown, policies, tools, environments \
                         without secrets, agents, fleets, channels and listings. Files of an earlier \
-                        pull are replaced, and removed where the server has nothing any more.\n\n\
-                        Fleets take a session: roadstead login --email ADDRESS. With a key they are \
-                        left out.\n\n\
+                        pull are replaced, and removed where the server has nothing any more; not \
+                        those that were written or changed since, and not applied.\n\n\
+                        Fleets take a session: roadstead login --email ADDRESS. With a key they stay \
+                        as they are in the directory.\n\n\
                         Example: roadstead pull acme")]
 pub struct Pull {
     /// The directory: empty, new, or one that was pulled before
     dir: PathBuf,
+
+    /// Replace files that were changed here and not applied
+    #[arg(long)]
+    force: bool,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -97,6 +104,9 @@ pub struct Apply {
 
 impl Pull {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        let before = tree::before(&self.dir)?;
+        // Where plan would refuse a file, it is somebody's, and not replaced or removed.
+        let local = if before.is_empty() { State::default() } else { local::parse(&before)? };
         let api = self.client.connect()?;
         let remote = remote::read(&api)?;
         let Remote { state, left_out, .. } = &remote;
@@ -105,7 +115,11 @@ impl Pull {
             labels: state.labels.clone(),
             ..State::default()
         };
-        let mut known = known_texts(&self.dir);
+        if !remote.has_fleets {
+            keep_fleets(&local, &mut pulled);
+        }
+        // Those that are still published need not be read again.
+        let mut known = local.versions;
         let mut wanted = Vec::new();
         for version in order::kept(state) {
             let is_same =
@@ -118,24 +132,52 @@ impl Pull {
         let texts = texts_of(&api, &remote.org, &wanted)?;
         pulled.versions.extend(wanted.into_iter().zip(texts));
         let tree = local::to_tree(&pulled)?;
-        let (written, removed) = tree::write(&self.dir, &tree)?;
+        if !self.force {
+            refuse_changed(&self.dir, &before, &tree)?;
+        }
+        let Written { written, removed } = tree::write(&self.dir, &before, &tree)?;
+        Pulled::write(&self.dir, &tree, |_| false)?;
         let value = json!({
             "directory": self.dir,
             "files": tree.len(),
-            "written": written,
-            "removed": removed,
+            "written": written.len(),
+            "removed": removed.len(),
             "leftOut": left_out,
         });
-        let mut text = format!("{} files: {written} written, {removed} removed", tree.len());
+        let (files, count) = (tree.len(), (written.len(), removed.len()));
+        let mut text = format!("{files} files: {} written, {} removed", count.0, count.1);
+        removed.iter().for_each(|path| text.push_str(&format!("\nremoved: {path}")));
         left_out.iter().for_each(|what| text.push_str(&format!("\nleft out: {what}")));
         output::print(self.client.json, &value, &printable(&text))
     }
 }
 
-/// The texts of an earlier pull: those that are still published need not be read again.
-fn known_texts(dir: &Path) -> BTreeMap<VersionName, Text> {
-    let files = tree::read(dir).and_then(|tree| local::parse(&tree));
-    files.map(|state| state.versions).unwrap_or_default()
+/// Takes fleets, and whose they are, from the files: without a session the server does not tell.
+fn keep_fleets(local: &State<Text>, pulled: &mut State<Text>) {
+    for ((kind, name), fields) in &local.resources {
+        if *kind == FLEET {
+            pulled.resources.insert((*kind, name.clone()), fields.clone());
+        } else if *kind == AGENT
+            && let Some(fleet) = fields.get("fleet")
+            && let Some(agent) = pulled.resources.get_mut(&(*kind, name.clone()))
+        {
+            agent.insert("fleet".into(), fleet.clone());
+        }
+    }
+}
+
+/// Refuses to replace what was written here since the last pull or apply.
+fn refuse_changed(dir: &Path, before: &Tree, new: &Tree) -> Result<(), Failure> {
+    let pulled = Pulled::read(dir);
+    let changed = pulled.changed_since(before, new);
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "these were changed here since the last pull or apply, as far as is known; apply them, or \
+         replace them with --force:\n  {}",
+        changed.join("\n  ")
+    )))
 }
 
 /// The texts of these versions, in their order.
@@ -169,9 +211,9 @@ async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Re
     })
 }
 
-/// Reads files and server, the files first: nothing is sent where they are wrong.
-fn planned(dir: &Path, prune: bool, api: &Api) -> Result<(Plan, Remote), Failure> {
-    let local = local::parse(&tree::read(dir)?)?;
+/// Compares files with the server, the files first: nothing is sent where they are wrong.
+fn planned(files: &Tree, prune: bool, api: &Api) -> Result<(Plan, Remote), Failure> {
+    let local = local::parse(files)?;
     let sorted = order::sorted(&local.versions).map_err(|cycle| {
         let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
         Failure::Usage(format!("these import each other: {}", names.join(", ")))
@@ -185,14 +227,18 @@ fn value(plan: &Plan) -> Value {
     json!({"plan": plan.hash(), "steps": steps, "onlyOnServer": plan.only_on_server})
 }
 
+fn counted(steps: usize) -> String {
+    if steps == 1 { "1 step".into() } else { format!("{steps} steps") }
+}
+
 impl ShowPlan {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let (plan, _) = planned(&self.dir, self.prune, &api)?;
+        let (plan, _) = planned(&tree::read(&self.dir)?, self.prune, &api)?;
         let mut text: String = plan.steps.iter().map(|step| step.line() + "\n").collect();
         match plan.steps.len() {
             0 => text.push_str("nothing to do"),
-            steps => text.push_str(&format!("{steps} steps; plan: {}", plan.hash())),
+            steps => text.push_str(&format!("{}; plan: {}", counted(steps), plan.hash())),
         }
         if !plan.only_on_server.is_empty() {
             let only = plan.only_on_server.join("\n  ");
@@ -209,7 +255,8 @@ impl ShowPlan {
 impl Apply {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let (plan, mut remote) = planned(&self.dir, self.prune, &api)?;
+        let files = tree::read(&self.dir)?;
+        let (plan, mut remote) = planned(&files, self.prune, &api)?;
         let hash = plan.hash();
         let begun = Journal::of(self.plan.as_deref().unwrap_or(&hash))?;
         if let Some(asked) = &self.plan
@@ -226,9 +273,16 @@ impl Apply {
         }
         apply::apply(&api, &mut remote, &plan)?;
         begun.end();
+        let is_left_out = |path: &str| !remote.has_fleets && path.starts_with("fleets/");
+        if let Err(Failure::Failed(why) | Failure::Usage(why)) =
+            Pulled::write(&self.dir, &files, is_left_out)
+        {
+            // All is done; the next pull asks for --force.
+            tracing::warn!("{why}");
+        }
         let text = match plan.steps.len() {
             0 => "nothing to do".to_string(),
-            steps => format!("{steps} steps done"),
+            steps => format!("{} done", counted(steps)),
         };
         output::print(self.client.json, &value(&plan), &text)
     }

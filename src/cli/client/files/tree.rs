@@ -91,7 +91,7 @@ impl Reading {
                 "{path}: there are more than {MAX_FILES} files or {MAX_TREE_BYTES} bytes"
             )));
         }
-        match read_file(at) {
+        match read_file(at, MAX_FILE_BYTES) {
             Ok(Ok(text)) => {
                 self.bytes += text.len() as u64;
                 self.tree.insert(path, text);
@@ -103,9 +103,12 @@ impl Reading {
     }
 }
 
-/// Reads a file; the inner error is what is wrong with it.
-fn read_file(path: &Path) -> io::Result<Result<String, String>> {
-    let too_long = || Ok(Err(format!(": is longer than {MAX_FILE_BYTES} bytes")));
+/// Reads a file of at most so many bytes; the inner error is what is wrong with it.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Result<String, String>> {
+    let too_long = || Ok(Err(format!(": is longer than {max_bytes} bytes")));
     // What was a file a moment ago may be a link or a pipe now.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
@@ -114,12 +117,12 @@ fn read_file(path: &Path) -> io::Result<Result<String, String>> {
     if !about.is_file() {
         return Ok(Err(": is neither a file nor a folder".into()));
     }
-    if about.len() > MAX_FILE_BYTES {
+    if about.len() > max_bytes {
         return too_long();
     }
     let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
         return too_long();
     }
     Ok(String::from_utf8(bytes).map_err(|error| {
@@ -128,16 +131,12 @@ fn read_file(path: &Path) -> io::Result<Result<String, String>> {
     }))
 }
 
-/// Makes a directory hold exactly these files, besides those that are left alone; returns how many
-/// were written and how many removed.
+/// What a directory that is to be written holds.
 ///
 /// # Errors
 /// Usage, if it holds files and no mark: they are somebody else's.
-pub fn write(dir: &Path, tree: &Tree) -> Result<(usize, usize), Failure> {
-    let failed = |path: &Path, error: io::Error| {
-        Failure::Failed(format!("{} cannot be written: {error}", path.display()))
-    };
-    fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+pub fn before(dir: &Path) -> Result<Tree, Failure> {
+    fs::create_dir_all(dir).map_err(|error| cannot_write(dir, &error))?;
     let before = read(dir)?;
     if !before.is_empty() && !before.contains_key(MARK) {
         return Err(Failure::Usage(format!(
@@ -145,30 +144,60 @@ pub fn write(dir: &Path, tree: &Tree) -> Result<(usize, usize), Failure> {
             dir.display()
         )));
     }
-    let mut written = 0;
+    Ok(before)
+}
+
+/// Which files were written, and which removed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Those that were written.
+    pub written: Vec<String>,
+    /// Those that were removed.
+    pub removed: Vec<String>,
+}
+
+/// Makes a directory that holds `before` hold exactly these files, besides those that are left alone.
+///
+/// # Errors
+/// If one cannot be written.
+pub fn write(dir: &Path, before: &Tree, tree: &Tree) -> Result<Written, Failure> {
+    let mut done = Written::default();
     for (path, text) in tree {
         if before.get(path) != Some(text) {
             let at = dir.join(path);
-            replace(&at, text).map_err(|error| failed(&at, error))?;
-            written += 1;
+            replace(&at, text).map_err(|error| cannot_write(&at, &error))?;
+            done.written.push(path.clone());
         }
     }
-    let gone: Vec<&String> = before.keys().filter(|path| !tree.contains_key(*path)).collect();
-    for path in &gone {
+    for path in before.keys().filter(|path| !tree.contains_key(*path)) {
         let at = dir.join(path);
-        fs::remove_file(&at).map_err(|error| failed(&at, error))?;
+        fs::remove_file(&at).map_err(|error| cannot_write(&at, &error))?;
         // An empty folder says nothing.
         let _ = at.parent().map(fs::remove_dir);
+        done.removed.push(path.clone());
     }
-    Ok((written, gone.len()))
+    Ok(done)
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::Failed(format!("{} cannot be written: {error}", path.display()))
+}
+
+/// Writes a file, whole or not at all.
+///
+/// # Errors
+/// If that fails.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let new = path.with_extension("new");
-    let mut file = File::create(&new)?;
+    // Of an interrupted command; or a link that somebody put there, which must not be followed.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
     file.write_all(text.as_bytes())?;
     fs::rename(new, path)
 }
@@ -233,14 +262,19 @@ mod tests {
             (MARK.to_string(), MARK_CONTENT.to_string()),
             ("tools/a.toml".to_string(), "a".to_string()),
         ]);
+        let write = |tree: &Tree| {
+            let Written { written, removed } =
+                super::write(dir.path(), &before(dir.path())?, tree)?;
+            Ok::<_, Failure>((written.len(), removed.len()))
+        };
         fs::write(dir.path().join("mine"), "x").unwrap();
-        assert!(write(dir.path(), &tree).is_err());
+        assert!(write(&tree).is_err());
         fs::remove_file(dir.path().join("mine")).unwrap();
-        assert!(matches!(write(dir.path(), &tree), Ok((2, 0))));
-        assert!(matches!(write(dir.path(), &tree), Ok((0, 0))));
+        assert!(matches!(write(&tree), Ok((2, 0))));
+        assert!(matches!(write(&tree), Ok((0, 0))));
         assert_eq!(read(dir.path()).ok(), Some(tree.clone()));
         let mark = Tree::from([(MARK.to_string(), MARK_CONTENT.to_string())]);
-        assert!(matches!(write(dir.path(), &mark), Ok((0, 1))));
+        assert!(matches!(write(&mark), Ok((0, 1))));
         assert!(!dir.path().join("tools").exists());
     }
 

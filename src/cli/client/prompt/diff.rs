@@ -74,6 +74,10 @@ impl Diff {
             }
         };
         let text = for_terminal(diff["diff"].as_str().unwrap_or_default());
+        if text.is_empty() && !self.client.json {
+            output::status("no difference");
+            return Ok(());
+        }
         output::print(self.client.json, &diff, &text)
     }
 }

@@ -89,6 +89,7 @@ impl Rollback {
         ];
         let moves = api.list("/registries/artifacts/labels/history", &query, 1)?;
         let last = moves
+            .items
             .first()
             .ok_or_else(|| Failure::Failed(format!("the label {} was never moved", self.label)))?;
         let Some(version) = last["from"].as_str() else {

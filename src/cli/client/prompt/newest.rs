@@ -60,7 +60,7 @@ impl Artifact<'_> {
             ("artifactType", Some(self.kind.text())),
         ];
         let highest = match api.list("/registries/artifact-versions", &query, 1) {
-            Ok(versions) => versions.into_iter().next(),
+            Ok(versions) => versions.items.into_iter().next(),
             Err(refusal) if refusal.with_code("not_found").is_some() => None,
             Err(refusal) => return Err(refusal.into()),
         };

@@ -8,6 +8,7 @@ use crate::cli::client::api::{Api, segment};
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::listed::Listed;
 use crate::cli::client::table::{Table, cell, for_terminal, printable, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -30,15 +31,15 @@ impl List {
         let Some(registry) = &self.registry else { return self.registries(&api) };
         let registry = registry_ref(registry, &api)?;
         let query = [("registryRef", Some(registry.as_str()))];
-        let items = api.list("/registries/artifacts", &query, usize::MAX)?;
-        let table = Table::of(["NAME", "TYPE", "LATEST", "LABELS"], &items, |item| {
+        let listed = api.list("/registries/artifacts", &query, usize::MAX)?;
+        let table = Table::of(["NAME", "TYPE", "LATEST", "LABELS"], &listed.items, |item| {
             let labels = item["labels"].as_object().into_iter().flatten();
             let labels: Vec<_> =
                 labels.map(|(label, version)| format!("{label}={}", cell(version))).collect();
             let [name, kind] = ["name", "artifactType"].map(|field| cell(&item[field]));
             [name, kind, cell(&item["latestVersion"]), labels.join(" ")]
         });
-        output::print(self.client.json, &json!({"items": items}), &table.text("no artifacts"))
+        listed.print(self.client.json, &table.text("no artifacts"))
     }
 
     fn registries(&self, api: &Api) -> Result<(), Failure> {
@@ -46,7 +47,7 @@ impl List {
         let table = Table::of(["REGISTRY", "NAME", "VISIBILITY"], &items, |item| {
             ["ref", "name", "visibility"].map(|field| cell(&item[field]))
         });
-        output::print(self.client.json, &json!({"items": items}), &table.text("no registries"))
+        Listed::whole(items).print(self.client.json, &table.text("no registries"))
     }
 }
 
@@ -179,22 +180,22 @@ impl History {
         let json = self.client.json;
         if self.label.is_some() {
             let moves = api.list("/registries/artifacts/labels/history", &query, self.limit)?;
-            let table = Table::of(["MOVED (UTC)", "FROM", "TO", "KEY"], &moves, |item| {
+            let table = Table::of(["MOVED (UTC)", "FROM", "TO", "KEY"], &moves.items, |item| {
                 let [from, to, via] = ["from", "to", "via"].map(|field| cell(&item[field]));
                 [time(&item["movedAt"]), from, to, via]
             });
-            return output::print(json, &json!({"items": moves}), &table.text("never moved"));
+            return moves.print(json, &table.text("never moved"));
         }
         let versions = api.list("/registries/artifact-versions", &query[..3], self.limit)?;
-        let labels = labels(&api.list("/registries/artifacts", &query[..3], 1)?);
+        let labels = labels(&api.list("/registries/artifacts", &query[..3], 1)?.items);
         let table =
-            Table::of(["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"], &versions, |item| {
+            Table::of(["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"], &versions.items, |item| {
                 let version = cell(&item["version"]);
                 let here = labels.iter().filter(|(_, at)| at.as_str() == Some(&version));
                 let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
                 [version, cell(&item["model"]), time(&item["publishedAt"]), here.join(" ")]
             });
-        output::print(json, &json!({"items": versions}), &table.text("no versions"))
+        versions.print(json, &table.text("no versions"))
     }
 }
 

@@ -114,6 +114,14 @@ fn a_tool_has_its_own_version_or_the_environments_or_the_newest() {
     let config = &job["plan"]["targets"][0]["config"]["toolRefs"];
     let exact: Vec<_> = config.as_array().unwrap().iter().map(|tool| &tool["version"]).collect();
     assert_eq!(exact, ["1.0.0", "1.0.0", "2.0.0"]);
+    let unknown = Id::<()>::new(uuid::Uuid::from_u128(7)).to_string();
+    for (wrong, path) in [
+        (json!({"toolId": unknown}), "toolRefs[1].toolId"),
+        (json!({"toolId": newest, "version": "9.0.0"}), "toolRefs[1].version"),
+    ] {
+        let refused = world.deploy(&["ann"], json!({"toolRefs": [{"toolId": own}, wrong]}));
+        assert_eq!(refused.unwrap_err().path(), Some(path));
+    }
 }
 
 pub fn tool_job(world: &World, body: Value) -> Result<Value> {

@@ -30,6 +30,8 @@ pub struct Prepared {
     pub terms: Terms,
     /// What keeps the others of its lane waiting until its commit is over.
     pub lane_hold: Option<LaneHold>,
+    /// The bytes that it holds in memory, counted once: the queue asks each time that it changes.
+    pub(super) bytes: usize,
 }
 
 /// The result of running an attempt over a snapshot.
@@ -41,18 +43,23 @@ pub struct Ran {
 }
 
 impl Prepared {
-    /// The bytes that it holds in memory.
-    pub fn bytes(&self) -> usize {
-        self.ran.as_ref().map_or(self.attempt.bytes(), |ran| ran.writes.bytes())
+    /// An attempt that ran, or is to run.
+    pub fn new(
+        attempt: Box<dyn Attempt>,
+        ran: Option<Ran>,
+        terms: Terms,
+        lane_hold: Option<LaneHold>,
+    ) -> Self {
+        let bytes = ran.as_ref().map_or(attempt.bytes(), |ran| ran.writes.bytes());
+        Prepared { attempt, ran, terms, lane_hold, bytes }
     }
 
     /// Whether others should not have to wait until it is committed: it writes much, or may have to
     /// run here without being light.
     fn is_heavy(&self) -> bool {
-        let is_large = |ran: &Ran| ran.writes.bytes() > Budget::LIGHT.written_bytes;
+        let is_large = self.ran.is_none() || self.bytes > Budget::LIGHT.written_bytes;
         self.terms.budget != Budget::LIGHT
-            && (self.terms.on_conflict == OnConflict::RunOnWriter
-                || self.ran.as_ref().is_none_or(is_large))
+            && (self.terms.on_conflict == OnConflict::RunOnWriter || is_large)
     }
 }
 
@@ -116,7 +123,7 @@ impl QueueState {
 /// What the writer thread finds in its queue.
 pub enum Next {
     /// The next attempt.
-    Prepared(Prepared),
+    Prepared(Box<Prepared>),
     /// Nothing, for the given time.
     TimedOut,
     /// Nothing, and nothing will come.
@@ -149,7 +156,7 @@ impl Queue {
     /// # Errors
     /// 503 if the queue or the lane is full, or nothing is taken from it any more.
     pub fn push(&self, prepared: Prepared) -> Result<()> {
-        let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes());
+        let (lane, bytes) = (prepared.attempt.lane(), prepared.bytes);
         let is_heavy = prepared.is_heavy();
         let refused = {
             let mut waiting = self.lock();
@@ -216,7 +223,7 @@ impl Queue {
 
     fn count(&self, waiting: &QueueState) {
         let QueueState { light, heavy, holders, .. } = waiting;
-        let held_bytes: usize = holders.iter().map(Prepared::bytes).sum();
+        let held_bytes: usize = holders.iter().map(|holder| holder.bytes).sum();
         self.meters.set_queue(
             light.len() + heavy.len() + holders.len(),
             light.bytes() + heavy.bytes() + held_bytes,
@@ -244,7 +251,7 @@ impl Queue {
         let next = waiting.pop();
         self.count(&waiting);
         match next {
-            Some(prepared) => Next::Prepared(prepared),
+            Some(prepared) => Next::Prepared(Box::new(prepared)),
             None if waiting.closed && waiting.is_empty() => Next::Closed,
             None => Next::TimedOut,
         }

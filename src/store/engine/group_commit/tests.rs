@@ -54,6 +54,8 @@ enum Go {
     UnknownButKept,
     UnknownAndLost,
     Panics,
+    /// The look for space before it panics.
+    PanicsBefore,
 }
 
 fn scripted(commits: &[Go], opens: &[bool]) -> (GroupCommit, Log) {
@@ -84,7 +86,7 @@ impl LocalStorage for ScriptedStorage {
             Go::Refused => return CommitOutcome::Refused(Error::busy("full", "full", 1)),
             Go::FindsFault => return CommitOutcome::Refused(Error::internal("as scripted")),
             Go::Conflict => return CommitOutcome::Conflict,
-            Go::Panics => panic!("as scripted"),
+            Go::Panics | Go::PanicsBefore => panic!("as scripted"),
             Go::UnknownAndLost => None,
             Go::Kept | Go::UnknownButKept => Some(self.memory.commit(writes)),
         };
@@ -92,6 +94,12 @@ impl LocalStorage for ScriptedStorage {
             Some(done) if how == Go::Kept => done,
             _ => CommitOutcome::Unknown(Error::internal("as scripted")),
         }
+    }
+    fn check_space(&mut self) -> Result<()> {
+        if self.commits.pop_if(|how| *how == Go::PanicsBefore).is_some() {
+            panic!("as scripted");
+        }
+        Ok(())
     }
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         let opens = self.opens.pop().unwrap_or(true);
@@ -270,6 +278,21 @@ fn after_an_unknown_outcome_storage_is_reopened_before_results_are_sent() {
         assert_eq!(keys(&*group.snapshot()).len(), usize::from(kept));
         assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["ok"]);
     }
+}
+
+#[test]
+fn a_panic_of_the_storage_loses_a_group_and_not_the_writer_thread() {
+    let (group, log) = scripted(&[Go::Kept, Go::PanicsBefore], &[]);
+    assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["ok"]);
+    let (answer, answers) = channel();
+    let log_of = log.clone();
+    let attempt =
+        Try { number: 0, name: "b", run: WRITE_B.1, lane: Lane::default(), log: log_of, answer };
+    group.submit(Box::new(attempt), LAST).unwrap();
+    assert!(answers.recv().is_err(), "it was dropped");
+    assert_eq!(codes(together(&group, &log, &[WRITE_B])), ["ok"]);
+    assert_eq!(keys(&*group.snapshot()), ["a", "b"]);
+    assert!(log.lines().contains(&"opened again: true".to_string()));
 }
 
 #[test]

@@ -42,8 +42,9 @@ pub struct Checkpoint {
     pub step_bytes: [usize; 2],
     /// The first change of the next step.
     pub next: (u16, Vec<u8>),
-    /// The bytes of keys and values that have been written.
-    pub written: usize,
+    /// How many changes have been written, and how many there are; the latter is counted with the first
+    /// step.
+    pub written: (usize, usize),
 }
 
 type OpenTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
@@ -58,6 +59,9 @@ impl Checkpoint {
     /// If the database fails; it must then be reopened.
     pub fn step(&mut self, is_urgent: bool) -> Result<bool> {
         let step_bytes = self.step_bytes[usize::from(!is_urgent)];
+        if self.written.1 == 0 {
+            self.written.1 = self.part.changes_from(0, &[]).count();
+        }
         let transaction = begin(&self.database)?;
         let (mut bytes, mut written) = (0, 0);
         let mut next = None;
@@ -68,9 +72,8 @@ impl Checkpoint {
                     next = Some((number, key.to_vec()));
                     break;
                 }
-                let len = key.len() + value.map_or(0, <[u8]>::len);
-                bytes += len + CHANGE_BYTES;
-                written += len;
+                bytes += key.len() + value.map_or(0, <[u8]>::len) + CHANGE_BYTES;
+                written += 1;
                 let table = match &mut open {
                     Some((open, table)) if *open == number => table,
                     _ => {
@@ -91,7 +94,7 @@ impl Checkpoint {
             self.position.write(&transaction)?;
         }
         transaction.commit().map_err(failed)?;
-        self.written += written;
+        self.written.0 += written;
         let is_last = next.is_none();
         self.next = next.unwrap_or_default();
         Ok(is_last)
@@ -103,8 +106,8 @@ impl Checkpoint {
 pub struct Progress {
     /// How many steps are done.
     pub steps: usize,
-    /// The bytes of keys and values that they have written.
-    pub written: usize,
+    /// How many changes they have written, and how many there are.
+    pub written: (usize, usize),
     /// The end, with the time that it took.
     pub end: Option<(Result<()>, Duration)>,
 }
@@ -161,6 +164,14 @@ impl Shared {
         };
         self.changed.notify_all();
         progress.end.is_none()
+    }
+}
+
+impl Progress {
+    /// Which part of the changes is in the database: from 0 to 1.
+    pub fn share(&self) -> f64 {
+        let (written, all) = self.written;
+        if all == 0 { 0.0 } else { written as f64 / all as f64 }
     }
 }
 

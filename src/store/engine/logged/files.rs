@@ -114,7 +114,9 @@ impl StorageBackend for DiskFile {
 /// Where the first record of a file is: its front is never written together with one.
 pub const FIRST: u64 = 4096;
 
-const FRONT: [u8; 16] = *b"roadstead log 1\n";
+/// What the front of a file begins with: the format. Logs of the first one had a magic that everybody
+/// knows; they are read, and replaced once nothing is in them.
+const FORMATS: [[u8; 16]; 2] = [*b"roadstead log 1\n", *b"roadstead log 2\n"];
 const FRONT_BYTES: usize = 40;
 
 /// Writes the front of a new file: its format, the id of the log, and a checksum.
@@ -122,7 +124,7 @@ const FRONT_BYTES: usize = 40;
 /// # Errors
 /// If it cannot be written.
 pub fn write_front(file: &LogFile, log: LogId) -> io::Result<()> {
-    let mut front = [FRONT, log.0].concat();
+    let mut front = [FORMATS[usize::from(!log.is_of_first_format())], log.id].concat();
     front.extend_from_slice(&xxh3_64(&front).to_le_bytes());
     let mut page = vec![0; usize::try_from(FIRST).unwrap_or(usize::MAX)];
     page[..FRONT_BYTES].copy_from_slice(&front);
@@ -143,8 +145,13 @@ pub fn read_front(file: &LogFile) -> io::Result<Option<LogId>> {
     }
     let mut front = [0; FRONT_BYTES];
     file.read(0, &mut front)?;
-    let is_valid =
-        front[..16] == FRONT && xxh3_64(&front[..32]).to_le_bytes().as_slice() == &front[32..];
-    let log: Option<[u8; 16]> = front[16..32].try_into().ok();
-    Ok(log.filter(|_| is_valid).map(LogId))
+    let (content, sum) = front.split_at(32);
+    let (format, id) = content.split_at(16);
+    let is_valid = xxh3_64(content).to_le_bytes() == *sum;
+    let id = id.try_into().ok().filter(|_| is_valid);
+    Ok(match FORMATS.iter().position(|known| known == format) {
+        Some(0) => id.map(LogId::of_first_format),
+        Some(_) => id.map(LogId::new),
+        None => None,
+    })
 }

@@ -92,6 +92,11 @@ impl Log {
         &self.files[self.live]
     }
 
+    /// How many bytes of records the live file has room for without becoming longer.
+    pub fn file_bytes(&self) -> usize {
+        usize::try_from(self.lens[self.live].saturating_sub(FIRST)).unwrap_or(usize::MAX)
+    }
+
     /// Appends a record and makes it durable.
     ///
     /// # Errors
@@ -210,7 +215,7 @@ mod tests {
         let inodes = [Arc::new(Inode::default()), Arc::new(Inode::default())];
         let open = || inodes.clone().map(|inode| Arc::new(Opened(inode, Mutex::new(0))) as LogFile);
         let position = Position {
-            log: LogId([1; 16]),
+            log: LogId::new([1; 16]),
             covered: Link::default(),
             next_file: 0,
             is_closed: true,

@@ -113,7 +113,14 @@ fn find_or_create(database: &Database, place: &dyn LogPlace) -> Result<(Position
     let stored = Position::read(database)?;
     let is_needed = stored.is_some_and(|stored| !stored.is_closed);
     let why = match (find(place).map_err(unreadable)?, stored) {
-        (Found::Log(log, files), Some(stored)) if log == stored.log => return Ok((stored, files)),
+        (Found::Log(log, files), Some(stored)) if log.id == stored.log.id => {
+            let stored = Position { log, ..stored };
+            let is_over = stored.is_closed && log.is_of_first_format();
+            if is_over && !has_records(log, &files, stored.covered).map_err(unreadable)? {
+                return create(database, place);
+            }
+            return Ok((stored, files));
+        }
         (Found::Log(..), _) if is_needed => {
             "is not the one of the database beside it; put back the one that belongs to it, or \
              restore a backup"
@@ -147,7 +154,7 @@ fn has_records(log: LogId, files: &LogFiles, covered: Link) -> io::Result<bool> 
 
 /// Creates an empty log. The database knows of it once it is complete.
 fn create(database: &Database, place: &dyn LogPlace) -> Result<(Position, LogFiles)> {
-    let log = LogId(Clock::system().random());
+    let log = LogId::new(Clock::system().random());
     let write = || {
         let files = place.create()?;
         write_front(&files[0], log)?;

@@ -18,7 +18,7 @@ const ROW_BYTES: usize = 1 + 16 + 8 + 8 + 1 + 1 + 8;
 /// What the database has of its log.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Position {
-    /// The id of the log.
+    /// The id of the log. The row has no more than the id: of which format the log is, its files say.
     pub log: LogId,
     /// The last record that the database has, with all before it.
     pub covered: Link,
@@ -75,7 +75,7 @@ fn encode(position: &Position) -> Vec<u8> {
     let Position { log, covered, next_file, is_closed } = position;
     let mut row = Vec::with_capacity(ROW_BYTES);
     row.push(FORMAT);
-    row.extend_from_slice(&log.0);
+    row.extend_from_slice(&log.id);
     row.extend_from_slice(&covered.number.to_le_bytes());
     row.extend_from_slice(&covered.checksum.to_le_bytes());
     row.push(u8::from(*next_file == 1));
@@ -96,7 +96,7 @@ fn decode(row: &[u8]) -> Option<Position> {
     let covered =
         Link { number: u64::from_le_bytes(*number), checksum: u64::from_le_bytes(*checksum) };
     let next_file = usize::from(flags[0] == 1);
-    Some(Position { log: LogId(*log), covered, next_file, is_closed: flags[1] == 1 })
+    Some(Position { log: LogId::new(*log), covered, next_file, is_closed: flags[1] == 1 })
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     fn a_position_reads_as_it_was_written_and_a_flipped_bit_is_noticed() {
         let covered = Link { number: 300, checksum: u64::MAX - 7 };
         for (next_file, is_closed) in [(0, false), (0, true), (1, false), (1, true)] {
-            let position = Position { log: LogId([9; 16]), covered, next_file, is_closed };
+            let position = Position { log: LogId::new([9; 16]), covered, next_file, is_closed };
             let row = encode(&position);
             assert!(decode(&row) == Some(position));
             for bit in 0..row.len() * 8 {

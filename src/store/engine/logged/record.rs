@@ -3,7 +3,8 @@
 //! `[magic: 4 bytes][length of the payload: 4][number: 8][checksum of the record before it: 8]
 //! [checksum: 8][payload][zeros up to a multiple of 64]`, all numbers with their smallest byte first.
 //! The checksum covers everything but itself, and is seeded with the id of the log: a record of another
-//! log, or bytes in somebody's text that look like a record, are none.
+//! log, or bytes in somebody's text that look like a record, are none. The magic comes from the id
+//! too: nobody can write texts that make the reading of a log compute checksums of what is none.
 //!
 //! The payload has the changes of each table: `[length of the name: 2][name][number of changes: 4]`,
 //! and for each change `[length of the key: 2][length of the value: 4][key][value]`; a length of
@@ -16,7 +17,8 @@ use crate::store::engine::{WriteBatch, WriteOp};
 /// Records begin at multiples of 64 bytes, so that they can be looked for.
 pub const ALIGNMENT: usize = 64;
 
-const MAGIC: [u8; 4] = *b"rlog";
+/// The magic of the logs of the first format.
+const FIRST_MAGIC: [u8; 4] = *b"rlog";
 const HEADER_BYTES: usize = 32;
 const CHECKSUM_AT: usize = 24;
 
@@ -28,12 +30,32 @@ const MAX_PAYLOAD_BYTES: usize = 64 * 1024 * 1024;
 
 /// The id of a log, which is secret: who knew it could write a text that looks like a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct LogId(pub [u8; 16]);
+pub struct LogId {
+    /// The id itself.
+    pub id: [u8; 16],
+    magic: [u8; 4],
+}
 
 impl LogId {
+    /// A log with this id.
+    pub fn new(id: [u8; 16]) -> Self {
+        let [a, b, c, d, ..] = xxh3_64(&[b"magic".as_slice(), &id].concat()).to_le_bytes();
+        LogId { id, magic: [a, b, c, d] }
+    }
+
+    /// A log of the first format, whose magic everybody knows.
+    pub fn of_first_format(id: [u8; 16]) -> Self {
+        LogId { id, magic: FIRST_MAGIC }
+    }
+
+    /// Returns whether it is of the first format.
+    pub fn is_of_first_format(&self) -> bool {
+        self.magic == FIRST_MAGIC
+    }
+
     /// Returns the seed of the checksums of its records.
     fn seed(self) -> u64 {
-        xxh3_64(&self.0)
+        xxh3_64(&self.id)
     }
 }
 
@@ -93,7 +115,7 @@ pub fn encode(log: LogId, before: Link, writes: &WriteBatch) -> Option<(Box<[u8]
         return None;
     }
     let mut record = Vec::with_capacity(end.next_multiple_of(ALIGNMENT));
-    record.extend_from_slice(&MAGIC);
+    record.extend_from_slice(&log.magic);
     record.extend_from_slice(&u32::try_from(payload).ok()?.to_le_bytes());
     let number = before.number + 1;
     record.extend_from_slice(&number.to_le_bytes());
@@ -124,7 +146,7 @@ fn value_len(op: &WriteOp) -> Option<u32> {
 
 /// Returns the header of the record that begins here; `None` if there is no valid one.
 pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
-    let len = claimed_len(bytes)?;
+    let len = claimed_len(log, bytes)?;
     let mut fields = Fields { rest: bytes.get(4..)? };
     let payload = fields.u32()?;
     let (number, previous, sum) = (fields.u64()?, fields.u64()?, fields.u64()?);
@@ -134,11 +156,12 @@ pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
 }
 
 /// Returns how long the record that begins here would be, if it is one.
-pub fn claimed_len(bytes: &[u8]) -> Option<usize> {
+pub fn claimed_len(log: LogId, bytes: &[u8]) -> Option<usize> {
     let mut fields = Fields { rest: bytes };
-    let is_record = fields.take(4)? == MAGIC;
-    let end = HEADER_BYTES.checked_add(usize::try_from(fields.u32()?).ok()?)?;
-    is_record.then(|| end.next_multiple_of(ALIGNMENT))
+    let has_magic = fields.take(4)? == log.magic;
+    let payload = usize::try_from(fields.u32()?).ok()?;
+    let is_record = has_magic && payload <= MAX_PAYLOAD_BYTES;
+    is_record.then(|| (HEADER_BYTES + payload).next_multiple_of(ALIGNMENT))
 }
 
 /// Calls `each` with the table and the place of every change of a valid record, in its order. `None`
@@ -193,7 +216,9 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
 
-    const LOG: LogId = LogId([7; 16]);
+    fn log() -> LogId {
+        LogId::new([7; 16])
+    }
 
     fn batch() -> WriteBatch {
         let mut writes = WriteBatch::default();
@@ -206,9 +231,9 @@ mod tests {
     #[test]
     fn a_record_reads_as_it_was_written_and_knows_what_it_follows() {
         let before = Link { number: 41, checksum: 5 };
-        let (record, link) = encode(LOG, before, &batch()).unwrap();
+        let (record, link) = encode(log(), before, &batch()).unwrap();
         assert_eq!(record.len() % ALIGNMENT, 0);
-        let header = header(LOG, &[&record[..], b"what follows"].concat()).unwrap();
+        let header = header(log(), &[&record[..], b"what follows"].concat()).unwrap();
         assert_eq!((header.link, header.len), (link, record.len()));
         assert!(header.follows(before) && !header.follows(Link::default()));
         assert!(!header.follows(Link { checksum: 6, ..before }));
@@ -231,17 +256,28 @@ mod tests {
 
     #[test]
     fn a_record_with_a_flipped_bit_cut_short_or_of_another_log_is_none() {
-        let (record, _) = encode(LOG, Link::default(), &batch()).unwrap();
+        let (record, _) = encode(log(), Link::default(), &batch()).unwrap();
         let covered = HEADER_BYTES + u32::from_le_bytes(record[4..8].try_into().unwrap()) as usize;
         for bit in 0..covered * 8 {
             let mut flipped = record.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(header(LOG, &flipped), None, "bit {bit}");
+            assert_eq!(header(log(), &flipped), None, "bit {bit}");
         }
         for len in 0..record.len() {
-            assert_eq!(header(LOG, &record[..len]), None);
+            assert_eq!(header(log(), &record[..len]), None);
         }
-        assert_eq!(header(LogId([8; 16]), &record), None);
-        assert_eq!(header(LOG, &[0; 4096]), None);
+        assert_eq!(header(LogId::new([8; 16]), &record), None);
+        assert_eq!(header(log(), &[0; 4096]), None);
+    }
+
+    #[test]
+    fn a_text_cannot_claim_to_be_a_record() {
+        let claims = |magic: &[u8; 4], len: u32| [&magic[..], &len.to_le_bytes()].concat();
+        let claimed = |log: LogId| claimed_len(log, &claims(&log.magic, 100));
+        assert_eq!(claimed(log()), Some(192));
+        assert_eq!(claimed_len(log(), &claims(&FIRST_MAGIC, 100)), None, "what everybody knows");
+        assert_eq!(claimed_len(log(), &claims(&LogId::new([8; 16]).magic, 100)), None);
+        assert_eq!(claimed_len(log(), &claims(&log().magic, u32::MAX)), None, "longer than any");
+        assert_eq!(claimed(LogId::of_first_format([7; 16])), Some(192));
     }
 }

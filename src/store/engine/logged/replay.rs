@@ -93,7 +93,7 @@ pub fn has_newer(log: LogId, file: &LogFile, covered: Link) -> io::Result<bool> 
         return Ok(false);
     }
     file.read(FIRST, &mut front)?;
-    let len = record::claimed_len(&front).filter(|len| *len as u64 <= room);
+    let len = record::claimed_len(log, &front).filter(|len| *len as u64 <= room);
     let Some(len) = len else { return Ok(false) };
     let mut first = vec![0; len];
     file.read(FIRST, &mut first)?;

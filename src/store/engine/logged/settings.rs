@@ -22,6 +22,10 @@ pub struct LogSettings {
     pub retry_interval: Duration,
     /// How long a log file grows ahead of what is written, in bytes; 0: not at all.
     pub ahead_bytes: u64,
+    /// Bytes of the reserve of disk space. What the log has when the disk is full must become pages of
+    /// the database before what is deleted frees any: both parts, in pages that are half full, with
+    /// the copies that a step makes. Twice a part is enough where that was tried.
+    pub reserve_bytes: u64,
     /// Whether commits do the steps of checkpoints, one each, instead of a thread: tests need the same
     /// order each time.
     pub is_stepwise: bool,
@@ -37,6 +41,7 @@ impl LogSettings {
         max_age: Duration::from_secs(3600),
         retry_interval: Duration::ZERO,
         ahead_bytes: 0,
+        reserve_bytes: 16 * 1024,
         is_stepwise: false,
     };
 }
@@ -51,6 +56,7 @@ impl Default for LogSettings {
             max_age: Duration::from_secs(30),
             retry_interval: Duration::from_secs(10),
             ahead_bytes: 1024 * 1024,
+            reserve_bytes: 48 * 1024 * 1024,
             is_stepwise: false,
         }
     }

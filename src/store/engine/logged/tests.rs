@@ -164,7 +164,7 @@ fn what_an_interrupted_checkpoint_wrote_can_be_deleted_after_the_restart() {
     };
     let mut storage = LoggedRedb::over(redb, log, settings).unwrap();
     commit(&mut storage, &["a", "b"].map(|key| (key, WriteOp::Insert(b"1".to_vec()))));
-    storage.begin_checkpoint(true).unwrap();
+    storage.begin_checkpoint(true, false).unwrap();
     assert_eq!(storage.look().unwrap().steps, 1);
     let crashed = place.crashed();
     let mut storage = crashed.open().unwrap();
@@ -188,6 +188,41 @@ fn a_database_without_a_log_gets_one() {
     assert!(in_use.contains("in use by another process"), "{in_use}");
     let mut storage = place.crashed().open().unwrap();
     assert_eq!(keys(&*storage.snapshot().unwrap()), ["a", "b"]);
+}
+
+/// Writes the log of a database again as the first format had it, with one commit in it.
+fn write_as_first_format(place: &Place, id: [u8; 16], writes: &WriteBatch) {
+    let log = record::LogId::of_first_format(id);
+    let (record, _) = record::encode(log, record::Link::default(), writes).unwrap();
+    let files = LogBeside::database(&place.path()).create().unwrap();
+    files.iter().for_each(|file| files::write_front(file, log).unwrap());
+    files[0].set_len(files::FIRST + record.len() as u64).unwrap();
+    files[0].write(files::FIRST, &record).unwrap();
+}
+
+#[test]
+fn a_log_of_the_first_format_is_read_used_and_replaced_once_nothing_is_in_it() {
+    let place = Place::new();
+    let mut storage = place.create();
+    put(&mut storage, "a", "1");
+    let id = storage.position.log.id;
+    let old = place.crashed();
+    let mut writes = WriteBatch::default();
+    writes.add("t", b"b".to_vec(), WriteOp::Insert(b"2".to_vec()));
+    write_as_first_format(&old, id, &writes);
+    let mut storage = old.open().unwrap();
+    assert_eq!(keys(&*storage.snapshot().unwrap()), ["b"]);
+    assert!(storage.position.log.is_of_first_format());
+    put(&mut storage, "c", "3");
+    let mut crashed = old.crashed().open().unwrap();
+    assert_eq!(keys(&*crashed.snapshot().unwrap()), ["b", "c"]);
+    // Stopped: the database has everything.
+    drop(storage);
+    let mut storage = old.open().unwrap();
+    assert!(!storage.position.log.is_of_first_format() && storage.position.log.id != id);
+    put(&mut storage, "d", "4");
+    let mut crashed = old.crashed().open().unwrap();
+    assert_eq!(keys(&*crashed.snapshot().unwrap()), ["b", "c", "d"]);
 }
 
 #[test]
@@ -226,17 +261,19 @@ fn while_nothing_is_written_the_log_goes_to_the_database_and_out_of_memory() {
     storage.count_in(&meters);
     put(&mut storage, "a", "1");
     assert!(meters.log_bytes.value() > 0);
+    let (renew, renewed) = std::sync::mpsc::channel();
+    storage.renew_with(Box::new(move |reader| renew.send(reader).unwrap()));
     let reader = loop {
-        if let Some(reader) = storage.idle()
-            && storage.frozen.is_none()
-        {
-            break reader;
+        storage.idle();
+        if storage.live.is_empty() && storage.frozen.is_none() {
+            break renewed.try_iter().last().expect("a newer reader");
         }
         std::thread::yield_now();
     };
     assert_eq!((meters.log_bytes.value(), value(&*reader, "a").as_deref()), (0, Some("1")));
     assert!(storage.live.is_empty() && storage.running.is_none());
-    assert!(storage.idle().is_none(), "there is nothing to do");
+    storage.idle();
+    assert!(renewed.try_recv().is_err() && storage.running.is_none(), "there is nothing to do");
     assert_eq!(value(&*storage.base, "a").as_deref(), Some("1"));
 }
 
@@ -249,7 +286,8 @@ fn an_inspection_leaves_the_database_as_it_is() {
     for _ in 0..2 {
         let mut storage = crashed.open().unwrap().for_inspection();
         assert_eq!(keys(&*storage.snapshot().unwrap()), ["a"]);
-        assert!(storage.idle().is_none() && storage.running.is_none());
+        storage.idle();
+        assert!(storage.running.is_none());
     }
     let mut redb = Redb::open(&crashed.path(), vec!["t"]).unwrap();
     assert_eq!(keys(&*redb.snapshot().unwrap()), [""; 0]);
@@ -273,6 +311,32 @@ fn a_table_of_an_index_that_is_no_longer_defined_can_be_read_and_emptied() {
 }
 
 #[test]
+fn on_a_full_disk_the_space_inside_of_the_file_is_used_while_checkpoints_succeed() {
+    let place = Place::new();
+    let mut storage = place.create();
+    let meters = Arc::<StoreMeters>::default();
+    storage.count_in(&meters);
+    put(&mut storage, "a", "1");
+    storage.redb.note_failure();
+    let end_of_commit = |storage: &mut LoggedRedb| {
+        // What is written to see whether there is space, is written here.
+        std::os::unix::fs::symlink("/dev/full", place.path().with_extension("room")).unwrap();
+        storage.redb.note_failure();
+        match commit(storage, &[("b", WriteOp::Put(b"2".to_vec()))]) {
+            CommitOutcome::Done(_) => "done",
+            CommitOutcome::Refused(error) => error.code(),
+            _ => "unknown",
+        }
+    };
+    assert_eq!(end_of_commit(&mut storage), "disk_full");
+    meters.page_bytes.set(4096);
+    meters.free_pages.set(storage.settings.reserve_bytes / 4096 * 2);
+    assert_eq!(end_of_commit(&mut storage), "done");
+    storage.failed_at = Some(Instant::now());
+    assert_eq!(end_of_commit(&mut storage), "disk_full");
+}
+
+#[test]
 fn steps_are_small_until_the_live_part_fills_faster_than_they_write() {
     let place = Place::new();
     let redb = Redb::create(&place.path(), vec!["t"]).unwrap();
@@ -288,7 +352,7 @@ fn steps_are_small_until_the_live_part_fills_faster_than_they_write() {
     for number in 0..20 {
         put(&mut storage, &format!("old-{number}"), "1");
     }
-    storage.begin_checkpoint(true).unwrap();
+    storage.begin_checkpoint(true, false).unwrap();
     for number in 0..5 {
         put(&mut storage, &format!("new-{number}"), "1");
     }
@@ -297,4 +361,34 @@ fn steps_are_small_until_the_live_part_fills_faster_than_they_write() {
     put(&mut storage, "next", "1");
     put(&mut storage, "last", "1");
     assert!(storage.running.is_none(), "the rest was one step");
+}
+
+#[test]
+fn a_commit_waits_rather_than_make_the_log_longer_than_its_bound() {
+    let place = Place::new();
+    let redb = Redb::create(&place.path(), vec!["t"]).unwrap();
+    let log = Box::new(LogBeside::database(&place.path()));
+    // A step writes one change, so the log grows faster than it is written to the database.
+    let settings = LogSettings {
+        part_bytes: 8_000,
+        checkpoint_bytes: 4_000,
+        step_bytes: 1,
+        gentle_step_bytes: 1,
+        is_stepwise: true,
+        ..LogSettings::default()
+    };
+    let mut storage = LoggedRedb::over(redb, log, settings).unwrap();
+    let meters = Arc::<StoreMeters>::default();
+    storage.count_in(&meters);
+    let mut longest = 0;
+    for number in 0..100 {
+        let rows: Vec<_> = (0..10).map(|row| format!("{number:02}-{row}")).collect();
+        let insert = |key| (key, WriteOp::Insert(b"1".to_vec()));
+        let changes: Vec<_> = rows.iter().map(|key| insert(key.as_str())).collect();
+        assert!(matches!(commit(&mut storage, &changes), CommitOutcome::Done(_)));
+        longest = longest.max(meters.log_bytes.value());
+    }
+    assert!((8_000..=16_000).contains(&longest), "{longest}");
+    assert!(meters.log_wait_micros.sum() > 0 && meters.checkpoint_micros.sum() > 0);
+    assert_eq!(keys(&*storage.snapshot().unwrap()).len(), 1_000);
 }

@@ -2,6 +2,9 @@
 
 use std::ops::ControlFlow;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
 use crate::store::engine::{LocalStorage as _, Memory, WriteOp};
 
@@ -28,7 +31,7 @@ fn reads(read: impl Fn(&dyn Reader)) -> ReadSet {
     let recorder = Recorder::new(&*reader, Budget::FULL);
     read(&recorder);
     let Reads::Whole(reads) = recorder.into_reads() else { panic!("the reads did not succeed") };
-    reads
+    reads.sort()
 }
 
 /// Scans from 20 to 80 and stops at the key `stop`.
@@ -102,6 +105,72 @@ fn an_empty_range_conflicts_with_nothing() {
     }
 }
 
+proptest! {
+    #[test]
+    fn changes_conflict_alike_whether_reads_are_looked_up_in_them_or_they_in_reads(
+        keys in vec((0..2usize, 0..30u8), 0..4),
+        ranges in vec((0..2usize, 0..30u8, 0..34u8, 0..3u8), 0..6),
+        changes in vec((0..2usize, 0..30u8), 0..6),
+    ) {
+        let tables = ["t", "u"];
+        let mut recorded = RecordedReads::default();
+        for (table, key) in &keys {
+            recorded.add_key(tables[*table], &[*key]);
+        }
+        for (table, from, to, kind) in &ranges {
+            let end = [*to];
+            let range = KeyRange { from: &[*from], to: (*to < 30).then_some(&end[..]) };
+            let stopped = (from..to).contains(&&(to / 2)).then(|| vec![to / 2]);
+            match kind {
+                0 => recorded.add_range(tables[*table], range, Order::Ascending, None),
+                1 => recorded.add_range(tables[*table], range, Order::Ascending, stopped),
+                _ => recorded.add_range(tables[*table], range, Order::Descending, stopped),
+            }
+        }
+        let is_read = |table: &'static str, key: &[u8]| {
+            recorded.keys.iter().any(|(of, read)| *of == table && read == key)
+                || recorded.ranges.iter().any(|read| {
+                    read.table == table && read.from.as_slice() <= key && !read.ends_before(key)
+                })
+        };
+        let mut changed = ChangedKeys::default();
+        for (table, key) in &changes {
+            changed.entry(tables[*table]).or_default().insert(vec![*key]);
+        }
+        let expected = changed.any(&mut |table, key| is_read(table, key));
+        let reads = recorded.sort();
+        prop_assert_eq!(reads.conflicts_with(&changed), expected);
+        prop_assert_eq!(changed.any(&mut |table, key| reads.has(table, key)), expected);
+    }
+}
+
+/// Changes in which nothing may be looked up.
+struct OnlyListed(ChangedKeys);
+
+impl Changes for OnlyListed {
+    fn has_key(&self, _: &'static str, _: &[u8]) -> bool {
+        panic!("there are fewer changes than reads")
+    }
+    fn has_any(&self, _: &'static str, _: &[u8], _: Bound<&[u8]>) -> bool {
+        panic!("there are fewer changes than reads")
+    }
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+    fn any(&self, is_one: &mut dyn FnMut(&'static str, &[u8]) -> bool) -> bool {
+        self.0.any(is_one)
+    }
+}
+
+#[test]
+fn of_many_reads_only_those_are_looked_at_that_few_changes_touch() {
+    let mut recorded = RecordedReads::default();
+    (0..=255).for_each(|key| recorded.add_key("t", &[key]));
+    let reads = recorded.sort();
+    assert!(reads.conflicts_with(&OnlyListed(changed(&[7]))));
+    assert!(!reads.conflicts_with(&OnlyListed(BTreeMap::from([("u", BTreeSet::from([vec![7]]))]))));
+}
+
 #[test]
 fn conclusions_about_access_hold_at_the_same_version_only() {
     let independent = reads(|_| ());
@@ -114,6 +183,7 @@ fn conclusions_about_access_hold_at_the_same_version_only() {
     let recorder = Recorder::new(&*reader, Budget::FULL);
     assert_eq!(recorder.access_version(), Some(2));
     let Reads::Whole(reads) = recorder.into_reads() else { panic!("the reads did not succeed") };
+    let reads = reads.sort();
     assert!(reads.access_is(Some(2)));
     assert!(!reads.access_is(Some(3)));
     assert!(!reads.access_is(None), "its group changes access");
@@ -127,6 +197,7 @@ fn conclusions_drawn_while_access_was_being_changed_never_hold() {
     let recorder = Recorder::new(&overlay, Budget::FULL);
     assert_eq!(recorder.access_version(), None);
     let Reads::Whole(reads) = recorder.into_reads() else { panic!("the reads did not succeed") };
+    let reads = reads.sort();
     assert!(!reads.access_is(None) && !reads.access_is(Some(0)));
 }
 

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
 use super::super::optimistic::Reads;
-use super::super::{Attempt, Terms, WriteBatch, WriteOp};
+use super::super::{Attempt, WriteBatch, WriteOp};
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, contended};
 use super::presence::Presence;
-use super::queue::Waiting;
+use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
 use super::settings::Control;
 use super::shared::Shared;
@@ -39,8 +39,9 @@ const MAX_CONFLICTS_IN_LANE: usize = 6;
 /// that takes many others that change the same.
 const MAX_RUNS: usize = 40;
 
-/// Alone, an attempt conflicts with those of other servers, which run again as it does. It pauses before that for a random time: up to 2 ms, then twice as long each time up to 256 ms, so
-/// that one of them gets through. All pauses together take 4 s on average.
+/// An attempt that holds its lane conflicts with those of other lanes and servers, which run again as it
+/// does. It pauses before each run for a random time: up to 2 ms, then twice as long each time up to
+/// 256 ms, so that one of them gets through. All pauses together take 4 s on average.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_DOUBLINGS: usize = 7;
 
@@ -54,72 +55,100 @@ enum End {
 }
 
 impl Shared {
-    /// Runs an attempt until it is completed or given back. Blocks.
-    pub(super) fn process(self: &Arc<Self>, waiting: Waiting) {
-        let Waiting { mut attempt, terms, submitted, lease } = waiting;
-        let deadline = submitted + MAX_TIME;
-        let lane = attempt.lane();
-        let (mut conflicts, mut looks, mut last) = (0, false, contended());
+    /// Runs the attempts of the queue, until it is closed and empty.
+    pub(super) fn serve_queue(self: &Arc<Self>) {
+        while let Some((waiting, run)) = self.queue.next() {
+            self.process(waiting, Some(run));
+        }
+    }
+
+    /// Runs an attempt until it is completed or given back. Blocks. One of the queue, of which a run
+    /// has begun, is put back there where it must wait for others of its lane.
+    pub(super) fn process(self: &Arc<Self>, mut waiting: Waiting, first: Option<Run<'_>>) {
+        let deadline = waiting.submitted + MAX_TIME;
+        // One of the queue does not wait here.
+        let until = if first.is_some() { waiting.submitted } else { deadline };
+        let is_queued = first.is_some();
+        let (mut next_run, mut last) = (first, contended());
+        let lane = waiting.attempt.lane();
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
-        while Instant::now() < deadline && conflicts < MAX_RUNS {
-            if conflicts >= MAX_CONFLICTS && hold.is_none() {
-                hold = Some(self.contention.hold(lane, deadline));
+        while Instant::now() < deadline && waiting.conflicts < MAX_RUNS {
+            if waiting.conflicts >= MAX_CONFLICTS && hold.is_none() {
+                drop(next_run.take());
+                hold = self.queue.hold(lane, until);
+                if hold.is_none() && is_queued {
+                    return self.queue.put_back(waiting);
+                }
             }
-            if conflicts > MAX_CONFLICTS {
-                thread::sleep(pause(conflicts - MAX_CONFLICTS - 1));
+            if waiting.conflicts > MAX_CONFLICTS {
+                thread::sleep(pause(waiting.conflicts - MAX_CONFLICTS - 1));
             }
-            let run = match (&hold, conflicts >= MAX_CONFLICTS_IN_LANE) {
-                (None, _) => self.contention.run(lane, deadline),
-                (Some(_), false) => self.contention.run_held(deadline),
-                (Some(_), true) => self.contention.run_alone(deadline),
+            let run = next_run.take().or_else(|| match &hold {
+                None => self.queue.run(lane, until),
+                Some(_) if waiting.conflicts < MAX_CONFLICTS_IN_LANE => {
+                    self.queue.run_held(deadline)
+                }
+                Some(_) => self.queue.run_alone(deadline),
+            });
+            let Some(run) = run else {
+                if is_queued && hold.is_none() {
+                    return self.queue.put_back(waiting);
+                }
+                break;
             };
-            let end = self.run_once(&mut *attempt, terms, looks, (deadline, lease.as_deref()));
+            let end = self.run_once(&mut waiting, deadline);
             drop(run);
             let failure = match end {
-                End::Completed(end) => return complete(attempt, end),
-                End::OverBudget => return over_budget(attempt, terms),
+                End::Completed(end) => return complete(waiting.attempt, end),
+                End::OverBudget => return over_budget(waiting.attempt, waiting.terms),
                 End::Failed(failure) => failure,
             };
             last = failure.error();
-            match failure {
-                // A second time somebody else has just inserted it.
-                Failure::Duplicate if !looks => looks = true,
-                Failure::Conflict | Failure::Duplicate => {
-                    conflicts += 1;
-                    self.meters.conflicts.add_one();
-                }
-                Failure::Unavailable(_) if self.queue.is_closed() => break,
-                Failure::Unavailable(why) => {
-                    tracing::debug!(%why, "an attempt runs again on another connection");
-                    self.pool.clear();
-                    thread::sleep(RECONNECT_PAUSE);
-                }
-                Failure::Removed => {
-                    self.removed();
-                    break;
-                }
-                Failure::Fenced => {
-                    lease.iter().for_each(|lease| self.lost_lease(lease));
-                    break;
-                }
-                Failure::Refused(_) => break,
+            if self.is_final(failure, &mut waiting) {
+                break;
             }
         }
         self.meters.failed_commits.add_one();
-        complete(attempt, Err(last));
+        complete(waiting.attempt, Err(last));
     }
 
-    fn run_once(
-        self: &Arc<Self>,
-        attempt: &mut dyn Attempt,
-        terms: Terms,
-        looks_before_insert: bool,
-        (deadline, lease): (Instant, Option<&Presence>),
-    ) -> End {
+    /// Returns whether an attempt that failed so is not to run again.
+    fn is_final(self: &Arc<Self>, failure: Failure, waiting: &mut Waiting) -> bool {
+        match failure {
+            // A second time somebody else has just inserted it.
+            Failure::Duplicate if !waiting.looks_before_insert => {
+                waiting.looks_before_insert = true;
+            }
+            Failure::Conflict | Failure::Duplicate => {
+                waiting.conflicts += 1;
+                self.meters.conflicts.add_one();
+            }
+            Failure::Unavailable(_) if self.queue.is_closed() => return true,
+            Failure::Unavailable(why) => {
+                tracing::debug!(%why, "an attempt runs again on another connection");
+                self.pool.clear();
+                thread::sleep(RECONNECT_PAUSE);
+            }
+            Failure::Removed => {
+                self.removed();
+                return true;
+            }
+            Failure::Fenced => {
+                waiting.lease.iter().for_each(|lease| self.lost_lease(lease));
+                return true;
+            }
+            Failure::Refused(_) => return true,
+        }
+        false
+    }
+
+    fn run_once(self: &Arc<Self>, waiting: &mut Waiting, deadline: Instant) -> End {
+        let Waiting { attempt, terms, lease, looks_before_insert, .. } = waiting;
+        let looks_before_insert = *looks_before_insert;
         let kind = Kind { begin: self.begin_write(), writes: true, looks_before_insert };
         let reader = TransactionReader::new(self.clone(), kind, deadline, None);
-        let (end, reads) = run(attempt, &reader, terms.budget);
+        let (end, reads) = run(&mut **attempt, &reader, terms.budget);
         let (connection, assumed) = match reader.finish() {
             Ok(read) => read,
             Err(failure) => return End::Failed(failure),
@@ -139,7 +168,7 @@ impl Shared {
             }
         };
         match writes {
-            Ok(writes) => self.write(connection, writes, (deadline, lease)),
+            Ok(writes) => self.write(connection, writes, (deadline, lease.as_deref())),
             Err(failure) => {
                 self.abandon(connection);
                 End::Failed(failure)

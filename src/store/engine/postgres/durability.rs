@@ -15,6 +15,9 @@ use crate::base::{Error, Result};
 /// false conflicts, or fail.
 const MIN_PREDICATE_LOCKS: u32 = 256;
 
+/// The oldest version of PostgreSQL that the tests ran with.
+const OLDEST_VERSION: u32 = 15;
+
 /// The settings of a database server that commits depend on; empty where it does not know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durability {
@@ -104,6 +107,14 @@ impl Durability {
                  acknowledged writes; set synchronous_standby_names"
                     .into(),
             );
+        }
+        let major = self.version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if major.is_some_and(|major| major < OLDEST_VERSION) {
+            remarks.push(format!(
+                "version {} is older than {OLDEST_VERSION}, the oldest that was tested; run \
+                 roadstead store-check, or upgrade the database",
+                self.version
+            ));
         }
         let locks = self.max_pred_locks_per_transaction.parse::<u32>();
         if locks.is_ok_and(|locks| locks < MIN_PREDICATE_LOCKS) {

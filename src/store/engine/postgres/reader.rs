@@ -13,7 +13,7 @@ use super::connection::{Connection, Param};
 use super::failure::Failure;
 use super::shared::Shared;
 use super::slot::RECONNECT_PAUSE;
-use super::sql::Statements;
+use super::sql::{MAX_PART_BYTES, Statements};
 use crate::base::{Error, Result};
 
 /// Rows of the first part of a scan; most lists end within it.
@@ -21,9 +21,6 @@ const FIRST_ROWS: usize = 32;
 
 /// Rows of a part at most.
 const MAX_ROWS: usize = 1024;
-
-/// A part is to hold no more than some 2 MiB, judging by the one before it.
-const MAX_PART_BYTES: usize = 2 * 1024 * 1024;
 
 /// A transaction that is read through. It begins with the first read.
 pub struct TransactionReader {
@@ -217,17 +214,19 @@ impl Reader for TransactionReader {
             let mut bytes = 0;
             for row in &rows {
                 let (key, value) = (column(row, 0)?, column(row, 1)?);
-                bytes += key.len() + value.len();
+                bytes += value.len();
                 if each(key, value)? == ControlFlow::Break(()) {
                     return Ok(());
                 }
             }
-            let Some(last) = rows.last().filter(|_| rows.len() == limit) else { return Ok(()) };
+            let is_cut = rows.len() == limit || bytes >= MAX_PART_BYTES;
+            let Some(last) = rows.last().filter(|_| is_cut) else { return Ok(()) };
             let last = column(last, 0)?;
             match order {
                 Order::Ascending => from = [last, &[0]].concat(),
                 Order::Descending => to = Some(last.to_vec()),
             }
+            // Nor should the server count what it does not send.
             let each_bytes = bytes / rows.len() + 1;
             limit = (limit * 8).min(MAX_PART_BYTES / each_bytes).clamp(1, MAX_ROWS);
         }

@@ -61,10 +61,9 @@ impl Shared {
     /// most until `deadline`. The slot may be used again, with the value it has now, unless that is
     /// unknown.
     pub(super) fn resolve(&self, slot: &mut Slot, new: SlotValue, deadline: Instant) -> Resolved {
-        // The values that this has tried to set: any of them proves that the commit did not happen.
-        let mut tried = Vec::new();
+        let mut tried = Tried { instead: Vec::new(), after: vec![new] };
         while Instant::now() < deadline {
-            match self.try_resolve(slot, new, &mut tried, deadline) {
+            match self.try_resolve(slot, &mut tried, deadline) {
                 Ok(Some(resolved)) => return resolved,
                 Ok(None) | Err(Failure::Conflict) => {}
                 Err(failure) => {
@@ -80,21 +79,23 @@ impl Shared {
     fn try_resolve(
         &self,
         slot: &mut Slot,
-        new: SlotValue,
-        tried: &mut Vec<SlotValue>,
+        tried: &mut Tried,
         deadline: Instant,
     ) -> Result<Option<Resolved>, Failure> {
         let connection = self.pool.connector.connect(deadline)?;
         let next = self.slots.next_value();
-        let (id, old, changed): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
+        let id: &[u8] = &slot.id;
+        let change = |from: &SlotValue| {
+            let (from, to): (&[u8], &[u8]) = (from, &next);
+            connection.change_once(
+                "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2",
+                &[&id, &from, &to],
+            )
+        };
         connection.execute(BEGIN_WRITE)?;
         // Waits for the lost transaction to end, if it has not: it has changed the same row.
-        let moved = connection.change_once(
-            "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2",
-            &[&id, &old, &changed],
-        )?;
-        if moved == 1 {
-            tried.push(next);
+        if change(&slot.value)? == 1 {
+            tried.instead.push(next);
             return match connection.commit(deadline) {
                 Commit::Done | Commit::Doubtful => {
                     slot.value = next;
@@ -106,16 +107,35 @@ impl Shared {
             };
         }
         let found = connection.query_once("SELECT value FROM kv_slot WHERE id = $1", &[&id])?;
-        connection.roll_back();
         let Some(found) = found.first().and_then(|row| row.try_get::<_, &[u8]>(0).ok()) else {
             // Who removed this process has removed it, before the commit or after.
+            connection.roll_back();
             return Ok(Some(Resolved::Unknown));
         };
-        if found == new {
-            slot.value = new;
-            return Ok(Some(Resolved::Committed));
+        let is_found = |value: &&SlotValue| found == value.as_slice();
+        if let Some(value) = tried.after.iter().find(is_found) {
+            // Seen at the primary, it may still not be on the standby, and a primary that was
+            // restarted does not wait for that any more. A later commit of the same server is on the
+            // standby only after it.
+            if change(value)? != 1 {
+                // An empty transaction would wait for nothing.
+                connection.roll_back();
+                return Ok(None);
+            }
+            tried.after.push(next);
+            return match connection.commit(deadline) {
+                Commit::Done => {
+                    slot.value = next;
+                    self.pool.put(connection);
+                    Ok(Some(Resolved::Committed))
+                }
+                Commit::Doubtful => Ok(Some(Resolved::Unknown)),
+                Commit::Failed(failure) => Err(failure),
+                Commit::Unanswered => Ok(None),
+            };
         }
-        match tried.iter().find(|value| found == value.as_slice()) {
+        connection.roll_back();
+        match tried.instead.iter().find(is_found) {
             Some(value) => {
                 slot.value = *value;
                 Ok(Some(Resolved::NotCommitted))
@@ -123,4 +143,12 @@ impl Shared {
             None => Ok(Some(Resolved::Unknown)),
         }
     }
+}
+
+/// The values that a slot may have, by what they prove of the commit.
+struct Tried {
+    /// It did not happen: these were to be set in its place.
+    instead: Vec<SlotValue>,
+    /// It did happen: its own, and those that were to be set after it.
+    after: Vec<SlotValue>,
 }

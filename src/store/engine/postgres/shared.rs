@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use super::super::metrics::StoreMeters;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::connection::{Commit, Connection, STATEMENT_TIME};
-use super::contention::Contention;
 use super::failure::Failure;
 use super::hearing::Hearing;
 use super::news::News;
@@ -44,7 +43,6 @@ pub struct Shared {
     pub slots: Slots,
     pub control: Option<Control>,
     /// Who waits for whom after conflicts.
-    pub contention: Contention,
     pub is_removed: watch::Sender<bool>,
     /// The lease while this node has it, and what others get then.
     pub lease: Mutex<Option<Presence>>,
@@ -142,7 +140,7 @@ impl Shared {
         if *self.is_removed.borrow() {
             return Err(Failure::Removed.error());
         }
-        let waiting = Waiting { attempt, terms, submitted: Instant::now(), lease };
+        let waiting = Waiting::new(attempt, terms, lease);
         if terms.budget == Budget::LIGHT {
             return self.queue.push(waiting);
         }
@@ -150,7 +148,7 @@ impl Shared {
             return Err(Error::busy("overloaded", "too many writes are waiting", 1));
         }
         let _permit = self.pool.blocking_permit()?;
-        self.process(waiting);
+        self.process(waiting, None);
         Ok(())
     }
 

@@ -1,7 +1,11 @@
-//! The statements of the engine: plain SQL with `unnest` and `ON CONFLICT`, which other databases
-//! that speak PostgreSQL's protocol have too. No advisory locks, no system columns.
+//! The statements of the engine: plain SQL with `unnest`, `ON CONFLICT` and a window function, which
+//! other databases that speak PostgreSQL's protocol have too. No advisory locks, no system columns.
 
 use tokio_postgres::{Client, Error, Statement};
+
+/// What the values of a part of a scan have together, but for the last one: a reader holds a part at
+/// a time.
+pub const MAX_PART_BYTES: usize = 2 * 1024 * 1024;
 
 /// Rows of all tables in one: the number of the table, key and value.
 pub const CREATE_ROWS: &str = "CREATE TABLE IF NOT EXISTS kv (\
@@ -50,9 +54,24 @@ pub struct Statements {
     pub move_slot_under_lease: Statement,
 }
 
+/// A part of a scan: rows from `$2` on, as far as `to` says, not more than `limit`, and none behind
+/// those whose values have [`MAX_PART_BYTES`] together. The server counts: what it sends is held.
+fn part(to: &str, order: &str, limit: &str) -> String {
+    format!(
+        "SELECT key, value FROM (\
+         SELECT key, value, sum(octet_length(value)) OVER \
+         (ORDER BY key {order} ROWS UNBOUNDED PRECEDING) - octet_length(value) AS before FROM (\
+         SELECT key, value FROM kv WHERE tbl = $1 AND key >= $2 AND {to} \
+         ORDER BY key {order} LIMIT {limit}) AS limited) AS counted \
+         WHERE before < {MAX_PART_BYTES} ORDER BY key {order}"
+    )
+}
+
 impl Statements {
     /// Prepares them in one round trip.
     pub async fn prepare(client: &Client) -> Result<Self, Error> {
+        let [up, down] = ["", "DESC"].map(|order| part("key < $3", order, "$4"));
+        let [up_to_end, down_to_end] = ["", "DESC"].map(|order| part("TRUE", order, "$3"));
         let (
             get,
             ascending,
@@ -66,20 +85,10 @@ impl Statements {
             slot_under_lease,
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
-            client.prepare(
-                "SELECT key, value FROM kv WHERE tbl = $1 AND key >= $2 AND key < $3 \
-                 ORDER BY key LIMIT $4"
-            ),
-            client.prepare(
-                "SELECT key, value FROM kv WHERE tbl = $1 AND key >= $2 ORDER BY key LIMIT $3"
-            ),
-            client.prepare(
-                "SELECT key, value FROM kv WHERE tbl = $1 AND key >= $2 AND key < $3 \
-                 ORDER BY key DESC LIMIT $4"
-            ),
-            client.prepare(
-                "SELECT key, value FROM kv WHERE tbl = $1 AND key >= $2 ORDER BY key DESC LIMIT $3"
-            ),
+            client.prepare(&up),
+            client.prepare(&up_to_end),
+            client.prepare(&down),
+            client.prepare(&down_to_end),
             client.prepare(
                 "INSERT INTO kv (tbl, key, value) \
                  SELECT * FROM unnest($1::smallint[], $2::bytea[], $3::bytea[]) \

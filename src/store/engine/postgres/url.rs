@@ -29,6 +29,10 @@ pub struct PostgresUrl {
     last: Arc<AtomicUsize>,
 }
 
+/// What a URL has to look like.
+const FORM: &str = "must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of \
+                    the password percent-encoded";
+
 impl PostgresUrl {
     /// Parses a URL. Of several hosts the one that accepts writes is used.
     ///
@@ -43,6 +47,10 @@ impl PostgresUrl {
             return Err("must begin with postgres://".into());
         }
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        // The driver would take what follows the first @ for a host, and name it in messages.
+        if address.matches('@').count() > 1 {
+            return Err(FORM.into());
+        }
         let (mut mode, mut roots) = (None, None);
         let mut others = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -58,11 +66,7 @@ impl PostgresUrl {
         let rest = rest.finish().replace('+', "%20");
         let parsed = format!("{address}?{rest}").parse::<Config>();
         // Its message may repeat a part of the URL, and so the password.
-        let mut config = parsed.map_err(|_| {
-            "must be postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of the \
-             password percent-encoded"
-                .to_string()
-        })?;
+        let mut config = parsed.map_err(|_| FORM.to_string())?;
         if config.get_hosts().is_empty() {
             return Err("names no host".into());
         }
@@ -233,6 +237,16 @@ mod tests {
         }
         let url = PostgresUrl::parse("postgres://a:hunter2@h,i:6000/c").unwrap();
         assert!(!url.shown().contains("hunter2"), "{}", url.shown());
+    }
+
+    #[test]
+    fn no_part_of_a_password_is_taken_for_a_host() {
+        for url in
+            ["postgres://a:p@ss@localhost/c", "postgres://a:@@localhost", "postgres://a:p/a@ss@c/d"]
+        {
+            assert!(PostgresUrl::parse(url).err().unwrap().contains("percent-encoded"));
+        }
+        assert!(PostgresUrl::parse("postgres://a:p%40ss@localhost/c").is_ok());
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn without_space_deletions_use_the_reserve_which_is_held_again_afterwards() {
     let path = dir.path().join("store.redb");
     let reserve = dir.path().join("reserve");
     let mut redb = Redb::create(&path, vec!["t"]).unwrap();
-    redb.hold_reserve();
+    redb.hold_reserve(1024 * 1024);
     assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     assert!(reserve.exists() && redb.check_space().is_ok());
 

@@ -42,7 +42,7 @@ fn groups_of_light_and_of_heavy_attempts_alternate_while_both_wait() {
         let attempt = Box::new(Try { number: 0, name, run, lane: Lane::default(), log, answer });
         let writes = run(&*Memory::default().snapshot().unwrap()).unwrap();
         let ran = Ran { writes, reads: ReadSet::default(), read_at: 0 };
-        Prepared { attempt, ran: Some(ran), terms, lane_hold: None }
+        Prepared::new(attempt, Some(ran), terms, None)
     };
     let light = || queue.push(prepared("light", WRITE_A.1, LIGHT)).unwrap();
     let heavy = || queue.push(prepared("heavy", HEAVY.1, FULL)).unwrap();
@@ -50,9 +50,9 @@ fn groups_of_light_and_of_heavy_attempts_alternate_while_both_wait() {
     let group = || {
         let Next::Prepared(first) = queue.wait(Duration::ZERO) else { panic!("none waits") };
         let all: Vec<_> =
-            std::iter::once(first).chain(std::iter::from_fn(|| queue.pop())).collect();
+            std::iter::once(*first).chain(std::iter::from_fn(|| queue.pop())).collect();
         queue.end_group();
-        let bytes = |prepared: &&Prepared| prepared.bytes() > Budget::LIGHT.written_bytes;
+        let bytes = |prepared: &&Prepared| prepared.bytes > Budget::LIGHT.written_bytes;
         let heavy = all.iter().filter(bytes).count();
         (all.len() - heavy, heavy)
     };

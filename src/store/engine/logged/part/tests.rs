@@ -17,7 +17,7 @@ const TABLES: [&str; 3] = ["a", "b", "c"];
 type Row = (u16, Vec<u8>, Option<Vec<u8>>);
 
 fn record(writes: &WriteBatch) -> Box<[u8]> {
-    record::encode(LogId([1; 16]), Link::default(), writes).unwrap().0
+    record::encode(LogId::new([1; 16]), Link::default(), writes).unwrap().0
 }
 
 /// A batch that writes keys, existing or not.

@@ -7,7 +7,9 @@ use redb::StorageBackend;
 use super::*;
 use crate::store::engine::{WriteBatch, WriteOp};
 
-const LOG: LogId = LogId([3; 16]);
+fn log() -> LogId {
+    LogId::new([3; 16])
+}
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +60,7 @@ impl Written {
             let mut writes = WriteBatch::default();
             let value = vec![7; 100 * (self.last.number as usize % 5)];
             writes.add("t", self.last.number.to_be_bytes().to_vec(), WriteOp::Put(value));
-            let (record, link) = record::encode(LOG, self.last, &writes).unwrap();
+            let (record, link) = record::encode(log(), self.last, &writes).unwrap();
             let begin = self.end;
             self.end += record.len();
             let mut content = self.files[self.live].0.lock().unwrap();
@@ -79,7 +81,7 @@ impl Written {
     }
 
     fn position(&self) -> Position {
-        Position { log: LOG, covered: self.last, next_file: self.live, is_closed: false }
+        Position { log: log(), covered: self.last, next_file: self.live, is_closed: false }
     }
 
     fn flip(&self, file: usize, at: usize) {
@@ -91,7 +93,7 @@ impl Written {
         let files: LogFiles = self.files.clone().map(|file| Arc::new(file) as LogFile);
         let runs = super::read(&files, position).unwrap()?;
         let numbers = |run: &Run| {
-            let headers = run.records.iter().map(|record| record::header(LOG, record).unwrap());
+            let headers = run.records.iter().map(|record| record::header(log(), record).unwrap());
             headers.map(|header| header.link.number).collect()
         };
         Ok(runs.iter().map(numbers).collect())
@@ -99,7 +101,7 @@ impl Written {
 }
 
 fn nothing() -> Position {
-    Position { log: LOG, covered: Link::default(), next_file: 0, is_closed: false }
+    Position { log: log(), covered: Link::default(), next_file: 0, is_closed: false }
 }
 
 #[test]
@@ -184,6 +186,6 @@ fn a_log_older_than_its_database_is_refused() {
 fn records_of_another_log_are_none() {
     let mut log = Written::new();
     log.append(3);
-    let other = Position { log: LogId([4; 16]), ..nothing() };
+    let other = Position { log: LogId::new([4; 16]), ..nothing() };
     assert_eq!(log.read(&other), Ok(vec![]));
 }

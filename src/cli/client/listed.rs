@@ -1,0 +1,37 @@
+//! A list, as far as a command shows it.
+
+use serde_json::{Value, json};
+
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// The first items of a list.
+pub struct Listed {
+    pub items: Vec<Value>,
+    /// Whether there are more: a part must not look like the whole.
+    has_more: bool,
+}
+
+impl Listed {
+    /// A list with all its items.
+    pub fn whole(items: Vec<Value>) -> Self {
+        Listed { items, has_more: false }
+    }
+
+    /// The first `limit` of these items.
+    pub fn first(mut items: Vec<Value>, limit: usize) -> Self {
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        Listed { items, has_more }
+    }
+
+    /// Prints the items, as a text or as JSON, and says if there are more.
+    pub fn print(&self, json: bool, text: &str) -> Result<(), Failure> {
+        output::print(json, &json!({"items": self.items, "more": self.has_more}), text)?;
+        if self.has_more && !json {
+            let shown = self.items.len();
+            output::status(&format!("there are more than these {shown}; --limit N lists N"));
+        }
+        Ok(())
+    }
+}

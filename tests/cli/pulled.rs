@@ -1,0 +1,89 @@
+//! What `pull` leaves alone: files of somebody else, changes that were not applied, and fleets that a key
+//! cannot see.
+
+use std::fs;
+
+use crate::plain_files::{desk, fill, in_session, json_of};
+
+#[test]
+fn a_pull_replaces_and_removes_nothing_that_was_written_since() {
+    let desk = desk();
+    fill(&desk);
+    json_of(&desk, &["pull", "org"]);
+    let org = desk.path("org");
+    // A file of somebody else.
+    let foreign = org.join("docs/a.md");
+    fs::create_dir_all(org.join("docs")).unwrap();
+    fs::write(&foreign, "x").unwrap();
+    in_session(&desk, &["pull", "org"]).fails(2, "docs/a.md");
+    in_session(&desk, &["pull", "org", "--force"]).fails(2, "docs/a.md");
+    assert!(foreign.exists());
+    fs::remove_dir_all(org.join("docs")).unwrap();
+    // One that is not applied yet, and a change of one.
+    let new = org.join("tools/new.toml");
+    fs::write(&new, "name = \"new\"\ntype = \"mcp\"\n").unwrap();
+    let policy = org.join("policies/house-rules.toml");
+    let before = fs::read_to_string(&policy).unwrap();
+    fs::write(&policy, before.replace("5000", "4000")).unwrap();
+    let refused = in_session(&desk, &["pull", "org"]);
+    refused.fails(2, "tools/new.toml");
+    refused.fails(2, "policies/house-rules.toml");
+    assert!(new.exists() && fs::read_to_string(&policy).unwrap().contains("4000"));
+    // Applied, they are the server's.
+    let applied = in_session(&desk, &["apply", "org"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert_eq!(json_of(&desk, &["pull", "org"])["removed"], 0);
+    assert!(new.exists() && fs::read_to_string(&policy).unwrap().contains("4000"));
+    // What the server no longer has is removed, and named.
+    let api = desk.session();
+    let tools = api.get("/tools?limit=50").ok();
+    let tools = tools["items"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "new").unwrap();
+    api.delete(&format!("/tools/{}", tool["id"].as_str().unwrap())).ok();
+    let pulled = in_session(&desk, &["pull", "org"]);
+    assert!(pulled.stdout.contains("removed: tools/new.toml"), "{}", pulled.stdout);
+    // With --force the server's state replaces changes.
+    fs::write(&policy, before.replace("5000", "3000")).unwrap();
+    json_of(&desk, &["pull", "org", "--force"]);
+    assert!(fs::read_to_string(&policy).unwrap().contains("4000"));
+}
+
+#[test]
+fn a_pull_with_a_key_keeps_fleets_and_whose_they_are() {
+    let desk = desk();
+    fill(&desk);
+    json_of(&desk, &["pull", "org"]);
+    let read = |path: &str| fs::read_to_string(desk.path("org").join(path)).unwrap();
+    let agents = fs::read_dir(desk.path("org").join("agents")).unwrap();
+    let names: Vec<_> = agents
+        .map(|entry| format!("agents/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    let agent =
+        names.iter().find(|name| read(name).contains("fleet = ")).expect("one is in a fleet");
+    let (fleet, before) = (read("fleets/writers.toml"), read(agent));
+    let pulled = desk.json(&["pull", "org"]);
+    assert_eq!((pulled["written"].clone(), pulled["removed"].clone()), (0.into(), 0.into()));
+    assert_eq!((read("fleets/writers.toml"), read(agent)), (fleet, before));
+    let plan = in_session(&desk, &["plan", "org", "--check"]);
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+}
+
+#[test]
+fn a_pull_follows_no_link_and_waits_for_no_pipe_where_its_list_is() {
+    let desk = desk();
+    fill(&desk);
+    json_of(&desk, &["pull", "org"]);
+    let org = desk.path("org");
+    let victim = desk.path("victim");
+    fs::write(&victim, "mine").unwrap();
+    std::os::unix::fs::symlink(&victim, org.join(".roadstead-pulled.new")).unwrap();
+    json_of(&desk, &["pull", "org"]);
+    fs::remove_file(org.join(".roadstead-pulled.json")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", org.join(".roadstead-pulled.json")).unwrap();
+    json_of(&desk, &["pull", "org"]);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    // Without a list every difference counts as a change.
+    fs::remove_file(org.join(".roadstead-pulled.json")).unwrap();
+    fs::write(org.join("tools/new.toml"), "name = \"new\"\ntype = \"mcp\"\n").unwrap();
+    in_session(&desk, &["pull", "org"]).fails(2, "tools/new.toml");
+}
