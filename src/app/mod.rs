@@ -50,7 +50,7 @@ use crate::base::{Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
     self, BodyBudgets, Document, Metrics, MetricsToken, Protocol, Router, ServerContext, Site,
-    Sources,
+    Sources, StoredSources,
 };
 use crate::mcp::{self, Mcp};
 use crate::outbox::runner::Runner;
@@ -299,9 +299,11 @@ fn metrics(
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
-        stored: resources::metrics(),
-        oldest: resources::oldest(),
-        organizations: all_organizations,
+        stored: StoredSources {
+            stored: resources::metrics(),
+            oldest: resources::oldest(),
+            organizations: all_organizations,
+        },
         others: vec![
             Box::new(move || requests.families()),
             Box::new(move || store.families()),

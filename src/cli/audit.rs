@@ -9,6 +9,8 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::api::audit::Checkpoint;
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::{AuditReply, AuditRequest, CheckedLog, DataDir, audit_reply};
@@ -45,7 +47,7 @@ struct CheckpointCommand {
     against: Vec<String>,
 
     #[command(flatten)]
-    common: Common,
+    place: LogPlace,
 }
 
 /// Print audit entries as JSON lines, oldest first
@@ -56,7 +58,7 @@ struct Export {
     org: Option<String>,
 
     #[command(flatten)]
-    common: Common,
+    place: LogPlace,
 }
 
 impl Audit {
@@ -70,22 +72,41 @@ impl Audit {
 
 // ── Where the logs are read ──────────────────────────────────────────────────
 
-/// The logs of a data directory.
+/// Where the logs are.
+#[derive(Args)]
+struct LogPlace {
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The logs of an installation.
 enum Logs {
-    /// A server has it open.
+    /// A server has the data directory open.
     Served(DataDir),
     Opened(Box<Store>),
 }
 
 impl Logs {
-    /// Opens the directory unless a server runs; returns the first reply.
-    fn open(common: &Common, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
-        let dir = common.data_dir();
-        dir.require_exists()?;
-        if let Some(reply) = asked(&dir, request)? {
-            return Ok((Logs::Served(dir), reply));
+    /// Opens the store unless a server runs over a data directory; returns the first reply.
+    fn open(place: &LogPlace, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
+        #[cfg(feature = "postgres")]
+        if let Some(shared) = place.store.open_to_read(&place.common)? {
+            return Logs::opened(shared.store, request);
         }
-        let logs = Logs::Opened(Box::new(dir.open()?));
+        let dir = place.common.data_dir();
+        dir.require_exists()?;
+        match asked(&dir, request)? {
+            Some(reply) => Ok((Logs::Served(dir), reply)),
+            None => Logs::opened(dir.open()?, request),
+        }
+    }
+
+    fn opened(store: Store, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
+        let logs = Logs::Opened(Box::new(store));
         let reply = logs.ask(request)?;
         Ok((logs, reply))
     }
@@ -115,13 +136,13 @@ fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Fa
 
 impl CheckpointCommand {
     fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        init_logging(&self.place.common);
         let mut earlier = Vec::new();
         for against in &self.against {
             earlier.extend(values(against)?);
         }
         let all = AuditRequest::Checkpoint(self.org.clone());
-        let (logs, reply) = Logs::open(&self.common, &all)?;
+        let (logs, reply) = Logs::open(&self.place, &all)?;
         let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut findings = Vec::new();
         for value in earlier {
@@ -135,7 +156,7 @@ impl CheckpointCommand {
         }
         let continues = (!self.against.is_empty()).then_some(findings.is_empty());
         let value = json!({"checkpoints": ends, "continues": continues, "findings": findings});
-        output::print(self.common.json, &value, &text(&ends, &findings))?;
+        output::print(self.place.common.json, &value, &text(&ends, &findings))?;
         if continues == Some(false) {
             return Err(Failure::Failed("an audit log does not continue its checkpoint".into()));
         }
@@ -184,8 +205,8 @@ fn values(against: &str) -> Result<Vec<String>, Failure> {
 
 impl Export {
     fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
-        let (logs, reply) = Logs::open(&self.common, &AuditRequest::Checkpoint(self.org.clone()))?;
+        init_logging(&self.place.common);
+        let (logs, reply) = Logs::open(&self.place, &AuditRequest::Checkpoint(self.org.clone()))?;
         let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut out = std::io::stdout().lock();
         for end in ends {

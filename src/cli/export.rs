@@ -10,10 +10,13 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::moving::{ExportReport, export_organization, left_out};
 use crate::base::Error;
+use crate::store::Store;
 
 /// Progress is shown after so many lines.
 const SHOWN_LINES: u64 = 1000;
@@ -33,6 +36,10 @@ pub struct Export {
     /// File to create, or - for stdout
     file: String,
 
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
+
     #[command(flatten)]
     common: Common,
 }
@@ -40,20 +47,19 @@ pub struct Export {
 impl Export {
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
+        let source = self.source()?;
         if self.file == "-" {
             if self.common.json {
                 let why = "--json prints the result, where - prints the organization: name a file";
                 return Err(Failure::Usage(why.into()));
             }
-            let report = written(&dir, &self.org, &mut io::stdout().lock());
+            let report = written(&source, &self.org, &mut io::stdout().lock());
             output::progress("");
             output::status(&text(&report?, "stdout"));
             return Ok(());
         }
         let file = create(&self.file)?;
-        let report = written(&dir, &self.org, &mut BufWriter::new(&file))
+        let report = written(&source, &self.org, &mut BufWriter::new(&file))
             .and_then(|report| file.sync_all().map_err(Failure::from).map(|()| report));
         output::progress("");
         if report.is_err() {
@@ -75,6 +81,24 @@ impl Export {
         });
         output::print(self.common.json, &value, &text(&report, &self.file))
     }
+
+    fn source(&self) -> Result<Source, Failure> {
+        #[cfg(feature = "postgres")]
+        if let Some(shared) = self.store.open_to_read(&self.common)? {
+            return Ok(Source::Store(Box::new(shared.store)));
+        }
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
+        Ok(Source::Directory(dir))
+    }
+}
+
+/// Where the organization is.
+enum Source {
+    /// A server may have it open.
+    Directory(DataDir),
+    #[cfg(feature = "postgres")]
+    Store(Box<Store>),
 }
 
 /// Creates a file that only its owner may read. One that exists is not replaced.
@@ -93,7 +117,7 @@ fn text(report: &ExportReport, file: &str) -> String {
 }
 
 /// Has the running server write the organization, or does it in its place.
-fn written(dir: &DataDir, slug: &str, out: &mut dyn Write) -> Result<ExportReport, Failure> {
+fn written(source: &Source, slug: &str, out: &mut dyn Write) -> Result<ExportReport, Failure> {
     let mut lines = 0;
     let mut failed = None;
     let mut write = |text: &str| {
@@ -104,22 +128,47 @@ fn written(dir: &DataDir, slug: &str, out: &mut dyn Write) -> Result<ExportRepor
         }
         failed.is_none()
     };
+    let report = match source {
+        Source::Directory(dir) => match asked(dir, slug, &mut write)? {
+            Some(report) => report,
+            None => exported(&dir.open()?, slug, &mut write)?,
+        },
+        #[cfg(feature = "postgres")]
+        Source::Store(store) => exported(store, slug, &mut write)?,
+    };
+    match failed {
+        None => Ok(out.flush().map(|()| report)?),
+        Some(error) => Err(Failure::Failed(format!("the file cannot be written: {error}"))),
+    }
+}
+
+/// Has the server that runs over the directory export the organization, if one does.
+fn asked(
+    dir: &DataDir,
+    slug: &str,
+    write: &mut dyn FnMut(&str) -> bool,
+) -> Result<Option<ExportReport>, Failure> {
     let request = Request::Export { slug: slug.into() };
     let reply = control::ask(dir, &request, &mut |part| {
         if let ControlResponse::Lines(text) = part {
             write(&text);
         }
     })?;
-    let report = match reply {
-        Some(ControlResponse::Exported(report)) => report,
-        Some(ControlResponse::Failed(why)) => return Err(Failure::Failed(why)),
-        Some(_) => return Err(Failure::Failed("an unexpected reply of the server".into())),
-        None => export_organization(&dir.open()?, slug, &mut |line| {
-            if write(&line) { Ok(()) } else { Err(Error::internal("the file cannot be written")) }
-        })?,
-    };
-    match failed {
-        None => Ok(out.flush().map(|()| report)?),
-        Some(error) => Err(Failure::Failed(format!("the file cannot be written: {error}"))),
+    match reply {
+        None => Ok(None),
+        Some(ControlResponse::Exported(report)) => Ok(Some(report)),
+        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
+        Some(_) => Err(Failure::unexpected_reply()),
     }
+}
+
+fn exported(
+    store: &Store,
+    slug: &str,
+    write: &mut dyn FnMut(&str) -> bool,
+) -> Result<ExportReport, Failure> {
+    let exported = export_organization(store, slug, &mut |line| {
+        if write(&line) { Ok(()) } else { Err(Error::internal("the file cannot be written")) }
+    });
+    Ok(exported?)
 }

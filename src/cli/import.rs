@@ -9,6 +9,8 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::moving::{
@@ -39,6 +41,10 @@ pub struct Import {
     #[arg(long, env = "ROADSTEAD_UNDO", value_parser = BoolishValueParser::new(), conflicts_with_all = ["file", "slug"])]
     undo: bool,
 
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
+
     #[command(flatten)]
     common: Common,
 }
@@ -52,11 +58,12 @@ impl From<Problem> for Failure {
 impl Import {
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
+        let place = self.place()?;
         let Some(path) = &self.file else {
-            let target = Target::of(&dir)?;
-            undo_import(&mut |step| target.apply(step))?;
+            let target = place.target(&self)?;
+            let undone = undo_import(&mut |step| target.apply(step));
+            target.close();
+            undone?;
             let text = "The unfinished import was removed.";
             return output::print(self.common.json, &json!({"undone": true}), text);
         };
@@ -64,21 +71,74 @@ impl Import {
         let mut file = ExportFile::open(path)
             .map_err(|problem| Failure::Failed(format!("{}: {problem}", path.display())))?;
         file.arriving.slug = self.slug.clone();
-        let tried = try_file(&dir, &mut file);
+        let tried = try_file(place.trial()?, &mut file);
         output::progress("");
         tried?;
-        let target = Target::of(&dir)?;
+        let target = place.target(&self)?;
         let all = file.records;
         let imported = import_file(&mut file, &mut |step| target.apply(step), &mut |done| {
             output::progress(&format!("{done} of {all} records"));
         });
         output::progress("");
+        target.close();
         let report = imported?;
-        output::print(self.common.json, &report, &text(&report, &self.common.data))
+        output::print(self.common.json, &report, &text(&report, &place.flags(&self.common.data)))
+    }
+
+    fn place(&self) -> Result<Place, Failure> {
+        #[cfg(feature = "postgres")]
+        if self.store.url()?.is_some() {
+            return Ok(Place::Database);
+        }
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
+        Ok(Place::Directory(dir))
     }
 }
 
-fn text(report: &ImportReport, data: &str) -> String {
+/// Where the installation is.
+enum Place {
+    Directory(DataDir),
+    #[cfg(feature = "postgres")]
+    Database,
+}
+
+impl Place {
+    /// Begins a trial of the file.
+    fn trial(&self) -> Result<Trial, Problem> {
+        match self {
+            Place::Directory(dir) => Trial::begin(dir),
+            #[cfg(feature = "postgres")]
+            Place::Database => Trial::begin_in(&std::env::temp_dir()),
+        }
+    }
+
+    /// Opens it, unless a server has its directory open.
+    fn target<'a>(&'a self, import: &Import) -> Result<Target<'a>, Failure> {
+        match self {
+            Place::Directory(dir) if control::is_served(dir) => Ok(Target::Served(dir)),
+            Place::Directory(dir) => Ok(Target::Opened(Box::new(dir.open()?))),
+            #[cfg(feature = "postgres")]
+            Place::Database => {
+                let opened = import.store.open(&import.common, "import")?;
+                let opened = opened.ok_or_else(|| Failure::Usage("--store is missing".into()))?;
+                Ok(Target::Opened(Box::new(opened.store)))
+            }
+        }
+    }
+
+    /// The flags that name it for another command.
+    fn flags(&self, data: &str) -> String {
+        match self {
+            Place::Directory(_) => format!(" --data {data}"),
+            // Its URL may have a password.
+            #[cfg(feature = "postgres")]
+            Place::Database => " --store URL".into(),
+        }
+    }
+}
+
+fn text(report: &ImportReport, flags: &str) -> String {
     let ImportReport { org_slug, records, known_members, created_members, .. } = report;
     let mut text = format!("The organization {org_slug} was imported: {records} records.\n");
     if !known_members.is_empty() {
@@ -87,7 +147,7 @@ fn text(report: &ImportReport, data: &str) -> String {
     for email in created_members {
         text.push_str(&format!(
             "A member without a password: {email}; print a link for them:\n  roadstead \
-             reset-password --email {email} --data {data}\n"
+             reset-password --email {email}{flags}\n"
         ));
     }
     text.push_str("Set its secrets again, switch its webhooks on, and verify its domains.");
@@ -95,8 +155,7 @@ fn text(report: &ImportReport, data: &str) -> String {
 }
 
 /// Imports the file into an empty installation and checks that.
-fn try_file(dir: &DataDir, file: &mut ExportFile) -> Result<(), Failure> {
-    let trial = Trial::begin(dir)?;
+fn try_file(trial: Trial, file: &mut ExportFile) -> Result<(), Failure> {
     let all = file.records;
     let store = trial.store()?;
     let report = import_file(file, &mut |step| stepped(&store, &step), &mut |done| {
@@ -117,12 +176,12 @@ enum Target<'a> {
     Opened(Box<Store>),
 }
 
-impl<'a> Target<'a> {
-    fn of(dir: &'a DataDir) -> Result<Self, Failure> {
-        if control::is_served(dir) {
-            return Ok(Target::Served(dir));
+impl Target<'_> {
+    /// Leaves a store that others may use.
+    fn close(&self) {
+        if let Target::Opened(store) = self {
+            store.close();
         }
-        Ok(Target::Opened(Box::new(dir.open()?)))
     }
 
     fn apply(&self, step: ImportStep) -> Result<ImportReply, Problem> {

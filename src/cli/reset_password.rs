@@ -6,8 +6,10 @@ use serde_json::json;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
+#[cfg(feature = "postgres")]
+use super::store_flag::StoreFlag;
 use crate::app::control::{self, ControlResponse, Request};
-use crate::app::{DataDir, PasswordResetLink, reset_password};
+use crate::app::{PasswordResetLink, reset_password};
 use crate::base::HttpUrl;
 
 /// Print a link with which a user sets a new password, while the server runs or not
@@ -27,6 +29,10 @@ pub struct ResetPassword {
     #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
     public_url: Option<HttpUrl>,
 
+    #[cfg(feature = "postgres")]
+    #[command(flatten)]
+    store: StoreFlag,
+
     #[command(flatten)]
     common: Common,
 }
@@ -34,28 +40,32 @@ pub struct ResetPassword {
 impl ResetPassword {
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
-        let link = self.link(&dir)?;
+        let link = self.link()?;
         let PasswordResetLink { reset_url, expires_at } = &link;
         let value = json!({"email": self.email, "resetUrl": reset_url, "expiresAt": expires_at});
         output::print(self.common.json, &value, reset_url)
     }
 
-    /// Has the running server make the link, or makes it in its place.
-    fn link(&self, dir: &DataDir) -> Result<PasswordResetLink, Failure> {
+    /// Has the running server make the link, or makes it in its place; over PostgreSQL beside it.
+    fn link(&self) -> Result<PasswordResetLink, Failure> {
+        let base = self.public_url.as_ref().map_or("", |url| url);
+        #[cfg(feature = "postgres")]
+        if let Some(shared) = self.store.open(&self.common, "reset-password")? {
+            let made = reset_password(&shared.store, &self.email, base);
+            shared.store.close();
+            return Ok(made?);
+        }
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
         let request = Request::ResetPassword {
             email: self.email.clone(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
         };
-        match control::ask(dir, &request, &mut |_| {})? {
+        match control::ask(&dir, &request, &mut |_| {})? {
             Some(ControlResponse::PasswordReset(link)) => Ok(link),
             Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
             Some(_) => Err(Failure::Failed("an unexpected reply of the server".into())),
-            None => {
-                let base = self.public_url.as_ref().map_or("", |url| url);
-                Ok(reset_password(&dir.open()?, &self.email, base)?)
-            }
+            None => Ok(reset_password(&dir.open()?, &self.email, base)?),
         }
     }
 }

@@ -26,6 +26,7 @@ mod server;
 mod site;
 mod sse;
 mod wire;
+mod within;
 
 pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
@@ -33,7 +34,7 @@ pub use context::ServerContext;
 pub use document::Document;
 pub use handler::log_failure;
 pub use in_process::{InProcess, Origin, RouteCall};
-pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources};
+pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources, StoredSources};
 pub use pages::PATHS;
 pub use problem::{body as problem_body, status};
 pub use protocol::{Protocol, begin_waiting, json_response};

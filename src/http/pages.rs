@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,6 +13,7 @@ use hyper::{Method, Response};
 use super::context::ServerContext;
 use super::metrics::{Endpoint, Format, require_access};
 use super::response_body::{ResponseBody, json};
+use super::within::within;
 use super::{problem, public_documents};
 use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
@@ -24,6 +26,9 @@ const METRICS: &str = "/metrics";
 
 /// The OpenAPI document.
 const DOCUMENT: &str = "/api/openapi.json";
+
+/// How long a look whether the database can be read may take. Probes have deadlines of a few seconds.
+const READY_TIME: Duration = Duration::from_secs(3);
 
 /// The paths served here besides those of the site.
 pub const PATHS: [&str; 4] = [HEALTH, READY, METRICS, DOCUMENT];
@@ -91,8 +96,9 @@ pub(super) async fn page(
 
 /// Requires that the store can be read and the server is not stopping.
 async fn require_ready(context: &ServerContext) -> Result<()> {
+    let store = context.executor.store.clone();
     let count = |view: &View| view.count::<Organization>(ListSource::TABLE, &(), 1);
-    let counted = context.executor.store.read(Id::NIL, count).await;
+    let counted = within(READY_TIME, async move { store.read(Id::NIL, count).await }).await;
     counted.map_err(|error| {
         Error::busy("not_ready", "the database cannot be read", 5).detail(error)
     })?;
@@ -140,7 +146,7 @@ async fn metrics(
     require_access(context, peer, headers).await?;
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted_by(accept);
-    let text = context.metrics.text(&context.executor.store, format).await?;
+    let text = context.metrics.text(&context.executor.store, format).await;
     let mut response = Response::new(ResponseBody::Whole(Full::new(Bytes::from(text))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));

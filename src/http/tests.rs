@@ -188,9 +188,11 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
             [],
             [],
             Sources {
-                stored: vec![],
-                oldest: vec![],
-                organizations: |_| Ok(vec![]),
+                stored: StoredSources {
+                    stored: vec![],
+                    oldest: vec![],
+                    organizations: |_| Ok(vec![]),
+                },
                 others: vec![],
             },
         ),

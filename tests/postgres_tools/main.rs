@@ -14,6 +14,7 @@ mod process;
 mod failover;
 mod filled;
 mod moving;
+mod outage;
 mod relay;
 mod tools;
 mod writers;

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::client::Caller;
+use crate::client::{Caller, eventually};
 use crate::filled::{Filled, answers, fill, stop};
 use crate::postgres_server::PostgresServer;
 use crate::process::{PASSWORD, Place, Serving};
@@ -85,6 +85,55 @@ fn a_backup_of_a_running_store_is_restored_into_a_directory_and_another_database
     let erasures = directory.data().display().to_string();
     third.run(&["restore", &file, "--json", "--erasures", &erasures]).succeeds();
     assert_eq!(third.run(&["check", "--json"]).succeeds()["sound"], true);
+}
+
+#[test]
+fn an_installation_is_administered_beside_its_servers() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let place = over(&server.url(), KEY);
+    let (mut serving, api_key, _) = filled(&place);
+    let acme = serving.caller(&api_key);
+
+    let checkpoint = place.run(&["audit", "checkpoint", "--json"]).succeeds();
+    let value = checkpoint["checkpoints"][0]["value"].as_str().unwrap().to_string();
+    acme.post("/agents", json!({"stableKey": "later", "name": "Later"})).ok();
+    let against = ["audit", "checkpoint", "--against", &value, "--json"];
+    assert_eq!(place.run(&against).succeeds()["continues"], true);
+    // Entries join the chain a moment after they are stored.
+    eventually("the entry of the new agent", || {
+        let exported = place.run(&["audit", "export", "--org", "acme"]).stdout;
+
+        let last = exported.lines().last().unwrap();
+        last.contains("agent.create").then_some(())
+    });
+
+    let file = place.data().with_file_name("acme.jsonl").display().to_string();
+    place.run(&["export", "--org", "acme", &file, "--json"]).succeeds();
+    let other = over(&server.database("other"), KEY);
+    let mut other_serving = Serving::start(&other, &["--rate-limit", "0"]);
+    set_up(&other_serving);
+    let imported = other.run(&["import", &file, "--as", "copy", "--json"]).succeeds();
+    assert_eq!(imported["knownMembers"], json!(["ada@acme.test"]));
+
+    let reset = ["reset-password", "--email", "ada@acme.test", "--json"];
+    let link = other.run(&reset).succeeds()["resetUrl"].as_str().unwrap().to_string();
+    let anonymous = other_serving.caller("").with_fields(&[]);
+    let body =
+        json!({"token": link.split_once('#').unwrap().1, "newPassword": "another horse battery"});
+    anonymous.ask("POST", "/auth/password/reset").json(&body).send().ok();
+    let body = json!({"email": "ada@acme.test", "password": "another horse battery"});
+    let session = anonymous.ask("POST", "/auth/sign-in").json(&body).send().ok();
+    let copy = Caller::anonymous(other_serving.address, "copy")
+        .with_bearer(session["token"].as_str().unwrap());
+    assert_eq!(copy.walk("/tools", 100).len(), acme.walk("/tools", 100).len());
+    // Whoever came to the store has left it.
+    eventually("only the server is there", || {
+        let nodes = copy.get("/system").ok()["nodes"].as_array().unwrap().len();
+        (nodes == 1).then_some(())
+    });
+    stop(&mut serving);
+    stop(&mut other_serving);
+    assert_eq!(other.run(&["check", "--json"]).succeeds()["sound"], true);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use super::Problem;
 use crate::app::data::DataDir;
 use crate::app::data_dir_error::DataDirError;
+#[cfg(feature = "postgres")]
+use crate::store::Clock;
 use crate::store::Store;
 
 /// Its name.
@@ -39,6 +41,24 @@ impl Trial {
                 "another import reads its file at the moment; repeat the command when it is done"
                     .into(),
             )),
+        }
+    }
+
+    /// Begins a trial in a new directory in `parent`, that of temporary files: for an installation
+    /// without a data directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    #[cfg(feature = "postgres")]
+    pub fn begin_in(parent: &Path) -> Result<Self, Problem> {
+        let random: [u8; 8] = Clock::system().random();
+        let name = format!("roadstead-{TRIAL}-{:016x}", u64::from_be_bytes(random));
+        let path = parent.join(name);
+        // Nobody else has made it, and nobody else can look into it.
+        let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| File::open(&path));
+        match made {
+            Ok(lock) => Ok(Trial { path, _lock: lock }),
+            Err(error) => Err(Problem(format!("{} cannot be used: {error}", path.display()))),
         }
     }
 

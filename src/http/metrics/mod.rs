@@ -3,9 +3,11 @@
 mod access;
 mod exposition;
 mod requests;
+mod stored;
 mod token;
 
 pub use requests::{Endpoint, RequestTotals};
+pub use stored::StoredSources;
 pub use token::MetricsToken;
 
 pub(super) use access::require_access;
@@ -14,26 +16,20 @@ pub(super) use exposition::Format;
 use std::time::Duration;
 
 use requests::RequestMeters;
+use stored::STORE_TIME;
 
-use crate::api::{Method, Metric, OldestRow, Route};
-use crate::base::metrics::{Counter, Family, FamilyKind, Gauge, GaugeGuard, SampleValue};
-use crate::base::{Id, Result, Time};
-use crate::store::{Org, Store};
-
-/// Lists the organizations over which a number is summed.
-type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
+use super::within::within;
+use crate::api::{Method, Route};
+use crate::base::metrics::{Counter, Family, Gauge, GaugeGuard};
+use crate::store::Store;
 
 /// Returns the families of another layer.
 pub type Source = Box<dyn Fn() -> Vec<Family> + Send + Sync>;
 
 /// What the metrics consist of besides what the HTTP server counts.
 pub struct Sources {
-    /// Numbers kept in the records of organizations.
-    pub stored: Vec<&'static Metric>,
-    /// Records that a retention removes.
-    pub oldest: Vec<&'static OldestRow>,
-    /// Lists the organizations.
-    pub organizations: Organizations,
+    /// What is read from the store.
+    pub stored: StoredSources,
     /// The families of other layers.
     pub others: Vec<Source>,
 }
@@ -78,11 +74,8 @@ impl Metrics {
         self.requests.totals()
     }
 
-    /// Writes all metrics.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub(super) async fn text(&self, store: &Store, format: Format) -> Result<String> {
+    /// Writes all metrics; without those of the store while that cannot be read.
+    pub(super) async fn text(&self, store: &Store, format: Format) -> String {
         let mut families: Vec<_> = self.requests.families().into();
         let open = self.connections.value() as f64;
         families.push(Family::gauge("roadstead_http_connections", "Open connections", open));
@@ -93,32 +86,14 @@ impl Metrics {
             &self.accepted,
         ));
         families.extend(self.sources.others.iter().flat_map(|source| source()));
-        let organizations = (self.sources.organizations)(store)?;
-        for Metric { name, kind, help, read } in self.sources.stored.iter().copied() {
-            let mut sum = 0;
-            for org in &organizations {
-                sum += store.read(*org, read).await?;
-            }
-            families.push(Family::single(name, help, *kind, SampleValue::Number(sum as f64)));
-        }
-        families.push(self.oldest_rows(store, &organizations).await?);
-        Ok(format.write(families))
-    }
-
-    /// The time of the oldest record of each table with a retention, of all organizations.
-    async fn oldest_rows(&self, store: &Store, organizations: &[Id<Org>]) -> Result<Family> {
-        let mut times = Vec::new();
-        for OldestRow { table, read } in self.sources.oldest.iter().copied() {
-            let mut oldest: Option<Time> = None;
-            for org in organizations {
-                let time = store.read(*org, read).await?;
-                oldest = oldest.into_iter().chain(time).min();
-            }
-            times.extend(oldest.map(|time| (*table, time.millis().max(0) as u64 / 1000)));
-        }
-        let help = "Time of the oldest record kept, of those that a retention removes";
-        let name = "roadstead_oldest_row_timestamp_seconds";
-        Ok(Family::by_label(name, help, FamilyKind::Gauge, "table", times))
+        let read = within(STORE_TIME, self.sources.stored.clone().families(store.clone())).await;
+        families.push(Family::gauge(
+            "roadstead_store_up",
+            "Whether the store could be read; what is counted in its records is missing otherwise",
+            if read.is_ok() { 1.0 } else { 0.0 },
+        ));
+        families.extend(read.unwrap_or_default());
+        format.write(families)
     }
 }
 

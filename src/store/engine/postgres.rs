@@ -74,7 +74,6 @@ use presence::Presence;
 use queue::Queue;
 use reader::{Kind, TransactionReader};
 use shared::{OPEN_TIME, Shared, start_runtime};
-use slot::Slots;
 use tables::Tables;
 
 /// Threads that run light attempts. Each has a connection; the database server commits those that
@@ -122,7 +121,7 @@ impl Postgres {
         } = settings;
         let is_node = node.is_some();
         let presence = node.map(|node| node.0).or(owner.map(|owner| owner.0));
-        let connector = Connector { url, schema, runtime: runtime.handle().clone() };
+        let connector = Connector::new(url, schema, runtime.handle().clone());
         let meters = Arc::<StoreMeters>::default();
         let shared = Arc::new(Shared {
             pool: Pool::new(connector),
@@ -132,7 +131,6 @@ impl Postgres {
             meters,
             token: presence.as_ref().map_or_else(slot::fresh, Presence::token),
             presence: presence.clone(),
-            slots: Slots::default(),
             control,
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),

@@ -9,7 +9,7 @@ use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
 use super::super::optimistic::Reads;
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::connection::{Commit, Connection, Rows};
-use super::failure::{Failure, contended};
+use super::failure::Failure;
 use super::presence::Presence;
 use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
@@ -69,7 +69,7 @@ impl Shared {
         // One of the queue does not wait here.
         let until = if first.is_some() { waiting.submitted } else { deadline };
         let is_queued = first.is_some();
-        let (mut next_run, mut last) = (first, contended());
+        let mut next_run = first;
         let lane = waiting.attempt.lane();
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
@@ -104,13 +104,13 @@ impl Shared {
                 End::OverBudget => return over_budget(waiting.attempt, waiting.terms),
                 End::Failed(failure) => failure,
             };
-            last = failure.error();
+            waiting.last = failure.error();
             if self.is_final(failure, &mut waiting) {
                 break;
             }
         }
         self.meters.failed_commits.add_one();
-        complete(waiting.attempt, Err(last));
+        complete(waiting.attempt, Err(waiting.last));
     }
 
     /// Returns whether an attempt that failed so is not to run again.
@@ -120,7 +120,7 @@ impl Shared {
             Failure::Duplicate if !waiting.looks_before_insert => {
                 waiting.looks_before_insert = true;
             }
-            Failure::Conflict | Failure::Duplicate => {
+            Failure::Conflict | Failure::Blocked | Failure::Duplicate => {
                 waiting.conflicts += 1;
                 self.meters.conflicts.add_one();
             }
@@ -228,11 +228,11 @@ impl Shared {
 
     fn send_and_commit(
         &self,
-        (mut connection, mut slot): (Connection, Slot),
+        (mut connection, slot): (Connection, Slot),
         writes: &WriteBatch,
         (deadline, lease): (Instant, Option<&Presence>),
     ) -> End {
-        let next = self.slots.next_value();
+        let next = self.slots().next_value();
         // A control goes on without it.
         let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
         if let Err(failure) = self.send(&connection, writes, (&slot, &next, lease)) {
@@ -243,20 +243,23 @@ impl Shared {
             return End::Failed(failure);
         }
         let moved = Slot { value: next, ..slot.clone() };
+        // Nobody may use it before its value is certain.
+        connection.slot = None;
         let end = match connection.commit(deadline) {
             Commit::Done => {
-                slot.value = next;
-                connection.slot = Some(slot);
+                connection.slot = Some(moved.clone());
                 self.pool.put(connection);
                 End::Completed(Ok(()))
             }
             Commit::Failed(failure) => {
+                connection.slot = Some(slot);
                 connection.roll_back();
                 self.pool.put(connection);
                 End::Failed(failure)
             }
             Commit::Doubtful => {
                 tracing::error!("a commit is stored, but perhaps not on a standby");
+                self.slots().give_back(moved.clone());
                 End::Completed(Err(outcome_unknown()))
             }
             Commit::Unanswered => {
@@ -278,6 +281,9 @@ impl Shared {
         let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
         let resolved = self.resolve(&mut slot, next, deadline);
         self.unanswered.count(&resolved);
+        if resolved != Resolved::Unknown {
+            self.slots().give_back(slot);
+        }
         match resolved {
             Resolved::Committed => End::Completed(Ok(())),
             Resolved::NotCommitted => {

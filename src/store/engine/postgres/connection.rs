@@ -13,7 +13,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
 
 use super::failure::Failure;
 use super::presence::{Presence, TABLE};
-use super::slot::{Slot, SlotValue};
+use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{PLANNER, SAFETY, Statements};
 use super::url::PostgresUrl;
 use super::waiting::{begin, wait};
@@ -41,15 +41,21 @@ pub type Param<'a> = &'a (dyn ToSql + Sync);
 pub struct Connection {
     pub client: Client,
     pub statements: Statements,
-    /// The slot that its commits move; none before the first.
+    /// The slot that its commits move; none before the first, and while the outcome of one is open.
     pub slot: Option<Slot>,
+    slots: Arc<Slots>,
+    /// When it was last put back into the pool.
+    pub used_at: Instant,
     warned: Arc<AtomicBool>,
     driver: AbortHandle,
 }
 
 impl Drop for Connection {
-    /// Does not wait for what is under way.
+    /// Does not wait for what is under way, which cannot be committed any more.
     fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.slots.give_back(slot);
+        }
         self.driver.abort();
     }
 }
@@ -62,9 +68,16 @@ pub struct Connector {
     pub schema: Option<String>,
     /// Where the connections are driven: their users block.
     pub runtime: Handle,
+    /// The slots of this process.
+    pub slots: Arc<Slots>,
 }
 
 impl Connector {
+    /// Creates what opens connections, without slots.
+    pub fn new(url: PostgresUrl, schema: Option<String>, runtime: Handle) -> Self {
+        Connector { url, schema, runtime, slots: Arc::default() }
+    }
+
     /// Opens a connection and prepares its statements. Blocks.
     pub fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
         let raw = self.connect_raw(deadline)?;
@@ -77,7 +90,16 @@ impl Connector {
         }
         let statements = raw.run(Statements::prepare(&raw.client), time)?;
         let RawConnection { client, warned, driver } = raw;
-        Ok(Connection { client, statements, slot: None, warned, driver })
+        let slots = self.slots.clone();
+        Ok(Connection {
+            client,
+            statements,
+            slot: None,
+            slots,
+            used_at: Instant::now(),
+            warned,
+            driver,
+        })
     }
 
     /// The channel on which the nodes of the store notify each other.

@@ -10,6 +10,7 @@ use super::shared::{OPEN_TIME, start_runtime};
 use super::sql::SAFETY;
 use super::url::PostgresUrl;
 use crate::base::{Error, Result};
+use crate::store::Clock;
 
 /// Transactions lock what they read; with fewer places for locks than this many of them are lost to
 /// false conflicts, or fail.
@@ -17,6 +18,9 @@ const MIN_PREDICATE_LOCKS: u32 = 256;
 
 /// The oldest version of PostgreSQL that the tests ran with.
 const OLDEST_VERSION: u32 = 15;
+
+/// What expires, or is due, is so by the clock of each server; ids sort by it.
+const MAX_CLOCK_DIFFERENCE_MILLIS: i64 = 5000;
 
 /// The settings of a database server that commits depend on; empty where it does not know them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub struct Durability {
     pub synchronous_standby_names: String,
     /// `max_pred_locks_per_transaction`.
     pub max_pred_locks_per_transaction: String,
+    /// How far the clock of this machine is ahead of the database server's; negative if it is behind.
+    pub clock_ahead_millis: i64,
 }
 
 impl Durability {
@@ -40,8 +46,7 @@ impl Durability {
     /// If it cannot be reached.
     pub fn of(url: &PostgresUrl) -> Result<Self> {
         let runtime = start_runtime()?;
-        let connector =
-            Connector { url: url.clone(), schema: None, runtime: runtime.handle().clone() };
+        let connector = Connector::new(url.clone(), None, runtime.handle().clone());
         let raw = connector.connect_raw(Instant::now() + OPEN_TIME);
         let read = raw.and_then(|raw| {
             raw.run(raw.client.batch_execute(SAFETY), STATEMENT_TIME)?;
@@ -57,8 +62,11 @@ impl Durability {
              coalesce(current_setting('fsync', true), ''), \
              coalesce(current_setting('synchronous_standby_names', true), ''), \
              coalesce(current_setting('max_pred_locks_per_transaction', true), ''), \
-             coalesce(current_setting('synchronous_commit', true), '')";
+             coalesce(current_setting('synchronous_commit', true), ''), \
+             floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+        let (asked, asked_at) = (Instant::now(), Clock::system().now());
         let rows = run(client.query(sql, &[]), STATEMENT_TIME)?;
+        let between = i64::try_from(asked.elapsed().as_millis() / 2).unwrap_or_default();
         let text = |row: &Row, at: usize| row.try_get::<_, String>(at);
         let settings = rows.first().and_then(|row| {
             Some(Durability {
@@ -67,6 +75,7 @@ impl Durability {
                 synchronous_standby_names: text(row, 2).ok()?,
                 max_pred_locks_per_transaction: text(row, 3).ok()?,
                 synchronous_commit: text(row, 4).ok()?,
+                clock_ahead_millis: asked_at.millis() + between - row.try_get::<_, i64>(5).ok()?,
             })
         });
         settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
@@ -124,6 +133,15 @@ impl Durability {
                 self.max_pred_locks_per_transaction
             ));
         }
+        let ahead = self.clock_ahead_millis;
+        if ahead.abs() > MAX_CLOCK_DIFFERENCE_MILLIS {
+            remarks.push(format!(
+                "the clock of this machine is {} s {} that of the database server: times, and what \
+                 expires, differ from server to server; synchronize the clocks (NTP)",
+                ahead.abs() / 1000,
+                if ahead > 0 { "ahead of" } else { "behind" }
+            ));
+        }
         remarks
     }
 }
@@ -140,6 +158,7 @@ mod tests {
             synchronous_commit: "on".into(),
             synchronous_standby_names: "FIRST 1 (b)".into(),
             max_pred_locks_per_transaction: "256".into(),
+            clock_ahead_millis: -5000,
         };
         assert!(safe.is_replicated() && safe.remarks().is_empty());
         for (other, remark) in [
@@ -153,6 +172,8 @@ mod tests {
                 "synchronous_commit is local",
             ),
             (Durability { max_pred_locks_per_transaction: "64".into(), ..safe.clone() }, "is 64"),
+            (Durability { clock_ahead_millis: 7000, ..safe.clone() }, "is 7 s ahead of"),
+            (Durability { clock_ahead_millis: -7000, ..safe.clone() }, "is 7 s behind"),
         ] {
             assert!(other.remarks()[0].contains(remark), "{other:?}");
         }

@@ -9,6 +9,9 @@ use crate::base::Error;
 pub enum Failure {
     /// Another transaction was in its way: it runs again.
     Conflict,
+    /// A row that it needs stayed locked, by a transaction that does not end: one whose process is gone,
+    /// which the server ends soon, or one that commits and waits for a standby. It runs again.
+    Blocked,
     /// It inserts a key that exists.
     Duplicate,
     /// The server cannot be reached or does not accept writes: the connection is of no use, and the
@@ -32,6 +35,8 @@ impl Failure {
         let text = format!("{} ({})", cause.message(), code.code());
         if is_conflict(code) {
             Failure::Conflict
+        } else if *code == SqlState::LOCK_NOT_AVAILABLE {
+            Failure::Blocked
         } else if *code == SqlState::UNIQUE_VIOLATION {
             Failure::Duplicate
         } else if is_unavailable(code) || ends_connection(cause) {
@@ -57,6 +62,7 @@ impl Failure {
     pub fn error(&self) -> Error {
         match self {
             Failure::Conflict | Failure::Duplicate => contended(),
+            Failure::Blocked => commits_hang(),
             Failure::Unavailable(why) => unavailable().detail(why),
             Failure::Removed => unavailable().detail("this server was removed from the store"),
             Failure::Fenced => unavailable().detail("another server does the background work now"),
@@ -75,18 +81,22 @@ pub fn unavailable() -> Error {
     Error::busy("store_unavailable", "the database server cannot be reached now; try again", 2)
 }
 
+/// The error of what waits for a commit that does not end.
+fn commits_hang() -> Error {
+    Error::busy(
+        "store_unavailable",
+        "the database server does not finish commits now, as when its synchronous standby is away; \
+         try again",
+        5,
+    )
+}
+
 fn disk_full() -> Error {
     Error::busy("disk_full", "the disk of the database server is full", 30)
 }
 
 fn is_conflict(code: &SqlState) -> bool {
-    [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        // The row is locked by a transaction whose process is gone: it ends soon.
-        SqlState::LOCK_NOT_AVAILABLE,
-    ]
-    .contains(code)
+    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
 fn is_unavailable(code: &SqlState) -> bool {

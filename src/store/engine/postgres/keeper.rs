@@ -134,6 +134,7 @@ impl Keeping {
         }
         if now >= self.look_at {
             self.look_at = now + LOOK_INTERVAL;
+            shared.pool.close_unused(now);
             if self.own.is_node() {
                 self.look(shared, connection)?;
             }

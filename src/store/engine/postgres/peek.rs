@@ -23,7 +23,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// If the database cannot be reached or read.
 pub fn nodes_at(url: &PostgresUrl) -> Result<Vec<SeenNode>> {
     let runtime = start_runtime()?;
-    let connector = Connector { url: url.clone(), schema: None, runtime: runtime.handle().clone() };
+    let connector = Connector::new(url.clone(), None, runtime.handle().clone());
     let raw = connector.connect_raw(Instant::now() + OPEN_TIME);
     let nodes = raw.and_then(|raw| watch(&raw));
     runtime.shutdown_background();

@@ -23,6 +23,10 @@ const MAX_BLOCKING: usize = 6;
 /// How long a request waits for a snapshot.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a connection may be idle: those of a burst are not kept for ever, of the few that the
+/// database server has.
+const MAX_IDLE: Duration = Duration::from_secs(600);
+
 /// The connections of an engine.
 pub struct Pool {
     pub connector: Connector,
@@ -64,10 +68,19 @@ impl Pool {
     }
 
     /// Takes a connection back. Its transaction has ended, or is being rolled back.
-    pub fn put(&self, connection: Connection) {
+    pub fn put(&self, mut connection: Connection) {
         if connection.is_open() {
+            connection.used_at = Instant::now();
             self.idle().push(connection);
         }
+    }
+
+    /// Closes the connections that nobody has used for ten minutes.
+    pub fn close_unused(&self, now: Instant) {
+        let is_unused =
+            |one: &mut Connection| now.saturating_duration_since(one.used_at) >= MAX_IDLE;
+        let closed: Vec<_> = self.idle().extract_if(.., is_unused).collect();
+        drop(closed);
     }
 
     /// Closes the idle connections: their server is gone, or not the one that accepts writes.

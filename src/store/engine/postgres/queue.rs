@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::super::group_commit::WAITING;
 use super::super::{Attempt, FairQueue, Lane, StoreMeters, Terms};
+use super::failure::contended;
 use super::presence::Presence;
 use crate::base::{Error, Result};
 
@@ -27,6 +28,8 @@ pub struct Waiting {
     pub lease: Option<Arc<Presence>>,
     /// How often it conflicted.
     pub conflicts: usize,
+    /// Why its last run failed: what its caller hears if there is no time for another.
+    pub last: Error,
     /// Whether it looks for a key before it inserts it.
     pub looks_before_insert: bool,
 }
@@ -35,7 +38,8 @@ impl Waiting {
     /// An attempt that has not run.
     pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Presence>>) -> Self {
         let submitted = Instant::now();
-        Waiting { attempt, terms, submitted, lease, conflicts: 0, looks_before_insert: false }
+        let last = contended();
+        Waiting { attempt, terms, submitted, lease, conflicts: 0, last, looks_before_insert: false }
     }
 }
 

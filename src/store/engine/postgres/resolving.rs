@@ -20,13 +20,14 @@ impl Shared {
         connection: &'a mut Connection,
     ) -> Result<&'a Slot, Failure> {
         if connection.slot.is_none() {
-            connection.slot = Some(self.create_slot(connection)?);
+            let reused = self.slots().reuse(Instant::now());
+            connection.slot = Some(reused.map_or_else(|| self.create_slot(connection), Ok)?);
         }
         Ok(connection.slot.as_ref().expect("it was just created"))
     }
 
     fn create_slot(&self, connection: &Connection) -> Result<Slot, Failure> {
-        let slot = self.slots.create(self.token);
+        let slot = self.slots().create(self.token);
         connection.execute(BEGIN_WRITE)?;
         let (id, value): (&[u8], &[u8]) = (&slot.id, &slot.value);
         let created = match &self.presence {
@@ -65,7 +66,7 @@ impl Shared {
         while Instant::now() < deadline {
             match self.try_resolve(slot, &mut tried, deadline) {
                 Ok(Some(resolved)) => return resolved,
-                Ok(None) | Err(Failure::Conflict) => {}
+                Ok(None) | Err(Failure::Conflict | Failure::Blocked) => {}
                 Err(failure) => {
                     tracing::debug!(?failure, "the outcome of a commit is not known yet");
                     thread::sleep(RECONNECT_PAUSE);
@@ -83,7 +84,7 @@ impl Shared {
         deadline: Instant,
     ) -> Result<Option<Resolved>, Failure> {
         let connection = self.pool.connector.connect(deadline)?;
-        let next = self.slots.next_value();
+        let next = self.slots().next_value();
         let id: &[u8] = &slot.id;
         let change = |from: &SlotValue| {
             let (from, to): (&[u8], &[u8]) = (from, &next);

@@ -40,7 +40,6 @@ pub struct Shared {
     pub presence: Option<Presence>,
     /// What its slots begin with.
     pub token: Token,
-    pub slots: Slots,
     pub control: Option<Control>,
     /// Who waits for whom after conflicts.
     pub is_removed: watch::Sender<bool>,
@@ -81,6 +80,11 @@ impl Unanswered {
 }
 
 impl Shared {
+    /// The slots of this process.
+    pub fn slots(&self) -> &Slots {
+        &self.pool.connector.slots
+    }
+
     /// Returns the statement that begins a transaction that writes.
     pub fn begin_write(&self) -> &'static str {
         match self.control {
@@ -178,7 +182,7 @@ impl Shared {
             };
             connection.roll_back();
             match failure {
-                Failure::Conflict | Failure::Duplicate => last = failure,
+                Failure::Conflict | Failure::Blocked | Failure::Duplicate => last = failure,
                 failure => return Err(failure),
             }
         }

@@ -13,13 +13,19 @@
 //! And they tell: the numbers in their values increase, so that a node that looks at them finds out
 //! whether it has heard of the last commit of each (see [`super::hearing`]).
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::store::Clock;
 
 /// Pause between attempts to reach the server.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a slot rests whose connection was closed: a transaction that the server did not see ended
+/// may hold its row for eight seconds.
+const REST: Duration = Duration::from_secs(60);
 
 /// What the slots of a process begin with.
 pub type Token = [u8; 16];
@@ -53,6 +59,9 @@ pub fn sequence_in(value: &[u8]) -> u64 {
 pub struct Slots {
     last_number: AtomicU32,
     last_sequence: AtomicU64,
+    /// Those of connections that were closed, and when. So there are no more than there were
+    /// connections within a minute, however many break.
+    resting: Mutex<VecDeque<(Instant, Slot)>>,
 }
 
 impl Slots {
@@ -64,6 +73,24 @@ impl Slots {
             *byte = from;
         }
         Slot { id, value: value_of(0) }
+    }
+
+    /// Takes back a slot that nobody uses any more, with the value that it has.
+    pub fn give_back(&self, slot: Slot) {
+        self.resting
+            .lock()
+            .expect("no thread panics while holding it")
+            .push_back((Instant::now(), slot));
+    }
+
+    /// Returns a slot that was given back more than a minute before `now`.
+    pub fn reuse(&self, now: Instant) -> Option<Slot> {
+        let mut resting = self.resting.lock().expect("no thread panics while holding it");
+        let (since, _) = resting.front()?;
+        if now.saturating_duration_since(*since) < REST {
+            return None;
+        }
+        resting.pop_front().map(|(_, slot)| slot)
     }
 
     /// Returns a value that no slot has had, with a larger number than those before.
@@ -101,6 +128,19 @@ pub fn fresh() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slot_is_used_again_a_minute_after_it_was_given_back() {
+        let slots = Slots::default();
+        let mut slot = slots.create([7; 16]);
+        slot.value = slots.next_value();
+        slots.give_back(slot.clone());
+        assert!(slots.reuse(Instant::now()).is_none());
+        let later = Instant::now() + REST;
+        let reused = slots.reuse(later).unwrap();
+        assert_eq!((reused.id, reused.value), (slot.id, slot.value));
+        assert!(slots.reuse(later).is_none());
+    }
 
     #[test]
     fn values_of_slots_are_never_the_same_and_their_numbers_increase() {

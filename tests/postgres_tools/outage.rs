@@ -1,0 +1,80 @@
+//! What a server says while its database cannot be used.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::client::{Connection, Reply, eventually};
+use crate::filled::stop;
+use crate::postgres_server::PostgresServer;
+use crate::process::Serving;
+use crate::tools::{KEY, over, set_up};
+
+/// The value of a metric without labels.
+fn metric(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name))?;
+    line.split(' ').nth(1)?.parse().ok()
+}
+
+/// A page outside of the API.
+fn page(serving: &Serving, path: &str) -> Reply {
+    let mut connection = Connection::open(serving.address).unwrap();
+    connection.write(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    connection.reply(false).unwrap()
+}
+
+#[test]
+fn while_the_database_does_not_answer_probes_are_answered_soon() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let place = over(&server.url(), KEY);
+    let mut serving = Serving::start(&place, &[]);
+    set_up(&serving);
+    page(&serving, "/readyz").ok();
+    let before = page(&serving, "/metrics").text();
+    assert_eq!(metric(&before, "roadstead_store_up"), Some(1.0));
+    assert!(metric(&before, "roadstead_document_changes").is_some());
+    server.signal(Signal::STOP);
+    let begin = Instant::now();
+    page(&serving, "/readyz").refused(503, "not_ready");
+    // A read waits for 15 s.
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let begin = Instant::now();
+    let metrics = page(&serving, "/metrics");
+    assert!(begin.elapsed() < Duration::from_secs(12), "{:?}", begin.elapsed());
+    assert_eq!(metric(&metrics.text(), "roadstead_store_up"), Some(0.0));
+    assert!(metric(&metrics.text(), "roadstead_http_connections").is_some());
+    server.signal(Signal::CONT);
+    eventually("it is ready again", || (page(&serving, "/readyz").status == 200).then_some(()));
+    stop(&mut serving);
+}
+
+#[test]
+fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let place = over(&server.url(), KEY);
+    let mut serving = Serving::start(&place, &[]);
+    let acme = serving.caller(&set_up(&serving));
+    acme.post("/agents", json!({"stableKey": "ann", "name": "Ann"})).ok();
+    let agent = "/agents/ann";
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server.sql("SELECT pg_reload_conf()");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| acme.patch(agent, json!({"name": "First"})));
+        eventually("a commit that waits", || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+            (server.sql(waiting) != "0").then_some(())
+        });
+        let blocked = acme.patch(agent, json!({"name": "Second"}));
+        assert_eq!(blocked.status, 503, "{}", blocked.text());
+        assert!(blocked.text().contains("does not finish commits"), "{}", blocked.text());
+        server.sql("ALTER SYSTEM RESET synchronous_standby_names");
+        server.sql("SELECT pg_reload_conf()");
+        // It was stored and, if somebody still waited, acknowledged.
+        let first = waiting.join().unwrap();
+        assert!([200, 503].contains(&first.status), "{}", first.text());
+    });
+    assert_eq!(acme.get(agent).ok()["name"], "First");
+    stop(&mut serving);
+}
