@@ -104,13 +104,18 @@ impl Shared {
                 End::OverBudget => return over_budget(waiting.attempt, waiting.terms),
                 End::Failed(failure) => failure,
             };
-            waiting.last = failure.error();
+            waiting.last = failure.clone();
             if self.is_final(failure, &mut waiting) {
                 break;
             }
         }
         self.meters.failed_commits.add_one();
-        complete(waiting.attempt, Err(waiting.last));
+        let last = match waiting.last {
+            // What it conflicts with is stored, but waits.
+            Failure::Conflict if self.unanswered.are_some_open() => Failure::Blocked,
+            last => last,
+        };
+        complete(waiting.attempt, Err(last.error()));
     }
 
     /// Returns whether an attempt that failed so is not to run again.
@@ -279,8 +284,7 @@ impl Shared {
         }
         self.pool.clear();
         let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
-        let resolved = self.resolve(&mut slot, next, deadline);
-        self.unanswered.count(&resolved);
+        let resolved = self.unanswered.count(|| self.resolve(&mut slot, next, deadline));
         if resolved != Resolved::Unknown {
             self.slots().give_back(slot);
         }

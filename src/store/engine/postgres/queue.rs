@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::super::group_commit::WAITING;
 use super::super::{Attempt, FairQueue, Lane, StoreMeters, Terms};
-use super::failure::contended;
+use super::failure::Failure;
 use super::presence::Presence;
 use crate::base::{Error, Result};
 
@@ -29,7 +29,7 @@ pub struct Waiting {
     /// How often it conflicted.
     pub conflicts: usize,
     /// Why its last run failed: what its caller hears if there is no time for another.
-    pub last: Error,
+    pub last: Failure,
     /// Whether it looks for a key before it inserts it.
     pub looks_before_insert: bool,
 }
@@ -38,7 +38,7 @@ impl Waiting {
     /// An attempt that has not run.
     pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Presence>>) -> Self {
         let submitted = Instant::now();
-        let last = contended();
+        let last = Failure::Conflict;
         Waiting { attempt, terms, submitted, lease, conflicts: 0, last, looks_before_insert: false }
     }
 }

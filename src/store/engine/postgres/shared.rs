@@ -65,17 +65,28 @@ pub struct Unanswered {
     pub not_committed: AtomicU64,
     /// It could not be found out.
     pub unknown: AtomicU64,
+    /// It is being found out.
+    open: AtomicU64,
 }
 
 impl Unanswered {
-    /// Counts how one ended.
-    pub fn count(&self, resolved: &Resolved) {
+    /// Finds out how one ended, and counts it.
+    pub fn count(&self, resolve: impl FnOnce() -> Resolved) -> Resolved {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let resolved = resolve();
+        self.open.fetch_sub(1, Ordering::Relaxed);
         let counter = match resolved {
             Resolved::Committed => &self.committed,
             Resolved::NotCommitted => &self.not_committed,
             Resolved::Unknown => &self.unknown,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        resolved
+    }
+
+    /// Whether the outcome of some is being sought.
+    pub fn are_some_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
     }
 }
 
