@@ -162,14 +162,10 @@ impl ErasureLedger for Ledger {
         open.append(&new).map_err(|error| {
             Error::internal(format!("{} cannot be written: {error}", open.path.display()))
         })?;
-        open.recorded.extend(new.iter().map(Erasure::id));
+        // Those that are not among them any more have been forgotten.
+        open.recorded = erasures.iter().map(Erasure::id).collect();
         let is_due = open.recorded.len() >= FORGET_AT_ONCE;
-        // One that is not forgotten after all is given again, and recorded a second time.
-        let forgotten = if is_due { erasures.to_vec() } else { Vec::new() };
-        if is_due {
-            open.recorded.clear();
-        }
-        Ok(forgotten)
+        Ok(if is_due { erasures.to_vec() } else { Vec::new() })
     }
 }
 

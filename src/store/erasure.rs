@@ -101,6 +101,7 @@ impl Tx<'_> {
     /// # Errors
     /// If the store fails.
     pub fn forget_erasures(&mut self, recorded: &[Erasure]) -> Result<()> {
+        self.mark_deletion();
         for erasure in recorded {
             if self.get::<Erasure>(&erasure.id)?.is_some() {
                 self.remove(erasure)?;

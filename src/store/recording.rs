@@ -31,11 +31,18 @@ impl Store {
     }
 
     fn record_erasures(&self, ledger: &dyn ErasureLedger) -> Result<()> {
+        static LIMIT: LogLimit = LogLimit::new();
         let forgotten = ledger.record(&self.erasures()?)?;
         if forgotten.is_empty() {
             return Ok(());
         }
-        self.write_blocking(Id::NIL, move |tx| tx.forget_erasures(&forgotten))
+        // They are recorded. What cannot be forgotten now is given to the ledger again.
+        if let Err(error) = self.write_blocking(Id::NIL, move |tx| tx.forget_erasures(&forgotten))
+            && let Some(suppressed) = LIMIT.admit(Instant::now())
+        {
+            tracing::warn!(%error, suppressed, "recorded deletions stay in the store for now");
+        }
+        Ok(())
     }
 
     /// Records the erasures that could not be recorded before, if there are any. A failure is logged.

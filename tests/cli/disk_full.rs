@@ -104,6 +104,17 @@ fn large_tool() -> Value {
     json!({"name": "t", "type": "x", "providerConfig": {"a": "x".repeat(200_000)}})
 }
 
+/// Creates memories; returns their paths.
+fn remember(key: &Caller, number: usize) -> Vec<String> {
+    let team = key.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
+    key.post("/agents", json!({"stableKey": "ann", "name": "Ann"})).ok();
+    let hired = json!({"stableKey": "ann", "role": "member"});
+    let agent = key.post(&format!("/teams/{team}/agents"), hired).id();
+    let memories = format!("/teams/{team}/agents/{agent}/memories");
+    let made = (0..number).map(|_| key.post(&memories, json!({"content": "m"})).id());
+    made.map(|id| format!("{memories}/{id}")).collect()
+}
+
 #[test]
 fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     let place = tempfile::tempdir().unwrap();
@@ -117,6 +128,7 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     };
     let Acme { ada, key, key_id, reader } = set_up(&disk);
     let tools: Vec<_> = (0..20).map(|_| key.post("/tools", large_tool()).id()).collect();
+    let memories = remember(&key, 70);
     let reserve = disk.order("reserve");
     assert_eq!(reserve, (48 * 1024 * 1024).to_string(), "it is held from the start");
 
@@ -139,6 +151,10 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     let most = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
     assert!((1..=most.min(refusals / 2)).contains(&lines), "{lines} lines: {log}");
 
+    // More than the store keeps before it forgets those that are in the ledger of erasures.
+    for memory in &memories {
+        key.delete(memory).ok();
+    }
     // One that frees less than what would be space again.
     key.delete(&format!("/tools/{}", tools[0])).ok();
     let new = json!({"currentPassword": PASSWORD, "newPassword": "another password"});

@@ -61,6 +61,20 @@ fn what_was_not_recorded_before_a_crash_is_recorded_at_the_next_start() {
 }
 
 #[test]
+fn what_the_store_could_not_forget_is_not_recorded_again() {
+    let (_place, dir, store) = directory();
+    let ledger = Ledger::open(dir.path(), &store).unwrap();
+    for number in 0..=FORGET_AT_ONCE {
+        erase(&store, org(1), u32::try_from(number).unwrap());
+    }
+    let all = store.erasures().unwrap();
+    for _ in 0..3 {
+        assert_eq!(ledger.record(&all).unwrap().len(), all.len(), "they are to be forgotten");
+    }
+    assert_eq!(Erasures::read(dir.path()).unwrap().all.len(), all.len());
+}
+
+#[test]
 fn a_line_that_was_being_written_is_cut_off() {
     let (_place, dir, store) = directory();
     let ledger = Ledger::open(dir.path(), &store).unwrap();

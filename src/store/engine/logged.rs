@@ -20,6 +20,7 @@ mod part;
 mod position;
 mod record;
 mod replay;
+mod room;
 mod settings;
 mod space;
 mod tables;
@@ -176,7 +177,10 @@ impl LoggedRedb {
         let progress = running.progress();
         let is_newer = progress.steps > self.base_steps;
         if is_newer {
-            self.base = self.redb.snapshot()?;
+            self.base = self.redb.snapshot().inspect_err(|_| {
+                // The database cannot be used any more, however the step ended.
+                (self.is_broken, self.failed_at) = (true, Some(Instant::now()));
+            })?;
             self.base_steps = progress.steps;
         }
         if let Some((end, took)) = &progress.end {
@@ -246,79 +250,6 @@ impl LoggedRedb {
         })
     }
 
-    /// How large the live part may become: while the disk is full, as large as its file is.
-    fn part_bytes(&self) -> usize {
-        let file = if self.redb.is_suspect() { self.log.file_bytes() } else { usize::MAX };
-        self.settings.part_bytes.min(file)
-    }
-
-    /// Whether the live part is to be written to the database before so many bytes are added.
-    fn is_due(&self, bytes: usize) -> bool {
-        self.live.bytes() >= self.settings.checkpoint_bytes
-            || self.live.bytes() + bytes > self.part_bytes()
-            || self.live.is_full()
-            || self.live_since.is_some_and(|since| since.elapsed() >= self.settings.max_age)
-    }
-
-    /// Makes room for a record of so many bytes: begins a checkpoint if it is time for one, and waits
-    /// for the running one if the log becomes too long.
-    fn make_room(&mut self, bytes: usize) -> Result<()> {
-        let mut waits_since = None;
-        // Whether one that failed is tried again before it is time: there is no room without it.
-        let mut is_retried = false;
-        loop {
-            let progress = match self.look() {
-                Err(failed) if is_retried => return Err(failed),
-                // Nothing of the log is lost: commits go on over what is read again.
-                Err(_) if self.is_broken => {
-                    let reader = self.reopen().map_err(|error| not_now().detail(error))?;
-                    (self.renew)(reader);
-                    Progress::default()
-                }
-                progress => progress?,
-            };
-            self.begin_checkpoint(self.is_due(bytes), is_retried)?;
-            if let Some(running) = &self.running {
-                // Small steps need less space.
-                running.set_urgent(self.is_behind(&progress) && self.failed_at.is_none());
-            }
-            if self.has_room(bytes, &progress) {
-                break;
-            }
-            match &mut self.running {
-                Some(running) => {
-                    waits_since.get_or_insert_with(Instant::now);
-                    running.wait(&progress);
-                }
-                None if is_retried => return Err(not_now()),
-                None => is_retried = true,
-            }
-        }
-        if let Some(since) = waits_since {
-            self.meters.log_wait_micros.observe(micros(since.elapsed()));
-        }
-        Ok(())
-    }
-
-    /// Whether the live part may become larger by so many bytes, while the checkpoint of the frozen one is
-    /// so far. It may use the second half of its room as the checkpoint goes on, so that many commits
-    /// wait a little instead of one for all of it.
-    fn has_room(&self, bytes: usize, progress: &Progress) -> bool {
-        let half = self.part_bytes() as f64 / 2.0;
-        let allowed = match &self.frozen {
-            Some(_) if self.running.is_some() => half + half * progress.share(),
-            _ => half * 2.0,
-        };
-        let is_within = (self.live.bytes() + bytes) as f64 <= allowed;
-        self.live.is_empty() || (!self.live.is_full() && is_within)
-    }
-
-    /// Whether the live part fills faster, by an eighth of its room, than the frozen one is written to
-    /// the database.
-    fn is_behind(&self, progress: &Progress) -> bool {
-        self.live.bytes() as f64 / (self.part_bytes() as f64 / 2.0) > progress.share() + 0.125
-    }
-
     // ── Commits ──────────────────────────────────────────────────────────────
 
     /// Makes durable that the log is in use, before the first record after it was closed.
@@ -344,12 +275,16 @@ impl LoggedRedb {
         // Until all of it has succeeded, without a panic.
         self.is_broken = true;
         let failed = |error| CommitOutcome::Unknown(Error::internal(format!("the log: {error}")));
-        self.log.append(&record, link).map_err(failed)?;
+        // The reserve is for deletions and the next checkpoint.
+        let may_fill = !self.redb.is_reserve_released();
+        self.log.append(&record, link, may_fill).map_err(failed)?;
         let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
         let changes = writes.tables.values().flat_map(BTreeMap::values);
         let is_insertion = changes.map(|op| matches!(op, WriteOp::Insert(_)));
         self.space.append(record.len());
-        self.live.add(record, is_insertion, number).map_err(CommitOutcome::Unknown)?;
+        let mut live = self.live.clone();
+        live.add(record, is_insertion, number).map_err(CommitOutcome::Unknown)?;
+        self.live = live;
         self.is_broken = false;
         self.live_since.get_or_insert_with(Instant::now);
         self.commits += 1;
@@ -461,8 +396,16 @@ impl LocalStorage for LoggedRedb {
         }
         self.log.end_filling();
         self.redb.reopen()?;
+        // The snapshots before can be read only as far as they are in memory, and reading the log takes
+        // a while. What is in memory is what was acknowledged.
+        self.base = self.redb.snapshot()?;
+        (self.renew)(self.reader());
         let database = self.redb.shared_database()?;
         let opened = Opened::load(&database, &*self.place, &self.settings, &mut self.tables)?;
+        if opened.log.last().number < self.log.last().number {
+            // At a start it could not be told from a record that was never written whole.
+            return Err(Error::internal("the log has lost a record that was acknowledged"));
+        }
         (self.live, self.frozen) = (opened.live, opened.frozen);
         (self.log, self.position) = (opened.log, opened.position);
         self.live_since = (!self.live.is_empty()).then(Instant::now);

@@ -12,6 +12,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 use redb::{
@@ -63,6 +64,10 @@ pub(super) fn open_error(path: &Path, what: impl std::fmt::Display) -> Error {
     Error::new(Kind::Internal, "database", format!("{} {what}", path.display()))
 }
 
+/// How long it holds what was found when it was looked whether there is space: that writes and syncs
+/// a MiB, on the writer thread.
+const SPACE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Opens the database, and reopens it after a failure.
 type Opener = Box<dyn Fn() -> Result<Database> + Send>;
 
@@ -79,6 +84,8 @@ pub struct Redb {
     /// be full.
     suspect: bool,
     reserve: Option<Reserve>,
+    /// What was found when it was last looked whether there is space, and when.
+    space: Option<(Instant, Result<()>)>,
     /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
 }
@@ -138,6 +145,7 @@ impl Redb {
             versions: Versions::default(),
             suspect: false,
             reserve: None,
+            space: None,
             reads_fail: Arc::default(),
         };
         redb.create_tables()?;
@@ -240,17 +248,24 @@ impl Redb {
         if reserve.is_held() {
             tracing::warn!("the disk is full; the reserve is released for deletions");
         }
+        self.space = None;
         reserve.release()
     }
 
     /// Notes that a write succeeded. As long as the reserve is released, the disk is full.
     pub(super) fn note_success(&mut self) {
-        self.suspect = self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held());
+        self.suspect = self.is_reserve_released();
+    }
+
+    /// Whether deletions use what was held in reserve.
+    pub(super) fn is_reserve_released(&self) -> bool {
+        self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held())
     }
 
     /// Notes that a write failed: the disk may be full.
     pub(super) fn note_failure(&mut self) {
         self.suspect = true;
+        self.space = None;
     }
 
     fn reader(&self) -> Result<Arc<dyn Reader>> {
@@ -359,9 +374,17 @@ impl LocalStorage for Redb {
 
     fn check_space(&mut self) -> Result<()> {
         let Some(path) = self.path.as_ref().filter(|_| self.suspect) else { return Ok(()) };
+        if let Some((looked_at, found)) = &self.space
+            && looked_at.elapsed() < SPACE_INTERVAL
+        {
+            return found.clone();
+        }
         let held = self.reserve.as_mut().map_or(Ok(()), Reserve::hold);
-        held.and_then(|()| check_free_space(&path.with_extension("room")))
-            .map_err(|error| no_space(&error))
+        let found = held
+            .and_then(|()| check_free_space(&path.with_extension("room")))
+            .map_err(|error| no_space(&error));
+        self.space = Some((Instant::now(), found.clone()));
+        found
     }
 
     fn add_table(&mut self, name: &'static str) {

@@ -97,11 +97,12 @@ impl Log {
         usize::try_from(self.lens[self.live].saturating_sub(FIRST)).unwrap_or(usize::MAX)
     }
 
-    /// Appends a record and makes it durable.
+    /// Appends a record and makes it durable. `may_fill` says whether the file may become longer than
+    /// that takes.
     ///
     /// # Errors
     /// If that fails. The record may be durable or not, and nothing more is to be appended.
-    pub fn append(&mut self, record: &[u8], link: Link) -> io::Result<()> {
+    pub fn append(&mut self, record: &[u8], link: Link, may_fill: bool) -> io::Result<()> {
         let end = self.end + record.len() as u64;
         if self.filler.as_ref().is_some_and(|filler| end > filler.from) {
             self.end_filling();
@@ -114,7 +115,9 @@ impl Log {
         self.file().write(self.end, record)?;
         self.file().sync_data()?;
         (self.end, self.last) = (end, link);
-        self.fill_ahead();
+        if may_fill {
+            self.fill_ahead();
+        }
         Ok(())
     }
 
@@ -140,9 +143,12 @@ impl Log {
             let zeros = vec![0; usize::try_from(zeros).unwrap_or_default()];
             let len = from + zeros.len() as u64;
             file.set_len(len)?;
-            file.write(from, &zeros)?;
-            file.sync_data()?;
-            Ok(len)
+            let filled = file.write(from, &zeros).and_then(|()| file.sync_data());
+            if filled.is_err() {
+                // A hole would count as room.
+                file.set_len(from)?;
+            }
+            filled.map(|()| len)
         };
         let thread = std::thread::Builder::new().name("log".into()).spawn(fill);
         // Without it appending takes longer.
@@ -222,8 +228,27 @@ mod tests {
         };
         let filling = Filling { files: open(), ahead: 4096 };
         let mut log = Log::new(open(), &position, None, Some(filling)).unwrap();
-        log.append(&[7; 64], Link::default()).unwrap();
+        log.append(&[7; 64], Link::default(), true).unwrap();
         log.end_filling();
-        assert!(log.append(&[7; 64], Link::default()).is_err());
+        assert!(log.append(&[7; 64], Link::default(), true).is_err());
+    }
+    #[test]
+    fn a_file_that_cannot_be_filled_is_as_long_as_before() {
+        let inodes = [Arc::new(Inode::default()), Arc::new(Inode::default())];
+        let open = || inodes.clone().map(|inode| Arc::new(Opened(inode, Mutex::new(0))) as LogFile);
+        let position = Position {
+            log: LogId::new([1; 16]),
+            covered: Link::default(),
+            next_file: 0,
+            is_closed: true,
+        };
+        let filling = Filling { files: open(), ahead: 4096 };
+        let mut log = Log::new(open(), &position, None, Some(filling)).unwrap();
+        let len = || inodes[0].bytes.lock().unwrap().len() as u64;
+        log.append(&[7; 64], Link::default(), false).unwrap();
+        assert!(log.filler.is_none(), "it may not be filled");
+        log.fill_ahead();
+        log.end_filling();
+        assert_eq!((len(), log.lens[0]), (FIRST + 64, FIRST + 64));
     }
 }

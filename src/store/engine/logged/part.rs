@@ -215,12 +215,13 @@ pub struct Part {
     root: Arc<Node>,
     len: usize,
     bytes: usize,
+    deletions: usize,
 }
 
 impl Default for Part {
     fn default() -> Self {
         let records = Arc::new(Records(empty_slots(MAX_BLOCKS)));
-        Part { records, root: Arc::new(Node::Leaf(Vec::new())), len: 0, bytes: 0 }
+        Part { records, root: Arc::new(Node::Leaf(Vec::new())), len: 0, bytes: 0, deletions: 0 }
     }
 }
 
@@ -238,6 +239,11 @@ impl Part {
     /// Returns the bytes of its records.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns how many keys it deletes, at most, that what is below it may have.
+    pub fn deletions(&self) -> usize {
+        self.deletions
     }
 
     /// Makes a part of these records, in their order. Faster than adding them one by one.
@@ -270,6 +276,7 @@ impl Part {
             });
             all.append(&mut entries);
         }
+        part.deletions = all.iter().filter(|entry| entry.is_deletion()).count();
         part.root = tree_of(&all);
         Ok(part)
     }
@@ -298,6 +305,7 @@ impl Part {
                 }
                 continue;
             }
+            self.deletions += usize::from(entry.is_deletion());
             if let Some((first, child)) = add(&self.records, &mut self.root, entry) {
                 let left = std::mem::replace(&mut self.root, child);
                 let right = self.root.clone();

@@ -175,6 +175,65 @@ fn what_an_interrupted_checkpoint_wrote_can_be_deleted_after_the_restart() {
 }
 
 #[test]
+fn a_log_that_lost_an_acknowledged_record_is_not_gone_on_with() {
+    let place = Place::new();
+    let mut storage = place.create();
+    put(&mut storage, "a", "1");
+    let reader = put(&mut storage, "b", "2");
+    let log = place.log().into_iter().find(|file| {
+        // Its records and the zeros ahead.
+        std::fs::read(file).unwrap().windows(2).any(|two| two == b"b2")
+    });
+    let log = log.unwrap();
+    storage.log.end_filling();
+    let whole = std::fs::read(&log).unwrap();
+    let mut damaged = whole.clone();
+    let last = damaged.iter().rposition(|byte| *byte != 0).unwrap();
+    damaged[last] ^= 1;
+    std::fs::write(&log, damaged).unwrap();
+    let error = storage.reopen().err().unwrap().to_string();
+    assert!(error.contains("was acknowledged"), "{error}");
+    assert_eq!(keys(&*reader), ["a", "b"]);
+    std::fs::write(&log, whole).unwrap();
+    assert_eq!(keys(&*storage.reopen().unwrap()), ["a", "b"]);
+}
+
+#[test]
+fn while_the_log_is_read_again_readers_are_over_the_reopened_database() {
+    let place = Place::new();
+    let mut storage = place.small();
+    put(&mut storage, "a", "1");
+    let renewed = Arc::new(std::sync::Mutex::new(None));
+    let newest = renewed.clone();
+    storage.renew_with(Box::new(move |reader| *newest.lock().unwrap() = Some(reader)));
+    storage.log.end_filling();
+    // The log cannot be read.
+    place.remove_log();
+    assert!(storage.reopen().is_err());
+    let reader = renewed.lock().unwrap().take().unwrap();
+    assert_eq!(keys(&*reader), ["a"]);
+}
+
+#[test]
+fn a_checkpoint_is_due_once_many_keys_are_deleted() {
+    let place = Place::new();
+    let mut storage = place.create();
+    let keys: Vec<_> = (0..room::MAX_DELETIONS).map(|n| format!("{n:05}")).collect();
+    let write = |storage: &mut LoggedRedb, op: &WriteOp| {
+        let changes: Vec<_> = keys.iter().map(|key| (key.as_str(), op.clone())).collect();
+        assert!(matches!(commit(storage, &changes), CommitOutcome::Done(_)));
+    };
+    write(&mut storage, &WriteOp::Insert(b"1".to_vec()));
+    assert!(!storage.is_due(0));
+    // They were never in the database.
+    write(&mut storage, &WriteOp::Delete);
+    assert!(!storage.is_due(0));
+    write(&mut storage, &WriteOp::Put(b"1".to_vec()));
+    write(&mut storage, &WriteOp::Delete);
+    assert!(storage.is_due(0));
+}
+
+#[test]
 fn a_database_without_a_log_gets_one() {
     let place = Place::new();
     let mut redb = Redb::create(&place.path(), vec!["t"]).unwrap();

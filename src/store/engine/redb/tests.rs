@@ -69,6 +69,12 @@ fn an_insert_where_something_is_undoes_the_whole_batch() {
     assert!(there(&mut redb, "a") && !there(&mut redb, "b"));
 }
 
+/// As if it was looked whether there is space a while ago.
+fn looked_long_ago(redb: &mut Redb) {
+    let (looked_at, _) = redb.space.as_mut().unwrap();
+    *looked_at -= SPACE_INTERVAL;
+}
+
 #[test]
 fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,6 +90,9 @@ fn after_a_failed_commit_nothing_is_written_until_there_is_room() {
     }
     assert!(!there(&mut redb, "a"), "reads continue");
     std::fs::remove_dir(path.with_extension("room")).unwrap();
+    let soon = write(&mut redb, &[("a", insert())]);
+    assert!(matches!(soon, CommitOutcome::Refused(_)), "it is not looked at for each write");
+    looked_long_ago(&mut redb);
     assert!(matches!(write(&mut redb, &[("a", insert())]), CommitOutcome::Done(_)));
     assert!(!path.with_extension("room").exists());
     assert!(!redb.suspect);
@@ -137,6 +146,7 @@ fn without_space_deletions_use_the_reserve_which_is_held_again_afterwards() {
     }
 
     std::fs::remove_dir(path.with_extension("room")).unwrap();
+    looked_long_ago(&mut redb);
     assert!(matches!(write(&mut redb, &[("b", insert())]), CommitOutcome::Done(_)));
     assert!(reserve.exists() && !redb.suspect);
 }

@@ -1,0 +1,88 @@
+//! Room in the log: when a checkpoint is due, and who waits for it.
+
+use std::time::Instant;
+
+use super::checkpoint::Progress;
+use super::{LoggedRedb, micros, not_now};
+use crate::base::Result;
+use crate::store::engine::LocalStorage as _;
+
+/// A checkpoint is due once so many keys that the database may have are deleted: a scan passes them one
+/// by one, in some 0.2 µs each.
+pub const MAX_DELETIONS: usize = 8192;
+
+impl LoggedRedb {
+    /// How large the live part may become: while the disk is full, as large as its file is.
+    fn part_bytes(&self) -> usize {
+        let file = if self.redb.is_suspect() { self.log.file_bytes() } else { usize::MAX };
+        self.settings.part_bytes.min(file)
+    }
+
+    /// Whether the live part is to be written to the database before so many bytes are added.
+    pub(super) fn is_due(&self, bytes: usize) -> bool {
+        self.live.bytes() >= self.settings.checkpoint_bytes
+            || self.live.bytes() + bytes > self.part_bytes()
+            || self.live.is_full()
+            || self.live.deletions() >= MAX_DELETIONS
+            || self.live_since.is_some_and(|since| since.elapsed() >= self.settings.max_age)
+    }
+
+    /// Makes room for a record of so many bytes: begins a checkpoint if it is time for one, and waits
+    /// for the running one if the log becomes too long.
+    pub(super) fn make_room(&mut self, bytes: usize) -> Result<()> {
+        let mut waits_since = None;
+        // Whether one that failed is tried again before it is time: there is no room without it.
+        let mut is_retried = false;
+        loop {
+            let progress = match self.look() {
+                Err(failed) if is_retried => return Err(failed),
+                // Nothing of the log is lost: commits go on over what is read again.
+                Err(_) if self.is_broken => {
+                    let reader = self.reopen().map_err(|error| not_now().detail(error))?;
+                    (self.renew)(reader);
+                    Progress::default()
+                }
+                progress => progress?,
+            };
+            self.begin_checkpoint(self.is_due(bytes), is_retried)?;
+            if let Some(running) = &self.running {
+                // Small steps need less space.
+                running.set_urgent(self.is_behind(&progress) && self.failed_at.is_none());
+            }
+            if self.has_room(bytes, &progress) {
+                break;
+            }
+            match &mut self.running {
+                Some(running) => {
+                    waits_since.get_or_insert_with(Instant::now);
+                    running.wait(&progress);
+                }
+                None if is_retried => return Err(not_now()),
+                None => is_retried = true,
+            }
+        }
+        if let Some(since) = waits_since {
+            self.meters.log_wait_micros.observe(micros(since.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Whether the live part may become larger by so many bytes, while the checkpoint of the frozen one is
+    /// so far. It may use the second half of its room as the checkpoint goes on, so that many commits
+    /// wait a little instead of one for all of it.
+    fn has_room(&self, bytes: usize, progress: &Progress) -> bool {
+        let half = self.part_bytes() as f64 / 2.0;
+        let allowed = match &self.frozen {
+            Some(_) if self.running.is_some() => half + half * progress.share(),
+            _ => half * 2.0,
+        };
+        let is_within = (self.live.bytes() + bytes) as f64 <= allowed;
+        self.live.is_empty() || (!self.live.is_full() && is_within)
+    }
+
+    /// Whether the live part fills faster, by an eighth of its room, than the frozen one is written to
+    /// the database.
+    fn is_behind(&self, progress: &Progress) -> bool {
+        self.live.bytes() as f64 / (self.part_bytes() as f64 / 2.0) > progress.share() + 0.125
+    }
+}
