@@ -270,6 +270,25 @@ impl Drop for Served {
 }
 
 #[test]
+fn what_a_new_database_lacks_is_named_with_what_to_do() {
+    let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
+    let refused = |url: &str| Served::start(url, Some(KEY)).err().unwrap();
+    let granted = database.database("granted").replace("roadstead@", "guest@");
+    database.sql("CREATE USER guest");
+    let owner = granted.replace("guest@", "roadstead@");
+    database.sql_at(&owner, "REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    let (code, errors) = refused(&granted);
+    assert!(code == Some(2) && errors.contains("be granted USAGE and CREATE"), "{errors}");
+    database.sql_at(&owner, "DROP SCHEMA public");
+    let (code, errors) = refused(&owner);
+    assert!(code == Some(2) && errors.contains("search_path names no schema"), "{errors}");
+    let other = database.database("other");
+    database.sql_at(&other, "CREATE TABLE kv (key text, value text)");
+    let (code, errors) = refused(&other);
+    assert!(code == Some(2) && errors.contains("is not Roadstead's"), "{errors}");
+}
+
+#[test]
 fn a_server_founds_a_store_which_belongs_to_its_key() {
     let Some(database) = PostgresServer::start(&["fsync=off"]) else { return };
     let url = database.url();

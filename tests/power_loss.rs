@@ -293,6 +293,17 @@ fn wherever_the_disk_fails_nothing_acknowledged_is_lost_of_log_or_database() {
     nothing_is_lost_wherever_the_disk_fails(Engine::Logged);
 }
 
+#[test]
+fn wherever_the_disk_fails_while_three_threads_write_nothing_acknowledged_is_lost() {
+    // How many operations there are, and which is the one that fails, differs each time.
+    let empty = Engine::Threaded.empty();
+    for at in 1..=400 {
+        let fault = Fault::Fails { at, times: 1 + 3 * (at % 2) };
+        let ran = caught(|| run_with(Engine::Threaded, &empty, fault).map(drop));
+        assert_eq!(ran, Ok(()), "with {fault:?}");
+    }
+}
+
 /// A disk of one page that was made longer by another, and whose sync then failed.
 fn longer_after_a_failed_sync(seed: u64) -> SimDisk {
     let disk = SimDisk::new(vec![0; 4096], seed);

@@ -9,99 +9,25 @@
 //! for long. That holds only while nobody writes the part to the database, so what was read from the
 //! log at a start keeps its deletions: a checkpoint before it may have written some of the keys.
 
-use std::cmp::Ordering;
-use std::sync::{Arc, OnceLock};
+mod entries;
 
-use super::record::{self, DELETION};
+use std::sync::Arc;
+
+use super::record;
 use crate::base::{Error, Result};
 use crate::store::engine::{KeyRange, Order};
+use entries::{BLOCK_RECORDS, Entries, Entry, MAX_BLOCKS, Records};
 
-/// Entries of a leaf: 1 KiB, which is copied for the first change after a commit.
+/// Entries of a leaf: 1.5 KiB, which is copied for the first change after a commit.
 const MAX_ENTRIES: usize = 64;
 /// Children of an inner node.
 const MAX_CHILDREN: usize = 32;
 
-/// The records of a part are in blocks of 1,024, and 256 of those are as many as there can be.
-const BLOCK_RECORDS: usize = 1024;
-const MAX_BLOCKS: usize = 256;
-
-/// The flag of an entry of a key that the storage below this part does not have.
-const NEW: u32 = 1 << 31;
-
-/// One change: where it is.
-#[derive(Clone, Copy)]
-struct Entry {
-    /// The number of its record, perhaps with the flag [`NEW`].
-    record: u32,
-    key_at: u32,
-    value_len: u32,
-    key_len: u16,
-    table: u16,
-}
-
-impl Entry {
-    fn is_new(&self) -> bool {
-        self.record & NEW != 0
-    }
-
-    fn is_deletion(&self) -> bool {
-        self.value_len == DELETION
-    }
-
-    /// The entry, with the flag if and only if `is_new`.
-    fn with_new(self, is_new: bool) -> Self {
-        let record = if is_new { self.record | NEW } else { self.record & !NEW };
-        Entry { record, ..self }
-    }
-}
-
-type Block = Box<[OnceLock<Box<[u8]>>]>;
-
-fn empty_slots<T>(count: usize) -> Box<[OnceLock<T>]> {
-    (0..count).map(|_| OnceLock::new()).collect()
-}
-
-/// The records of all versions of a part. Versions that do not have the last ones do not look at
-/// them.
-struct Records(Box<[OnceLock<Block>]>);
-
-impl Records {
-    fn get(&self, number: u32) -> &[u8] {
-        let number = (number & !NEW) as usize;
-        let block = self.0[number / BLOCK_RECORDS].get();
-        let record = block.and_then(|block| block[number % BLOCK_RECORDS].get());
-        record.expect("an entry's record is there before the entry")
-    }
-
-    fn put(&self, number: usize, record: Box<[u8]>) {
-        let block = self.0[number / BLOCK_RECORDS].get_or_init(|| empty_slots(BLOCK_RECORDS));
-        let put = block[number % BLOCK_RECORDS].set(record);
-        put.expect("only the newest version of a part is added to");
-    }
-
-    fn key(&self, entry: &Entry) -> &[u8] {
-        let key_at = entry.key_at as usize;
-        &self.get(entry.record)[key_at..key_at + usize::from(entry.key_len)]
-    }
-
-    fn value(&self, entry: &Entry) -> Option<&[u8]> {
-        if entry.is_deletion() {
-            return None;
-        }
-        let value_at = entry.key_at as usize + usize::from(entry.key_len);
-        Some(&self.get(entry.record)[value_at..value_at + entry.value_len as usize])
-    }
-
-    fn compare(&self, entry: &Entry, table: u16, key: &[u8]) -> Ordering {
-        entry.table.cmp(&table).then_with(|| self.key(entry).cmp(key))
-    }
-}
-
 enum Node {
-    Leaf(Vec<Entry>),
+    Leaf(Entries),
     Inner {
         /// The smallest entry of each child; that of the first may be larger than what it has.
-        firsts: Vec<Entry>,
+        firsts: Entries,
         children: Vec<Arc<Node>>,
     },
 }
@@ -109,25 +35,26 @@ enum Node {
 impl Clone for Node {
     /// Leaves room for what is added next.
     fn clone(&self) -> Self {
-        fn roomy<T: Clone>(items: &[T], most: usize) -> Vec<T> {
-            let mut copy = Vec::with_capacity(most + 1);
-            copy.extend_from_slice(items);
-            copy
-        }
         match self {
-            Node::Leaf(entries) => Node::Leaf(roomy(entries, MAX_ENTRIES)),
-            Node::Inner { firsts, children } => Node::Inner {
-                firsts: roomy(firsts, MAX_CHILDREN),
-                children: roomy(children, MAX_CHILDREN),
-            },
+            Node::Leaf(entries) => Node::Leaf(entries.roomy(MAX_ENTRIES + 1)),
+            Node::Inner { firsts, children } => {
+                let mut copies = Vec::with_capacity(MAX_CHILDREN + 1);
+                copies.extend_from_slice(children);
+                Node::Inner { firsts: firsts.roomy(MAX_CHILDREN + 1), children: copies }
+            }
         }
     }
 }
 
+impl Default for Node {
+    fn default() -> Self {
+        Node::Leaf(Entries::default())
+    }
+}
+
 /// The position of the child that a key belongs to.
-fn child_of(records: &Records, firsts: &[Entry], table: u16, key: &[u8]) -> usize {
-    let at_most = |first: &Entry| records.compare(first, table, key).is_le();
-    firsts.partition_point(at_most).saturating_sub(1)
+fn child_of(records: &Records, firsts: &Entries, table: u16, key: &[u8]) -> usize {
+    firsts.search(records, table, key).unwrap_or_else(|at| at.saturating_sub(1))
 }
 
 /// Where to divide a node of `len` items, of which the one at `at` was just added: in the middle; at
@@ -141,9 +68,9 @@ fn division(len: usize, at: usize) -> usize {
 fn remove(records: &Records, node: &mut Arc<Node>, table: u16, key: &[u8]) -> bool {
     match Arc::make_mut(node) {
         Node::Leaf(entries) => {
-            let at = entries.binary_search_by(|entry| records.compare(entry, table, key));
+            let at = entries.search(records, table, key);
             entries.remove(at.expect("whoever removes an entry has found it"));
-            entries.is_empty()
+            entries.all().is_empty()
         }
         Node::Inner { firsts, children } => {
             let at = child_of(records, firsts, table, key);
@@ -162,67 +89,63 @@ fn add(records: &Records, node: &mut Arc<Node>, entry: Entry) -> Option<(Entry, 
     let key = records.key(&entry);
     match Arc::make_mut(node) {
         Node::Leaf(entries) => {
-            let at =
-                match entries.binary_search_by(|other| records.compare(other, entry.table, key)) {
-                    Ok(at) => {
-                        // After a deletion the storage below may have the key.
-                        entries[at] = entry.with_new(entries[at].is_new());
-                        return None;
-                    }
-                    Err(at) => at,
-                };
-            entries.insert(at, entry);
-            if entries.len() <= MAX_ENTRIES {
+            let at = match entries.search(records, entry.table, key) {
+                Ok(at) => {
+                    // After a deletion the storage below may have the key.
+                    entries.replace(at, entry.with_new(entries.all()[at].is_new()));
+                    return None;
+                }
+                Err(at) => at,
+            };
+            entries.insert(records, at, entry);
+            let len = entries.all().len();
+            if len <= MAX_ENTRIES {
                 return None;
             }
-            let right = entries.split_off(division(entries.len(), at));
-            Some((right[0], Arc::new(Node::Leaf(right))))
+            let right = entries.split_off(records, division(len, at));
+            Some((right.all()[0], Arc::new(Node::Leaf(right))))
         }
         Node::Inner { firsts, children } => {
             let at = child_of(records, firsts, entry.table, key) + 1;
             let (first, child) = add(records, &mut children[at - 1], entry)?;
-            firsts.insert(at, first);
+            firsts.insert(records, at, first);
             children.insert(at, child);
             if children.len() <= MAX_CHILDREN {
                 return None;
             }
             let middle = division(children.len(), at);
-            let (firsts, children) = (firsts.split_off(middle), children.split_off(middle));
-            Some((firsts[0], Arc::new(Node::Inner { firsts, children })))
+            let (firsts, children) =
+                (firsts.split_off(records, middle), children.split_off(middle));
+            Some((firsts.all()[0], Arc::new(Node::Inner { firsts, children })))
         }
     }
 }
 
 /// Returns the tree of entries that are in order, with room in its nodes.
-fn tree_of(entries: &[Entry]) -> Arc<Node> {
+fn tree_of(records: &Records, entries: &[Entry]) -> Arc<Node> {
     let leaves = entries.chunks(MAX_ENTRIES * 3 / 4);
+    let leaf_of = |leaf: &[Entry]| Node::Leaf(Entries::of(records, leaf.to_vec()));
     let mut level: Vec<(Entry, Arc<Node>)> =
-        leaves.map(|leaf| (leaf[0], Arc::new(Node::Leaf(leaf.to_vec())))).collect();
+        leaves.map(|leaf| (leaf[0], Arc::new(leaf_of(leaf)))).collect();
     while level.len() > 1 {
         let parents = level.chunks(MAX_CHILDREN * 3 / 4).map(|nodes| {
             let (firsts, children) = nodes.iter().cloned().unzip();
+            let firsts = Entries::of(records, firsts);
             (nodes[0].0, Arc::new(Node::Inner { firsts, children }))
         });
         level = parents.collect();
     }
-    level.pop().map_or_else(|| Arc::new(Node::Leaf(Vec::new())), |(_, root)| root)
+    level.pop().map_or_else(Arc::default, |(_, root)| root)
 }
 
 /// A version of a part of the log.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Part {
     records: Arc<Records>,
     root: Arc<Node>,
     len: usize,
     bytes: usize,
     deletions: usize,
-}
-
-impl Default for Part {
-    fn default() -> Self {
-        let records = Arc::new(Records(empty_slots(MAX_BLOCKS)));
-        Part { records, root: Arc::new(Node::Leaf(Vec::new())), len: 0, bytes: 0, deletions: 0 }
-    }
 }
 
 impl Part {
@@ -277,7 +200,7 @@ impl Part {
             all.append(&mut entries);
         }
         part.deletions = all.iter().filter(|entry| entry.is_deletion()).count();
-        part.root = tree_of(&all);
+        part.root = tree_of(&part.records, &all);
         Ok(part)
     }
 
@@ -301,7 +224,7 @@ impl Part {
             let key = self.records.key(&entry);
             if entry.is_deletion() && self.find(entry.table, key).is_some_and(Entry::is_new) {
                 if remove(&self.records, &mut self.root, entry.table, key) {
-                    self.root = Arc::new(Node::Leaf(Vec::new()));
+                    self.root = Arc::default();
                 }
                 continue;
             }
@@ -309,7 +232,7 @@ impl Part {
             if let Some((first, child)) = add(&self.records, &mut self.root, entry) {
                 let left = std::mem::replace(&mut self.root, child);
                 let right = self.root.clone();
-                let firsts = vec![self.first(&left), first];
+                let firsts = Entries::of(&self.records, vec![self.first(&left), first]);
                 self.root = Arc::new(Node::Inner { firsts, children: vec![left, right] });
             }
         }
@@ -332,8 +255,7 @@ impl Part {
                 Some((last, table)) if last == name => *table,
                 _ => last.insert((name.into(), number(name))).1,
             };
-            let record::Place { key_at, key_len, value_len } = place;
-            each(Entry { record: nth, key_at, value_len, key_len, table });
+            each(Entry::new(table, nth, &place));
         });
         read.ok_or_else(|| Error::internal("a record of the log has an unknown format"))?;
         self.bytes += record.len();
@@ -344,8 +266,8 @@ impl Part {
 
     fn first(&self, node: &Node) -> Entry {
         match node {
-            Node::Leaf(entries) => entries[0],
-            Node::Inner { firsts, .. } => firsts[0],
+            Node::Leaf(entries) => entries.all()[0],
+            Node::Inner { firsts, .. } => firsts.all()[0],
         }
     }
 
@@ -363,10 +285,8 @@ impl Part {
                     node = &children[child_of(&self.records, firsts, table, key)];
                 }
                 Node::Leaf(entries) => {
-                    let found = entries
-                        .binary_search_by(|entry| self.records.compare(entry, table, key))
-                        .ok()?;
-                    return Some(&entries[found]);
+                    let found = entries.search(&self.records, table, key).ok()?;
+                    return Some(&entries.all()[found]);
                 }
             }
         }
@@ -404,22 +324,21 @@ impl<'a> Cursor<'a> {
     /// Before the first entry that is not smaller than this key.
     fn at(part: &'a Part, table: u16, key: &[u8]) -> Self {
         let mut cursor = Cursor { above: Vec::new(), leaf: &[], at: 0 };
-        let choose = |firsts: &[Entry]| child_of(&part.records, firsts, table, key);
-        cursor.descend(&part.root, choose);
-        let is_smaller = |entry: &Entry| part.records.compare(entry, table, key).is_lt();
-        cursor.at = cursor.leaf.partition_point(is_smaller);
+        let choose = |firsts: &Entries| child_of(&part.records, firsts, table, key);
+        let leaf = cursor.descend(&part.root, choose);
+        cursor.at = leaf.search(&part.records, table, key).unwrap_or_else(|at| at);
         cursor
     }
 
     /// Behind the last entry.
     fn at_end(part: &'a Part) -> Self {
         let mut cursor = Cursor { above: Vec::new(), leaf: &[], at: 0 };
-        cursor.descend(&part.root, |firsts| firsts.len() - 1);
+        cursor.descend(&part.root, |firsts| firsts.all().len() - 1);
         cursor.at = cursor.leaf.len();
         cursor
     }
 
-    fn descend(&mut self, mut node: &'a Node, choose: impl Fn(&[Entry]) -> usize) {
+    fn descend(&mut self, mut node: &'a Node, choose: impl Fn(&Entries) -> usize) -> &'a Entries {
         loop {
             match node {
                 Node::Inner { firsts, children } => {
@@ -428,8 +347,8 @@ impl<'a> Cursor<'a> {
                     node = &children[at];
                 }
                 Node::Leaf(entries) => {
-                    self.leaf = entries;
-                    return;
+                    self.leaf = entries.all();
+                    return entries;
                 }
             }
         }
@@ -457,7 +376,7 @@ impl<'a> Cursor<'a> {
                 let (children, at) = self.above.pop()?;
                 if at > 0 {
                     self.above.push((children, at - 1));
-                    self.descend(&children[at - 1], |firsts| firsts.len() - 1);
+                    self.descend(&children[at - 1], |firsts| firsts.all().len() - 1);
                     self.at = self.leaf.len();
                     break;
                 }

@@ -44,7 +44,7 @@ impl Failure {
         } else if *code == SqlState::DISK_FULL {
             Failure::Refused(disk_full().detail(text))
         } else {
-            Failure::Refused(Error::internal(format!("PostgreSQL: {text}")))
+            Failure::Refused(Error::internal(format!("PostgreSQL: {text}{}", advice(code))))
         }
     }
 
@@ -111,6 +111,19 @@ fn is_unavailable(code: &SqlState) -> bool {
     ];
     // 08: the connection; 57P: the server stops, has crashed or starts.
     code.code().starts_with("08") || code.code().starts_with("57P") || other.contains(code)
+}
+
+/// What to do about an error that a new installation meets.
+fn advice(code: &SqlState) -> &'static str {
+    if *code == SqlState::INSUFFICIENT_PRIVILEGE {
+        "; its user must own the database, or be granted USAGE and CREATE on the schema"
+    } else if *code == SqlState::INVALID_SCHEMA_NAME {
+        "; the user's search_path names no schema that exists"
+    } else if *code == SqlState::UNDEFINED_COLUMN {
+        "; a table kv or kv_slot there is not Roadstead's: give it a database of its own"
+    } else {
+        ""
+    }
 }
 
 /// Whether the server closes the connection after this error, and may not have said everything.

@@ -88,6 +88,7 @@ fn rows(
 }
 
 fn assert_same(part: &Part, model: &Model, from: &[u8], to: Option<&[u8]>) {
+    assert_heads(part, &part.root);
     for table in 0..3 {
         let of_table = model.iter().filter(|((number, _), _)| *number == table);
         let in_range = of_table.clone().filter(|((_, key), _)| {
@@ -112,9 +113,22 @@ fn assert_same(part: &Part, model: &Model, from: &[u8], to: Option<&[u8]>) {
     assert_eq!(all, *model);
 }
 
-/// Keys of few values, so that they meet, and of enough for nodes to be divided.
+/// Keys of few values, so that they meet, and of enough for nodes to be divided; some behind a beginning
+/// that is as long as a node keeps, a little shorter, or longer.
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(0..9u8, 0..5)
+    let begin = prop::sample::select(vec![0, 0, 16, 30, 37, 38, 39, 50]);
+    (begin, prop::collection::vec(0..9u8, 0..5)).prop_map(|(len, end)| [vec![4; len], end].concat())
+}
+
+/// Every node's entries have the heads that they would have were they put in it now, or shorter ones.
+fn assert_heads(part: &Part, node: &Node) {
+    match node {
+        Node::Leaf(entries) => assert!(entries.is_sound(&part.records)),
+        Node::Inner { firsts, children } => {
+            assert!(firsts.is_sound(&part.records));
+            children.iter().for_each(|child| assert_heads(part, child));
+        }
+    }
 }
 
 proptest! {
