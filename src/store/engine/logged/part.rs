@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::record;
 use crate::base::{Error, Result};
 use crate::store::engine::{KeyRange, Order};
-use entries::{BLOCK_RECORDS, Entries, Entry, MAX_BLOCKS, Records};
+use entries::{Entries, Entry, MAX_RECORDS, Records};
 
 /// Entries of a leaf: 1.5 KiB, which is copied for the first change after a commit.
 const MAX_ENTRIES: usize = 64;
@@ -156,7 +156,7 @@ impl Part {
 
     /// Returns whether it can take no more records.
     pub fn is_full(&self) -> bool {
-        self.len >= MAX_BLOCKS * BLOCK_RECORDS
+        self.len >= MAX_RECORDS
     }
 
     /// Returns the bytes of its records.

@@ -10,8 +10,11 @@ use std::sync::OnceLock;
 use super::super::record::{DELETION, Place};
 
 /// The records of a part are in blocks of 1,024, and 256 of those are as many as there can be.
-pub const BLOCK_RECORDS: usize = 1024;
-pub const MAX_BLOCKS: usize = 256;
+const BLOCK_RECORDS: usize = 1024;
+const MAX_BLOCKS: usize = 256;
+
+/// How many records a part may have.
+pub const MAX_RECORDS: usize = MAX_BLOCKS * BLOCK_RECORDS;
 
 /// The flag of an entry of a key that the storage below this part does not have.
 const NEW: u32 = 1 << 31;
@@ -34,10 +37,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether the storage below its part does not have its key.
     pub fn is_new(&self) -> bool {
         self.record & NEW != 0
     }
 
+    /// Whether its key is deleted.
     pub fn is_deletion(&self) -> bool {
         self.value_len == DELETION
     }
@@ -79,17 +84,20 @@ impl Records {
         record.expect("an entry's record is there before the entry")
     }
 
+    /// Adds a record.
     pub fn put(&self, number: usize, record: Box<[u8]>) {
         let block = self.0[number / BLOCK_RECORDS].get_or_init(|| empty_slots(BLOCK_RECORDS));
         let put = block[number % BLOCK_RECORDS].set(record);
         put.expect("only the newest version of a part is added to");
     }
 
+    /// Returns the key of an entry.
     pub fn key(&self, entry: &Entry) -> &[u8] {
         let key_at = entry.key_at as usize;
         &self.get(entry.record)[key_at..key_at + usize::from(entry.key_len)]
     }
 
+    /// Returns the value of an entry; `None` of a deletion.
     pub fn value(&self, entry: &Entry) -> Option<&[u8]> {
         if entry.is_deletion() {
             return None;
