@@ -170,7 +170,7 @@ fn a_verification_tells_apart_everything_that_a_domain_may_answer() {
     }
     let begun = Instant::now();
     let verified = acme.admin.post(&verifications, json!({})).ok();
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(verified["state"], "failed");
     for ((handle, outcome, reason), (name, wanted, phrase)) in
         outcomes(&verified).iter().zip(expected)

@@ -10,7 +10,7 @@ use crate::fixture::Fixture;
 use crate::registries::{publish, registry};
 
 /// 50 ms are usual; a test must not fail on a busy machine.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(5);
 
 /// An organization with an empty registry `main`.
 fn acme() -> Fixture {

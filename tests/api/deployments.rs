@@ -11,6 +11,9 @@ use crate::client::{Caller, Connection, at_once, eventually, pick};
 use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::registries::{publish, registry};
 
+/// 50 ms are usual, where a runtime waits for 60 s; a test on a busy machine must not fail for its sake.
+const SOON: Duration = Duration::from_secs(10);
+
 /// An organization with the environment `dev`, the prompt `hello` in `main`, and agents.
 pub fn acme(agents: &[&str]) -> Fixture {
     filled(Fixture::new(), agents)
@@ -148,7 +151,7 @@ fn a_waiting_runtime_hears_of_a_deployment_at_once() {
     let reply = waiting.reply(false).unwrap();
     assert_eq!(reply.ok()["compiled"], "Bye.");
     assert_ne!(reply.header("etag").unwrap(), tag);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn waiting_ends_when_access_does() {
     acme.member.get("/agents/ann/deployed?environment=dev").refused(403, "grant_required");
     acme.member.delete("/agents/ann").ok();
     owner.reply(false).unwrap().refused(404, "not_found");
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
 
 /// Sets the approvals of `dev`.

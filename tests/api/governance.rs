@@ -4,7 +4,6 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -401,11 +400,7 @@ fn a_slow_pattern_does_not_delay_writes() {
     acme.admin.post(&assignments, json!({"registryId": registry})).ok();
     let slow = |path: &'static str, body: Value| {
         let caller = acme.member.clone();
-        thread::spawn(move || {
-            let begin = Instant::now();
-            caller.post(path, body).ok();
-            begin.elapsed()
-        })
+        thread::spawn(move || drop(caller.post(path, body).ok()))
     };
     let publishing = slow(
         "/registries/artifacts",
@@ -416,12 +411,13 @@ fn a_slow_pattern_does_not_delay_writes() {
     );
     let checking =
         slow("/governance/check", json!({"text": noise(290_000), "policyIds": [policy]}));
-    let mut longest = Duration::ZERO;
+    let mut written = 0;
     while !publishing.is_finished() && !checking.is_finished() {
-        let begin = Instant::now();
         acme.member.post("/tools", json!({"name": "T", "type": "http"})).ok();
-        longest = longest.max(begin.elapsed());
+        written += 1;
     }
-    let shortest = publishing.join().unwrap().min(checking.join().unwrap());
-    assert!(longest < shortest / 3, "a write took {longest:?}, the pattern {shortest:?}");
+    publishing.join().unwrap();
+    checking.join().unwrap();
+    // Each of the two would have held up one.
+    assert!(written > 5, "{written} writes while the patterns were searched for");
 }

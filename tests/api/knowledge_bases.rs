@@ -449,7 +449,7 @@ fn a_hostile_file_is_refused_within_bounds() {
             _ => panic!("{context}"),
         };
         assert_eq!(refused.status, expected, "{context}");
-        assert!(begin.elapsed() < Duration::from_secs(20), "{context}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(35), "{context}: {:?}", begin.elapsed());
     }
     assert_eq!(acme.member.get(&base).ok()["documents"], 0);
     let sent = upload(&acme.member, &base, "application/pdf", &file("reportlab.pdf"));
@@ -479,7 +479,7 @@ fn a_slow_file_of_one_member_holds_up_nobody_else() {
             upload(&acme.member, &base, "application/pdf", &file("reportlab.pdf")).ok();
             add(&acme.member, &base, "n", "c");
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(14), "{:?}", begin.elapsed());
     });
 }
 

@@ -252,7 +252,7 @@ fn prompts_are_fetched_eight_at_a_time() {
         }
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         // Long enough for more requests to arrive, if they are allowed.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(150));
         now.fetch_sub(1, Ordering::SeqCst);
         (200, json!({"version": 1, "prompt": "t"}).to_string())
     });

@@ -10,7 +10,7 @@ use crate::receiver::Receiver;
 use crate::teams::Crew;
 
 /// 50 ms are usual; a test on a busy machine must not fail for its sake.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(8);
 
 fn wakes(crew: &Crew, agent: &str, query: &str) -> Vec<Value> {
     crew.get(&format!("/agents/{agent}/wakes?{query}")).items()
@@ -122,7 +122,7 @@ fn a_long_poll_without_a_wake_ends_with_an_empty_list() {
     assert_eq!(crew.get(&path).ok(), json!({"items": [], "nextCursor": null}));
     assert!(begun.elapsed() < SOON);
     assert_eq!(crew.get(&format!("{path}?wait=1")).items().len(), 0);
-    assert!((1..5).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((1..15).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     for bad in ["-1", "61", "x", ""] {
         crew.get(&format!("{path}?wait={bad}")).invalid(&["wait"]);
     }
@@ -271,6 +271,6 @@ fn a_stopping_server_answers_long_polls() {
         assert!(connection.is_closed());
     }
     assert_eq!(streaming.chunk().unwrap(), "");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(Connection::open(crew.acme.address).is_err());
 }

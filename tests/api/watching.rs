@@ -13,7 +13,7 @@ use crate::fixture::{Fixture, key_of};
 use crate::registries::{publish, registry};
 
 /// Well below every polling interval.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(10);
 
 /// Starts a long poll for a change of the prompt `p`, with its current tag.
 fn wait(acme: &Fixture, caller: &Caller) -> Connection {

