@@ -69,6 +69,29 @@ fn what_was_acknowledged_is_there_after_the_server_has_crashed() {
 }
 
 #[test]
+fn whoever_is_still_at_the_store_goes_on_over_a_standby_that_lacks_commits() {
+    let Some(server) = shared() else { return };
+    let schema = new_schema();
+    let engine = open(server, &schema, Some(Owner::new("the only one")));
+    let setbacks = Mutex::new(0);
+    let writing: Arc<dyn Engine> = engine.clone();
+    // The slots have earlier values, as where an asynchronous standby was promoted.
+    let entries = write_book(&writing, "setbacks", 4, &|steps| {
+        let mut setbacks = setbacks.lock().unwrap();
+        if *setbacks < 3 && steps > (*setbacks + 1) * 40 {
+            *setbacks += 1;
+            server.sql(&format!(
+                "UPDATE {schema}.kv_slot SET value = decode(repeat('00', 16), 'hex')"
+            ));
+        }
+        *setbacks == 3 && steps > 200
+    });
+    let book = Book::compare(&*engine, "setbacks", &entries.unwrap()).unwrap();
+    assert!(book.is_sound() && book.acknowledged > 150, "{book:#?}");
+    assert!(!*engine.is_removed().borrow());
+}
+
+#[test]
 fn a_store_has_one_owner_until_it_is_given_up() {
     let Some(server) = shared() else { return };
     let schema = new_schema();

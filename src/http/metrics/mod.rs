@@ -16,7 +16,7 @@ pub(super) use exposition::Format;
 use std::time::Duration;
 
 use requests::RequestMeters;
-use stored::STORE_TIME;
+use stored::{STORE_TIME, SUMS_TIME};
 
 use super::within::within;
 use crate::api::{Method, Route};
@@ -74,7 +74,7 @@ impl Metrics {
         self.requests.totals()
     }
 
-    /// Writes all metrics; without those of the store while that cannot be read.
+    /// Writes all metrics; without those of the store that cannot be read in time.
     pub(super) async fn text(&self, store: &Store, format: Format) -> String {
         let mut families: Vec<_> = self.requests.families().into();
         let open = self.connections.value() as f64;
@@ -86,13 +86,18 @@ impl Metrics {
             &self.accepted,
         ));
         families.extend(self.sources.others.iter().flat_map(|source| source()));
-        let read = within(STORE_TIME, self.sources.stored.clone().families(store.clone())).await;
+        let (sources, of) = (self.sources.stored.clone(), store.clone());
+        let organizations = within(STORE_TIME, async move { (sources.organizations)(&of) }).await;
         families.push(Family::gauge(
             "roadstead_store_up",
-            "Whether the store could be read; what is counted in its records is missing otherwise",
-            if read.is_ok() { 1.0 } else { 0.0 },
+            "Whether the store could be read",
+            if organizations.is_ok() { 1.0 } else { 0.0 },
         ));
-        families.extend(read.unwrap_or_default());
+        if let Ok(organizations) = organizations {
+            let sources = self.sources.stored.clone();
+            let read = within(SUMS_TIME, sources.families(store.clone(), organizations)).await;
+            families.extend(read.unwrap_or_default());
+        }
         format.write(families)
     }
 }

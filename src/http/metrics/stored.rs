@@ -7,9 +7,10 @@ use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Id, Result, Time};
 use crate::store::{Org, Store};
 
-/// How long the store is waited for: a collector gives up after 10 s by default, and then has nothing
-/// of a server whose database is away.
-pub const STORE_TIME: Duration = Duration::from_secs(5);
+/// How long the store is waited for, and then the sums over its organizations: a collector gives up after
+/// 10 s by default, and then has nothing of a server whose database is away.
+pub const STORE_TIME: Duration = Duration::from_secs(3);
+pub const SUMS_TIME: Duration = Duration::from_secs(6);
 
 /// Lists the organizations over which a number is summed.
 pub type Organizations = fn(&Store) -> Result<Vec<Id<Org>>>;
@@ -30,8 +31,7 @@ impl StoredSources {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn families(self, store: Store) -> Result<Vec<Family>> {
-        let organizations = (self.organizations)(&store)?;
+    pub async fn families(self, store: Store, organizations: Vec<Id<Org>>) -> Result<Vec<Family>> {
         let mut families = Vec::new();
         for Metric { name, kind, help, read } in self.stored.iter().copied() {
             let mut sum = 0;

@@ -42,6 +42,7 @@ mod tls;
 mod url;
 mod waiting;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -140,6 +141,7 @@ impl Postgres {
             is_telling: is_node,
             hearing: Hearing::default(),
             unanswered: Unanswered::default(),
+            commits_hang: AtomicBool::default(),
         });
         let mut engine = Postgres {
             shared: shared.clone(),

@@ -9,7 +9,7 @@ use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
 use super::super::optimistic::Reads;
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::connection::{Commit, Connection, Rows};
-use super::failure::Failure;
+use super::failure::{Failure, too_many_wait};
 use super::presence::Presence;
 use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
@@ -104,18 +104,21 @@ impl Shared {
                 End::OverBudget => return over_budget(waiting.attempt, waiting.terms),
                 End::Failed(failure) => failure,
             };
-            waiting.last = failure.clone();
+            waiting.last = Some(failure.clone());
             if self.is_final(failure, &mut waiting) {
                 break;
             }
         }
         self.meters.failed_commits.add_one();
-        let last = match waiting.last {
+        let error = match waiting.last {
             // What it conflicts with is stored, but waits.
-            Failure::Conflict if self.unanswered.are_some_open() => Failure::Blocked,
-            last => last,
+            None | Some(Failure::Conflict) if self.unanswered.are_some_open() => {
+                Failure::Blocked.error()
+            }
+            Some(last) => last.error(),
+            None => too_many_wait(),
         };
-        complete(waiting.attempt, Err(last.error()));
+        complete(waiting.attempt, Err(error));
     }
 
     /// Returns whether an attempt that failed so is not to run again.
@@ -135,6 +138,7 @@ impl Shared {
                 self.pool.clear();
                 thread::sleep(RECONNECT_PAUSE);
             }
+            Failure::Stale => {}
             Failure::Removed => {
                 self.removed();
                 return true;
@@ -241,6 +245,9 @@ impl Shared {
         // A control goes on without it.
         let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
         if let Err(failure) = self.send(&connection, writes, (&slot, &next, lease)) {
+            if matches!(failure, Failure::Stale | Failure::Fenced) {
+                connection.slot = None;
+            }
             if !matches!(failure, Failure::Unavailable(_)) {
                 connection.roll_back();
                 self.pool.put(connection);

@@ -14,7 +14,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
 use super::failure::Failure;
 use super::presence::{Presence, TABLE};
 use super::slot::{Slot, SlotValue, Slots};
-use super::sql::{PLANNER, SAFETY, Statements};
+use super::sql::{OPTIONAL, SAFETY, Statements};
 use super::url::PostgresUrl;
 use super::waiting::{begin, wait};
 
@@ -84,7 +84,7 @@ impl Connector {
         let time = STATEMENT_TIME;
         raw.run(raw.client.batch_execute(SAFETY), time)?;
         // Another database may not know them.
-        match raw.run(raw.client.batch_execute(PLANNER), time) {
+        match raw.run(raw.client.batch_execute(OPTIONAL), time) {
             Err(Failure::Refused(_)) | Ok(()) => {}
             Err(failure) => return Err(failure),
         }
@@ -293,7 +293,7 @@ impl Connection {
     /// and changes a slot.
     ///
     /// # Errors
-    /// [`Failure::Removed`] if the slot does not have the value that is known;
+    /// [`Failure::Stale`] if the slot does not have the value that is known;
     /// [`Failure::Fenced`] if that may also be because the lease is another one.
     pub fn change(
         &self,
@@ -338,7 +338,7 @@ impl Connection {
         match run(all, STATEMENT_TIME)? {
             1 => Ok(()),
             _ if lease.is_some() => Err(Failure::Fenced),
-            _ => Err(Failure::Removed),
+            _ => Err(Failure::Stale),
         }
     }
 

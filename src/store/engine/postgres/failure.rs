@@ -17,6 +17,10 @@ pub enum Failure {
     /// The server cannot be reached or does not accept writes: the connection is of no use, and the
     /// transaction may run again on another. The reason is for the log.
     Unavailable(String),
+    /// The slot of the connection is not what it is known to be: the others have removed this process from
+    /// the store, or a standby was promoted that lacks commits. It runs again with another slot, which
+    /// only those who are at the store can have.
+    Stale,
     /// The others have removed this process from the store.
     Removed,
     /// Another node has the lease that this needs.
@@ -64,6 +68,7 @@ impl Failure {
             Failure::Conflict | Failure::Duplicate => contended(),
             Failure::Blocked => commits_hang(),
             Failure::Unavailable(why) => unavailable().detail(why),
+            Failure::Stale => unavailable().detail("the slot is another one"),
             Failure::Removed => unavailable().detail("this server was removed from the store"),
             Failure::Fenced => unavailable().detail("another server does the background work now"),
             Failure::Refused(error) => error.clone(),
@@ -74,6 +79,11 @@ impl Failure {
 /// The error of an attempt that conflicts again and again.
 pub fn contended() -> Error {
     Error::busy("overloaded", "others keep changing the same things; try again", 1)
+}
+
+/// The error of a write that there is no room or time for.
+pub fn too_many_wait() -> Error {
+    Error::busy("overloaded", "too many writes are waiting", 1)
 }
 
 /// The error of what cannot be done while the database server is away.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::super::group_commit::WAITING;
 use super::super::{Attempt, FairQueue, Lane, StoreMeters, Terms};
-use super::failure::Failure;
+use super::failure::{Failure, too_many_wait};
 use super::presence::Presence;
-use crate::base::{Error, Result};
+use crate::base::Result;
 
 /// How long an attempt that runs alone waits for those that began before: as long as the slowest
 /// ordinary one takes. If one hangs for longer the attempt runs beside it.
@@ -29,7 +29,7 @@ pub struct Waiting {
     /// How often it conflicted.
     pub conflicts: usize,
     /// Why its last run failed: what its caller hears if there is no time for another.
-    pub last: Failure,
+    pub last: Option<Failure>,
     /// Whether it looks for a key before it inserts it.
     pub looks_before_insert: bool,
 }
@@ -38,8 +38,15 @@ impl Waiting {
     /// An attempt that has not run.
     pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Presence>>) -> Self {
         let submitted = Instant::now();
-        let last = Failure::Conflict;
-        Waiting { attempt, terms, submitted, lease, conflicts: 0, last, looks_before_insert: false }
+        Waiting {
+            attempt,
+            terms,
+            submitted,
+            lease,
+            conflicts: 0,
+            last: None,
+            looks_before_insert: false,
+        }
     }
 }
 
@@ -123,7 +130,7 @@ impl Queue {
         // A refused attempt is dropped here, outside of the lock.
         refused.map_err(|_| {
             self.meters.refused.add_one();
-            Error::busy("overloaded", "too many writes are waiting", 1)
+            too_many_wait()
         })?;
         self.filled.notify_one();
         Ok(())

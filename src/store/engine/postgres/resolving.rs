@@ -1,5 +1,6 @@
 //! Giving slots to connections, and finding out by them what became of a commit.
 
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
 
@@ -63,15 +64,21 @@ impl Shared {
     /// unknown.
     pub(super) fn resolve(&self, slot: &mut Slot, new: SlotValue, deadline: Instant) -> Resolved {
         let mut tried = Tried { instead: Vec::new(), after: vec![new] };
+        let mut is_blocked = false;
         while Instant::now() < deadline {
             match self.try_resolve(slot, &mut tried, deadline) {
                 Ok(Some(resolved)) => return resolved,
-                Ok(None) | Err(Failure::Conflict | Failure::Blocked) => {}
+                Ok(None) | Err(Failure::Conflict) => {}
+                Err(Failure::Blocked) => is_blocked = true,
                 Err(failure) => {
                     tracing::debug!(?failure, "the outcome of a commit is not known yet");
+                    is_blocked = false;
                     thread::sleep(RECONNECT_PAUSE);
                 }
             }
+        }
+        if is_blocked && self.presence.is_some() {
+            self.commits_hang.store(true, Ordering::Relaxed);
         }
         Resolved::Unknown
     }

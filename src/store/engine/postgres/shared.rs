@@ -1,6 +1,6 @@
 //! What the threads of an engine share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::super::metrics::StoreMeters;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::connection::{Commit, Connection, STATEMENT_TIME};
-use super::failure::Failure;
+use super::failure::{Failure, too_many_wait};
 use super::hearing::Hearing;
 use super::news::News;
 use super::pool::Pool;
@@ -26,8 +26,10 @@ use crate::store::signals::Signals;
 /// How long opening a store waits for a server.
 pub const OPEN_TIME: Duration = Duration::from_secs(20);
 
-/// How often a transaction of the engine's own runs.
+/// How often a transaction of the engine's own runs, and for how long it is begun again. A row that stays
+/// locked takes four seconds each time, and a server that stops waits for it.
 const OWN_RUNS: usize = 20;
+const OWN_TIME: Duration = Duration::from_secs(10);
 
 /// What the threads of an engine share.
 pub struct Shared {
@@ -54,6 +56,10 @@ pub struct Shared {
     pub is_telling: bool,
     pub hearing: Hearing,
     pub unanswered: Unanswered,
+    /// Whether the database server does not finish commits, as far as is known: set when the outcome of
+    /// one could not be found out since it still went on, until a beat is committed. Each that goes on
+    /// has a connection of the database server, so nothing but the beat is written then.
+    pub commits_hang: AtomicBool,
 }
 
 /// How commits ended that were not answered.
@@ -155,12 +161,15 @@ impl Shared {
         if *self.is_removed.borrow() {
             return Err(Failure::Removed.error());
         }
+        if self.commits_hang.load(Ordering::Relaxed) {
+            return Err(Failure::Blocked.error());
+        }
         let waiting = Waiting::new(attempt, terms, lease);
         if terms.budget == Budget::LIGHT {
             return self.queue.push(waiting);
         }
         if self.queue.is_closed() {
-            return Err(Error::busy("overloaded", "too many writes are waiting", 1));
+            return Err(too_many_wait());
         }
         let _permit = self.pool.blocking_permit()?;
         self.process(waiting, None);
@@ -178,12 +187,18 @@ impl Shared {
         begin: &str,
         work: impl Fn(&Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut last = Failure::Conflict;
+        let (begun, mut last) = (Instant::now(), Failure::Conflict);
         for _ in 0..OWN_RUNS {
+            if begun.elapsed() > OWN_TIME {
+                break;
+            }
             connection.execute(begin)?;
             let failure = match work(connection) {
                 Ok(done) => match connection.commit(Instant::now() + STATEMENT_TIME) {
-                    Commit::Done | Commit::Doubtful => return Ok(done),
+                    Commit::Done | Commit::Doubtful => {
+                        self.commits_hang.store(false, Ordering::Relaxed);
+                        return Ok(done);
+                    }
                     Commit::Failed(failure) => failure,
                     Commit::Unanswered => {
                         return Err(Failure::Unavailable("a commit was not answered".into()));

@@ -24,10 +24,12 @@ pub const SAFETY: &str = "SET synchronous_commit = on; SET statement_timeout = 0
      SET client_min_messages = warning; SET lock_timeout = '4s'; \
      SET idle_in_transaction_session_timeout = '8s'";
 
-/// Settings of the planner, which other databases may not have. Reading whole tables, or joining by
-/// hash, would lock more than is read: any writer would be in conflict.
-pub const PLANNER: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; \
-     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off";
+/// Settings that other databases may not have. Reading whole tables, or joining by hash, would lock more
+/// than is read: any writer would be in conflict. And the connections of a machine that is gone would
+/// stay for two hours, of the few that the database server has.
+pub const OPTIONAL: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; \
+     SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; \
+     SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3";
 
 /// Begins a transaction that writes.
 pub const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
