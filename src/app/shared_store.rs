@@ -42,6 +42,7 @@ impl SharedStore {
         let key = key_outside(key_source)?;
         let failed = failed_at(&url);
         let tables = crate::resources::tables();
+        let may_lead = node.may_lead();
         let settings = PostgresSettings {
             key_check: Some(check_of(&key)),
             must_exist,
@@ -50,7 +51,7 @@ impl SharedStore {
         };
         let signals = Arc::<Signals>::default();
         let engine = Postgres::open(settings, signals.clone(), progress).map_err(&failed)?;
-        require_indexes(&engine, &tables, progress).map_err(&failed)?;
+        require_indexes(&engine, &tables, may_lead, progress).map_err(&failed)?;
         let engine = Arc::new(engine);
         let keys = Keys::with_previous(key, None);
         let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
@@ -128,13 +129,21 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Builds the indexes if this node has the lease; otherwise waits until another one has built them.
 /// No node serves before that: those of another release, which would not maintain them, are gone.
-fn require_indexes(engine: &Postgres, tables: &[TableInfo], progress: &dyn Fn(&str)) -> Result<()> {
+fn require_indexes(
+    engine: &Postgres,
+    tables: &[TableInfo],
+    may_lead: bool,
+    progress: &dyn Fn(&str),
+) -> Result<()> {
     let leases = engine.leases();
     let mut has_waited = false;
     while !are_indexes_built(&*engine.snapshot(), tables)? {
         let has_lease = leases.borrow().is_some();
         if has_lease {
             return build_indexes(&mut engine.building(), tables, progress);
+        }
+        if !may_lead {
+            return Err(Error::internal("its indexes are not built; start a server first"));
         }
         if !has_waited {
             progress("waiting for the lease, or for another server that builds indexes");

@@ -110,8 +110,9 @@ fn look(
     match engine.durability() {
         Ok(durability) => {
             is_replicated.store(durability.is_replicated(), Ordering::Relaxed);
-            if before != Some(&durability) {
-                for remark in durability.remarks() {
+            let remarks = durability.remarks();
+            if before.is_none_or(|before| before.remarks() != remarks) {
+                for remark in remarks {
                     tracing::warn!(version = %durability.version, "{remark}");
                 }
             }

@@ -35,7 +35,7 @@ impl StoreFlag {
     pub fn open(&self, common: &Common, what: &str) -> Result<Option<SharedStore>, Failure> {
         let Some(url) = self.url()? else { return Ok(None) };
         let key_source = common.data_dir().key_source().clone();
-        let node = Node::new(env!("CARGO_PKG_VERSION"), &this_process(what));
+        let node = Node::new(env!("CARGO_PKG_VERSION"), &this_process(what)).without_lease();
         Ok(Some(SharedStore::open(url, &key_source, node, true, &output::progress)?))
     }
 }

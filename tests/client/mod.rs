@@ -135,10 +135,10 @@ pub fn pick(value: &Value, fields: &str) -> Value {
 
 // ── Waiting ──────────────────────────────────────────────────────────────────
 
-/// Polls until `look` returns something; fails after ten seconds.
+/// Polls until `look` returns something; fails after half a minute, which is long on a busy machine too.
 #[track_caller]
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    within(Duration::from_secs(10), what, look)
+    within(Duration::from_secs(30), what, look)
 }
 
 /// Polls until `look` returns something; fails after `time`.

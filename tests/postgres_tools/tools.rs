@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, eventually, within};
 use crate::filled::{Filled, answers, fill, stop};
 use crate::postgres_server::PostgresServer;
 use crate::process::{PASSWORD, Place, Serving};
@@ -127,7 +127,7 @@ fn an_installation_is_administered_beside_its_servers() {
         .with_bearer(session["token"].as_str().unwrap());
     assert_eq!(copy.walk("/tools", 100).len(), acme.walk("/tools", 100).len());
     // Whoever came to the store has left it.
-    eventually("only the server is there", || {
+    within(std::time::Duration::from_secs(60), "only the server is there", || {
         let nodes = copy.get("/system").ok()["nodes"].as_array().unwrap().len();
         (nodes == 1).then_some(())
     });

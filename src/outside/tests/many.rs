@@ -118,7 +118,7 @@ async fn the_size_of_all_answers_together_is_bounded() {
     let answered = tokio::spawn(async move {
         let body = "x".repeat(1024 * 1024);
         for answered in 0.. {
-            let Ok(Ok((stream, _))) = timeout(Duration::from_secs(1), listener.accept()).await
+            let Ok(Ok((stream, _))) = timeout(Duration::from_secs(3), listener.accept()).await
             else {
                 return answered;
             };

@@ -121,7 +121,8 @@ impl Postgres {
             control,
         } = settings;
         let is_node = node.is_some();
-        let presence = node.map(|node| node.0).or(owner.map(|owner| owner.0));
+        let may_lead = node.as_ref().is_some_and(|node| node.may_lead);
+        let presence = node.map(|node| node.presence).or(owner.map(|owner| owner.0));
         let connector = Connector::new(url, schema, runtime.handle().clone());
         let meters = Arc::<StoreMeters>::default();
         let shared = Arc::new(Shared {
@@ -133,6 +134,7 @@ impl Postgres {
             token: presence.as_ref().map_or_else(slot::fresh, Presence::token),
             presence: presence.clone(),
             control,
+            may_lead,
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),
             leases: watch::channel(None).0,

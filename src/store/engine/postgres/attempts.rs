@@ -2,6 +2,7 @@
 //! outcome is certain.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,10 @@ impl Shared {
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
         while Instant::now() < deadline && waiting.conflicts < MAX_RUNS {
+            if self.commits_hang.load(Ordering::Relaxed) {
+                waiting.last = Some(Failure::Blocked);
+                break;
+            }
             if waiting.conflicts >= MAX_CONFLICTS && hold.is_none() {
                 drop(next_run.take());
                 hold = self.queue.hold(lane, until);
@@ -128,17 +133,18 @@ impl Shared {
             Failure::Duplicate if !waiting.looks_before_insert => {
                 waiting.looks_before_insert = true;
             }
-            Failure::Conflict | Failure::Blocked | Failure::Duplicate => {
+            Failure::Blocked | Failure::Unavailable(_) if self.queue.is_closed() => return true,
+            // It has waited for four seconds already.
+            Failure::Stale | Failure::Blocked => {}
+            Failure::Conflict | Failure::Duplicate => {
                 waiting.conflicts += 1;
                 self.meters.conflicts.add_one();
             }
-            Failure::Unavailable(_) if self.queue.is_closed() => return true,
             Failure::Unavailable(why) => {
                 tracing::debug!(%why, "an attempt runs again on another connection");
                 self.pool.clear();
                 thread::sleep(RECONNECT_PAUSE);
             }
-            Failure::Stale => {}
             Failure::Removed => {
                 self.removed();
                 return true;

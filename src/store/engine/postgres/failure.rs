@@ -106,7 +106,13 @@ fn disk_full() -> Error {
 }
 
 fn is_conflict(code: &SqlState) -> bool {
-    [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
+    [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        // Among others, when no predicate lock is left: fewer at once need fewer.
+        SqlState::OUT_OF_MEMORY,
+    ]
+    .contains(code)
 }
 
 fn is_unavailable(code: &SqlState) -> bool {
@@ -114,8 +120,6 @@ fn is_unavailable(code: &SqlState) -> bool {
         // The server has become a standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
         SqlState::TOO_MANY_CONNECTIONS,
-        // Among others, when no predicate lock is left.
-        SqlState::OUT_OF_MEMORY,
         SqlState::QUERY_CANCELED,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ];

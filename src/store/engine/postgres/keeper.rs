@@ -113,8 +113,11 @@ impl Keeping {
                     self.watch.forget();
                     self.look_at = Instant::now() + RETRY_PAUSE;
                     self.beat_at = self.look_at;
-                    if matches!(failure, Failure::Unavailable(_)) {
-                        shared.pool.clear();
+                    match failure {
+                        Failure::Unavailable(_) => shared.pool.clear(),
+                        // Its own row is locked, by the beat before: that is not finished.
+                        Failure::Blocked => shared.note_blocked(),
+                        _ => {}
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(?failure, "the store cannot be kept at the moment");
@@ -150,6 +153,7 @@ impl Keeping {
                 let has_lease = held.as_ref().map(|lease| lease.beat(connection)).transpose()?;
                 Ok((is_there, has_lease.unwrap_or(true)))
             })?;
+        shared.note_committed();
         if let (false, Some(lease)) = (has_lease, &held) {
             shared.lost_lease(lease);
         }
@@ -176,7 +180,7 @@ impl Keeping {
                 })?;
             }
         }
-        if shared.held_lease().is_some() {
+        if shared.held_lease().is_some() || !shared.may_lead {
             return Ok(());
         }
         let silent = self.watch.silent(MAX_SILENCE);

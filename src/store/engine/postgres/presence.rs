@@ -36,7 +36,11 @@ pub struct Owner(pub(super) Presence);
 
 /// A server of a store, one of several.
 #[derive(Clone, Debug)]
-pub struct Node(pub(super) Presence);
+pub struct Node {
+    pub(super) presence: Presence,
+    /// Whether it takes the lease for the background work.
+    pub(super) may_lead: bool,
+}
 
 impl Owner {
     /// Creates an owner that no other equals. `description` is what others are told, such as a host
@@ -50,14 +54,27 @@ impl Node {
     /// Creates a node that no other equals, of this release. Nodes of another one are refused.
     pub fn new(release: &str, description: &str) -> Self {
         let token = fresh();
-        Node(Presence::new([NODE, &token].concat(), token, release, description))
+        let presence = Presence::new([NODE, &token].concat(), token, release, description);
+        Node { presence, may_lead: true }
+    }
+
+    /// Leaves the lease for the background work to others.
+    #[must_use]
+    pub fn without_lease(mut self) -> Self {
+        self.may_lead = false;
+        self
+    }
+
+    /// Whether it takes the lease for the background work.
+    pub fn may_lead(&self) -> bool {
+        self.may_lead
     }
 
     /// Says where it listens.
     #[must_use]
     pub fn at(mut self, address: &str) -> Self {
-        self.0.value.push(0);
-        self.0.value.extend_from_slice(address.as_bytes());
+        self.presence.value.push(0);
+        self.presence.value.extend_from_slice(address.as_bytes());
         self
     }
 }
@@ -143,7 +160,7 @@ mod tests {
     #[test]
     fn nodes_of_one_release_are_there_together_and_an_owner_is_alone() {
         let [one, two, newer] = [("1.0", "a"), ("1.0", "b"), ("1.1", "c")]
-            .map(|(release, name)| Node::new(release, name).0);
+            .map(|(release, name)| Node::new(release, name).presence);
         let (owner, other) = (Owner::new("tool").0, Owner::new("tool").0);
         let lease = one.lease();
         for (own, there, is_excluded) in [
@@ -161,7 +178,7 @@ mod tests {
         assert_eq!((one.description(), lease.description()), ("a".into(), "a".into()));
         assert_ne!(one.token(), two.token());
         assert_eq!((lease.holder(), one.address()), (one.id(), None));
-        let at = Node::new("1.0", "a").at("10.0.0.1:7420").0;
+        let at = Node::new("1.0", "a").at("10.0.0.1:7420").presence;
         assert_eq!((at.release(), at.description()), ("1.0".into(), "a".into()));
         assert_eq!(at.address().as_deref(), Some("10.0.0.1:7420"));
     }

@@ -1,6 +1,5 @@
 //! Giving slots to connections, and finding out by them what became of a commit.
 
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
 
@@ -9,7 +8,7 @@ use super::failure::Failure;
 use super::presence::TABLE;
 use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
-use super::sql::BEGIN_WRITE;
+use super::sql::{BEGIN_WRITE, MOVE_SLOT};
 
 impl Shared {
     /// Gives the connection a slot, if it has none.
@@ -21,10 +20,45 @@ impl Shared {
         connection: &'a mut Connection,
     ) -> Result<&'a Slot, Failure> {
         if connection.slot.is_none() {
-            let reused = self.slots().reuse(Instant::now());
-            connection.slot = Some(reused.map_or_else(|| self.create_slot(connection), Ok)?);
+            let mut slot = None;
+            while slot.is_none()
+                && let Some(rested) = self.slots().reuse(Instant::now())
+            {
+                slot = self.take_over(connection, rested)?;
+            }
+            connection.slot = Some(slot.map_or_else(|| self.create_slot(connection), Ok)?);
         }
         Ok(connection.slot.as_ref().expect("it was just created"))
+    }
+
+    /// Changes a slot of a connection that was closed; `None` if it is not as it was known to be: a
+    /// standby was promoted that lacks commits. A new connection commits before it is used, as one that
+    /// creates its slot does: what it reads then is on the standby, also where the primary was restarted.
+    fn take_over(&self, connection: &Connection, slot: Slot) -> Result<Option<Slot>, Failure> {
+        let next = self.slots().next_value();
+        connection.execute(BEGIN_WRITE)?;
+        let (id, from, to): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
+        match connection.change_once(MOVE_SLOT, &[&id, &from, &to]) {
+            Ok(1) => {}
+            Ok(_) => {
+                connection.roll_back();
+                return Ok(None);
+            }
+            Err(failure) => {
+                connection.roll_back();
+                self.slots().give_back(slot);
+                return Err(failure);
+            }
+        }
+        match connection.commit(Instant::now() + STATEMENT_TIME) {
+            Commit::Done => Ok(Some(Slot { value: next, ..slot })),
+            Commit::Failed(failure) => {
+                self.slots().give_back(slot);
+                Err(failure)
+            }
+            // Its value is not known, or not on the standby.
+            Commit::Doubtful | Commit::Unanswered => Err(not_committed(connection)),
+        }
     }
 
     fn create_slot(&self, connection: &Connection) -> Result<Slot, Failure> {
@@ -52,10 +86,10 @@ impl Shared {
             }
         }
         match connection.commit(Instant::now() + STATEMENT_TIME) {
-            Commit::Done | Commit::Doubtful => Ok(slot),
+            Commit::Done => Ok(slot),
             Commit::Failed(failure) => Err(failure),
             // If it was created, nobody uses it.
-            Commit::Unanswered => Err(Failure::Unavailable("a slot could not be created".into())),
+            Commit::Doubtful | Commit::Unanswered => Err(not_committed(connection)),
         }
     }
 
@@ -64,21 +98,24 @@ impl Shared {
     /// unknown.
     pub(super) fn resolve(&self, slot: &mut Slot, new: SlotValue, deadline: Instant) -> Resolved {
         let mut tried = Tried { instead: Vec::new(), after: vec![new] };
-        let mut is_blocked = false;
+        let mut blocked_tries = 0;
         while Instant::now() < deadline {
             match self.try_resolve(slot, &mut tried, deadline) {
                 Ok(Some(resolved)) => return resolved,
                 Ok(None) | Err(Failure::Conflict) => {}
-                Err(Failure::Blocked) => is_blocked = true,
+                Err(Failure::Blocked) => {
+                    blocked_tries += 1;
+                    // A transaction whose process is gone would have been ended.
+                    if blocked_tries > 1 {
+                        self.note_blocked();
+                    }
+                }
                 Err(failure) => {
                     tracing::debug!(?failure, "the outcome of a commit is not known yet");
-                    is_blocked = false;
+                    blocked_tries = 0;
                     thread::sleep(RECONNECT_PAUSE);
                 }
             }
-        }
-        if is_blocked && self.presence.is_some() {
-            self.commits_hang.store(true, Ordering::Relaxed);
         }
         Resolved::Unknown
     }
@@ -95,10 +132,7 @@ impl Shared {
         let id: &[u8] = &slot.id;
         let change = |from: &SlotValue| {
             let (from, to): (&[u8], &[u8]) = (from, &next);
-            connection.change_once(
-                "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2",
-                &[&id, &from, &to],
-            )
+            connection.change_once(MOVE_SLOT, &[&id, &from, &to])
         };
         connection.execute(BEGIN_WRITE)?;
         // Waits for the lost transaction to end, if it has not: it has changed the same row.
@@ -151,6 +185,14 @@ impl Shared {
             None => Ok(Some(Resolved::Unknown)),
         }
     }
+}
+
+/// Why a connection did not get its slot: the commit goes on where the connection is still there.
+fn not_committed(connection: &Connection) -> Failure {
+    if connection.is_open() {
+        return Failure::Blocked;
+    }
+    Failure::Unavailable("a slot could not be had".into())
 }
 
 /// The values that a slot may have, by what they prove of the commit.

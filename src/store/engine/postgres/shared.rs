@@ -43,6 +43,8 @@ pub struct Shared {
     /// What its slots begin with.
     pub token: Token,
     pub control: Option<Control>,
+    /// Whether it takes the lease for the background work.
+    pub may_lead: bool,
     /// Who waits for whom after conflicts.
     pub is_removed: watch::Sender<bool>,
     /// The lease while this node has it, and what others get then.
@@ -117,6 +119,23 @@ impl Shared {
             tracing::error!(
                 "others have removed this server from the store; it cannot write any more"
             );
+        }
+    }
+
+    /// Notes that commits are not finished. Only who beats finds out when they are again.
+    pub fn note_blocked(&self) {
+        if self.presence.is_some() && !self.commits_hang.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                "the database server does not finish commits: no writes until it does; is its \
+                 synchronous standby away?"
+            );
+        }
+    }
+
+    /// Notes that a beat was committed.
+    pub fn note_committed(&self) {
+        if self.commits_hang.swap(false, Ordering::Relaxed) {
+            tracing::info!("commits are finished again");
         }
     }
 
@@ -195,10 +214,7 @@ impl Shared {
             connection.execute(begin)?;
             let failure = match work(connection) {
                 Ok(done) => match connection.commit(Instant::now() + STATEMENT_TIME) {
-                    Commit::Done | Commit::Doubtful => {
-                        self.commits_hang.store(false, Ordering::Relaxed);
-                        return Ok(done);
-                    }
+                    Commit::Done | Commit::Doubtful => return Ok(done),
                     Commit::Failed(failure) => failure,
                     Commit::Unanswered => {
                         return Err(Failure::Unavailable("a commit was not answered".into()));

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn who_does_not_change_its_beat_is_silent_unless_nobody_looked() {
-        let (moving, paused) = (Node::new("1", "a").0, Node::new("1", "b").0);
+        let (moving, paused) = (Node::new("1", "a").presence, Node::new("1", "b").presence);
         let there = |beat| {
             let seen = |presence: &super::super::presence::Presence, beat: u8| Seen {
                 presence: presence.clone(),

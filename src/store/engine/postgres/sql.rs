@@ -41,6 +41,9 @@ pub const BEGIN_WRITE_UNVALIDATED: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ
 pub const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
      SET LOCAL idle_in_transaction_session_timeout = 0";
 
+/// Changes the slot `$1` from the value `$2` to `$3`.
+pub const MOVE_SLOT: &str = "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2";
+
 /// The prepared statements of a connection.
 pub struct Statements {
     pub get: Statement,
@@ -74,6 +77,10 @@ impl Statements {
     pub async fn prepare(client: &Client) -> Result<Self, Error> {
         let [up, down] = ["", "DESC"].map(|order| part("key < $3", order, "$4"));
         let [up_to_end, down_to_end] = ["", "DESC"].map(|order| part("TRUE", order, "$3"));
+        let move_slot_under_lease = format!(
+            "{MOVE_SLOT} AND EXISTS \
+             (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"
+        );
         let (
             get,
             ascending,
@@ -104,11 +111,8 @@ impl Statements {
                 "DELETE FROM kv USING unnest($1::smallint[], $2::bytea[]) AS gone (tbl, key) \
                  WHERE kv.tbl = gone.tbl AND kv.key = gone.key"
             ),
-            client.prepare("UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2"),
-            client.prepare(
-                "UPDATE kv_slot SET value = $3 WHERE id = $1 AND value = $2 AND EXISTS \
-                 (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"
-            ),
+            client.prepare(MOVE_SLOT),
+            client.prepare(&move_slot_under_lease),
         )?;
         Ok(Statements {
             get,
