@@ -419,5 +419,5 @@ fn a_slow_pattern_does_not_delay_writes() {
     publishing.join().unwrap();
     checking.join().unwrap();
     // Each of the two would have held up one.
-    assert!(written > 5, "{written} writes while the patterns were searched for");
+    assert!(written > 3, "{written} writes while the patterns were searched for");
 }

@@ -92,7 +92,7 @@ impl Receiver {
     /// The next request.
     #[track_caller]
     pub fn next(&self) -> Sent {
-        self.sent.recv_timeout(Duration::from_secs(30)).expect("it is called in time")
+        self.sent.recv_timeout(Duration::from_secs(60)).expect("it is called in time")
     }
 
     /// The requests that have arrived since the last look.

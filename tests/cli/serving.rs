@@ -111,7 +111,7 @@ fn sigterm_answers_long_polls_and_exits_soon() {
         }
         let (code, out, log) = serving.ends();
         assert_eq!((code, out.as_str()), (Some(0), ""), "{log}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
         assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
     }
     assert_eq!(place.run(&["check"]).code, Some(0));

@@ -135,10 +135,10 @@ pub fn pick(value: &Value, fields: &str) -> Value {
 
 // ── Waiting ──────────────────────────────────────────────────────────────────
 
-/// Polls until `look` returns something; fails after half a minute, which is long on a busy machine too.
+/// Polls until `look` returns something; fails after a minute, which is long on a busy machine too.
 #[track_caller]
 pub fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    within(Duration::from_secs(30), what, look)
+    within(Duration::from_secs(60), what, look)
 }
 
 /// Polls until `look` returns something; fails after `time`.
@@ -156,7 +156,7 @@ pub fn within<T>(time: Duration, what: &str, mut look: impl FnMut() -> Option<T>
 
 /// How long a test tries to reach a limit: a machine that sends more slowly than a bucket refills
 /// never does.
-const LIMITS_TAKE: Duration = Duration::from_secs(60);
+const LIMITS_TAKE: Duration = Duration::from_secs(180);
 
 /// Sends until a token bucket that holds `burst` and gets one back each `refill` is empty, and returns
 /// the response that says so. As many got through as it held, and as it got back meanwhile: tests run

@@ -131,7 +131,7 @@ pub fn set_up(node: &Node) -> Caller {
 
 /// Returns the server that does the background work, waiting until there is one.
 pub fn holder(nodes: &[Node]) -> usize {
-    within(std::time::Duration::from_secs(15), "the lease", || {
+    within(std::time::Duration::from_secs(60), "the lease", || {
         nodes.iter().position(Node::has_lease)
     })
 }

@@ -17,7 +17,7 @@ const AGENTS: usize = 6;
 const MESSAGES: usize = 25;
 
 /// Longer than the lease of a wake, 60 s: one whose answer died with the server comes back after it.
-const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The same caller at each server, who turns to the next one when a server fails.
 struct Client {

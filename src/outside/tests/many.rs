@@ -66,14 +66,14 @@ async fn at_the_deadline_running_calls_end_and_waiting_calls_are_not_sent() {
     let mut calls: Vec<Call> =
         [quick, hush, trap_port].map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
     calls.push(get("no URL"));
-    let limit = Duration::from_millis(200);
+    let limit = Duration::from_secs(2);
     let results = open_to_loopback().send_all(calls, 1, Instant::now() + limit).await;
 
     let [done, cut, never, wrong] = results.try_into().unwrap();
     assert_eq!(done.answer.unwrap().body, b"ok");
     let failure = cut.answer.unwrap_err();
     // The whole time, not what the first call left of it.
-    assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 0.2 s");
+    assert_eq!(failure.to_string(), "127.0.0.1 gave no complete answer within 2 s");
     assert!(cut.took > Duration::ZERO && cut.took <= 10 * limit, "{:?}", cut.took);
     assert!(matches!(never.answer, Err(Failure::TimedOut { .. })), "{never:?}");
     assert_eq!(never.took, Duration::ZERO);

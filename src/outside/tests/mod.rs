@@ -76,7 +76,12 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> String {
         let mut bytes = [0; 1024];
         let n = stream.read(&mut bytes).await.unwrap();
         request += std::str::from_utf8(&bytes[..n]).unwrap();
-        let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
+        let Some((head, body)) = request.split_once("\r\n\r\n") else {
+            if n == 0 {
+                return request;
+            }
+            continue;
+        };
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         if n == 0 || body.len() == length.map_or(0, |length| length.parse().unwrap()) {
             return request;

@@ -135,7 +135,7 @@ mod tests {
             let begun = std::time::Instant::now();
             let _ = regex::RegexBuilder::new(&pattern).size_limit(1).build();
             // Hundreds of wide classes take seconds, here without optimization ten times that.
-            assert!(begun.elapsed().as_secs() < 5, "{class} took {:?}", begun.elapsed());
+            assert!(begun.elapsed().as_secs() < 20, "{class} took {:?}", begun.elapsed());
         }
     }
 }

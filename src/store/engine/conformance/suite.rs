@@ -27,7 +27,7 @@ const CUT_ONE_OF: u64 = 15;
 const MAX_BOOK_TIME: Duration = Duration::from_secs(180);
 
 /// How long a node waits for a lease that nobody keeps: it is given to another after eight seconds.
-const TAKEOVER_TIME: Duration = Duration::from_secs(15);
+const TAKEOVER_TIME: Duration = Duration::from_secs(60);
 
 /// How long a lease that somebody keeps must stay with them.
 const KEPT_TIME: Duration = Duration::from_secs(10);

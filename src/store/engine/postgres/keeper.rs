@@ -25,6 +25,9 @@ const BEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// How often a node looks at the store: a waiter whose notification is lost waits for two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// What a server leaves when it is killed is taken over within ten seconds.
+const _: () = assert!(MAX_SILENCE.as_secs() + LOOK_INTERVAL.as_secs() < 10);
+
 /// Pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
