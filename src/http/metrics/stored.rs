@@ -7,9 +7,11 @@ use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Id, Result, Time};
 use crate::store::{Org, Store};
 
-/// How long the store is waited for, and then the sums over its organizations: a collector gives up after
-/// 10 s by default, and then has nothing of a server whose database is away.
+/// How long the store is waited for: a collector gives up after 10 s by default, and then has nothing of
+/// a server whose database is away.
 pub const STORE_TIME: Duration = Duration::from_secs(3);
+
+/// How long the sums over its organizations are waited for.
 pub const SUMS_TIME: Duration = Duration::from_secs(6);
 
 /// Lists the organizations over which a number is summed.
