@@ -107,6 +107,22 @@ fn a_killed_primary_is_replaced_by_its_synchronous_standby_without_loss() {
 }
 
 #[test]
+fn a_killed_server_loses_nothing_that_it_acknowledged() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        // The first is the one that is asked in the end.
+        for _ in 0..2 {
+            let (_place, mut server) = cluster.nodes.pop().unwrap();
+            server.kill();
+            wait(200);
+        }
+    });
+    assert!(found.unknown > 0, "nothing was under way: {found:#?}");
+    cluster.ends("two servers killed", found);
+}
+
+#[test]
 fn a_paused_primary_goes_on_without_loss() {
     let _one = ONE.lock();
     let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };

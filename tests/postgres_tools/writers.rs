@@ -91,13 +91,17 @@ pub fn under_writes(servers: &[Caller], during: impl FnOnce(&dyn Fn(usize))) -> 
             .into_iter()
             .enumerate()
             .map(|(number, mut known)| {
-                let acme = servers[number % servers.len()].clone();
                 scope.spawn(move || {
+                    let mut at = number;
                     for step in 0.. {
                         if is_over.load(Ordering::SeqCst) {
                             break;
                         }
-                        known.write(&acme, &format!("w{number}-{step}"), note);
+                        let acme = &servers[at % servers.len()];
+                        if !known.write(acme, &format!("w{number}-{step}"), note) {
+                            // As behind a proxy: that server is gone.
+                            at += 1;
+                        }
                     }
                     known
                 })
@@ -139,9 +143,11 @@ fn begin(acme: &Caller, number: usize) -> Known {
 }
 
 impl Known {
-    fn write(&mut self, acme: &Caller, title: &str, note: &dyn Fn()) {
+    /// Returns whether the server answered.
+    fn write(&mut self, acme: &Caller, title: &str, note: &dyn Fn()) -> bool {
         let tasks = format!("/teams/{}/tasks", self.team);
         let created = acme.ask("POST", &tasks).org_json(json!({"title": title})).try_send();
+        let mut is_answered = created.is_ok();
         match end(created) {
             End::Done => {
                 note();
@@ -151,6 +157,7 @@ impl Known {
             End::Unknown => self.unknown.push(title.into()),
         }
         let changed = acme.ask("PATCH", &self.counter).org_json(json!({"title": title})).try_send();
+        is_answered &= changed.is_ok();
         match end(changed) {
             End::Done => {
                 note();
@@ -161,6 +168,7 @@ impl Known {
                 self.possible.insert(title.into());
             }
         }
+        is_answered
     }
 
     fn compare(&self, acme: &Caller, found: &mut Found) {

@@ -41,7 +41,7 @@ impl Failure {
             Failure::Conflict
         } else if *code == SqlState::LOCK_NOT_AVAILABLE {
             Failure::Blocked
-        } else if *code == SqlState::UNIQUE_VIOLATION {
+        } else if is_duplicate(code) {
             Failure::Duplicate
         } else if is_unavailable(code) || ends_connection(cause) {
             Failure::Unavailable(text)
@@ -111,6 +111,18 @@ fn is_conflict(code: &SqlState) -> bool {
         SqlState::T_R_DEADLOCK_DETECTED,
         // Among others, when no predicate lock is left: fewer at once need fewer.
         SqlState::OUT_OF_MEMORY,
+    ]
+    .contains(code)
+}
+
+/// Whether something that was to be created is there. `IF NOT EXISTS` says so too where another process
+/// creates the same at the same moment.
+fn is_duplicate(code: &SqlState) -> bool {
+    [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_SCHEMA,
     ]
     .contains(code)
 }
