@@ -60,7 +60,7 @@ impl Import {
         init_logging(&self.common);
         let place = self.place()?;
         let Some(path) = &self.file else {
-            let target = place.target(&self)?;
+            let target = self.target(&place)?;
             let undone = undo_import(&mut |step| target.apply(step));
             target.close();
             undone?;
@@ -74,7 +74,7 @@ impl Import {
         let tried = try_file(place.trial()?, &mut file);
         output::progress("");
         tried?;
-        let target = place.target(&self)?;
+        let target = self.target(&place)?;
         let all = file.records;
         let imported = import_file(&mut file, &mut |step| target.apply(step), &mut |done| {
             output::progress(&format!("{done} of {all} records"));
@@ -94,6 +94,20 @@ impl Import {
         dir.require_exists()?;
         Ok(Place::Directory(dir))
     }
+
+    /// Opens it, unless a server has its directory open.
+    fn target<'a>(&self, place: &'a Place) -> Result<Target<'a>, Failure> {
+        match place {
+            Place::Directory(dir) if control::is_served(dir) => Ok(Target::Served(dir)),
+            Place::Directory(dir) => Ok(Target::Opened(Box::new(dir.open()?))),
+            #[cfg(feature = "postgres")]
+            Place::Database => {
+                let opened = self.store.open(&self.common, "import")?;
+                let opened = opened.ok_or_else(|| Failure::Usage("--store is missing".into()))?;
+                Ok(Target::Opened(Box::new(opened.store)))
+            }
+        }
+    }
 }
 
 /// Where the installation is.
@@ -110,20 +124,6 @@ impl Place {
             Place::Directory(dir) => Trial::begin(dir),
             #[cfg(feature = "postgres")]
             Place::Database => Trial::begin_in(&std::env::temp_dir()),
-        }
-    }
-
-    /// Opens it, unless a server has its directory open.
-    fn target<'a>(&'a self, import: &Import) -> Result<Target<'a>, Failure> {
-        match self {
-            Place::Directory(dir) if control::is_served(dir) => Ok(Target::Served(dir)),
-            Place::Directory(dir) => Ok(Target::Opened(Box::new(dir.open()?))),
-            #[cfg(feature = "postgres")]
-            Place::Database => {
-                let opened = import.store.open(&import.common, "import")?;
-                let opened = opened.ok_or_else(|| Failure::Usage("--store is missing".into()))?;
-                Ok(Target::Opened(Box::new(opened.store)))
-            }
         }
     }
 

@@ -216,8 +216,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_the_filler_could_not_sync_fails_the_next_record() {
+    /// A new log that is filled ahead, and its files.
+    fn filled_log() -> (Log, [Arc<Inode>; 2]) {
         let inodes = [Arc::new(Inode::default()), Arc::new(Inode::default())];
         let open = || inodes.clone().map(|inode| Arc::new(Opened(inode, Mutex::new(0))) as LogFile);
         let position = Position {
@@ -227,23 +227,20 @@ mod tests {
             is_closed: true,
         };
         let filling = Filling { files: open(), ahead: 4096 };
-        let mut log = Log::new(open(), &position, None, Some(filling)).unwrap();
+        (Log::new(open(), &position, None, Some(filling)).unwrap(), inodes)
+    }
+
+    #[test]
+    fn what_the_filler_could_not_sync_fails_the_next_record() {
+        let (mut log, _) = filled_log();
         log.append(&[7; 64], Link::default(), true).unwrap();
         log.end_filling();
         assert!(log.append(&[7; 64], Link::default(), true).is_err());
     }
+
     #[test]
     fn a_file_that_cannot_be_filled_is_as_long_as_before() {
-        let inodes = [Arc::new(Inode::default()), Arc::new(Inode::default())];
-        let open = || inodes.clone().map(|inode| Arc::new(Opened(inode, Mutex::new(0))) as LogFile);
-        let position = Position {
-            log: LogId::new([1; 16]),
-            covered: Link::default(),
-            next_file: 0,
-            is_closed: true,
-        };
-        let filling = Filling { files: open(), ahead: 4096 };
-        let mut log = Log::new(open(), &position, None, Some(filling)).unwrap();
+        let (mut log, inodes) = filled_log();
         let len = || inodes[0].bytes.lock().unwrap().len() as u64;
         log.append(&[7; 64], Link::default(), false).unwrap();
         assert!(log.filler.is_none(), "it may not be filled");
