@@ -2,8 +2,10 @@
 //! sorted maps, and leave every index consistent.
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
+mod histories;
 #[cfg(feature = "postgres")]
 mod postgres_server;
+mod random;
 mod records;
 
 use std::collections::BTreeMap;

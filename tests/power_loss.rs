@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod disk;
+mod random;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use disk::{Fault, Random, SimDisk};
+use disk::{Fault, SimDisk};
+use random::{Random, number_from};
 use records::*;
 use redb::StorageBackend as _;
 use roadstead::base::{Error, Kind, Result};
@@ -32,13 +34,18 @@ enum Change {
     PutAccount(Account),
 }
 
+/// One of forty ids, which are scattered: of what is new, some is before all that was there.
+fn id(random: &mut Random) -> u32 {
+    (random.below(40) as u32).wrapping_mul(0x9e37_79b1)
+}
+
 /// A transaction of one to five changes, some of them of several pages.
 fn transaction(random: &mut Random, number: usize) -> (u8, Vec<Change>) {
     let org = random.below(2) as u8;
     let changes = (0..1 + random.below(5))
         .map(|_| match random.below(10) {
             0..6 => {
-                let id = random.below(40) as u32;
+                let id = id(random);
                 let len = if random.one_in(20) { 9000 } else { random.below(600) };
                 Change::Put(Task {
                     id,
@@ -48,7 +55,7 @@ fn transaction(random: &mut Random, number: usize) -> (u8, Vec<Change>) {
                     text: format!("{number} {}", "x".repeat(len)),
                 })
             }
-            6..9 => Change::Remove(random.below(40) as u32),
+            6..9 => Change::Remove(id(random)),
             _ => {
                 let name = format!("account-{}", random.below(5));
                 let email = format!("{name}@{number}.example");
@@ -203,10 +210,6 @@ fn sound_state(store: &Store) -> Result<State, String> {
 /// Runs `f`; a panic is something wrong too.
 fn caught(f: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err("it panicked".into()))
-}
-
-fn number_from(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|number| number.parse().unwrap())
 }
 
 // ── A disk that fails ────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@
 //! redb writes whole pages for every commit, however little changes: some 40 for a request. So a
 //! commit appends its changes to a log and syncs that, and a checkpoint in the background writes the
 //! changes of thousands of commits to redb in one go. Readers see both: the changes of the log are also
-//! in memory, in a map over redb's snapshot.
+//! in memory, in a map over redb's snapshot, with every version: a snapshot reads up to its number.
 //!
 //! The log has two parts, a file each. Commits go to the live part. When it is large or old enough,
 //! and the one before it is in redb, it is frozen and written to redb, while commits go to the other
@@ -25,7 +25,6 @@ mod settings;
 mod space;
 mod tables;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,9 +32,9 @@ use std::time::{Duration, Instant};
 use super::redb::Redb;
 use super::reserve::is_no_space;
 use super::storage::{IDLE_INTERVAL, RenewFn};
-use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch, WriteOp};
+use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch};
 use crate::base::{Error, Result};
-use checkpoint::{Checkpoint, Frozen, Progress, Running};
+use checkpoint::{Checkpoint, CheckpointError, Frozen, Progress, Running};
 use layers::LayeredReader;
 use log::Log;
 use opening::Opened;
@@ -70,8 +69,8 @@ pub struct LoggedRedb {
     base_steps: usize,
     commits: u64,
     access_version: u64,
-    /// Whether it must be reopened: an append or a checkpoint failed, or is being done.
-    is_broken: bool,
+    /// What must be read again or reopened: something failed, or is being done.
+    broken: Option<Broken>,
     /// When a checkpoint failed last.
     failed_at: Option<Instant>,
     /// What a full disk has inside of the database file.
@@ -81,6 +80,16 @@ pub struct LoggedRedb {
     meters: Arc<StoreMeters>,
     renew: RenewFn,
     redb: Redb,
+}
+
+/// What must not be gone on with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Broken {
+    /// The log and the parts in memory: they are read again. The database is as it was, and readers go
+    /// on over it meanwhile.
+    Log,
+    /// The database, too.
+    Database,
 }
 
 impl LoggedRedb {
@@ -132,7 +141,7 @@ impl LoggedRedb {
             base_steps: 0,
             commits: 0,
             access_version: 0,
-            is_broken: false,
+            broken: None,
             failed_at: None,
             space: SpaceInFile::default(),
             is_for_inspection: false,
@@ -179,7 +188,7 @@ impl LoggedRedb {
         if is_newer {
             self.base = self.redb.snapshot().inspect_err(|_| {
                 // The database cannot be used any more, however the step ended.
-                (self.is_broken, self.failed_at) = (true, Some(Instant::now()));
+                (self.broken, self.failed_at) = (Some(Broken::Database), Some(Instant::now()));
             })?;
             self.base_steps = progress.steps;
         }
@@ -193,12 +202,18 @@ impl LoggedRedb {
         Ok(if progress.end.is_some() { Progress::default() } else { progress })
     }
 
-    fn end_checkpoint(&mut self, end: &Result<()>, took: Duration) -> Result<()> {
-        if let Err(error) = end {
+    fn end_checkpoint(&mut self, end: &Result<(), CheckpointError>, took: Duration) -> Result<()> {
+        if let Err(end) = end {
+            let error = end.error();
             tracing::error!(%error, "a checkpoint failed; it will be tried again");
             self.meters.failed_checkpoints.add_one();
+            self.failed_at = Some(Instant::now());
+            if matches!(end, CheckpointError::Part(_)) {
+                self.broken = Some(Broken::Log);
+                return Err(not_now().detail(error));
+            }
             self.redb.note_failure();
-            (self.is_broken, self.failed_at) = (true, Some(Instant::now()));
+            self.broken = Some(Broken::Database);
             return Err(self.redb.check_space().err().unwrap_or_else(not_now).detail(error));
         }
         self.meters.checkpoint_micros.observe(micros(took));
@@ -214,7 +229,7 @@ impl LoggedRedb {
     fn begin_checkpoint(&mut self, is_due: bool, at_once: bool) -> Result<()> {
         let is_soon = |at: Instant| at.elapsed() < self.settings.retry_interval;
         let waits = !at_once && self.failed_at.is_some_and(is_soon);
-        if self.running.is_some() || self.is_broken || self.is_for_inspection || waits {
+        if self.running.is_some() || self.broken.is_some() || self.is_for_inspection || waits {
             return Ok(());
         }
         if self.frozen.is_none() && is_due && !self.live.is_empty() {
@@ -239,15 +254,9 @@ impl LoggedRedb {
     }
 
     fn checkpoint_of(&self, frozen: &Frozen) -> Result<Checkpoint> {
-        Ok(Checkpoint {
-            database: self.redb.shared_database()?,
-            part: frozen.part.clone(),
-            tables: self.tables.clone(),
-            position: frozen.position,
-            step_bytes: [self.settings.step_bytes, self.settings.gentle_step_bytes],
-            next: (0, Vec::new()),
-            written: (0, 0),
-        })
+        let step_bytes = [self.settings.step_bytes, self.settings.gentle_step_bytes];
+        let database = self.redb.shared_database()?;
+        Ok(Checkpoint::new(database, frozen, self.tables.clone(), step_bytes))
     }
 
     // ── Commits ──────────────────────────────────────────────────────────────
@@ -256,9 +265,9 @@ impl LoggedRedb {
     fn use_log(&mut self) -> Result<()> {
         let position = Position { is_closed: false, ..self.position };
         let database = self.redb.shared_database()?;
-        self.is_broken = true;
+        self.broken = Some(Broken::Database);
         position.store(&database)?;
-        self.is_broken = false;
+        self.broken = None;
         self.position = position;
         Ok(())
     }
@@ -273,19 +282,15 @@ impl LoggedRedb {
         let (record, link) = record::encode(self.log.id(), self.log.last(), writes)
             .ok_or_else(|| CommitOutcome::Refused(Error::internal("too much for one record")))?;
         // Until all of it has succeeded, without a panic.
-        self.is_broken = true;
+        self.broken = Some(Broken::Log);
         let failed = |error| CommitOutcome::Unknown(Error::internal(format!("the log: {error}")));
         // The reserve is for deletions and the next checkpoint.
         let may_fill = !self.redb.is_reserve_released();
         self.log.append(&record, link, may_fill).map_err(failed)?;
         let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
-        let changes = writes.tables.values().flat_map(BTreeMap::values);
-        let is_insertion = changes.map(|op| matches!(op, WriteOp::Insert(_)));
         self.space.append(record.len());
-        let mut live = self.live.clone();
-        live.add(record, is_insertion, number).map_err(CommitOutcome::Unknown)?;
-        self.live = live;
-        self.is_broken = false;
+        self.live.add(&record, number).map_err(CommitOutcome::Unknown)?;
+        self.broken = None;
         self.live_since.get_or_insert_with(Instant::now);
         self.commits += 1;
         if writes.changes_access {
@@ -307,9 +312,10 @@ impl LoggedRedb {
             running.cancel();
         }
         self.log.end_filling();
-        if self.is_broken || self.is_for_inspection || self.redb.failed() {
+        if self.failed() || self.is_for_inspection {
             return Ok(());
         }
+        let begun = Instant::now();
         while !self.position.is_closed {
             if self.frozen.is_none() && !self.live.is_empty() {
                 self.freeze();
@@ -317,7 +323,11 @@ impl LoggedRedb {
             match self.frozen.take() {
                 Some(frozen) => {
                     let mut checkpoint = self.checkpoint_of(&frozen)?;
-                    while !checkpoint.step(true)? {}
+                    while !checkpoint.step(true).map_err(|end| end.error().clone())? {
+                        if begun.elapsed() >= self.settings.close_time {
+                            return Err(Error::internal("it would take too long"));
+                        }
+                    }
                     self.position = frozen.position;
                 }
                 None => {
@@ -387,7 +397,7 @@ impl LocalStorage for LoggedRedb {
     }
 
     fn failed(&self) -> bool {
-        self.is_broken || self.redb.failed()
+        self.broken.is_some() || self.redb.failed()
     }
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
@@ -395,11 +405,15 @@ impl LocalStorage for LoggedRedb {
             running.cancel();
         }
         self.log.end_filling();
-        self.redb.reopen()?;
-        // The snapshots before can be read only as far as they are in memory, and reading the log takes
-        // a while. What is in memory is what was acknowledged.
-        self.base = self.redb.snapshot()?;
-        (self.renew)(self.reader());
+        if self.broken != Some(Broken::Log) || self.redb.failed() {
+            self.broken = Some(Broken::Database);
+            self.redb.reopen()?;
+            self.broken = Some(Broken::Log);
+            // The snapshots before can be read only as far as they are in memory, and reading the log
+            // takes a while. What is in memory is what was acknowledged.
+            self.base = self.redb.snapshot()?;
+            (self.renew)(self.reader());
+        }
         let database = self.redb.shared_database()?;
         let opened = Opened::load(&database, &*self.place, &self.settings, &mut self.tables)?;
         if opened.log.last().number < self.log.last().number {
@@ -409,7 +423,7 @@ impl LocalStorage for LoggedRedb {
         (self.live, self.frozen) = (opened.live, opened.frozen);
         (self.log, self.position) = (opened.log, opened.position);
         self.live_since = (!self.live.is_empty()).then(Instant::now);
-        self.is_broken = false;
+        self.broken = None;
         self.commits += 1;
         self.access_version = self.commits;
         self.measure();

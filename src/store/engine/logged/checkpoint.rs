@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use redb::{Database, Table};
+use redb::{Database, Table, WriteTransaction};
 
-use super::part::Part;
+use super::part::{Part, PartVersion};
 use super::position::Position;
 use super::tables::TableNumbers;
 use crate::base::{Error, Result};
@@ -28,23 +28,44 @@ pub struct Frozen {
 /// After a crash between two steps the whole part is read from the log again: what the database has
 /// of it already is then written once more, to the same effect. So each step is small: others' writes
 /// wait less for the disk, and the pages it frees are used by the next.
+///
+/// The position says that the database has all of the part, which nothing reads from the log again then.
+/// So it is written only if the map had as many versions as the records have changes, each behind the
+/// one before: the map may be wrong, the log still has everything.
 pub struct Checkpoint {
-    /// The database.
-    pub database: Arc<Database>,
-    /// What is written.
-    pub part: Part,
-    /// The numbers of its tables.
-    pub tables: Arc<TableNumbers>,
-    /// The position afterwards.
-    pub position: Position,
-    /// How many bytes a step writes, about, with [`CHANGE_BYTES`] for each change: if it is urgent, and
-    /// if not.
-    pub step_bytes: [usize; 2],
-    /// The first change of the next step.
-    pub next: (u16, Vec<u8>),
-    /// How many changes have been written, and how many there are; the latter is counted with the first
-    /// step.
-    pub written: (usize, usize),
+    database: Arc<Database>,
+    part: Part,
+    tables: Arc<TableNumbers>,
+    position: Position,
+    step_bytes: [usize; 2],
+    /// The last version that was seen.
+    last: Option<PartVersion>,
+    /// How many versions were seen.
+    seen: usize,
+}
+
+/// Why a checkpoint failed.
+#[derive(Clone, Debug)]
+pub enum CheckpointError {
+    /// The database failed; it must be reopened.
+    Database(Error),
+    /// The part in memory is not what its records say; it must be made again from the log.
+    Part(Error),
+}
+
+impl CheckpointError {
+    /// The error itself.
+    pub fn error(&self) -> &Error {
+        match self {
+            CheckpointError::Database(error) | CheckpointError::Part(error) => error,
+        }
+    }
+}
+
+impl From<Error> for CheckpointError {
+    fn from(error: Error) -> Self {
+        CheckpointError::Database(error)
+    }
 }
 
 type OpenTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
@@ -53,51 +74,86 @@ type OpenTable<'a> = Table<'a, &'static [u8], &'static [u8]>;
 const CHANGE_BYTES: usize = 200;
 
 impl Checkpoint {
+    /// A checkpoint of a part. A step writes about so many bytes, with [`CHANGE_BYTES`] for each change:
+    /// if it is urgent, and if not.
+    pub fn new(
+        database: Arc<Database>,
+        frozen: &Frozen,
+        tables: Arc<TableNumbers>,
+        step_bytes: [usize; 2],
+    ) -> Self {
+        let Frozen { part, position } = frozen;
+        let (part, position) = (part.clone(), *position);
+        Checkpoint { database, part, tables, position, step_bytes, last: None, seen: 0 }
+    }
+
     /// Does one step. Returns whether it was the last.
     ///
     /// # Errors
-    /// If the database fails; it must then be reopened.
-    pub fn step(&mut self, is_urgent: bool) -> Result<bool> {
-        let step_bytes = self.step_bytes[usize::from(!is_urgent)];
-        if self.written.1 == 0 {
-            self.written.1 = self.part.changes_from(0, &[]).count();
-        }
+    /// If the database fails, or the part is not what its records say. Then the position is not
+    /// written.
+    pub fn step(&mut self, is_urgent: bool) -> Result<bool, CheckpointError> {
         let transaction = begin(&self.database)?;
-        let (mut bytes, mut written) = (0, 0);
-        let mut next = None;
-        {
-            let mut open: Option<(u16, OpenTable<'_>)> = None;
-            for (number, (key, value)) in self.part.changes_from(self.next.0, &self.next.1) {
-                if bytes >= step_bytes {
-                    next = Some((number, key.to_vec()));
-                    break;
-                }
-                bytes += key.len() + value.map_or(0, <[u8]>::len) + CHANGE_BYTES;
-                written += 1;
-                let table = match &mut open {
-                    Some((open, table)) if *open == number => table,
-                    _ => {
-                        // A table is closed before another is opened.
-                        drop(open.take());
-                        let name = definition(self.tables.name(number));
-                        let table = transaction.open_table(name).map_err(failed)?;
-                        &mut open.insert((number, table)).1
-                    }
-                };
-                match value {
-                    Some(value) => table.insert(key, value).map_err(failed)?,
-                    None => table.remove(key).map_err(failed)?,
-                };
+        let is_last = self.write(&transaction, self.step_bytes[usize::from(!is_urgent)])?;
+        if is_last {
+            if self.seen != self.part.changes() {
+                return Err(self.wrong("versions are missing in"));
             }
-        }
-        if next.is_none() {
             self.position.write(&transaction)?;
         }
         transaction.commit().map_err(failed)?;
-        self.written.0 += written;
-        let is_last = next.is_none();
-        self.next = next.unwrap_or_default();
         Ok(is_last)
+    }
+
+    /// Writes the next changes, about so many bytes. Returns whether they were the last.
+    fn write(
+        &mut self,
+        transaction: &WriteTransaction,
+        step_bytes: usize,
+    ) -> Result<bool, CheckpointError> {
+        let guard = &crossbeam_epoch::pin();
+        let part = self.part.clone();
+        let mut open: Option<(u16, OpenTable<'_>)> = None;
+        let mut bytes = 0;
+        for version in part.versions_after(self.last.as_ref(), guard) {
+            if self.last.as_ref().is_some_and(|last| last >= version) {
+                return Err(self.wrong("versions are out of order in"));
+            }
+            let is_older = self.last.as_ref().is_some_and(|last| last.has_key_of(version));
+            if !is_older && bytes >= step_bytes {
+                return Ok(false);
+            }
+            self.last = Some(version.clone());
+            self.seen += 1;
+            if is_older {
+                continue;
+            }
+            let (key, value) = (version.key(), version.value());
+            bytes += key.len() + value.map_or(0, <[u8]>::len) + CHANGE_BYTES;
+            let table = match &mut open {
+                Some((open, table)) if *open == version.table() => table,
+                _ => {
+                    // A table is closed before another is opened.
+                    drop(open.take());
+                    let name = definition(self.tables.name(version.table()));
+                    let table = transaction.open_table(name).map_err(failed)?;
+                    &mut open.insert((version.table(), table)).1
+                }
+            };
+            match value {
+                Some(value) => table.insert(key, value).map_err(failed)?,
+                None => table.remove(key).map_err(failed)?,
+            };
+        }
+        Ok(true)
+    }
+
+    fn wrong(&self, what: &str) -> CheckpointError {
+        let (seen, all) = (self.seen, self.part.changes());
+        CheckpointError::Part(Error::internal(format!(
+            "{what} the map of the log ({seen} of {all} seen); it is made again from the log, which has \
+             all of them"
+        )))
     }
 }
 
@@ -106,10 +162,10 @@ impl Checkpoint {
 pub struct Progress {
     /// How many steps are done.
     pub steps: usize,
-    /// How many changes they have written, and how many there are.
-    pub written: (usize, usize),
+    /// How many versions they have seen, and how many there are.
+    pub seen: (usize, usize),
     /// The end, with the time that it took.
-    pub end: Option<(Result<()>, Duration)>,
+    pub end: Option<(Result<(), CheckpointError>, Duration)>,
 }
 
 /// A checkpoint that is being done, by a thread of its own or a step at a time.
@@ -149,14 +205,14 @@ impl Shared {
         let is_urgent = self.is_urgent.load(Ordering::Relaxed);
         let step = std::panic::AssertUnwindSafe(|| running.step(is_urgent));
         let end = std::panic::catch_unwind(step)
-            .unwrap_or_else(|_| Err(Error::internal("the database panicked")));
-        let written = running.written;
+            .unwrap_or_else(|_| Err(Error::internal("the database panicked").into()));
+        let seen = (running.seen, running.part.changes());
         if !matches!(end, Ok(false)) {
             *checkpoint = None;
         }
         let mut progress = self.progress();
         progress.steps += 1;
-        progress.written = written;
+        progress.seen = seen;
         progress.end = match end {
             Ok(false) => None,
             Ok(true) => Some((Ok(()), begun.elapsed())),
@@ -168,10 +224,11 @@ impl Shared {
 }
 
 impl Progress {
-    /// Which part of the changes is in the database: from 0 to 1.
+    /// Which part of the changes is in the database: from 0 to 1, whatever was counted. The length of the
+    /// log is bounded by it.
     pub fn share(&self) -> f64 {
-        let (written, all) = self.written;
-        if all == 0 { 0.0 } else { written as f64 / all as f64 }
+        let (seen, all) = self.seen;
+        if all == 0 { 0.0 } else { (seen as f64 / all as f64).min(1.0) }
     }
 }
 
@@ -194,7 +251,7 @@ impl Running {
         let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(work);
         if let Err(error) = &thread {
             let error = Error::internal(format!("a thread cannot be started: {error}"));
-            shared.progress().end = Some((Err(error), Duration::ZERO));
+            shared.progress().end = Some((Err(error.into()), Duration::ZERO));
         }
         Running { shared, worker: thread.ok().map(Worker::Thread), begun }
     }

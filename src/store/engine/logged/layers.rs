@@ -44,8 +44,8 @@ impl Reader for LayeredReader {
     ) -> Result<bool> {
         if let Some(number) = self.number(table) {
             for part in std::iter::once(&self.live).chain(&self.frozen) {
-                if let Some(change) = part.get(number, key) {
-                    return change.map_or(Ok(false), |value| see(value).map(|()| true));
+                if let Some(seen) = part.get(number, key, |change| see_change(change, see)) {
+                    return seen;
                 }
             }
         }
@@ -75,6 +75,11 @@ impl Reader for LayeredReader {
     }
 }
 
+/// Calls `see` with the value of a change. Returns whether there is one: it is no deletion.
+fn see_change(change: Option<&[u8]>, see: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<bool> {
+    change.map_or(Ok(false), |value| see(value).map(|()| true))
+}
+
 /// A table with the changes of one part over what is below it.
 struct Layer<'a> {
     part: &'a Part,
@@ -89,8 +94,8 @@ impl Reader for Layer<'_> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match self.part.get(self.table, key) {
-            Some(change) => change.map_or(Ok(false), |value| see(value).map(|()| true)),
+        match self.part.get(self.table, key, |change| see_change(change, see)) {
+            Some(seen) => seen,
             None => self.base.get(table, key, see),
         }
     }
@@ -102,7 +107,8 @@ impl Reader for Layer<'_> {
         order: Order,
         each: &mut ScanFn<'_>,
     ) -> Result<()> {
-        let changes = self.part.range(self.table, range, order);
+        let guard = &crossbeam_epoch::pin();
+        let changes = self.part.range(self.table, range, order, guard);
         merge_scan(self.base, changes, table, range, order, each)
     }
 

@@ -10,6 +10,8 @@
 //! and for each change `[length of the key: 2][length of the value: 4][key][value]`; a length of
 //! `u32::MAX` is a deletion.
 
+use std::sync::Arc;
+
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::store::engine::{WriteBatch, WriteOp};
@@ -107,7 +109,7 @@ fn checksum(log: LogId, record: &[u8], end: usize) -> u64 {
 
 /// Returns the record of a batch that follows `before`, with its place in the chain; `None` if a key,
 /// a table's changes or the whole is too long for the format.
-pub fn encode(log: LogId, before: Link, writes: &WriteBatch) -> Option<(Box<[u8]>, Link)> {
+pub fn encode(log: LogId, before: Link, writes: &WriteBatch) -> Option<(Arc<[u8]>, Link)> {
     let names: usize = writes.tables.keys().map(|name| 6 + name.len()).sum();
     let payload = names + 6 * writes.len() + writes.bytes();
     let end = HEADER_BYTES + payload;
@@ -136,7 +138,7 @@ pub fn encode(log: LogId, before: Link, writes: &WriteBatch) -> Option<(Box<[u8]
     let checksum = checksum(log, &record, end);
     record[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
     record.resize(end.next_multiple_of(ALIGNMENT), 0);
-    Some((record.into_boxed_slice(), Link { number, checksum }))
+    Some((record.into(), Link { number, checksum }))
 }
 
 fn value_len(op: &WriteOp) -> Option<u32> {
@@ -259,7 +261,7 @@ mod tests {
         let (record, _) = encode(log(), Link::default(), &batch()).unwrap();
         let covered = HEADER_BYTES + u32::from_le_bytes(record[4..8].try_into().unwrap()) as usize;
         for bit in 0..covered * 8 {
-            let mut flipped = record.clone();
+            let mut flipped = record.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(header(log(), &flipped), None, "bit {bit}");
         }

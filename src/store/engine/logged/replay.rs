@@ -1,6 +1,7 @@
 //! Reading a log: which records follow what the database has, and whether any are missing.
 
 use std::io;
+use std::sync::Arc;
 
 use super::files::{FIRST, LogFile, LogFiles};
 use super::position::Position;
@@ -12,7 +13,7 @@ pub struct Run {
     /// Which file.
     pub file: usize,
     /// The records, in order.
-    pub records: Vec<Box<[u8]>>,
+    pub records: Vec<Arc<[u8]>>,
     /// Where the next record begins.
     pub end: u64,
     /// The last record.
@@ -112,7 +113,7 @@ fn content(file: &LogFile) -> io::Result<Vec<u8>> {
 
 /// The records at the begin of a file, if they follow `last`, as far as each follows the other; and
 /// the place of the newest.
-fn records_after(mut last: Link, log: LogId, content: &[u8]) -> (Vec<Box<[u8]>>, Link) {
+fn records_after(mut last: Link, log: LogId, content: &[u8]) -> (Vec<Arc<[u8]>>, Link) {
     let (mut records, mut at) = (Vec::new(), to_usize(FIRST));
     while let Some(header) = content.get(at..).and_then(|rest| record::header(log, rest))
         && header.follows(last)

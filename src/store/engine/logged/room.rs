@@ -7,8 +7,7 @@ use super::{LoggedRedb, micros, not_now};
 use crate::base::Result;
 use crate::store::engine::LocalStorage as _;
 
-/// A checkpoint is due once so many keys that the database may have are deleted: a scan passes them one
-/// by one, in some 0.2 µs each.
+/// A checkpoint is due once so many keys are deleted: a scan passes them one by one, in some 0.1 µs each.
 pub const MAX_DELETIONS: usize = 8192;
 
 impl LoggedRedb {
@@ -20,9 +19,8 @@ impl LoggedRedb {
 
     /// Whether the live part is to be written to the database before so many bytes are added.
     pub(super) fn is_due(&self, bytes: usize) -> bool {
-        self.live.bytes() >= self.settings.checkpoint_bytes
-            || self.live.bytes() + bytes > self.part_bytes()
-            || self.live.is_full()
+        self.live.memory() >= self.settings.checkpoint_bytes
+            || self.live.memory() + bytes > self.part_bytes()
             || self.live.deletions() >= MAX_DELETIONS
             || self.live_since.is_some_and(|since| since.elapsed() >= self.settings.max_age)
     }
@@ -37,7 +35,7 @@ impl LoggedRedb {
             let progress = match self.look() {
                 Err(failed) if is_retried => return Err(failed),
                 // Nothing of the log is lost: commits go on over what is read again.
-                Err(_) if self.is_broken => {
+                Err(_) if self.broken.is_some() => {
                     let reader = self.reopen().map_err(|error| not_now().detail(error))?;
                     (self.renew)(reader);
                     Progress::default()
@@ -76,13 +74,13 @@ impl LoggedRedb {
             Some(_) if self.running.is_some() => half + half * progress.share(),
             _ => half * 2.0,
         };
-        let is_within = (self.live.bytes() + bytes) as f64 <= allowed;
-        self.live.is_empty() || (!self.live.is_full() && is_within)
+        let is_within = (self.live.memory() + bytes) as f64 <= allowed;
+        self.live.is_empty() || is_within
     }
 
     /// Whether the live part fills faster, by an eighth of its room, than the frozen one is written to
     /// the database.
     fn is_behind(&self, progress: &Progress) -> bool {
-        self.live.bytes() as f64 / (self.part_bytes() as f64 / 2.0) > progress.share() + 0.125
+        self.live.memory() as f64 / (self.part_bytes() as f64 / 2.0) > progress.share() + 0.125
     }
 }

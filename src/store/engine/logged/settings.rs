@@ -5,11 +5,11 @@ use std::time::Duration;
 /// How large the log may become, and when it is written to the database.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSettings {
-    /// Bytes of a part. A commit that would make the live part larger waits for the checkpoint. Both
-    /// parts with the largest group of writes each, some 10 MiB, stay below 64 MiB, in memory as on the
-    /// disk.
+    /// Bytes of a part in memory: its records and their map. A commit that would make the live part
+    /// larger waits for the checkpoint. Both parts with the largest group of writes each, some 10 MiB,
+    /// stay below 64 MiB in memory, and so on the disk.
     pub part_bytes: usize,
-    /// Bytes of the live part from which on it is written to the database.
+    /// Bytes of the live part in memory from which on it is written to the database.
     pub checkpoint_bytes: usize,
     /// Bytes of changes in one transaction of a checkpoint, about, while commits would soon wait for it:
     /// the larger, the sooner it is done.
@@ -26,6 +26,8 @@ pub struct LogSettings {
     /// the database before what is deleted frees any: both parts, in pages that are half full, with
     /// the copies that a step makes. Twice a part is enough where that was tried.
     pub reserve_bytes: u64,
+    /// How long a stop writes what is in the log to the database. The next start reads what is left.
+    pub close_time: Duration,
     /// Whether commits do the steps of checkpoints, one each, instead of a thread: tests need the same
     /// order each time.
     pub is_stepwise: bool,
@@ -42,6 +44,7 @@ impl LogSettings {
         retry_interval: Duration::ZERO,
         ahead_bytes: 0,
         reserve_bytes: 16 * 1024,
+        close_time: Duration::from_secs(60),
         is_stepwise: false,
     };
 }
@@ -57,6 +60,7 @@ impl Default for LogSettings {
             retry_interval: Duration::from_secs(10),
             ahead_bytes: 1024 * 1024,
             reserve_bytes: 48 * 1024 * 1024,
+            close_time: Duration::from_secs(5),
             is_stepwise: false,
         }
     }

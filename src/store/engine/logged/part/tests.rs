@@ -1,6 +1,6 @@
-//! A part answers as a sorted map would.
+//! Every snapshot of a part answers as a sorted map would that has the same changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
@@ -9,72 +9,104 @@ use crate::store::engine::logged::record::{Link, LogId};
 use crate::store::engine::logged::tables::TableNumbers;
 use crate::store::engine::{WriteBatch, WriteOp};
 
+/// The newest change of each key.
 type Model = BTreeMap<(u16, Vec<u8>), Option<Vec<u8>>>;
 
-const TABLES: [&str; 3] = ["a", "b", "c"];
+const TABLES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A table, a key in it and its value.
 type Row = (u16, Vec<u8>, Option<Vec<u8>>);
 
-fn record(writes: &WriteBatch) -> Box<[u8]> {
-    record::encode(LogId::new([1; 16]), Link::default(), writes).unwrap().0
+/// A part with what it should have, and snapshots of before.
+struct Compared {
+    part: Part,
+    model: Model,
+    tables: Arc<TableNumbers>,
+    records: Vec<Arc<[u8]>>,
+    snapshots: Vec<(Part, Model)>,
 }
 
-/// A batch that writes keys, existing or not.
-fn puts(changes: &[Row]) -> WriteBatch {
-    let mut writes = WriteBatch::default();
-    for (table, key, value) in changes {
-        let op = value.clone().map_or(WriteOp::Delete, WriteOp::Put);
-        writes.add(TABLES[usize::from(*table)], key.clone(), op);
+impl Compared {
+    fn new() -> Self {
+        Compared {
+            part: Part::default(),
+            model: Model::new(),
+            tables: Arc::new(TableNumbers::new(&TABLES)),
+            records: Vec::new(),
+            snapshots: Vec::new(),
+        }
     }
-    writes
-}
 
-fn add(part: &mut Part, writes: &WriteBatch, tables: &mut Arc<TableNumbers>) {
-    let changes = writes.tables.values().flat_map(BTreeMap::values);
-    let is_insertion = changes.map(|op| matches!(op, WriteOp::Insert(_)));
-    let number = |name: &str| TableNumbers::shared(tables, name);
-    part.add(record(writes), is_insertion, number).unwrap();
-}
-
-/// What is below a part and in it, and what the part is to have.
-#[derive(Clone, Default)]
-struct State {
-    below: BTreeSet<(u16, Vec<u8>)>,
-    present: BTreeSet<(u16, Vec<u8>)>,
-    part: Model,
-    /// The same with every deletion.
-    at_once: Model,
-}
-
-impl State {
-    /// Makes the changes as a transaction does, and returns its batch.
-    fn change(&mut self, changes: Vec<Row>) -> WriteBatch {
+    fn add(&mut self, changes: Vec<Row>) {
         let mut writes = WriteBatch::default();
         for (table, key, value) in changes {
-            let place = (table, key.clone());
-            let op = match value.clone() {
-                Some(value) if self.present.insert(place.clone()) => WriteOp::Insert(value),
-                Some(value) => WriteOp::Put(value),
-                None if self.present.remove(&place) => WriteOp::Delete,
-                None => continue,
-            };
-            writes.add(TABLES[usize::from(table)], key, op);
-            if value.is_none() && !self.below.contains(&place) {
-                self.part.remove(&place);
-            } else {
-                self.part.insert(place, value);
-            }
+            let op = value.clone().map_or(WriteOp::Delete, WriteOp::Put);
+            writes.add(TABLES[usize::from(table)], key.clone(), op);
+            self.model.insert((table, key), value);
         }
-        for (name, changes) in &writes.tables {
-            let table = TABLES.iter().position(|table| table == name).unwrap();
-            for (key, op) in changes {
-                let place = (u16::try_from(table).unwrap(), key.clone());
-                self.at_once.insert(place, op.value().map(<[u8]>::to_vec));
-            }
-        }
-        writes
+        let (record, _) = record::encode(LogId::new([1; 16]), Link::default(), &writes).unwrap();
+        self.part.add(&record, |name| TableNumbers::shared(&mut self.tables, name)).unwrap();
+        self.records.push(record);
     }
+
+    fn keep_snapshot(&mut self) {
+        self.snapshots.push((self.part.clone(), self.model.clone()));
+    }
+
+    /// Compares the newest snapshot, those before, and a part that is made of all records at once.
+    fn assert_same(&mut self, from: &[u8], to: Option<&[u8]>) {
+        assert_sound(&self.part);
+        let number = |name: &str| TableNumbers::shared(&mut self.tables, name);
+        let at_once = Part::of(self.records.clone(), number).unwrap();
+        for counted in [Part::bytes, Part::changes, Part::deletions, Part::memory] {
+            assert_eq!(counted(&at_once), counted(&self.part));
+        }
+        assert_answers(&at_once, &self.model, from, to);
+        assert_answers(&self.part, &self.model, from, to);
+        for (part, model) in &self.snapshots {
+            assert_answers(part, model, from, to);
+        }
+    }
+}
+
+/// The map has all changes, in order, each once.
+fn assert_sound(part: &Part) {
+    let guard = &epoch::pin();
+    let versions: Vec<_> = part.versions_after(None, guard).collect();
+    assert_eq!(versions.len(), part.changes());
+    assert!(versions.windows(2).all(|two| {
+        let place = |version: &Version| {
+            (version.table(), version.key().to_vec(), std::cmp::Reverse(version.nth()))
+        };
+        place(two[0]) < place(two[1])
+    }));
+}
+
+fn assert_answers(part: &Part, model: &Model, from: &[u8], to: Option<&[u8]>) {
+    for table in 0..4 {
+        let of_table = model.iter().filter(|((number, _), _)| *number == table);
+        for (from, to) in [(from, to), (from, None), (&[], to), (&[], None)] {
+            let mut want: Vec<_> = of_table
+                .clone()
+                .filter(|((_, key), _)| {
+                    key.as_slice() >= from && to.is_none_or(|to| key.as_slice() < to)
+                })
+                .map(|((_, key), value)| (key.clone(), value.clone()))
+                .collect();
+            let range = KeyRange { from, to };
+            assert_eq!(rows(part, table, range, Order::Ascending), want);
+            want.reverse();
+            assert_eq!(rows(part, table, range, Order::Descending), want);
+        }
+        for ((_, key), value) in of_table {
+            assert_eq!(get(part, table, key), Some(value.clone()));
+        }
+        assert_eq!(get(part, table, b"no such key"), None);
+    }
+}
+
+fn get(part: &Part, table: u16, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    part.get(table, key, |value| value.map(<[u8]>::to_vec))
 }
 
 fn rows(
@@ -83,168 +115,123 @@ fn rows(
     range: KeyRange<'_>,
     order: Order,
 ) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-    let changes = part.range(table, range, order);
+    let guard = &epoch::pin();
+    let changes = part.range(table, range, order, guard);
     changes.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect()
 }
 
-fn assert_same(part: &Part, model: &Model, from: &[u8], to: Option<&[u8]>) {
-    assert_heads(part, &part.root);
-    for table in 0..3 {
-        let of_table = model.iter().filter(|((number, _), _)| *number == table);
-        let in_range = of_table.clone().filter(|((_, key), _)| {
-            key.as_slice() >= from && to.is_none_or(|to| key.as_slice() < to)
-        });
-        let mut want: Vec<_> =
-            in_range.map(|((_, key), value)| (key.clone(), value.clone())).collect();
-        let range = KeyRange { from, to };
-        assert_eq!(rows(part, table, range, Order::Ascending), want);
-        want.reverse();
-        assert_eq!(rows(part, table, range, Order::Descending), want);
-        for ((_, key), value) in of_table {
-            let found = part.get(table, key).map(|value| value.map(<[u8]>::to_vec));
-            assert_eq!(found, Some(value.clone()));
-        }
-        assert_eq!(part.get(table, b"no such key"), None);
-    }
-    let all: Model = part
-        .changes_from(0, &[])
-        .map(|(table, (key, value))| ((table, key.to_vec()), value.map(<[u8]>::to_vec)))
-        .collect();
-    assert_eq!(all, *model);
+fn value(number: u32) -> Option<Vec<u8>> {
+    (!number.is_multiple_of(5)).then(|| number.to_be_bytes().to_vec())
 }
 
-/// Keys of few values, so that they meet, and of enough for nodes to be divided; some behind a beginning
-/// that is as long as a node keeps, a little shorter, or longer.
+/// Keys of few values, so that they meet; some behind a long common beginning.
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    let begin = prop::sample::select(vec![0, 0, 16, 30, 37, 38, 39, 50]);
+    let begin = prop::sample::select(vec![0, 0, 16, 38]);
     (begin, prop::collection::vec(0..9u8, 0..5)).prop_map(|(len, end)| [vec![4; len], end].concat())
-}
-
-/// Every node's entries have the heads that they would have were they put in it now, or shorter ones.
-fn assert_heads(part: &Part, node: &Node) {
-    match node {
-        Node::Leaf(entries) => assert!(entries.is_sound(&part.records)),
-        Node::Inner { firsts, children } => {
-            assert!(firsts.is_sound(&part.records));
-            children.iter().for_each(|child| assert_heads(part, child));
-        }
-    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_version_has_what_was_added_before_it_and_nothing_else(
-        below in prop::collection::btree_set((0..3u16, key()), 0..100),
+    fn every_snapshot_has_what_was_added_before_it_and_nothing_else(
         batches in prop::collection::vec(
-            prop::collection::vec((0..3u16, key(), any::<Option<[u8; 2]>>()), 1..200), 1..30),
-        kept in 0..30usize,
-        key_after in key(),
+            prop::collection::vec((0..4u16, key(), any::<Option<[u8; 2]>>()), 1..100), 1..30),
+        kept in prop::collection::btree_set(0..30usize, 0..4),
         from in key(),
         to in prop::option::of(key()),
     ) {
-        let mut tables = Arc::new(TableNumbers::new(&TABLES));
-        let mut part = Part::default();
-        let mut state = State { present: below.clone(), below, ..State::default() };
-        let (mut earlier, mut records) = (None, Vec::new());
+        let mut compared = Compared::new();
         for (number, batch) in batches.into_iter().enumerate() {
-            let batch: Vec<_> = batch
-                .into_iter()
-                .map(|(table, key, value)| (table, key, value.map(|value| value.to_vec())))
-                .collect();
-            let writes = state.change(batch);
-            records.push(record(&writes));
-            add(&mut part, &writes, &mut tables);
-            if number == kept {
-                earlier = Some((part.clone(), state.part.clone()));
+            if kept.contains(&number) {
+                compared.keep_snapshot();
             }
+            let value = |value: Option<[u8; 2]>| value.map(|value| value.to_vec());
+            compared.add(batch.into_iter().map(|(table, key, v)| (table, key, value(v))).collect());
         }
-        let to = to.as_deref().filter(|to| *to > from.as_slice());
-        assert_same(&part, &state.part, &from, to);
-        let number = |name: &str| TableNumbers::shared(&mut tables, name);
-        let mut at_once = Part::of(records, number).unwrap();
-        assert_same(&at_once, &state.at_once, &from, to);
-        assert_eq!((at_once.bytes(), at_once.len), (part.bytes(), part.len));
-        let last = puts(&[(1, key_after.clone(), Some(vec![1]))]);
-        add(&mut at_once, &last, &mut tables);
-        state.at_once.insert((1, key_after), Some(vec![1]));
-        assert_same(&at_once, &state.at_once, &from, to);
-        if let Some((part, model)) = earlier {
-            assert_same(&part, &model, &from, to);
-        }
+        compared.assert_same(&from, to.as_deref().filter(|to| *to > from.as_slice()));
     }
 }
 
+/// Orders of keys in which one is smaller than all before it, at the front or behind a beginning.
 #[test]
 fn keys_that_grow_shrink_or_jump_are_found_in_a_large_part() {
-    for step in [1u32, 7, 9_999] {
-        let mut tables = Arc::new(TableNumbers::new(&TABLES));
-        let (mut part, mut model) = (Part::default(), Model::new());
+    let orders: [fn(u32) -> u32; 4] = [
+        |number| number,
+        |number| 9_999 - number,
+        |number| number.wrapping_mul(7_919) % 10_000,
+        |number| number.rotate_left(16) ^ 0x5a5a_5a5a,
+    ];
+    for order in orders {
+        let mut compared = Compared::new();
         for number in 0..10_000u32 {
-            let key = (number.wrapping_mul(step) % 10_000).to_be_bytes().to_vec();
-            let change = (1, key.clone(), Some(number.to_be_bytes().to_vec()));
-            add(&mut part, &puts(std::slice::from_ref(&change)), &mut tables);
-            model.insert((1, key), change.2);
+            if number.is_multiple_of(4_000) {
+                compared.keep_snapshot();
+            }
+            let place = order(number);
+            let table = u16::try_from(place % 4).unwrap();
+            compared.add(vec![(3 - table, place.to_be_bytes().to_vec(), value(number))]);
         }
-        assert_same(&part, &model, &[0, 0, 1], Some(&[0, 0, 9]));
-    }
-}
-
-/// The number of nodes from this one on.
-fn nodes(node: &Node) -> usize {
-    match node {
-        Node::Leaf(_) => 1,
-        Node::Inner { children, .. } => {
-            1 + children.iter().map(|child| nodes(child)).sum::<usize>()
-        }
+        compared.assert_same(&[0, 0, 1], Some(&[0, 0, 9]));
     }
 }
 
 #[test]
-fn rows_that_are_deleted_soon_leave_nothing_behind() {
-    let mut tables = Arc::new(TableNumbers::new(&TABLES));
-    let mut part = Part::default();
-    let mut state = State::default();
-    for number in 0..3_000u32 {
-        let key = |number: u32| (1, number.to_be_bytes().to_vec());
-        let (table, new) = key(number);
-        let mut changes = vec![(table, new, Some(vec![1]))];
-        if let Some(old) = number.checked_sub(500) {
-            changes.push((table, key(old).1, None));
+fn of_a_key_with_many_versions_each_snapshot_has_its_own() {
+    let mut compared = Compared::new();
+    for number in 0..500u32 {
+        if number.is_multiple_of(50) {
+            compared.keep_snapshot();
         }
-        add(&mut part, &state.change(changes), &mut tables);
+        let rows = [b"hot".as_slice(), b"hotter", b"warm"];
+        let hot = rows.map(|key| (1, key.to_vec(), value(number)));
+        let cold = (1, format!("key {}", number / 100).into_bytes(), value(number));
+        compared.add([hot.to_vec(), vec![cold]].concat());
     }
-    assert_eq!(part.changes_from(0, &[]).count(), 500);
-    let nodes = nodes(&part.root);
-    assert!(nodes <= 12, "{nodes}");
-    let rest = (2_500..3_000u32).map(|number| (1, number.to_be_bytes().to_vec(), None)).collect();
-    add(&mut part, &state.change(rest), &mut tables);
-    assert_same(&part, &Model::new(), &[], None);
-    assert_eq!(self::nodes(&part.root), 1);
-    add(&mut part, &state.change(vec![(0, vec![1], Some(vec![2]))]), &mut tables);
-    assert_same(&part, &state.part, &[], None);
+    compared.assert_same(b"hot", Some(b"hotu"));
 }
 
 #[test]
-fn what_was_read_from_the_log_keeps_deletions_of_rows_that_a_checkpoint_may_have_written() {
-    let mut tables = Arc::new(TableNumbers::new(&TABLES));
-    let mut state = State::default();
-    let inserted = state.change(vec![(1, vec![1], Some(vec![1])), (1, vec![2], Some(vec![1]))]);
-    let deleted = state.change(vec![(1, vec![1], None)]);
-    let number = |name: &str| TableNumbers::shared(&mut tables, name);
-    let mut part = Part::of(vec![record(&inserted), record(&deleted)], number).unwrap();
-    assert_eq!(part.get(1, &[1]), Some(None));
-    add(&mut part, &state.change(vec![(1, vec![2], None)]), &mut tables);
-    assert_eq!(part.get(1, &[2]), Some(None));
+fn readers_see_their_snapshots_while_the_writer_adds() {
+    let mut compared = Compared::new();
+    std::thread::scope(|scope| {
+        for number in 0..2_000u32 {
+            let key = (number.wrapping_mul(7_919) % 500).to_be_bytes().to_vec();
+            compared.add(vec![(0, vec![1], value(number)), (2, key, value(number + 1))]);
+            if number.is_multiple_of(100) {
+                let (part, model) = (compared.part.clone(), compared.model.clone());
+                scope.spawn(move || assert_answers(&part, &model, &[0, 0, 1], Some(&[0, 0, 2])));
+            }
+        }
+    });
+    compared.assert_same(&[], None);
+}
+
+#[test]
+fn a_part_that_a_record_was_half_added_to_takes_no_other() {
+    let mut compared = Compared::new();
+    compared.add(vec![(0, vec![1], Some(vec![1]))]);
+    let before = compared.part.clone();
+    let record = compared.records[0].clone();
+    let mut half = compared.part.clone();
+    let added = std::panic::AssertUnwindSafe(|| half.add(&record, |_| panic!("in between")));
+    assert!(std::panic::catch_unwind(added).is_err());
+    for mut part in [compared.part.clone(), before] {
+        let error = part.add(&record, |_| 0).unwrap_err().to_string();
+        assert!(error.contains("added to twice"), "{error}");
+        assert_answers(&part, &compared.model, &[], None);
+    }
 }
 
 #[test]
 fn a_table_that_is_not_known_gets_a_number() {
     let mut tables = Arc::new(TableNumbers::new(&["a"]));
+    let mut writes = WriteBatch::default();
+    writes.add("c", b"k".to_vec(), WriteOp::Put(b"v".to_vec()));
+    let (record, _) = record::encode(LogId::new([1; 16]), Link::default(), &writes).unwrap();
     let mut part = Part::default();
-    add(&mut part, &puts(&[(2, b"k".to_vec(), Some(b"v".to_vec()))]), &mut tables);
+    part.add(&record, |name| TableNumbers::shared(&mut tables, name)).unwrap();
     let number = tables.number("c").unwrap();
-    assert_eq!(part.get(number, b"k"), Some(Some(&b"v"[..])));
+    assert_eq!(get(&part, number, b"k"), Some(Some(b"v".to_vec())));
     assert_eq!(tables.name(number), "c");
 }
