@@ -2,7 +2,7 @@
 //! read, from a running server through the control socket or from the directory itself.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -32,6 +32,7 @@ pub(super) async fn chain(
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut audited = commits.subscribe(AUDITED);
+    let mut rounds = Rounds::default();
     while !*stopping.borrow() {
         // Entries with later ids are left for the next round.
         let end = Id::new(store.clock().new_id());
@@ -39,7 +40,7 @@ pub(super) async fn chain(
             () = tokio::time::sleep(DELAY) => {}
             _ = stopping.changed() => break,
         }
-        append_before(&store, end).await;
+        append_between(&store, rounds.begin(Instant::now(), end), end).await;
         tokio::select! {
             () = audited.notified() => {}
             () = tokio::time::sleep(POLL_INTERVAL) => {}
@@ -51,12 +52,35 @@ pub(super) async fn chain(
 /// Appends all pending entries, of a server that has answered its last request. After a crash the
 /// next start does it.
 pub(super) async fn append_rest(store: &Store) {
-    append_before(store, Id::new(store.clock().new_id())).await;
+    append_between(store, Id::NIL, Id::new(store.clock().new_id())).await;
 }
 
-/// Appends the pending entries with ids before `end`, step by step.
-async fn append_before(store: &Store, end: Id<AuditEntry>) {
-    let mut from = Id::NIL;
+/// Where rounds begin. Most begin where the one before ended: what is before that is rows that were
+/// deleted a moment ago, which a scan passes one by one. An entry may be committed later than entries
+/// with larger ids, so one round a second begins at the first.
+#[derive(Default)]
+struct Rounds {
+    last_end: Option<Id<AuditEntry>>,
+    last_whole: Option<Instant>,
+}
+
+impl Rounds {
+    /// Begins a round that ends at `end`; returns where it begins.
+    fn begin(&mut self, now: Instant, end: Id<AuditEntry>) -> Id<AuditEntry> {
+        let last_end = self.last_end.replace(end);
+        let is_recent = |whole: Instant| now.duration_since(whole) < POLL_INTERVAL;
+        match last_end {
+            Some(last_end) if self.last_whole.is_some_and(is_recent) => last_end,
+            _ => {
+                self.last_whole = Some(now);
+                Id::NIL
+            }
+        }
+    }
+}
+
+/// Appends the pending entries with ids from `from` on and before `end`, step by step.
+async fn append_between(store: &Store, mut from: Id<AuditEntry>, end: Id<AuditEntry>) {
     loop {
         match store.write(Id::NIL, move |tx| append_pending(tx, from, end)).await {
             Ok(Some(last)) => from = last,
@@ -205,4 +229,21 @@ fn compared(store: &Store, value: &str) -> Result<AuditReply> {
     }
     findings.append(&mut found.messages);
     Ok(AuditReply::Compared { log: checked(store, checkpoint.org)?, findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_round_a_second_begins_at_the_first_entry_and_the_others_where_the_last_ended() {
+        let (mut rounds, begun) = (Rounds::default(), Instant::now());
+        let id = |number: u128| Id::new(uuid::Uuid::from_u128(number));
+        let mut at = |millis, end| rounds.begin(begun + Duration::from_millis(millis), id(end));
+        assert_eq!(at(0, 10), Id::NIL);
+        assert_eq!(at(100, 20), id(10));
+        assert_eq!(at(999, 30), id(20));
+        assert_eq!(at(1_000, 40), Id::NIL);
+        assert_eq!(at(1_999, 50), id(40));
+    }
 }

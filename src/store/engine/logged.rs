@@ -236,7 +236,7 @@ impl LoggedRedb {
             self.freeze();
         }
         let Some(frozen) = &self.frozen else { return Ok(()) };
-        if self.failed_at.is_some() {
+        if self.failed_at.is_some() && self.redb.is_suspect() {
             // What is in the log was acknowledged: it may take the space that is held in reserve.
             let _ = self.redb.release_reserve();
         }
@@ -309,7 +309,10 @@ impl LoggedRedb {
     /// Writes all of the log to the database and closes it, so that the file alone has everything.
     fn close(&mut self) -> Result<()> {
         if let Some(running) = self.running.take() {
-            running.cancel();
+            // What it has not written is written here, or read from the log at the next start.
+            if let Err(end) = running.cancel() {
+                return Err(end.error().clone());
+            }
         }
         self.log.end_filling();
         if self.failed() || self.is_for_inspection {
@@ -401,18 +404,23 @@ impl LocalStorage for LoggedRedb {
     }
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
-        if let Some(running) = self.running.take() {
-            running.cancel();
+        let mut broken = self.broken.unwrap_or(Broken::Database);
+        if let Some(running) = self.running.take()
+            && matches!(running.cancel(), Err(CheckpointError::Database(_)))
+        {
+            broken = Broken::Database;
         }
+        // Whatever fails from here on, the next try reopens everything.
+        self.broken = Some(Broken::Database);
         self.log.end_filling();
-        if self.broken != Some(Broken::Log) || self.redb.failed() {
-            self.broken = Some(Broken::Database);
+        if broken == Broken::Database || self.redb.failed() {
             self.redb.reopen()?;
-            self.broken = Some(Broken::Log);
             // The snapshots before can be read only as far as they are in memory, and reading the log
             // takes a while. What is in memory is what was acknowledged.
             self.base = self.redb.snapshot()?;
             (self.renew)(self.reader());
+        } else {
+            self.redb.require_writable()?;
         }
         let database = self.redb.shared_database()?;
         let opened = Opened::load(&database, &*self.place, &self.settings, &mut self.tables)?;
@@ -420,6 +428,7 @@ impl LocalStorage for LoggedRedb {
             // At a start it could not be told from a record that was never written whole.
             return Err(Error::internal("the log has lost a record that was acknowledged"));
         }
+        self.base = self.redb.snapshot()?;
         (self.live, self.frozen) = (opened.live, opened.frozen);
         (self.log, self.position) = (opened.log, opened.position);
         self.live_since = (!self.live.is_empty()).then(Instant::now);
@@ -427,7 +436,7 @@ impl LocalStorage for LoggedRedb {
         self.commits += 1;
         self.access_version = self.commits;
         self.measure();
-        self.snapshot()
+        Ok(self.reader())
     }
 
     fn idle(&mut self) {

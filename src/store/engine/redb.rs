@@ -268,6 +268,23 @@ impl Redb {
         self.space = None;
     }
 
+    /// Looks whether the file can be opened and something written beside it: after an error of its
+    /// journal a file system may still open files for writing, and only refuse the writes. A full disk
+    /// is no such error: nothing can be deleted from a database that is not open.
+    ///
+    /// # Errors
+    /// If not. Then what is open is kept: much of it can be read from the cache.
+    pub(super) fn require_writable(&self) -> Result<()> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let file = OpenOptions::new().read(true).write(true).open(path).map(drop);
+        match file.and_then(|()| probe(&path.with_extension("room"), 1)) {
+            Err(error) if !is_full(&error) => {
+                Err(open_error(path, format!("cannot be written: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn reader(&self) -> Result<Arc<dyn Reader>> {
         let transaction = self.database()?.begin_read().map_err(failed)?;
         let tables = self.tables.iter().map(|name| (*name, OnceLock::new())).collect();
@@ -405,20 +422,7 @@ impl LocalStorage for Redb {
     }
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
-        if let Some(path) = &self.path {
-            // Much of the open database can be read from the cache. It is kept while the file cannot
-            // be opened, or nothing can be written beside it: after an error of its journal a file
-            // system may still open files for writing, and only refuse the writes. A full disk is
-            // no such error: nothing can be deleted from a database that is not open.
-            let file = OpenOptions::new().read(true).write(true).open(path).map(drop);
-            let probed = file.and_then(|()| probe(&path.with_extension("room"), 1));
-            match probed {
-                Err(error) if !is_full(&error) => {
-                    return Err(open_error(path, format!("cannot be written: {error}")));
-                }
-                _ => {}
-            }
-        }
+        self.require_writable()?;
         self.database = None;
         self.database = Some(Arc::new((self.opener)()?));
         self.reads_fail = Arc::default();

@@ -256,6 +256,14 @@ impl Running {
         Running { shared, worker: thread.ok().map(Worker::Thread), begun }
     }
 
+    /// One that has failed.
+    #[cfg(test)]
+    pub fn failed(error: CheckpointError) -> Self {
+        let shared = Arc::<Shared>::default();
+        shared.progress().end = Some((Err(error), Duration::ZERO));
+        Running { shared, worker: None, begun: Instant::now() }
+    }
+
     /// Returns how far it is. Stepwise, it does a step first.
     pub fn progress(&mut self) -> Progress {
         if let Some(Worker::Stepwise(checkpoint)) = &mut self.worker
@@ -281,20 +289,43 @@ impl Running {
         self.progress()
     }
 
-    /// Ends it after the step that is being done.
-    pub fn cancel(self) {
+    /// Ends it after the step that is being done, for which it waits.
+    ///
+    /// # Errors
+    /// If a step had failed.
+    pub fn cancel(mut self) -> Result<(), CheckpointError> {
         self.shared.is_cancelled.store(true, Ordering::Relaxed);
+        self.join();
+        self.shared.progress().end.take().map_or(Ok(()), |(end, _)| end)
     }
-}
 
-impl Drop for Running {
     /// Waits for the thread, unless it has nothing left to do.
-    fn drop(&mut self) {
+    fn join(&mut self) {
         let is_over = self.shared.progress().end.is_some();
         if let Some(Worker::Thread(thread)) = self.worker.take()
             && !is_over
         {
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_never_more_than_all() {
+        let share = |seen| Progress { seen, ..Progress::default() }.share();
+        assert_eq!(
+            [share((0, 0)), share((1, 4)), share((4, 4)), share((9, 4))],
+            [0.0, 0.25, 1.0, 1.0]
+        );
     }
 }

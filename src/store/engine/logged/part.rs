@@ -158,11 +158,11 @@ impl Part {
 
         let guard = &epoch::pin();
         let (mut changes, mut deletions) = (0, 0);
-        let mut last: Option<(String, u16)> = None;
+        let mut last: Option<(&str, u16)> = None;
         let read = record::changes(record, |name, place| {
-            let table = match &last {
-                Some((last, table)) if last == name => *table,
-                _ => last.insert((name.into(), number(name))).1,
+            let table = match last {
+                Some((last, table)) if last == name => table,
+                _ => last.insert((name, number(name))).1,
             };
             let version = Version::new(record.clone(), nth, table, &place);
             changes += 1;

@@ -168,7 +168,7 @@ pub fn claimed_len(log: LogId, bytes: &[u8]) -> Option<usize> {
 
 /// Calls `each` with the table and the place of every change of a valid record, in its order. `None`
 /// if the payload is not what [`encode`] writes.
-pub fn changes(record: &[u8], mut each: impl FnMut(&str, Place)) -> Option<()> {
+pub fn changes<'a>(record: &'a [u8], mut each: impl FnMut(&'a str, Place)) -> Option<()> {
     let mut header = Fields { rest: record.get(4..)? };
     let end = HEADER_BYTES + usize::try_from(header.u32()?).ok()?;
     let payload = record.get(HEADER_BYTES..end)?;

@@ -3,12 +3,16 @@
 use std::time::Instant;
 
 use super::checkpoint::Progress;
-use super::{LoggedRedb, micros, not_now};
+use super::{Broken, LoggedRedb, micros, not_now};
 use crate::base::Result;
 use crate::store::engine::LocalStorage as _;
 
-/// A checkpoint is due once so many keys are deleted: a scan passes them one by one, in some 0.1 µs each.
+/// A checkpoint is due once so many keys are deleted: a scan passes them one by one, in some 0.6 µs each
+/// with what was there before.
 pub const MAX_DELETIONS: usize = 8192;
+
+/// Commits wait for the checkpoint before there are more: a scan that meets all of them takes some 20 ms.
+const MOST_DELETIONS: usize = 4 * MAX_DELETIONS;
 
 impl LoggedRedb {
     /// How large the live part may become: while the disk is full, as large as its file is.
@@ -34,8 +38,9 @@ impl LoggedRedb {
         loop {
             let progress = match self.look() {
                 Err(failed) if is_retried => return Err(failed),
-                // Nothing of the log is lost: commits go on over what is read again.
-                Err(_) if self.broken.is_some() => {
+                // Nothing of the log is lost: commits go on over what is read again. Not if the map was
+                // wrong: what the attempts have read from it may not be so.
+                Err(_) if self.broken == Some(Broken::Database) => {
                     let reader = self.reopen().map_err(|error| not_now().detail(error))?;
                     (self.renew)(reader);
                     Progress::default()
@@ -74,7 +79,8 @@ impl LoggedRedb {
             Some(_) if self.running.is_some() => half + half * progress.share(),
             _ => half * 2.0,
         };
-        let is_within = (self.live.memory() + bytes) as f64 <= allowed;
+        let is_within = (self.live.memory() + bytes) as f64 <= allowed
+            && self.live.deletions() < MOST_DELETIONS;
         self.live.is_empty() || is_within
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct LogSettings {
     /// Bytes of a part in memory: its records and their map. A commit that would make the live part
     /// larger waits for the checkpoint. Both parts with the largest group of writes each, some 10 MiB,
-    /// stay below 64 MiB in memory, and so on the disk.
+    /// stay below 64 MiB in memory, and so on the disk. A part that a reader still has is in memory beside
+    /// them.
     pub part_bytes: usize,
     /// Bytes of the live part in memory from which on it is written to the database.
     pub checkpoint_bytes: usize,

@@ -224,6 +224,45 @@ fn a_part_that_a_record_was_half_added_to_takes_no_other() {
 }
 
 #[test]
+fn the_last_table_and_the_empty_key_are_read_in_both_directions() {
+    let mut part = Part::default();
+    let mut writes = WriteBatch::default();
+    for key in [b"".as_slice(), b"\0", b"\xff\xff"] {
+        writes.add("last", key.to_vec(), WriteOp::Put(b"v".to_vec()));
+        writes.add("other", key.to_vec(), WriteOp::Delete);
+    }
+    let (record, _) = record::encode(LogId::new([1; 16]), Link::default(), &writes).unwrap();
+    part.add(&record, |name| if name == "last" { u16::MAX } else { u16::MAX - 1 }).unwrap();
+    for order in [Order::Ascending, Order::Descending] {
+        for (table, value) in [(u16::MAX, Some(b"v".to_vec())), (u16::MAX - 1, None)] {
+            let mut keys = vec![b"".to_vec(), b"\0".to_vec(), b"\xff\xff".to_vec()];
+            if order == Order::Descending {
+                keys.reverse();
+            }
+            let want: Vec<_> = keys.into_iter().map(|key| (key, value.clone())).collect();
+            assert_eq!(rows(&part, table, KeyRange { from: &[], to: None }, order), want);
+        }
+    }
+}
+
+#[test]
+fn a_large_part_is_freed_with_its_last_snapshot() {
+    let mut compared = Compared::new();
+    for number in 0..1_500u32 {
+        compared.add(vec![(0, number.to_be_bytes().to_vec(), value(number))]);
+    }
+    assert!(compared.part.changes() > MAX_FREED_AT_ONCE);
+    let record = Arc::downgrade(&compared.records.pop().unwrap());
+    let reader = compared.part.clone();
+    drop(compared);
+    assert!(record.upgrade().is_some(), "a reader has it");
+    drop(reader);
+    while record.strong_count() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_table_that_is_not_known_gets_a_number() {
     let mut tables = Arc::new(TableNumbers::new(&["a"]));
     let mut writes = WriteBatch::default();

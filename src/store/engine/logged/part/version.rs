@@ -73,6 +73,7 @@ impl Version {
 }
 
 /// A position in the order of the map: by table, then by key, and of one key the newest version first.
+/// The order of the fields is that order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionKey<'a> {
     table: u32,
