@@ -9,32 +9,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::Caller;
+use crate::dice::{Dice, from_environment};
 use crate::process::{Place, Serving};
 use crate::shelf::{FLAGGED, REGISTRY, Shelf};
 
 const WRITERS: usize = 8;
-
-/// A pseudo-random generator (xorshift).
-pub struct Dice(pub u64);
-
-impl Dice {
-    /// One with the seed of `ROADSTEAD_TEST_SEED`, or another one at each run.
-    pub fn new() -> Self {
-        let seed = from_environment("ROADSTEAD_TEST_SEED").unwrap_or_else(|| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.unwrap().as_nanos() as u64 | 1
-        });
-        println!("ROADSTEAD_TEST_SEED={seed}");
-        Dice(seed)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 /// The state of one writer, which has its own agent, prompt and other records.
 struct Writer {
@@ -213,10 +192,6 @@ fn open_the_registry(owner: &Caller) {
         "source": "calm {{mood}}",
     });
     owner.post("/registries/artifacts", tone).ok();
-}
-
-pub fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::Caller;
-use crate::crash::{Dice, from_environment};
 use crate::deploying::{LOOPBACK, TEMPLATE, UNFINISHED, agents, assert_once, body_of};
+use crate::dice::{Dice, from_environment};
 use crate::process::Serving;
 use crate::receiver::Receiver;
 

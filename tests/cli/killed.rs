@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::backup::{file, fill, names, sound};
 use crate::client::Caller;
-use crate::crash::Dice;
+use crate::dice::Dice;
 use crate::process::{PASSWORD, Place, Serving};
 
 /// How often each is killed, at moments spread over the time that it takes.

@@ -4,6 +4,7 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+mod dice;
 #[allow(dead_code)] // A part of each is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
