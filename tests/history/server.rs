@@ -1,0 +1,171 @@
+//! The server under test: restarted, killed, and its log looked into.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::client::{Caller, raw, within};
+use crate::model::Who;
+use crate::process::{PASSWORD, Place, Serving};
+
+/// A service manager waits longer before it kills.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+/// The log is written to the database after a second without writes, and that takes a second or few.
+/// Before that comes what changes cause in the background, which on a busy machine takes long.
+const CHECKPOINT_LIMIT: Duration = Duration::from_secs(180);
+
+/// What may be in the log of a server at rest: a background job may have written since the checkpoint.
+const RESTING_LOG_BYTES: u64 = 64 * 1024;
+
+/// After so many faults nothing new is learned.
+const MAX_FAULTS: usize = 20;
+
+/// What was found to be wrong.
+#[derive(Default)]
+pub struct Faults(Mutex<Vec<String>>);
+
+impl Faults {
+    pub fn note(&self, fault: String) {
+        self.0.lock().unwrap().push(fault);
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    pub fn is_enough(&self) -> bool {
+        self.count() >= MAX_FAULTS
+    }
+}
+
+/// A served organization `acme`.
+pub struct Server {
+    place: Place,
+    serving: Serving,
+    pub faults: Arc<Faults>,
+    /// The owner of `acme`, in a session, and the id of that user.
+    pub owner: Arc<Who>,
+    pub owner_id: String,
+    begun: Instant,
+}
+
+fn serve(place: &Place) -> Serving {
+    Serving::start(place, &["--rate-limit", "0"])
+}
+
+/// Sends SIGKILL to a process.
+pub fn kill(pid: u32) {
+    let pid = Pid::from_raw(pid as i32).expect("it is no 0");
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+impl Server {
+    pub fn start() -> Self {
+        let (place, _) = Place::founded();
+        let serving = serve(&place);
+        let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+        let anonymous = Caller::anonymous(serving.address, "acme");
+        let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+        let bearer = session["token"].as_str().unwrap().to_string();
+        // The key that was made with the organization is not among those that are compared.
+        let ada = anonymous.with_bearer(&bearer);
+        let first = ada.get("/api-keys").items()[0]["id"].as_str().unwrap().to_string();
+        ada.delete(&format!("/api-keys/{first}")).ok();
+        let owner = Arc::new(Who { org: "acme".into(), bearer });
+        let owner_id = session["user"]["id"].as_str().unwrap().to_string();
+        Server { place, serving, faults: Arc::default(), owner, owner_id, begun: Instant::now() }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.serving.address
+    }
+
+    /// Waits until the log has been written to the database.
+    pub fn checkpoint(&self) {
+        within(CHECKPOINT_LIMIT, "a checkpoint", || {
+            let text = raw(self.address(), b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").text();
+            let value = text.lines().find_map(|line| line.strip_prefix("roadstead_wal_bytes "));
+            let bytes: u64 = value.expect("it is a metric").parse().unwrap();
+            (bytes < RESTING_LOG_BYTES).then_some(())
+        });
+    }
+
+    /// Stops the server in order, and starts it again.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.serving = serve(&self.place);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.serving.pid()
+    }
+
+    /// Starts the server again that was killed.
+    pub fn revive(&mut self) {
+        self.look_into_log();
+        self.serving = serve(&self.place);
+    }
+
+    /// Stops the server in order.
+    fn stop(&mut self) {
+        let begun = Instant::now();
+        self.serving.signal("TERM");
+        let code = self.look_into_log();
+        let took = begun.elapsed();
+        if code != Some(0) || took > STOP_LIMIT {
+            self.faults
+                .note(format!("told to stop, the server ended after {took:?} with {code:?}"));
+        }
+    }
+
+    /// Waits for the end of the process, and notes what its log says that nobody asked for.
+    fn look_into_log(&mut self) -> Option<i32> {
+        let (code, _, log) = self.serving.ends();
+        let is_bad = |line: &&str| line.contains(" ERROR ") || line.contains("panicked");
+        let mut bad = log.lines().filter(is_bad);
+        bad.by_ref().take(3).for_each(|line| self.faults.note(format!("log: {line}")));
+        match bad.count() {
+            0 => {}
+            more => self.faults.note(format!("log: {more} lines more like these")),
+        }
+        code
+    }
+
+    /// Fails with everything found, if something was.
+    #[track_caller]
+    pub fn assert_sound(&mut self, stage: &str, figures: &str) {
+        let secs = self.begun.elapsed().as_secs();
+        println!("{secs:3} s: {stage}: {figures}");
+        if self.faults.count() == 0 {
+            return;
+        }
+        self.serving.kill();
+        self.look_into_log();
+        let faults = std::mem::take(&mut *self.faults.0.lock().unwrap());
+        let checked = self.place.run(&["check"]);
+        panic!(
+            "{stage}: {} faults after {secs} s, {figures}\n{}\ncheck: {}",
+            faults.len(),
+            faults.join("\n"),
+            checked.stdout.lines().last().unwrap_or_default()
+        );
+    }
+
+    /// Stops the server, and checks its data; returns the number of rows.
+    pub fn check(&mut self) -> u64 {
+        self.stop();
+        let checked = self.place.run(&["check", "--json"]);
+        if checked.code != Some(0) {
+            let text = checked.stdout.chars().take(1000).collect::<String>();
+            self.faults.note(format!("check: {text}"));
+        }
+        let report: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap_or_default();
+        let count = |field: &str| report[field].as_u64().unwrap_or(0);
+        count("records") + count("indexEntries")
+    }
+}
