@@ -98,7 +98,7 @@ impl Engine for GroupCommit {
                 return Ok(());
             }
             // The writer reopens the database first and runs the attempt then.
-            (_, Reads::Failed) => None,
+            (_, Reads::Failed(_)) => None,
             // The reason is in a durable snapshot: no commit is needed to confirm it.
             (Err(error), _) => {
                 complete(attempt, Err(error));
@@ -322,7 +322,8 @@ impl<S: LocalStorage> Writer<S> {
         group.run_time += begin.elapsed();
         match reads {
             Reads::OverBudget => over_budget(attempt, terms),
-            _ => group.add((attempt, terms), lane_hold, end),
+            Reads::Failed(error) => group.add((attempt, terms), lane_hold, Err(error)),
+            Reads::Whole(_) => group.add((attempt, terms), lane_hold, end),
         }
     }
 
@@ -485,7 +486,8 @@ pub(super) fn run(
 fn rerun(member: &mut GroupMember, base: &dyn Reader, writes: &mut WriteBatch) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
-        (end, _) => end.map(|own| writes.append(own)),
+        (_, Reads::Failed(error)) => Err(error),
+        (end, Reads::Whole(_)) => end.map(|own| writes.append(own)),
     };
 }
 
