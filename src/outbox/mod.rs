@@ -7,6 +7,7 @@
 mod channels;
 mod deliveries;
 mod delivering;
+mod due_scan;
 mod effects;
 mod events;
 mod removals;

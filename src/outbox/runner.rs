@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 
+use super::due_scan::DueScan;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
-use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
+use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
@@ -63,36 +64,49 @@ impl Runner {
         let mut jobs = JoinSet::new();
         let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
         let mut enqueued = runner.commits.subscribe(ENQUEUED);
+        let mut is_new = true;
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
                 in_flight.end(ended);
             }
-            scan.begin(in_flight.take_freed());
-            while in_flight.len() < MAX_IN_FLIGHT {
-                let free = MAX_IN_FLIGHT - in_flight.len();
-                let leased = runner.lease(&in_flight, &mut scan, free).await;
-                if leased.is_empty() && scan.is_at_end() {
-                    break;
+            scan.begin(in_flight.take_freed(), is_new, Instant::now());
+            let start = |job| jobs.spawn(runner.clone().execute_timed(job)).id();
+            runner.start_due(&mut in_flight, &mut scan, start).await;
+            is_new = tokio::select! {
+                () = enqueued.notified() => true,
+                () = tokio::time::sleep(POLL_INTERVAL) => true,
+                Some(ended) = jobs.join_next_with_id() => {
+                    in_flight.end(ended);
+                    false
                 }
-                for job in leased {
-                    let (runner, key, org) = (runner.clone(), job.concurrency_key, job.org);
-                    let handle = jobs.spawn(async move {
-                        let started = Instant::now();
-                        runner.execute(job).await;
-                        started.elapsed()
-                    });
-                    in_flight.begin(handle.id(), key, org);
-                }
-            }
-            tokio::select! {
-                () = enqueued.notified() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-                Some(ended) = jobs.join_next_with_id() => in_flight.end(ended),
                 _ = stop.changed() => break,
-            }
+            };
         }
         while jobs.join_next().await.is_some() {}
         while sweeps.join_next().await.is_some() {}
+    }
+
+    /// Leases the due jobs that may run now beside those in flight, and starts them.
+    async fn start_due(
+        &self,
+        in_flight: &mut InFlight,
+        scan: &mut DueScan,
+        mut start: impl FnMut(Job) -> task::Id,
+    ) {
+        while in_flight.len() < MAX_IN_FLIGHT && !scan.is_over() {
+            let free = MAX_IN_FLIGHT - in_flight.len();
+            for job in self.lease(in_flight, scan, free).await {
+                let (key, org) = (job.concurrency_key, job.org);
+                in_flight.begin(start(job), key, org);
+            }
+        }
+    }
+
+    /// Executes a job; returns how long that took.
+    async fn execute_timed(self: Arc<Self>, job: Job) -> Duration {
+        let started = Instant::now();
+        self.execute(job).await;
+        started.elapsed()
     }
 
     /// Makes the jobs due that the last process was executing when it was killed, so that they need
@@ -370,6 +384,9 @@ fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
     match settled {
         Settled::Done | Settled::Warning(_) => tx.remove(&now),
         Settled::RetryAt(due_at) => {
+            if *due_at <= tx.now() {
+                tx.signal(ENQUEUED);
+            }
             let again = Job { due_at: *due_at, failing_since: None, failures: 0, ..now.clone() };
             tx.replace(&now, &again)
         }
