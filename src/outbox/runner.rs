@@ -14,6 +14,7 @@ use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
+use super::misdated;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
@@ -26,6 +27,9 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often jobs are looked for that lie further ahead than they can.
+const CORRECT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The background work of the server, with its dependencies.
 #[derive(Clone)]
@@ -61,6 +65,7 @@ impl Runner {
         for sweep in runner.sweeps.iter().copied() {
             sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
         }
+        sweeps.spawn(runner.clone().correct_times(stop.clone()));
         let mut jobs = JoinSet::new();
         let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
         let mut enqueued = runner.commits.subscribe(ENQUEUED);
@@ -288,6 +293,30 @@ impl Runner {
         let settled = self.store.write(job.org, write).await?;
         self.count(handler, job, &EffectResult::Done, settled);
         Ok(())
+    }
+
+    async fn correct_times(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            self.correct_times_once().await;
+            tokio::select! {
+                () = tokio::time::sleep(CORRECT_INTERVAL) => {}
+                _ = stop.changed() => {}
+            }
+        }
+    }
+
+    /// Makes jobs due that lie further ahead than they can.
+    async fn correct_times_once(&self) {
+        match misdated::correct(&self.store).await {
+            Ok(0) => {}
+            Ok(jobs) => tracing::warn!(
+                jobs,
+                "jobs waited for times that are too far ahead: the clock was ahead when they were \
+                 written; they are due now. See that the machine's clock is synchronized (NTP), and \
+                 look for sessions and keys that were made meanwhile: they are valid for longer"
+            ),
+            Err(error) => tracing::error!(%error, "the times of jobs cannot be corrected"),
+        }
     }
 
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {

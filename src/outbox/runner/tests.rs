@@ -4,6 +4,7 @@ mod channels;
 mod deliveries;
 mod due_scan;
 mod harness;
+mod misdated;
 
 use serde_json::json;
 
