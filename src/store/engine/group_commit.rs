@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::metrics::SizeProbe;
+use super::metrics::{Pace, SizeProbe};
 use super::optimistic::{History, Reads, Recorder};
 use super::{
     Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, OnConflict, Overlay, Reader,
@@ -246,8 +246,13 @@ impl<S: LocalStorage> Writer<S> {
                         self.outcome_known = false;
                         queue.end_group();
                     }
-                    if self.size.is_overdue() {
-                        self.size.probe(|| self.storage.size());
+                    let pace = Pace::of(self.storage.is_full());
+                    if pace == Pace::Full {
+                        // Attempts that are refused meanwhile leave no time in which nothing waits.
+                        self.idle();
+                    }
+                    if self.size.is_overdue(pace) {
+                        self.size.probe(pace, || self.storage.size());
                     }
                 }
                 Next::TimedOut => {
@@ -255,7 +260,8 @@ impl<S: LocalStorage> Writer<S> {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
                     self.idle();
-                    self.size.probe(|| self.storage.size());
+                    let pace = Pace::of(self.storage.is_full());
+                    self.size.probe(pace, || self.storage.size());
                 }
                 Next::Closed => return,
             }
