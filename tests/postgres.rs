@@ -9,15 +9,20 @@ mod postgres_server;
 mod receiver;
 
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use postgres_server::{PostgresServer, new_schema, shared};
+use roadstead::base::Result;
 use roadstead::store::Signals;
 use roadstead::store::engine::conformance::{
     Anomaly, Book, Effort, LeaseCheck, Report, TABLE, anomalies, run_suite, write_book,
 };
 use roadstead::store::engine::postgres::{Owner, Postgres, PostgresSettings};
-use roadstead::store::engine::{Engine, GroupCommit, Memory};
+use roadstead::store::engine::{
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Memory, OnConflict, Reader, Terms, WriteBatch,
+    WriteOp,
+};
 use serde_json::Value;
 
 fn open(server: &PostgresServer, schema: &str, owner: Option<Owner>) -> Arc<Postgres> {
@@ -45,6 +50,38 @@ fn engines_on_this_machine_have_no_anomalies_either() {
     for Anomaly { name, found, .. } in anomalies(&engine, 20, &|_| {}).unwrap() {
         assert_eq!(found, 0, "{name}");
     }
+}
+
+/// Reads a table that the store does not have, goes on as if nothing were in it, and writes.
+struct Ignoring(Sender<Result<()>>);
+
+impl Attempt for Ignoring {
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
+        assert!(reader.get("in no catalog", b"x", &mut |_| Ok(())).is_err());
+        let mut writes = WriteBatch::default();
+        writes.add(TABLE, b"ignored".to_vec(), WriteOp::Put(Vec::new()));
+        Ok(writes)
+    }
+
+    fn complete(self: Box<Self>, end: Result<()>) {
+        self.0.send(end).unwrap();
+    }
+
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        panic!("given back: {why:?}");
+    }
+}
+
+#[test]
+fn an_attempt_that_ignores_a_failed_read_is_not_committed() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let (end, ended) = channel();
+    let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
+    engine.submit(Box::new(Ignoring(end)), terms).unwrap();
+    let error = ended.recv().unwrap().unwrap_err();
+    assert!(error.log_detail().is_some_and(|why| why.contains("in no catalog")), "{error:?}");
+    assert!(!engine.snapshot().get(TABLE, b"ignored", &mut |_| Ok(())).unwrap());
 }
 
 #[test]

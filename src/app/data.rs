@@ -19,7 +19,7 @@ use super::placement::{self, DATABASE, FORMAT_FILE, KEY, LOG, SETUP_LINK};
 use super::secret_key::{self, KeySource, Origin, write_private};
 use crate::base::{Id, Keys, MasterKey};
 use crate::resources::organizations;
-use crate::store::engine::LoggedRedb;
+use crate::store::engine::{LoggedRedb, give_up_reserve_if_full};
 use crate::store::{Clock, Store, TABLES, build_indexes, table_names};
 
 /// A data directory.
@@ -112,6 +112,8 @@ impl DataDir {
     /// If it does not exist, is damaged, has a newer format, or is open in another process; if its
     /// key is missing, invalid, or not the one it was created with; if an index cannot be built.
     pub fn open(&self) -> Result<Store, DataDirError> {
+        self.require_exists()?;
+        give_up_reserve_if_full(&self.database());
         let (disk, keys) = self.open_database()?;
         self.start(disk, keys)
     }

@@ -330,7 +330,9 @@ fn erasures(path: &Path, found: &mut Findings) {
 
 /// Whether another backup should have been made by `now`.
 pub(super) fn is_backup_due(last: Option<&LastBackup>, now: Time) -> bool {
-    last.is_none_or(|last| last.taken_at < now.minus_secs(BACKUP_SECS))
+    // One of a time to come was made while the clock was ahead: when is not known.
+    let is_recent = |at: Time| at >= now.minus_secs(BACKUP_SECS) && !at.is_beyond(now, 0);
+    last.is_none_or(|last| !is_recent(last.taken_at))
 }
 
 fn last_backup(path: &Path, found: &mut Findings) {

@@ -19,7 +19,7 @@ use super::data_dir_error::DataDirError;
 use super::placement::ERASURES;
 use crate::auth::installation_id;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::engine::give_to_owner_of_directory;
+use crate::store::engine::{give_to_owner_of_directory, give_up_reserve, is_full};
 use crate::store::{ERASURES_KEPT_SECS, Erasure, ErasureLedger, Store};
 
 /// Expired lines are removed once the oldest is 30 days over time: not at each start.
@@ -159,7 +159,7 @@ impl ErasureLedger for Ledger {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<_> =
             erasures.iter().filter(|one| !open.recorded.contains(&one.id())).cloned().collect();
-        open.append(&new).map_err(|error| {
+        open.append_at_any_price(&new).map_err(|error| {
             Error::internal(format!("{} cannot be written: {error}", open.path.display()))
         })?;
         // Those that are not among them any more have been forgotten.
@@ -170,6 +170,18 @@ impl ErasureLedger for Ledger {
 }
 
 impl Open {
+    /// Appends erasures durably; on a full disk into the space that is kept in reserve, which deletions
+    /// may use.
+    fn append_at_any_price(&mut self, erasures: &[Erasure]) -> std::io::Result<()> {
+        match self.append(erasures) {
+            Err(error) if is_full(&error) => {
+                let is_given_up = self.path.parent().is_some_and(give_up_reserve);
+                if is_given_up { self.append(erasures) } else { Err(error) }
+            }
+            appended => appended,
+        }
+    }
+
     /// Appends erasures durably.
     fn append(&mut self, erasures: &[Erasure]) -> std::io::Result<()> {
         if erasures.is_empty() {

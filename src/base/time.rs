@@ -45,6 +45,14 @@ impl Time {
         Time(self.0 + millis)
     }
 
+    /// Returns whether it is later than what was put off by at most so many seconds can be: the clock
+    /// was ahead when that was written, and has been set right. Clocks of servers that share a store may
+    /// differ by a minute.
+    pub const fn is_beyond(self, now: Time, most_secs: i64) -> bool {
+        const DIFFERENCE_SECS: i64 = 60;
+        self.0 > now.plus_secs(most_secs + DIFFERENCE_SECS).0
+    }
+
     /// Returns the start of this time's calendar month, UTC, from which a monthly budget counts.
     pub fn month_start(self) -> Self {
         let date = self.as_datetime().date().replace_day(1).expect("every month has a first day");

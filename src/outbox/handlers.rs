@@ -73,6 +73,9 @@ pub enum Settled {
 /// The back-off after each failed attempt: about 23 hours in total, as is usual for webhooks.
 const DELAYS_SECS: [i64; 8] = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_000];
 
+/// No job is put off for longer than 5 hours at once.
+pub const MAX_DELAY_SECS: i64 = DELAYS_SECS[DELAYS_SECS.len() - 1];
+
 /// Returns when to retry after the `attempts`-th attempt failed at `now`, or none if that is more
 /// than 24 hours after `since`, the start of the attempts.
 pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {

@@ -92,5 +92,5 @@ impl Record for Job {
     }
 }
 
-/// The signal that a job was enqueued.
+/// The signal that a job was enqueued, or is due again at once.
 pub const ENQUEUED: Uuid = Uuid::from_u128(0x0b0a_2026_0000_7000_8000_0000_0000_0001);

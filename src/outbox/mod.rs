@@ -7,6 +7,7 @@
 mod channels;
 mod deliveries;
 mod delivering;
+mod due_scan;
 mod effects;
 mod events;
 mod removals;
@@ -18,6 +19,7 @@ mod in_flight;
 mod jobs;
 mod log;
 mod meters;
+mod misdated;
 mod redelivery;
 mod release;
 pub mod runner;
@@ -33,7 +35,7 @@ pub use deliveries::{
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
 pub use fan_out::publish;
-pub use handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
+pub use handlers::{JobHandler, MAX_DELAY_SECS, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 
+use super::due_scan::DueScan;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
-use super::in_flight::{DueScan, InFlight, MAX_IN_FLIGHT};
+use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
+use super::misdated;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
@@ -25,6 +27,9 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often jobs are looked for that lie further ahead than they can.
+const CORRECT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The background work of the server, with its dependencies.
 #[derive(Clone)]
@@ -60,39 +65,53 @@ impl Runner {
         for sweep in runner.sweeps.iter().copied() {
             sweeps.spawn(runner.clone().sweep(sweep, stop.clone()));
         }
+        sweeps.spawn(runner.clone().correct_times(stop.clone()));
         let mut jobs = JoinSet::new();
         let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
         let mut enqueued = runner.commits.subscribe(ENQUEUED);
+        let mut is_new = true;
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {
                 in_flight.end(ended);
             }
-            scan.begin(in_flight.take_freed());
-            while in_flight.len() < MAX_IN_FLIGHT {
-                let free = MAX_IN_FLIGHT - in_flight.len();
-                let leased = runner.lease(&in_flight, &mut scan, free).await;
-                if leased.is_empty() && scan.is_at_end() {
-                    break;
+            scan.begin(in_flight.take_freed(), is_new, Instant::now());
+            let start = |job| jobs.spawn(runner.clone().execute_timed(job)).id();
+            runner.start_due(&mut in_flight, &mut scan, start).await;
+            is_new = tokio::select! {
+                () = enqueued.notified() => true,
+                () = tokio::time::sleep(POLL_INTERVAL) => true,
+                Some(ended) = jobs.join_next_with_id() => {
+                    in_flight.end(ended);
+                    false
                 }
-                for job in leased {
-                    let (runner, key, org) = (runner.clone(), job.concurrency_key, job.org);
-                    let handle = jobs.spawn(async move {
-                        let started = Instant::now();
-                        runner.execute(job).await;
-                        started.elapsed()
-                    });
-                    in_flight.begin(handle.id(), key, org);
-                }
-            }
-            tokio::select! {
-                () = enqueued.notified() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
-                Some(ended) = jobs.join_next_with_id() => in_flight.end(ended),
                 _ = stop.changed() => break,
-            }
+            };
         }
         while jobs.join_next().await.is_some() {}
         while sweeps.join_next().await.is_some() {}
+    }
+
+    /// Leases the due jobs that may run now beside those in flight, and starts them.
+    async fn start_due(
+        &self,
+        in_flight: &mut InFlight,
+        scan: &mut DueScan,
+        mut start: impl FnMut(Job) -> task::Id,
+    ) {
+        while in_flight.len() < MAX_IN_FLIGHT && !scan.is_over() {
+            let free = MAX_IN_FLIGHT - in_flight.len();
+            for job in self.lease(in_flight, scan, free).await {
+                let (key, org) = (job.concurrency_key, job.org);
+                in_flight.begin(start(job), key, org);
+            }
+        }
+    }
+
+    /// Executes a job; returns how long that took.
+    async fn execute_timed(self: Arc<Self>, job: Job) -> Duration {
+        let started = Instant::now();
+        self.execute(job).await;
+        started.elapsed()
     }
 
     /// Makes the jobs due that the last process was executing when it was killed, so that they need
@@ -276,6 +295,30 @@ impl Runner {
         Ok(())
     }
 
+    async fn correct_times(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            self.correct_times_once().await;
+            tokio::select! {
+                () = tokio::time::sleep(CORRECT_INTERVAL) => {}
+                _ = stop.changed() => {}
+            }
+        }
+    }
+
+    /// Makes jobs due that lie further ahead than they can.
+    async fn correct_times_once(&self) {
+        match misdated::correct(&self.store).await {
+            Ok(0) => {}
+            Ok(jobs) => tracing::warn!(
+                jobs,
+                "jobs waited for times that are too far ahead: the clock was ahead when they were \
+                 written; they are due now. See that the machine's clock is synchronized (NTP), and \
+                 look for sessions and keys that were made meanwhile: they are valid for longer"
+            ),
+            Err(error) => tracing::error!(%error, "the times of jobs cannot be corrected"),
+        }
+    }
+
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             if let Err(error) = self.sweep_once(sweep, &stop).await {
@@ -370,6 +413,9 @@ fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
     match settled {
         Settled::Done | Settled::Warning(_) => tx.remove(&now),
         Settled::RetryAt(due_at) => {
+            if *due_at <= tx.now() {
+                tx.signal(ENQUEUED);
+            }
             let again = Job { due_at: *due_at, failing_since: None, failures: 0, ..now.clone() };
             tx.replace(&now, &again)
         }

@@ -12,12 +12,16 @@ use crate::client::{Caller, eventually};
 /// Mounts a file system, serves a data directory in it, and does as it is told.
 const SCRIPT: &str = r#"
 mount -t tmpfs -o size=96m tmpfs "$1" || exit 77
-"$2" serve --data "$1/data" --listen 127.0.0.1:0 --json 2> "$1.stderr" &
-server=$!
+serve() {
+  "$2" serve --data "$1/data" --listen 127.0.0.1:0 --json 2>> "$1.stderr" &
+  server=$!
+}
+serve "$1" "$2"
 while read -r line; do
   case "$line" in
     fill) dd if=/dev/zero of="$1/filler" bs=64k 2> "$1.log"; echo '"filled"' ;;
     free) rm "$1/filler"; echo '"freed"' ;;
+    restart) kill -9 "$server"; wait "$server" 2> "$1.log"; serve "$1" "$2" ;;
     reserve) echo "\"$(stat -c %s "$1/data/reserve" 2> "$1.log")\"" ;;
     check) kill "$server"; wait "$server"; "$2" check --data "$1/data" --json ;;
   esac
@@ -38,6 +42,7 @@ struct SmallDisk {
 impl SmallDisk {
     /// `None` where an ordinary user may not mount a file system.
     fn mount(at: &Path) -> Option<Self> {
+        std::fs::create_dir(at).unwrap();
         let mut command = Command::new("unshare");
         command.args(["-Urm", "sh", "-c", SCRIPT, "sh"]).arg(at);
         command.arg(env!("CARGO_BIN_EXE_roadstead"));
@@ -47,7 +52,13 @@ impl SmallDisk {
         let answers = BufReader::new(shell.stdout.take().unwrap());
         let log = at.with_extension("stderr");
         let mut disk = SmallDisk { shell, orders, answers, first: Value::Null, log };
-        disk.first = disk.answer()?;
+        let Some(first) = disk.answer() else {
+            eprintln!(
+                "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
+            );
+            return None;
+        };
+        disk.first = first;
         Some(disk)
     }
 
@@ -74,8 +85,9 @@ impl Drop for SmallDisk {
 struct Acme {
     /// Ada's session.
     ada: Caller,
-    /// An API key, and its id.
+    /// An API key, its secret and its id.
     key: Caller,
+    secret: String,
     key_id: String,
     /// An API key that may only read.
     reader: Caller,
@@ -83,10 +95,14 @@ struct Acme {
 
 const PASSWORD: &str = "correct horse battery";
 
+/// Calls the server that said this when it started.
+fn anonymous(first: &Value) -> Caller {
+    let url = first["listening"].as_str().unwrap();
+    Caller::anonymous(url.strip_prefix("http://").unwrap().parse().unwrap(), "acme")
+}
+
 fn set_up(disk: &SmallDisk) -> Acme {
-    let url = disk.first["listening"].as_str().unwrap();
-    let address = url.strip_prefix("http://").unwrap().parse().unwrap();
-    let anonymous = Caller::anonymous(address, "acme");
+    let anonymous = anonymous(&disk.first);
     let link = disk.first["setupLink"].as_str().unwrap();
     let user = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
     let setup = json!({"token": link.split_once('#').unwrap().1, "user": user,
@@ -94,10 +110,11 @@ fn set_up(disk: &SmallDisk) -> Acme {
     let session = anonymous.ask("POST", "/setup").json(&setup).send().ok();
     let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
     let made = ada.post("/api-keys", json!({"name": "k"})).ok();
-    let key = anonymous.with_key(made["key"].as_str().unwrap());
+    let secret = made["key"].as_str().unwrap().to_string();
+    let key = anonymous.with_key(&secret);
     let reader = ada.post("/api-keys", json!({"name": "r", "access": "read"})).ok();
     let reader = anonymous.with_key(reader["key"].as_str().unwrap());
-    Acme { ada, key, key_id: made["id"].as_str().unwrap().into(), reader }
+    Acme { ada, key, secret, key_id: made["id"].as_str().unwrap().into(), reader }
 }
 
 fn large_tool() -> Value {
@@ -118,15 +135,8 @@ fn remember(key: &Caller, number: usize) -> Vec<String> {
 #[test]
 fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     let place = tempfile::tempdir().unwrap();
-    let at = place.path().join("disk");
-    std::fs::create_dir(&at).unwrap();
-    let Some(mut disk) = SmallDisk::mount(&at) else {
-        eprintln!(
-            "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
-        );
-        return;
-    };
-    let Acme { ada, key, key_id, reader } = set_up(&disk);
+    let Some(mut disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
+    let Acme { ada, key, key_id, reader, .. } = set_up(&disk);
     let tools: Vec<_> = (0..20).map(|_| key.post("/tools", large_tool()).id()).collect();
     let memories = remember(&key, 70);
     let reserve = disk.order("reserve");
@@ -177,4 +187,45 @@ fn on_a_full_disk_records_can_be_deleted_and_access_revoked() {
     assert_eq!(disk.order("reserve"), reserve, "it is held again");
     let found = disk.order("check");
     assert_eq!(found["findings"].as_array().map_or(0, Vec::len), 0, "{found}");
+}
+
+/// Erasures are kept in the store until there are 64, and are written to the ledger again at a start:
+/// those of so many memories take more than a page of it.
+const ERASED: usize = 60;
+
+#[test]
+fn a_server_that_is_killed_on_a_disk_without_a_free_byte_starts_again_and_deletes() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(mut disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
+    let Acme { key, secret, .. } = set_up(&disk);
+    let memories = remember(&key, ERASED + 1);
+    for memory in &memories[1..] {
+        key.delete(memory).ok();
+    }
+    disk.order("fill");
+    let first = disk.order("restart");
+    let key = anonymous(&first).with_key(&secret);
+    assert_eq!(disk.order("reserve"), "", "it is given up before anything else");
+    assert_eq!(key.get("/agents").status, 200);
+    key.post("/tools", large_tool()).refused(503, "disk_full");
+    key.delete(&memories[0]).ok();
+    disk.order("free");
+    eventually("there is space", || (key.post("/tools", large_tool()).status == 200).then_some(()));
+    let found = disk.order("check");
+    assert_eq!(found["findings"].as_array().map_or(0, Vec::len), 0, "{found}");
+}
+
+#[test]
+fn what_is_deleted_at_the_moment_the_disk_is_full_is_recorded_in_the_reserve() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(mut disk) = SmallDisk::mount(&place.path().join("disk")) else { return };
+    let Acme { key, .. } = set_up(&disk);
+    let memories = remember(&key, ERASED);
+    disk.order("fill");
+    // The log has room, so nobody has noticed. The ledger has not.
+    for memory in &memories {
+        key.delete(memory).ok();
+    }
+    assert_eq!(disk.order("reserve"), "", "it was given up for the ledger");
+    key.post("/tools", large_tool()).refused(503, "disk_full");
 }

@@ -41,6 +41,17 @@ impl Stored {
             self.total -= bytes;
             self.periods.pop_front();
         }
+        self.forget_ahead(now);
+    }
+
+    /// Forgets what was counted while the clock was ahead: it would count until that time is over.
+    fn forget_ahead(&mut self, now: Time) {
+        let is_ahead = |period: Time| period.is_beyond(now, PERIOD_MILLIS / 1000);
+        while let Some((_, bytes)) = self.periods.back().filter(|(period, _)| is_ahead(*period)) {
+            self.total -= bytes;
+            self.periods.pop_back();
+        }
+        self.unwritten = self.unwritten.filter(|period| !is_ahead(*period));
     }
 }
 
@@ -77,6 +88,7 @@ impl AnswerQuota {
     pub fn add(&self, credential: [u8; 32], bytes: u64, now: Time) {
         let mut all = self.all();
         let stored = all.entry(credential).or_default();
+        stored.forget_ahead(now);
         stored.total += bytes;
         // Requests may end in another order than they began.
         let hour = period(now).max(stored.periods.back().map_or(period(now), |(last, _)| *last));
@@ -182,5 +194,21 @@ mod tests {
         let again = next.room(&ADA, start.plus_secs(PERIOD_SECS), || panic!("it is known"));
         assert_eq!(again.unwrap(), MAX_BYTES - 8);
         assert!(next.due().is_empty());
+    }
+
+    #[test]
+    fn what_was_counted_while_the_clock_was_ahead_does_not_count_once_it_is_right() {
+        let (quota, start) = (AnswerQuota::default(), Time::from_millis(0));
+        let ahead = start.plus_secs(30 * RETENTION_SECS);
+        assert_eq!(room(&quota, &ADA, ahead), MAX_BYTES);
+        quota.add(ADA, MAX_BYTES, ahead);
+        assert_eq!(room(&quota, &ADA, ahead), 0);
+        assert_eq!(room(&quota, &ADA, start), MAX_BYTES);
+        quota.add(ADA, 10, start);
+        assert_eq!(quota.due().iter().map(|sum| sum.bytes).collect::<Vec<_>>(), [10]);
+        // The same after a restart, with the sums that were written.
+        let written = StoredAnswers { credential: ADA, hour: period(ahead), bytes: MAX_BYTES };
+        let next = AnswerQuota::default();
+        assert_eq!(next.room(&ADA, start, || Ok(vec![written])).unwrap(), MAX_BYTES);
     }
 }

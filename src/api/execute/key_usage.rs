@@ -53,7 +53,10 @@ impl KeyUsage {
         for (key, used) in uses.iter_mut() {
             let stale = match used.written {
                 None => true,
-                Some(written) => used.last >= written.plus_secs(WRITE_AFTER_SECS),
+                // One of a time to come is of a clock that was ahead.
+                Some(written) => {
+                    used.last >= written.plus_secs(WRITE_AFTER_SECS) || used.last < written
+                }
             };
             if stale {
                 used.written = Some(used.last);

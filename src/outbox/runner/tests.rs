@@ -2,13 +2,14 @@
 
 mod channels;
 mod deliveries;
+mod due_scan;
 mod harness;
+mod misdated;
 
 use serde_json::json;
 
 use super::*;
 use crate::base::Time;
-use crate::outbox::in_flight::MAX_PER_KEY;
 use crate::outbox::jobs::Target;
 use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
 use crate::outside::{self, Call, Failure, mail};
@@ -177,120 +178,6 @@ async fn a_job_that_the_last_process_was_executing_is_due_at_the_start() {
     assert_eq!((again.id, again.attempts), (killed.id, 2));
     // What was never tried is due when it was due.
     assert!(runner.lease_one().await.is_none());
-}
-
-#[tokio::test]
-async fn jobs_with_an_exhausted_key_do_not_delay_others() {
-    let runner = runner();
-    let [busy, other] = [1, 2].map(|n| Some(Id::new(uuid::Uuid::from_u128(n))));
-    for key in [busy, busy, other, None] {
-        write_job_with_key(&runner, &DONE, key).await;
-        runner.store.clock().advance_secs(1);
-    }
-    let due = |running: &[Option<Id<Target>>]| {
-        let mut in_flight = InFlight::default();
-        for key in running.iter().chain([&busy, &other]) {
-            in_flight.begin(task(), *key, org(1));
-        }
-        // Both are known to be fast.
-        for key in [busy, other] {
-            let fast = task();
-            in_flight.begin(fast, key, org(1));
-            in_flight.end(Ok((fast, Duration::ZERO)));
-        }
-        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
-        let due = runner.store.read_now(Id::NIL, due).unwrap();
-        let all: Vec<_> = jobs(&runner).iter().map(|job| job.id).collect();
-        let numbered = all.iter().enumerate().filter(|(_, id)| due.contains(id));
-        numbered.map(|(n, _)| n).collect::<Vec<_>>()
-    };
-    assert_eq!(due(&[]), [0, 1, 2, 3]);
-    assert_eq!(due(&[busy; MAX_PER_KEY - 2]), [0, 2, 3], "one more of that key");
-    assert_eq!(due(&[busy; MAX_PER_KEY - 1]), [2, 3]);
-    let both = [[busy; MAX_PER_KEY - 1], [other; MAX_PER_KEY - 1]].concat();
-    assert_eq!(due(&both), [3]);
-}
-
-/// The id of a task.
-fn task() -> tokio::task::Id {
-    tokio::spawn(async {}).id()
-}
-
-#[tokio::test]
-async fn a_key_has_one_job_at_a_time_until_one_is_fast() {
-    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
-    let runner = runner();
-    for _ in 0..9 {
-        write_job_with_key(&runner, &DONE, key).await;
-    }
-    let mut in_flight = InFlight::default();
-    let free = |in_flight: &InFlight| {
-        let due = |view: &View| DueScan::default().next(view, in_flight, MAX_IN_FLIGHT);
-        runner.store.read_now(Id::NIL, due).unwrap().len()
-    };
-    assert_eq!(free(&in_flight), 1);
-    for (took, then) in [(10, 1), (1, 1), (0, MAX_PER_KEY), (1, 1)] {
-        let task = task();
-        in_flight.begin(task, key, org(1));
-        in_flight.end(Ok((task, Duration::from_secs(took))));
-        assert_eq!(free(&in_flight), then, "after {took} s");
-    }
-}
-
-#[tokio::test]
-async fn no_organization_takes_all_places() {
-    let runner = runner();
-    let mut in_flight = InFlight::default();
-    let mut taken = vec![];
-    for number in 1..=3 {
-        for _ in 0..MAX_IN_FLIGHT {
-            let now = runner.store.clock().now();
-            let write = move |tx: &mut Tx| enqueue(tx, &DONE, Id::NIL, None, now);
-            runner.store.write(org(number), write).await.unwrap();
-        }
-        let due = |view: &View| DueScan::default().next(view, &in_flight, MAX_IN_FLIGHT);
-        let due = runner.store.read_now(Id::NIL, due).unwrap();
-        let owners = jobs(&runner).into_iter().filter(|job| due.contains(&job.id));
-        assert!(owners.clone().all(|job| job.org == org(number)), "the others have their share");
-        for job in owners {
-            in_flight.begin(task(), None, job.org);
-        }
-        taken.push(due.len());
-    }
-    assert_eq!(taken, [MAX_IN_FLIGHT / 2, MAX_IN_FLIGHT / 4, MAX_IN_FLIGHT / 8]);
-}
-
-#[tokio::test]
-async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
-    let runner = runner();
-    let key = Some(Id::new(uuid::Uuid::from_u128(1)));
-    let now = runner.store.clock().now();
-    for _ in 0..5 {
-        let write = move |tx: &mut Tx| {
-            (0..1000).try_for_each(|_| enqueue(tx, &DONE, Id::NIL, key, now).map(drop))
-        };
-        runner.store.write(org(1), write).await.unwrap();
-    }
-    runner.store.clock().advance_secs(10);
-    write_job(&runner, &DONE).await;
-    let mut scan = DueScan::default();
-    let mut seen = vec![];
-    let next = |scan: &mut DueScan| {
-        let in_flight = InFlight::default();
-        let part = |view: &View| scan.next(view, &in_flight, MAX_IN_FLIGHT);
-        runner.store.read_now(Id::NIL, part).unwrap()
-    };
-    scan.begin(false);
-    while !scan.is_at_end() {
-        seen.push(next(&mut scan).len());
-    }
-    // In each part those of the backlog that its key allows; at the end the other job.
-    assert_eq!(seen, [1, 1, 2]);
-    scan.begin(false);
-    assert_eq!(next(&mut scan).len(), 1, "it begins where the last one ended");
-    scan.begin(true);
-    assert_eq!(next(&mut scan).len(), 1, "it begins again");
-    assert!(!scan.is_at_end());
 }
 
 #[tokio::test]

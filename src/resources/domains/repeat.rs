@@ -3,6 +3,7 @@
 //! A domain that is not verified is not looked up: it becomes verified by the explicit step alone.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::domain::{BY_REPEAT, Domain, DomainState};
@@ -15,7 +16,7 @@ use crate::outbox::{
 };
 use crate::outside::nip05;
 use crate::resources::listings::{Outcome, handles_of_domain};
-use crate::store::Tx;
+use crate::store::{Order, Tx};
 
 pub(super) const RESOURCE: Resource =
     Resource { jobs: &[REPEAT], sweeps: &[ENQUEUE_DUE], ..Resource::EMPTY };
@@ -40,7 +41,16 @@ pub(super) const ENQUEUE_DUE: Sweep = Sweep {
 fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let is_due = |domain: &Domain| domain.repeat_at.is_some_and(|at| at <= now);
-    let (due, _) = due(&tx.view(), &BY_REPEAT, is_due)?;
+    let (mut due, _) = due(&tx.view(), &BY_REPEAT, is_due)?;
+    // Those that were verified while the clock was ahead are due, too.
+    tx.view().for_each(&BY_REPEAT, &(), Order::Descending, |domain: Domain| {
+        let is_beyond = domain.repeat_at.is_some_and(|at| at.is_beyond(now, REPEAT_SECS));
+        if !is_beyond || due.len() >= BEGUN_PER_RUN {
+            return Ok(ControlFlow::Break(()));
+        }
+        due.push(domain);
+        Ok(ControlFlow::Continue(()))
+    })?;
     for domain in due.iter().take(BEGUN_PER_RUN) {
         let repeat_at = Some(now.plus_secs(REPEAT_SECS));
         tx.replace(domain, &Domain { repeat_at, ..domain.clone() })?;

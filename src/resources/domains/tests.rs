@@ -395,6 +395,18 @@ fn a_verified_domain_is_verified_again_every_day() {
 }
 
 #[test]
+fn a_domain_that_was_verified_while_the_clock_was_ahead_is_verified_again_once_it_is_right() {
+    let (fixture, domain, _, world) = verified();
+    fixture.pass_secs(30 * DAY_SECS);
+    verify_as(&fixture, &fixture.owner, domain, &world).unwrap();
+    fixture.pass_secs(-30 * DAY_SECS);
+    sweep(&fixture);
+    assert_eq!(run(&fixture, &world), (vec![Settled::Done], 1));
+    sweep(&fixture);
+    assert!(jobs(&fixture).is_empty(), "then the next day");
+}
+
+#[test]
 fn an_organization_with_many_due_domains_does_not_delay_the_others() {
     let fixture = Fixture::new();
     let (globex, eve) = fixture.other_org("globex");

@@ -98,8 +98,13 @@ impl Record for ResetMails {
 impl ResetMails {
     /// Whether everything in it is so old that it limits nothing.
     pub(super) fn is_past(&self, now: Time) -> bool {
-        self.asked_at.last().is_none_or(|last| *last <= now.minus_secs(MAILS_SECS))
+        self.asked_at.last().is_none_or(|last| !limits(*last, now))
     }
+}
+
+/// Whether a mail of this time still counts. One of a time to come was sent while the clock was ahead.
+fn limits(asked_at: Time, now: Time) -> bool {
+    asked_at > now.minus_secs(MAILS_SECS) && !asked_at.is_beyond(now, 0)
 }
 
 // ── Asking ───────────────────────────────────────────────────────────────────
@@ -183,7 +188,7 @@ fn note_mail(tx: &mut Tx, request: &ResetRequest) -> Result<()> {
     let now = tx.now();
     let mut asked_at =
         tx.get::<ResetMails>(&user.id)?.map_or_else(Vec::new, |mails| mails.asked_at);
-    asked_at.retain(|at| *at > now.minus_secs(MAILS_SECS));
+    asked_at.retain(|at| limits(*at, now));
     // Who was given a link in person keeps that: strangers must not replace it.
     if asked_at.len() >= MAX_MAILS || has_personal(&tx.view(), &user)? {
         return Ok(());

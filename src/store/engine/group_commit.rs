@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::metrics::SizeProbe;
+use super::metrics::{Pace, SizeProbe};
 use super::optimistic::{History, Reads, Recorder};
 use super::{
     Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, OnConflict, Overlay, Reader,
@@ -98,7 +98,7 @@ impl Engine for GroupCommit {
                 return Ok(());
             }
             // The writer reopens the database first and runs the attempt then.
-            (_, Reads::Failed) => None,
+            (_, Reads::Failed(_)) => None,
             // The reason is in a durable snapshot: no commit is needed to confirm it.
             (Err(error), _) => {
                 complete(attempt, Err(error));
@@ -246,8 +246,13 @@ impl<S: LocalStorage> Writer<S> {
                         self.outcome_known = false;
                         queue.end_group();
                     }
-                    if self.size.is_overdue() {
-                        self.size.probe(|| self.storage.size());
+                    let pace = Pace::of(self.storage.is_full());
+                    if pace == Pace::Full {
+                        // Attempts that are refused meanwhile leave no time in which nothing waits.
+                        self.idle();
+                    }
+                    if self.size.is_overdue(pace) {
+                        self.size.probe(pace, || self.storage.size());
                     }
                 }
                 Next::TimedOut => {
@@ -255,7 +260,8 @@ impl<S: LocalStorage> Writer<S> {
                         tracing::warn!(%error, "the database cannot be reopened yet");
                     }
                     self.idle();
-                    self.size.probe(|| self.storage.size());
+                    let pace = Pace::of(self.storage.is_full());
+                    self.size.probe(pace, || self.storage.size());
                 }
                 Next::Closed => return,
             }
@@ -322,7 +328,8 @@ impl<S: LocalStorage> Writer<S> {
         group.run_time += begin.elapsed();
         match reads {
             Reads::OverBudget => over_budget(attempt, terms),
-            _ => group.add((attempt, terms), lane_hold, end),
+            Reads::Failed(error) => group.add((attempt, terms), lane_hold, Err(error)),
+            Reads::Whole(_) => group.add((attempt, terms), lane_hold, end),
         }
     }
 
@@ -485,7 +492,8 @@ pub(super) fn run(
 fn rerun(member: &mut GroupMember, base: &dyn Reader, writes: &mut WriteBatch) {
     member.own = match run(&mut *member.attempt, &Overlay { base, writes }, member.terms.budget) {
         (_, Reads::OverBudget) => Err(too_large()),
-        (end, _) => end.map(|own| writes.append(own)),
+        (_, Reads::Failed(error)) => Err(error),
+        (end, Reads::Whole(_)) => end.map(|own| writes.append(own)),
     };
 }
 

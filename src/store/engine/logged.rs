@@ -394,6 +394,10 @@ impl LocalStorage for LoggedRedb {
         if is_in_file { Ok(()) } else { Err(error) }
     }
 
+    fn is_full(&self) -> bool {
+        self.redb.is_suspect()
+    }
+
     fn idle_interval(&self) -> Duration {
         // The pages that a step freed can be used once readers are over a newer snapshot.
         if self.running.is_some() { CHECKPOINT_INTERVAL } else { IDLE_INTERVAL }

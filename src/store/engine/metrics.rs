@@ -195,37 +195,64 @@ impl StoreMeters {
 }
 
 /// How often the size of the storage is measured.
-const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Now and then, for the metrics.
+    Usual,
+    /// Within seconds: the disk is full, and writes go on once enough of the file is free.
+    Full,
+}
 
-/// Counting pages reads the whole file, so it takes at most a hundredth of the time.
-const COUNT_SHARE: u32 = 100;
+impl Pace {
+    /// Returns the pace of storage whose disk is full or not.
+    pub fn of(is_full: bool) -> Self {
+        if is_full { Pace::Full } else { Pace::Usual }
+    }
+
+    fn interval(self) -> Duration {
+        Duration::from_secs(if self == Pace::Full { 2 } else { 60 })
+    }
+
+    /// Returns the pause after a count that took so long. Counting pages reads the whole file, and what
+    /// is deleted meanwhile keeps its pages, so it takes at most a hundredth of the time; a tenth, while
+    /// the disk is full.
+    fn pause(self, took: Duration) -> Duration {
+        let share = if self == Pace::Full { 10 } else { 100 };
+        (took * share).max(self.interval())
+    }
+}
 
 /// Measures the size of storage from time to time.
 pub(super) struct SizeProbe {
     meters: Arc<StoreMeters>,
     created_at: Instant,
     measured_at: Option<Instant>,
-    /// When the pages are to be counted again; `None` while they are.
-    count_at: Arc<Mutex<Option<Instant>>>,
+    last_count: Arc<Mutex<LastCount>>,
+}
+
+/// The last count of pages.
+#[derive(Default)]
+struct LastCount {
+    is_running: bool,
+    /// When the last one ended, and how long it took.
+    ended: Option<(Instant, Duration)>,
 }
 
 impl SizeProbe {
     /// Creates a probe that has not measured yet.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
         let created_at = Instant::now();
-        let count_at = Arc::new(Mutex::new(Some(created_at)));
-        SizeProbe { meters, created_at, measured_at: None, count_at }
+        SizeProbe { meters, created_at, measured_at: None, last_count: Arc::default() }
     }
 
-    /// Whether it has not been measured for [`MEASURE_INTERVAL`], so that a busy writer must.
-    pub fn is_overdue(&self) -> bool {
-        self.measured_at.unwrap_or(self.created_at).elapsed() >= MEASURE_INTERVAL
+    /// Whether it has not been measured for so long that a busy writer must.
+    pub fn is_overdue(&self, pace: Pace) -> bool {
+        self.measured_at.unwrap_or(self.created_at).elapsed() >= pace.interval()
     }
 
-    /// Measures, at most once in [`MEASURE_INTERVAL`]. Pages are counted by a thread of lower
-    /// priority.
-    pub fn probe(&mut self, size: impl FnOnce() -> Option<StorageSize>) {
-        if self.measured_at.is_some_and(|at| at.elapsed() < MEASURE_INTERVAL) {
+    /// Measures, at most once in an interval. Pages are counted by a thread of lower priority.
+    pub fn probe(&mut self, pace: Pace, size: impl FnOnce() -> Option<StorageSize>) {
+        if self.measured_at.is_some_and(|at| at.elapsed() < pace.interval()) {
             return;
         }
         self.measured_at = Some(Instant::now());
@@ -233,32 +260,37 @@ impl SizeProbe {
         let Ok(Some(size)) = catch_unwind(AssertUnwindSafe(size)) else { return };
         self.meters.file_bytes.set(size.file_bytes);
         match size.count_pages {
-            Some(count) => self.count(count),
+            Some(count) => self.count(pace, count),
             // A count of earlier, when the file was smaller, would be wrong now.
             None => self.meters.set_pages(None),
         }
     }
 
-    fn count(&self, count: CountPages) {
-        let begun = Instant::now();
-        if lock(&self.count_at).take_if(|at| *at <= begun).is_none() {
+    fn count(&self, pace: Pace, count: CountPages) {
+        let is_recent = |(at, took): (Instant, Duration)| at.elapsed() < pace.pause(took);
+        let mut last = lock(&self.last_count);
+        if last.is_running || last.ended.is_some_and(is_recent) {
             return;
         }
-        let (meters, count_at) = (self.meters.clone(), self.count_at.clone());
+        last.is_running = true;
+        drop(last);
+        let (meters, last_count, begun) =
+            (self.meters.clone(), self.last_count.clone(), Instant::now());
         let work = move || {
             lower_priority();
             meters.set_pages(catch_unwind(AssertUnwindSafe(count)).ok().flatten());
-            let pause = (begun.elapsed() * COUNT_SHARE).max(MEASURE_INTERVAL);
-            *lock(&count_at) = Some(Instant::now() + pause);
+            let ended = Some((Instant::now(), begun.elapsed()));
+            *lock(&last_count) = LastCount { is_running: false, ended };
         };
         if std::thread::Builder::new().name("pages".into()).spawn(work).is_err() {
-            *lock(&self.count_at) = Some(begun + MEASURE_INTERVAL);
+            let ended = Some((begun, Duration::ZERO));
+            *lock(&self.last_count) = LastCount { is_running: false, ended };
         }
     }
 }
 
-fn lock(count_at: &Mutex<Option<Instant>>) -> MutexGuard<'_, Option<Instant>> {
-    count_at.lock().expect("no thread panics while holding it")
+fn lock(last: &Mutex<LastCount>) -> MutexGuard<'_, LastCount> {
+    last.lock().expect("no thread panics while holding it")
 }
 
 /// The size of storage on this machine.
@@ -296,20 +328,43 @@ mod tests {
         let (count, pages) = channel::<Option<Pages>>();
         let counted = move || pages.recv().ok().flatten();
         let size = |count_pages| Some(StorageSize { file_bytes: 4096, count_pages });
-        probe.probe(|| size(Some(Box::new(counted))));
+        probe.probe(Pace::Usual, || size(Some(Box::new(counted))));
         // The writer has gone on; the next is not begun before that one has ended.
         assert!(is_shown("roadstead_database_file_bytes"));
         assert!(!is_shown("roadstead_database_free_pages"));
         probe.measured_at = None;
-        probe.probe(|| size(Some(Box::new(|| panic!("two at a time")))));
+        probe.probe(Pace::Usual, || size(Some(Box::new(|| panic!("two at a time")))));
         count.send(Some(Pages { bytes: 4096, free: 0 })).unwrap();
-        while lock(&probe.count_at).is_none() {
+        while lock(&probe.last_count).is_running {
             std::thread::yield_now();
         }
         assert!(is_shown("roadstead_database_free_pages"));
-        probe.probe(|| panic!("it was just measured"));
+        probe.probe(Pace::Usual, || panic!("it was just measured"));
         probe.measured_at = None;
-        probe.probe(|| size(None));
+        probe.probe(Pace::Usual, || size(None));
         assert!(!is_shown("roadstead_database_free_pages"));
+    }
+
+    #[test]
+    fn pages_are_counted_again_within_seconds_while_the_disk_is_full() {
+        let mut probe = SizeProbe::new(Arc::default());
+        let before = Instant::now().checked_sub(Duration::from_secs(3)).unwrap();
+        let mut is_counted = |pace| {
+            probe.measured_at = Some(before);
+            // The one before took a tenth of a second.
+            let ended = Some((before, Duration::from_millis(100)));
+            *lock(&probe.last_count) = LastCount { is_running: false, ended };
+            let (count, counted) = channel();
+            let count_pages: CountPages = Box::new(move || {
+                count.send(()).unwrap();
+                None
+            });
+            probe.probe(pace, || {
+                Some(StorageSize { file_bytes: 4096, count_pages: Some(count_pages) })
+            });
+            counted.recv().is_ok()
+        };
+        assert!(!is_counted(Pace::Usual));
+        assert!(is_counted(Pace::Full));
     }
 }

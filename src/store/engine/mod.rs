@@ -43,6 +43,7 @@ pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
 pub use reader::{KeyRange, Order, Reader, ScanFn};
 pub use redb::Redb;
+pub use reserve::{give_up_reserve, give_up_reserve_if_full, is_full};
 pub use seen_node::{SeenNode, SeenNodes};
 pub use snapshot::{PendingReader, Snapshot};
 pub use storage::{CommitOutcome, LocalStorage, RenewFn};

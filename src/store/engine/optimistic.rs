@@ -237,8 +237,9 @@ pub enum Reads {
     Whole(RecordedReads),
     /// The budget was exceeded.
     OverBudget,
-    /// The underlying state could not be read.
-    Failed,
+    /// The underlying state could not be read, for this reason. What the attempt made of it, a write
+    /// or a refusal, means nothing.
+    Failed(Error),
 }
 
 #[derive(Default)]
@@ -248,7 +249,8 @@ struct Recorded {
     read_count: usize,
     written_bytes: usize,
     exceeded: bool,
-    failed: bool,
+    /// The first read that failed.
+    failed: Option<Error>,
 }
 
 impl Recorded {
@@ -257,6 +259,13 @@ impl Recorded {
         self.read_bytes += bytes;
         self.read_count += 1;
         self.require(self.read_bytes <= budget.read_bytes && self.read_count <= budget.reads)
+    }
+
+    /// Notes the end of a read of the underlying state.
+    fn note_end<T>(&mut self, end: &Result<T>) {
+        if let Err(error) = end {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
     }
 
     fn require(&mut self, is_within_budget: bool) -> Result<()> {
@@ -279,7 +288,7 @@ impl<'a> Recorder<'a> {
         let recorded = self.recorded.into_inner().unwrap_or_else(PoisonError::into_inner);
         match recorded {
             Recorded { exceeded: true, .. } => Reads::OverBudget,
-            Recorded { failed: true, .. } => Reads::Failed,
+            Recorded { failed: Some(error), .. } => Reads::Failed(error),
             Recorded { reads, .. } => Reads::Whole(reads),
         }
     }
@@ -306,7 +315,9 @@ impl Reader for Recorder<'_> {
             seen.clone()
         });
         let mut recorded = self.recorded();
-        recorded.failed |= found.is_err() && seen.is_ok();
+        if seen.is_ok() {
+            recorded.note_end(&found);
+        }
         recorded.charge_read(&self.budget, bytes)?;
         found
     }
@@ -330,7 +341,9 @@ impl Reader for Recorder<'_> {
             step
         });
         let mut recorded = self.recorded();
-        recorded.failed |= end.is_err() && !refused;
+        if !refused {
+            recorded.note_end(&end);
+        }
         recorded.reads.add_range(table, range, order, last);
         end
     }

@@ -390,6 +390,8 @@ impl LocalStorage for Redb {
     }
 
     fn check_space(&mut self) -> Result<()> {
+        // Others may have given it up.
+        self.suspect |= self.is_reserve_released();
         let Some(path) = self.path.as_ref().filter(|_| self.suspect) else { return Ok(()) };
         if let Some((looked_at, found)) = &self.space
             && looked_at.elapsed() < SPACE_INTERVAL

@@ -18,6 +18,9 @@ const MIN_FREE_BYTES: u64 = 1024 * 1024;
 /// How soon a client may try a write again that the full disk did not allow.
 const RETRY_SECS: u32 = 10;
 
+/// The name of the file, beside the database.
+const RESERVE: &str = "reserve";
+
 /// The file of the reserve.
 pub struct Reserve {
     path: PathBuf,
@@ -29,12 +32,12 @@ pub struct Reserve {
 impl Reserve {
     /// The reserve of a database file, so large, in the same directory.
     pub fn beside(database: &Path, bytes: u64) -> Self {
-        Reserve { path: database.with_file_name("reserve"), bytes, is_held: false }
+        Reserve { path: database.with_file_name(RESERVE), bytes, is_held: false }
     }
 
-    /// Returns whether it takes up space.
+    /// Returns whether it takes up space: not if [`give_up_reserve`] has removed it.
     pub fn is_held(&self) -> bool {
-        self.is_held
+        self.is_held && self.path.exists()
     }
 
     /// Takes up the space, unless it does.
@@ -42,7 +45,7 @@ impl Reserve {
     /// # Errors
     /// If there is not enough, or the file cannot be written; then it is removed.
     pub fn hold(&mut self) -> io::Result<()> {
-        if self.is_held {
+        if self.is_held() {
             return Ok(());
         }
         if !self.path.metadata().is_ok_and(|file| file.len() == self.bytes) {
@@ -78,6 +81,26 @@ impl Reserve {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+/// Gives up the reserve in this directory for something that must be written although the disk is
+/// full. Returns whether there was one. A server that holds it notices.
+pub fn give_up_reserve(dir: &Path) -> bool {
+    let is_given_up = std::fs::remove_file(dir.join(RESERVE)).is_ok();
+    if is_given_up {
+        tracing::warn!("the disk is full; the reserve is released");
+    }
+    is_given_up
+}
+
+/// Gives up the reserve of a database that is about to be opened, if the disk is full: opening and
+/// starting write something, and without that nothing can be deleted.
+pub fn give_up_reserve_if_full(database: &Path) {
+    let Some(dir) = database.parent().filter(|dir| dir.join(RESERVE).exists()) else { return };
+    let checked = check_free_space(&database.with_extension("room"));
+    if checked.is_err_and(|error| is_full(&error)) {
+        give_up_reserve(dir);
     }
 }
 
@@ -138,6 +161,20 @@ pub fn no_space(error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reserve_that_was_given_up_for_something_else_is_not_held_and_can_be_again() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!give_up_reserve(dir.path()), "there is none");
+        let mut reserve = Reserve::beside(&dir.path().join("store.redb"), 4096);
+        reserve.hold().unwrap();
+        give_up_reserve_if_full(&dir.path().join("store.redb"));
+        assert!(reserve.is_held(), "there is space");
+        assert!(give_up_reserve(dir.path()));
+        assert!(!reserve.is_held());
+        reserve.hold().unwrap();
+        assert!(reserve.is_held());
+    }
 
     #[test]
     fn the_reserve_takes_up_space_until_it_is_released() {

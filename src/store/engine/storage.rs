@@ -62,6 +62,10 @@ pub trait LocalStorage: Send + 'static {
     fn check_space(&mut self) -> Result<()> {
         Ok(())
     }
+    /// Returns whether the disk may be full, so that what deletions free is to be known soon.
+    fn is_full(&self) -> bool {
+        false
+    }
     /// Returns whether it must be reopened because reads fail.
     fn failed(&self) -> bool {
         false

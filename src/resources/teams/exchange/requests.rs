@@ -164,7 +164,8 @@ fn standing(view: &View, peer: &Peer, new: &OutsideRequest) -> Result<Standing> 
     if peer.state == PeerState::Refused {
         let again_at = peer.decided_at.unwrap_or(peer.created_at).plus_secs(ASK_AGAIN_SECS);
         let wait_secs = again_at.secs() - view.now().secs();
-        if wait_secs <= 0 {
+        // It may have been refused while the clock was ahead.
+        if wait_secs <= 0 || again_at.is_beyond(view.now(), ASK_AGAIN_SECS) {
             return Ok(Standing::AsksAgain);
         }
         let message = "the request was refused; ask again after a day";

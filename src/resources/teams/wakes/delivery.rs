@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::wake::{BY_ID, DroppedWakes, Wake, WakeReason, merge, same_subject};
+use super::wake::{BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{Member, fetch_member};
@@ -13,10 +13,6 @@ use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
-
-/// How long a delivered wake is leased
-/// (reference: teams-and-wakes, "Fetching wakes").
-pub const LEASE_SECS: i64 = 60;
 
 /// At most 1,000 wakes are scanned in one transaction, even if all of them are dropped.
 pub const MAX_SCANNED: usize = 1000;

@@ -16,6 +16,10 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, codec, no_upgrade,
 };
 
+/// How long a delivered wake is leased
+/// (reference: teams-and-wakes, "Fetching wakes").
+pub const LEASE_SECS: i64 = 60;
+
 /// Why an agent is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -202,9 +206,10 @@ impl Wake {
         Some((self.reason, id))
     }
 
-    /// Returns whether a delivery has leased it.
+    /// Returns whether a delivery has leased it. A lease that ends later than it can was given while
+    /// the clock was ahead, and is over.
     pub fn is_leased(&self, now: Time) -> bool {
-        self.leased_until.is_some_and(|end| end > now)
+        self.leased_until.is_some_and(|end| end > now && !end.is_beyond(now, LEASE_SECS))
     }
 }
 

@@ -6,12 +6,12 @@
 
 use serde_json::{Value, json};
 
-use super::delivery::{LEASE_SECS, offer};
-use super::wake::{Wake, same_subject};
+use super::delivery::offer;
+use super::wake::{LEASE_SECS, Wake, same_subject};
 use crate::base::{Error, Id, Result};
 use crate::outbox::{
-    About, Effect, EffectResult, EventType, Job, JobHandler, Prepared, SWEEP_ROWS, Settled,
-    enqueue, publish, retry_at,
+    About, Effect, EffectResult, EventType, Job, JobHandler, MAX_DELAY_SECS, Prepared, SWEEP_ROWS,
+    Settled, enqueue, publish, retry_at,
 };
 use crate::outside::webhook;
 use crate::resources::teams::member::{self, Member};
@@ -94,6 +94,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let others = same_subject(&tx.view(), &wake)?;
     if let Some(at) = others.iter().filter_map(|other| other.post_again_at).max()
         && at > tx.now()
+        && !at.is_beyond(tx.now(), MAX_DELAY_SECS)
     {
         return Ok(Prepared::RetryAt(at));
     }
@@ -132,9 +133,10 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         return Ok(Settled::Done);
     };
     let end = if result.is_gone() { remove_url(tx, &wake)? } else { None };
-    let since = wake.posting_since.unwrap_or(job.created_at);
+    // The clock may have been ahead.
+    let since = wake.posting_since.unwrap_or(job.created_at).min(tx.now());
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
-    let posting_since = wake.posting_since.filter(|_| again.is_some());
+    let posting_since = wake.posting_since.and(again).map(|_| since);
     let post_again_at = again;
     tx.replace(&wake, &Wake { leased_until: None, posting_since, post_again_at, ..wake.clone() })?;
     tx.signal(wake.agent.uuid());

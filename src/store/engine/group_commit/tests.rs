@@ -11,6 +11,7 @@ use super::queue::WAITING;
 use super::*;
 use crate::base::Kind;
 
+mod failed_reads;
 mod holds;
 mod kinds;
 

@@ -168,9 +168,15 @@ impl Shared {
             Ok(read) => read,
             Err(failure) => return End::Failed(failure),
         };
-        if matches!(reads, Reads::OverBudget) {
+        let refused = match reads {
+            Reads::Whole(_) => None,
+            Reads::OverBudget => Some(End::OverBudget),
+            // A row that was read and makes no sense: the transaction itself did not fail.
+            Reads::Failed(error) => Some(End::Completed(Err(error))),
+        };
+        if let Some(refused) = refused {
             self.abandon(connection);
-            return End::OverBudget;
+            return refused;
         }
         let writes = match end {
             // Refused perhaps because it went on where it should have found a key.
