@@ -117,7 +117,8 @@ struct Open {
     is_suspect: bool,
     /// Where the next line begins.
     end: u64,
-    /// Recorded erasures that are still in the store.
+    /// Recorded erasures that are still in the store. One stays here, without consequence, if it is
+    /// not known whether the store has forgotten it.
     recorded: BTreeSet<Id<Erasure>>,
 }
 
@@ -155,17 +156,22 @@ impl Ledger {
 }
 
 impl ErasureLedger for Ledger {
-    fn record(&self, erasures: &[Erasure]) -> Result<Vec<Erasure>> {
+    fn record(&self, erasures: &[Erasure]) -> Result<bool> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<_> =
             erasures.iter().filter(|one| !open.recorded.contains(&one.id())).cloned().collect();
         open.append(&new).map_err(|error| {
             Error::internal(format!("{} cannot be written: {error}", open.path.display()))
         })?;
-        // Those that are not among them any more have been forgotten.
-        open.recorded = erasures.iter().map(Erasure::id).collect();
-        let is_due = open.recorded.len() >= FORGET_AT_ONCE;
-        Ok(if is_due { erasures.to_vec() } else { Vec::new() })
+        open.recorded.extend(new.iter().map(Erasure::id));
+        Ok(erasures.len() >= FORGET_AT_ONCE)
+    }
+
+    fn forgotten(&self, erasures: &[Id<Erasure>]) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in erasures {
+            open.recorded.remove(id);
+        }
     }
 }
 

@@ -232,6 +232,8 @@ impl Server {
             if let Some(store) = background::store_for_rest(&self.store, self.leases.as_ref()) {
                 audit::append_rest(&store).await;
             }
+            // The jobs may have erased something since it was flushed for the last time.
+            self.store.record_rest_of_erasures().await;
         };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
@@ -349,7 +351,8 @@ fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
 }
 
-/// Periodically writes what is counted in memory, and drops the state of idle clients.
+/// Periodically writes what is counted in memory, records erasures that nobody waits for, and drops
+/// the state of idle clients.
 async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
@@ -360,7 +363,7 @@ async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
         executor.coordination.evict_idle();
         flush_key_usage(&executor).await;
         flush_answer_sums(&executor).await;
-        executor.store.retry_erasures().await;
+        executor.store.record_rest_of_erasures().await;
     }
 }
 
