@@ -6,6 +6,8 @@
 //! checksum. Lines are appended and synced before the deletion is acknowledged. A last line without
 //! an end was being written when the process was killed, and was not acknowledged.
 
+mod note;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
+
+pub use note::LedgerNote;
 
 use super::data_dir_error::DataDirError;
 use super::placement::ERASURES;
@@ -82,6 +86,15 @@ impl Erasures {
             all.push(Erasure::recorded(at, table, prefix));
         }
         Ok(Erasures::new(installation, since, all))
+    }
+
+    /// Adds erasures that were not recorded in it, at its end.
+    #[must_use]
+    pub fn with(self, others: Vec<Erasure>) -> Self {
+        let Erasures { installation, since, mut all, .. } = self;
+        let known: BTreeSet<_> = all.iter().map(entry_line).collect();
+        all.extend(others.into_iter().filter(|one| !known.contains(&entry_line(one))));
+        Erasures::new(installation, since, all)
     }
 
     /// Whether a record was erased.
@@ -225,10 +238,12 @@ fn begin(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
 fn remove_expired(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
     let unfinished = dir.join(format!("{ERASURES}.unfinished"));
     remove_if_there(&unfinished)?;
-    let mut kept = BufWriter::new(new_file(&unfinished)?);
-    kept.write_all(title_line(installation, since).as_bytes())?;
     let mut lines = Lines::new(BufReader::new(File::open(dir.join(ERASURES))?));
-    lines.next().map_err(std::io::Error::other)?;
+    let title = lines.next().map_err(std::io::Error::other)?;
+    // One that was begun later has old lines that were restored into it, and lacks others.
+    let begun = title.as_deref().and_then(parse_title).map_or(since, |(_, begun)| begun);
+    let mut kept = BufWriter::new(new_file(&unfinished)?);
+    kept.write_all(title_line(installation, since.max(begun)).as_bytes())?;
     while let Some(line) = lines.next().map_err(std::io::Error::other)? {
         // A damaged line is kept, so that it is reported when it is needed.
         if parse_entry(&line).is_none_or(|entry| entry.at >= since) {

@@ -165,7 +165,8 @@ impl Backup {
             None => Source::open(&dir, self.with_secret_key)?,
         };
         let mut show = |totals: &Totals| show("Backup", totals);
-        let mut writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
+        let writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
+        let mut writer = writer.collecting_audit_heads(self.common.json);
         source.send(&dir, self.with_secret_key, &mut writer)?;
         let (out, header, totals) = writer.finish()?;
         Ok((out.finish()?, header, totals))
@@ -207,7 +208,10 @@ impl Backup {
         let (input, encrypted) = decryption
             .unwrap(open(&self.file)?, &mut passphrase::ask)
             .map_err(|error| error.of(&self.file))?;
-        let verified = backup::verify(input, &mut |totals| show("Verified", totals));
+        let verified = backup::Backup::open(input).and_then(|backup| {
+            let backup = backup.collecting_audit_heads(self.common.json);
+            backup.read(|_, _, _| Ok(()), &mut |totals| show("Verified", totals))
+        });
         output::progress("");
         let (header, totals) = verified.map_err(|error| error.of(&self.file))?;
         let mut value = described(&header, &totals);

@@ -10,6 +10,7 @@ use super::error::BackupError;
 use super::header::{FORMAT, Header, PRODUCT, TableHeader};
 use crate::api::audit::checkpoint;
 use crate::app::data::DataDir;
+use crate::app::erasures::LedgerNote;
 use crate::app::format_file::{self, Format, check_of};
 use crate::auth::installation_id;
 use crate::base::{Error, Id};
@@ -19,6 +20,9 @@ use crate::store::{Rows, Store, codec, lower_priority, record_tables};
 /// A block is sent once it has 1 MiB: checksums and compression cost little more than with larger
 /// ones, and little is in memory.
 const BLOCK_BYTES: usize = 1024 * 1024;
+
+/// A block of ends of audit logs has 64 KiB: some 500 organizations, each of which is a read.
+const AUDIT_HEADS_BYTES: usize = 64 * 1024;
 
 /// A server reads for a third of the time and leaves the rest to requests: they read through the same
 /// cache, and share the disk.
@@ -41,6 +45,11 @@ pub trait Sink {
     /// # Errors
     /// If it cannot; the backup ends then.
     fn header(&mut self, header: &Header) -> std::io::Result<()>;
+    /// Takes ends of audit logs, after the header: checkpoints, a line each.
+    ///
+    /// # Errors
+    /// If it cannot; the backup ends then.
+    fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()>;
     /// Takes rows of one table: `[position of the table in the header: 2 bytes]`, and of each row
     /// `[length of the key: 4][length of the value: 4][key][value]`.
     ///
@@ -63,6 +72,7 @@ pub fn send(
 ) -> Result<(), BackupError> {
     let (header, rows) = begin(dir, store, with_secret_key)?;
     sink.header(&header)?;
+    send_audit_heads(&rows, gently, sink)?;
     let tables = record_tables(&crate::resources::tables());
     for (at, table) in tables.iter().enumerate() {
         let at = u16::try_from(at).expect("there are few tables");
@@ -125,11 +135,37 @@ impl Block<'_> {
         self.sink.rows(&self.bytes)?;
         self.bytes.clear();
         if self.gently {
-            std::thread::sleep((worked * PAUSE_FACTOR).min(MAX_PAUSE));
+            pause(worked);
         }
         self.begun = Instant::now();
         Ok(())
     }
+}
+
+fn pause(worked: Duration) {
+    std::thread::sleep((worked * PAUSE_FACTOR).min(MAX_PAUSE));
+}
+
+/// Sends the ends of the audit logs of all organizations: as many as there are, so not in one block.
+fn send_audit_heads(rows: &Rows, gently: bool, sink: &mut dyn Sink) -> Result<(), BackupError> {
+    let (mut block, mut begun) = (String::new(), Instant::now());
+    for org in rows.read(Id::NIL, organizations::all)? {
+        let head = rows.read(org, checkpoint).map_err(reopened)?;
+        block.push_str(&format!("{head}\n"));
+        if block.len() >= AUDIT_HEADS_BYTES {
+            let worked = begun.elapsed();
+            sink.audit_heads(block.as_bytes())?;
+            block.clear();
+            if gently {
+                pause(worked);
+            }
+            begun = Instant::now();
+        }
+    }
+    if !block.is_empty() {
+        sink.audit_heads(block.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Takes the records at one commit, with the header that belongs to them.
@@ -146,10 +182,10 @@ fn begin(
             (format.text(), store.rows())
         }
     };
-    let mut audit_checkpoints = Vec::new();
-    for org in rows.read(Id::NIL, organizations::all)? {
-        audit_checkpoints.push(rows.read(org, checkpoint)?.to_string());
-    }
+    let erasures = match dir {
+        Some(dir) => LedgerNote::of_directory(dir.path()),
+        None => Some(LedgerNote::of_store(&rows)?),
+    };
     let tables = record_tables(&crate::resources::tables());
     let header = Header {
         product: PRODUCT.into(),
@@ -160,7 +196,8 @@ fn begin(
         taken_at,
         directory_format,
         secret_key: with_secret_key.then(|| codec::hex(store.keys().current().bytes())),
-        audit_checkpoints,
+        erasures,
+        audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
     };
     Ok((header, rows))
@@ -188,6 +225,7 @@ fn rows_of_one_key(dir: &DataDir, store: &Store) -> Result<(String, Rows), Backu
 /// The frames that a server sends: each a byte, the length (4 bytes), and the content. After
 /// [`END`] it answers as to any other command.
 pub(super) const HEADER: u8 = b'H';
+pub(super) const AUDIT_HEADS: u8 = b'A';
 pub(super) const ROWS: u8 = b'R';
 pub(super) const END: u8 = b'E';
 
@@ -205,6 +243,10 @@ impl RemoteSink<'_> {
 impl Sink for RemoteSink<'_> {
     fn header(&mut self, header: &Header) -> std::io::Result<()> {
         self.frame(HEADER, &serde_json::to_vec(header)?)
+    }
+
+    fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()> {
+        self.frame(AUDIT_HEADS, block)
     }
 
     fn rows(&mut self, block: &[u8]) -> std::io::Result<()> {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::error::BackupError;
 use super::header::{Header, Totals};
 use super::last::LastBackup;
-use super::source::{END, HEADER, ROWS, Sink, send};
+use super::source::{AUDIT_HEADS, END, HEADER, ROWS, Sink, send};
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::data::DataDir;
 use crate::store::Store;
@@ -80,6 +80,7 @@ fn receive(stream: UnixStream, sink: &mut dyn Sink) -> Result<(), BackupError> {
                 let header: Header = serde_json::from_slice(&content).map_err(|_| unexpected())?;
                 sink.header(&header)?;
             }
+            AUDIT_HEADS => sink.audit_heads(&content)?,
             ROWS => sink.rows(&content)?,
             END => break,
             _ => return Err(unexpected()),

@@ -146,3 +146,17 @@ fn a_ledger_that_cannot_be_used_is_kept_aside() {
     let aside = names.filter(|name| name.to_string_lossy().contains("unusable")).count();
     assert!(aside >= 1);
 }
+
+#[test]
+fn a_ledger_that_was_begun_later_does_not_claim_what_it_lacks_when_old_lines_are_removed() {
+    let (_place, dir, store) = directory();
+    let now = Clock::system().now();
+    let day = |days: i64| now.minus_secs(days * 24 * 3600);
+    // As restored from a backup without its ledger.
+    let old = Erasure::recorded(day(900), "memories".into(), vec![7]);
+    fs::remove_file(dir.path().join(ERASURES)).unwrap();
+    Erasures::new(installation_id(store.keys()), day(5), vec![old]).write(dir.path()).unwrap();
+    Ledger::open(dir.path(), &store).unwrap();
+    let read = Erasures::read(dir.path()).unwrap();
+    assert_eq!((read.all.len(), read.since), (0, day(5)));
+}
