@@ -45,7 +45,7 @@ pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, sto
 
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::api::{Route, SystemMonitor};
-use crate::base::metrics::Family;
+use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
@@ -299,6 +299,7 @@ fn metrics(
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
+    let damaged = executor.store.clone();
     let started = executor.store.clock().now();
     let sources = Sources {
         stored: StoredSources {
@@ -309,6 +310,7 @@ fn metrics(
         others: vec![
             Box::new(move || requests.families()),
             Box::new(move || store.families()),
+            Box::new(move || vec![damage_found(&damaged)]),
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
@@ -321,6 +323,17 @@ fn metrics(
     let own = http::PATHS.into_iter().chain([mcp::PATH]);
     let pages = site.patterns().into_iter().chain(own).chain(documents);
     Metrics::new(routes, pages, sources)
+}
+
+/// How often reads found damage.
+fn damage_found(store: &Store) -> Family {
+    let count = store.known_damage().map_or(0, |known| known.count);
+    Family::single(
+        "roadstead_damage_found",
+        "Reads that found a record or an index entry damaged, or the end of an audit log changed",
+        FamilyKind::Counter,
+        SampleValue::Number(count as f64),
+    )
 }
 
 /// Whether a store elsewhere is replicated.

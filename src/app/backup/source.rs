@@ -15,7 +15,7 @@ use crate::app::format_file::{self, Format, check_of};
 use crate::auth::installation_id;
 use crate::base::{Error, Id};
 use crate::resources::organizations;
-use crate::store::{Rows, Store, codec, lower_priority, record_tables};
+use crate::store::{KnownDamage, Rows, Store, codec, lower_priority, record_tables};
 
 /// A block is sent once it has 1 MiB: checksums and compression cost little more than with larger
 /// ones, and little is in memory.
@@ -37,6 +37,15 @@ const STALLED: Duration = Duration::from_secs(60);
 /// How often, and for how long, a replacement of the key that begins or ends is waited for.
 const KEY_ATTEMPTS: usize = 200;
 const KEY_PAUSE: Duration = Duration::from_millis(25);
+
+/// What a command asks a server for.
+#[derive(Clone, Copy, Debug)]
+pub struct BackupWanted {
+    /// Whether the installation's key is a part of it.
+    pub with_secret_key: bool,
+    /// Whether it is made although the server has found damage.
+    pub despite_damage: bool,
+}
 
 /// What takes a backup.
 pub trait Sink {
@@ -270,12 +279,26 @@ pub fn serve(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
-    with_secret_key: bool,
+    wanted: BackupWanted,
 ) -> Result<(), BackupError> {
     lower_priority();
     stream.set_write_timeout(Some(STALLED))?;
     let mut sink = RemoteSink(stream);
-    let sent = send(Some(dir), store, with_secret_key, true, &mut sink);
+    let sent = require_no_damage(store, wanted)
+        .and_then(|()| send(Some(dir), store, wanted.with_secret_key, true, &mut sink));
     sink.frame(END, &[])?;
     sent
+}
+
+/// Refuses to back up what is known to be damaged, unless that is wanted: backups are kept in place of
+/// earlier ones, which may be sound.
+fn require_no_damage(store: &Store, wanted: BackupWanted) -> Result<(), BackupError> {
+    match store.known_damage().filter(|_| !wanted.despite_damage) {
+        None => Ok(()),
+        Some(KnownDamage { count, first }) => Err(BackupError::Unusable(format!(
+            "the server has found damage in its data, {count} times since its start; first: {first}. \
+             A backup would hold it too: keep the earlier ones, stop the server, and run roadstead \
+             check. To make one nevertheless: --despite-damage"
+        ))),
+    }
 }

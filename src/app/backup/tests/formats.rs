@@ -1,8 +1,10 @@
-//! Backups of the earlier format, and those of very many organizations.
+//! Backups of the earlier format, those of very many organizations, and those of damaged data.
+
+use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::auth::Organization;
-use crate::store::Clock;
+use crate::store::{Clock, View};
 
 /// A backup in another format: with another header, and what is left of its blocks.
 pub fn rewritten(backup: &[u8], change: impl Fn(&mut Header)) -> Vec<u8> {
@@ -79,4 +81,32 @@ fn any_number_of_organizations_can_be_backed_up() {
     assert!(header.audit_checkpoints.is_empty(), "they are collected only if they are asked for");
     let (header, totals) = read(&backup);
     assert_eq!((header.audit_checkpoints.len(), totals.audit_heads), (count, count as u64));
+}
+
+#[test]
+fn a_server_that_knows_of_damage_makes_a_backup_only_if_it_is_told_to() {
+    let place = founded();
+    let ask = |despite_damage: bool| {
+        let (server, mut client) = UnixStream::pair().unwrap();
+        let wanted = BackupWanted { with_secret_key: false, despite_damage };
+        let reading = std::thread::spawn(move || {
+            let mut frames = Vec::new();
+            std::io::Read::read_to_end(&mut client, &mut frames).unwrap();
+            frames
+        });
+        // On a thread, since it lowers the priority of its own.
+        let (dir, store) = (place.dir.clone(), place.store.clone());
+        let sent = std::thread::spawn(move || serve(&server, &dir, &store, wanted));
+        (sent.join().unwrap(), reading.join().unwrap())
+    };
+    assert!(ask(false).0.is_ok());
+    let found = |view: &View| Ok(view.damage.note(&"tasks 07: is wrong"));
+    place.store.read_now(Id::NIL, found).unwrap();
+    let (sent, frames) = ask(false);
+    let said = sent.unwrap_err();
+    assert!(said.message().contains("tasks 07: is wrong"), "{said}");
+    assert!(said.message().contains("--despite-damage"), "{said}");
+    assert_eq!(frames, [b'E', 0, 0, 0, 0], "nothing but the end");
+    let (sent, frames) = ask(true);
+    assert!(sent.is_ok() && frames.len() > 1000);
 }
