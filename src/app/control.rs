@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::audit::{AuditReply, AuditRequest, audit_reply};
-use super::backup::{self, LastBackup};
+use super::backup::{self, BackupWanted, LastBackup};
 use super::data::DataDir;
 use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
 use super::placement::SOCKET;
@@ -83,6 +83,9 @@ pub enum Request {
     Backup {
         /// Whether the installation's key is a part of it.
         with_secret_key: bool,
+        /// Whether it is made although the server has found damage.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        despite_damage: bool,
     },
     /// Say what the server knows of itself.
     Status,
@@ -228,8 +231,9 @@ fn serve(stream: &UnixStream, server: &Server, turns: &Turns) -> std::io::Result
     let mut line = String::new();
     BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let reply = match serde_json::from_str(&line) {
-        Ok(Request::Backup { with_secret_key }) => {
-            back_up(with_secret_key, stream, server, &turns.backup)
+        Ok(Request::Backup { with_secret_key, despite_damage }) => {
+            let wanted = BackupWanted { with_secret_key, despite_damage };
+            back_up(wanted, stream, server, &turns.backup)
         }
         Ok(request) => {
             let _one = turns.command.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,7 +284,7 @@ fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> Control
 
 /// Sends a backup, unless another is being sent: two would slow down requests more than one may.
 fn back_up(
-    with_secret_key: bool,
+    wanted: BackupWanted,
     stream: &UnixStream,
     server: &Server,
     turn: &Mutex<()>,
@@ -296,7 +300,7 @@ fn back_up(
             );
         }
     };
-    match backup::serve(stream, &server.dir, &server.store, with_secret_key) {
+    match backup::serve(stream, &server.dir, &server.store, wanted) {
         Ok(()) => ControlResponse::Done,
         Err(error) => {
             tracing::warn!(%error, "a backup was not completed");

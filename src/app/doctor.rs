@@ -19,7 +19,7 @@ use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
 use crate::base::Time;
 use crate::http::max_connections;
-use crate::store::Clock;
+use crate::store::{Clock, KnownDamage};
 
 #[cfg(feature = "postgres")]
 pub use store::examine_store;
@@ -114,6 +114,7 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
         clock(store, &mut found);
         setup_link(dir, store, server.is_some(), &mut found);
         import(store, &mut found);
+        damage(store, &mut found);
     }
     if Trial::is_left(dir) {
         let message = "an import was interrupted while its file was tried";
@@ -276,6 +277,17 @@ fn space(dir: &DataDir, found: &mut Findings) {
 }
 
 // ── Time and records ─────────────────────────────────────────────────────────
+
+/// What requests ran into. Without any, nothing is said: only `check` reads everything.
+fn damage(store: &StoreStatus, found: &mut Findings) {
+    if let Some(KnownDamage { count, first }) = &store.damage {
+        found.error(
+            "damage",
+            format!("the server has found damage, {count} times since its start; first: {first}"),
+            "stop the server and run: roadstead check",
+        );
+    }
+}
 
 fn clock(store: &StoreStatus, found: &mut Findings) {
     let now = Clock::system().now();

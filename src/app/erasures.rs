@@ -6,6 +6,8 @@
 //! checksum. Lines are appended and synced before the deletion is acknowledged. A last line without
 //! an end was being written when the process was killed, and was not acknowledged.
 
+mod note;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
+
+pub use note::LedgerNote;
 
 use super::data_dir_error::DataDirError;
 use super::placement::ERASURES;
@@ -84,6 +88,15 @@ impl Erasures {
         Ok(Erasures::new(installation, since, all))
     }
 
+    /// Adds erasures that were not recorded in it, at its end.
+    #[must_use]
+    pub fn with(self, others: Vec<Erasure>) -> Self {
+        let Erasures { installation, since, mut all, .. } = self;
+        let known: BTreeSet<_> = all.iter().map(entry_line).collect();
+        all.extend(others.into_iter().filter(|one| !known.contains(&entry_line(one))));
+        Erasures::new(installation, since, all)
+    }
+
     /// Whether a record was erased.
     pub fn has(&self, table: &str, key: &[u8]) -> bool {
         self.erased.get(table).is_some_and(|of_table| {
@@ -117,7 +130,8 @@ struct Open {
     is_suspect: bool,
     /// Where the next line begins.
     end: u64,
-    /// Recorded erasures that are still in the store.
+    /// Recorded erasures that are still in the store. One stays here, without consequence, if it is
+    /// not known whether the store has forgotten it.
     recorded: BTreeSet<Id<Erasure>>,
 }
 
@@ -155,17 +169,22 @@ impl Ledger {
 }
 
 impl ErasureLedger for Ledger {
-    fn record(&self, erasures: &[Erasure]) -> Result<Vec<Erasure>> {
+    fn record(&self, erasures: &[Erasure]) -> Result<bool> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<_> =
             erasures.iter().filter(|one| !open.recorded.contains(&one.id())).cloned().collect();
         open.append_at_any_price(&new).map_err(|error| {
             Error::internal(format!("{} cannot be written: {error}", open.path.display()))
         })?;
-        // Those that are not among them any more have been forgotten.
-        open.recorded = erasures.iter().map(Erasure::id).collect();
-        let is_due = open.recorded.len() >= FORGET_AT_ONCE;
-        Ok(if is_due { erasures.to_vec() } else { Vec::new() })
+        open.recorded.extend(new.iter().map(Erasure::id));
+        Ok(erasures.len() >= FORGET_AT_ONCE)
+    }
+
+    fn forgotten(&self, erasures: &[Id<Erasure>]) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in erasures {
+            open.recorded.remove(id);
+        }
     }
 }
 
@@ -231,10 +250,12 @@ fn begin(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
 fn remove_expired(dir: &Path, installation: &str, since: Time) -> std::io::Result<()> {
     let unfinished = dir.join(format!("{ERASURES}.unfinished"));
     remove_if_there(&unfinished)?;
-    let mut kept = BufWriter::new(new_file(&unfinished)?);
-    kept.write_all(title_line(installation, since).as_bytes())?;
     let mut lines = Lines::new(BufReader::new(File::open(dir.join(ERASURES))?));
-    lines.next().map_err(std::io::Error::other)?;
+    let title = lines.next().map_err(std::io::Error::other)?;
+    // One that was begun later has old lines that were restored into it, and lacks others.
+    let begun = title.as_deref().and_then(parse_title).map_or(since, |(_, begun)| begun);
+    let mut kept = BufWriter::new(new_file(&unfinished)?);
+    kept.write_all(title_line(installation, since.max(begun)).as_bytes())?;
     while let Some(line) = lines.next().map_err(std::io::Error::other)? {
         // A damaged line is kept, so that it is reported when it is needed.
         if parse_entry(&line).is_none_or(|entry| entry.at >= since) {

@@ -45,7 +45,7 @@ pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, sto
 
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::api::{Route, SystemMonitor};
-use crate::base::metrics::Family;
+use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
@@ -232,6 +232,8 @@ impl Server {
             if let Some(store) = background::store_for_rest(&self.store, self.leases.as_ref()) {
                 audit::append_rest(&store).await;
             }
+            // The jobs may have erased something since it was flushed for the last time.
+            self.store.record_rest_of_erasures().await;
         };
         if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
@@ -297,6 +299,7 @@ fn metrics(
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
+    let damaged = executor.store.clone();
     let started = executor.store.clock().now();
     let sources = Sources {
         stored: StoredSources {
@@ -307,6 +310,7 @@ fn metrics(
         others: vec![
             Box::new(move || requests.families()),
             Box::new(move || store.families()),
+            Box::new(move || vec![damage_found(&damaged)]),
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
@@ -319,6 +323,17 @@ fn metrics(
     let own = http::PATHS.into_iter().chain([mcp::PATH]);
     let pages = site.patterns().into_iter().chain(own).chain(documents);
     Metrics::new(routes, pages, sources)
+}
+
+/// How often reads found damage.
+fn damage_found(store: &Store) -> Family {
+    let count = store.known_damage().map_or(0, |known| known.count);
+    Family::single(
+        "roadstead_damage_found",
+        "Reads that found a record or an index entry damaged, or the end of an audit log changed",
+        FamilyKind::Counter,
+        SampleValue::Number(count as f64),
+    )
 }
 
 /// Whether a store elsewhere is replicated.
@@ -349,7 +364,8 @@ fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
 }
 
-/// Periodically writes what is counted in memory, and drops the state of idle clients.
+/// Periodically writes what is counted in memory, records erasures that nobody waits for, and drops
+/// the state of idle clients.
 async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
     let mut last = false;
     while !last {
@@ -360,7 +376,7 @@ async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
         executor.coordination.evict_idle();
         flush_key_usage(&executor).await;
         flush_answer_sums(&executor).await;
-        executor.store.retry_erasures().await;
+        executor.store.record_rest_of_erasures().await;
     }
 }
 

@@ -7,7 +7,9 @@
 //! 4. Everything is sealed again ([`Rotation`]).
 //! 5. The old key is removed from the format file.
 //!
-//! Whatever the process does not survive, the next one finds both keys and resumes.
+//! Whatever the process does not survive, the next one finds both keys and resumes. So does the next
+//! attempt of this process after a step that failed: what it goes by is the format file, not the keys
+//! in memory, which may be those before it.
 
 use super::data::DataDir;
 use super::data_dir_error::DataDirError;
@@ -38,6 +40,13 @@ pub fn rotate(
     next: Option<MasterKey>,
     progress: &mut dyn FnMut(RotationProgress),
 ) -> Result<Rotated, DataDirError> {
+    if is_sealed_again(dir, store.keys())? {
+        store.keys().end_rotation();
+        let current = store.keys().current();
+        if next.as_ref().is_none_or(|next| *next == current) {
+            return Ok(Rotated { resealed: 0, to_do: to_do(dir, &current)? });
+        }
+    }
     let next = begin(dir, store.keys(), next)?;
     let failed = |error: crate::base::Error| {
         let why = error.log_detail().unwrap_or(error.message()).to_string();
@@ -54,19 +63,20 @@ pub fn rotate(
     Ok(Rotated { resealed, to_do: to_do(dir, &next)? })
 }
 
+/// Whether an earlier attempt of this process has replaced the format file for the last time, and failed
+/// then, when that was to be made durable: everything is sealed with the new key.
+fn is_sealed_again(dir: &DataDir, keys: &Keys) -> Result<bool, DataDirError> {
+    let format = Format::read(dir.path())?;
+    let is_last = format.previous.is_none() && format.current == check_of(&keys.current());
+    Ok(is_last && keys.previous().is_some())
+}
+
 /// Does steps 1 to 3, unless they are done. Returns the new key.
 fn begin(dir: &DataDir, keys: &Keys, given: Option<MasterKey>) -> Result<MasterKey, DataDirError> {
     let format = Format::read(dir.path())?;
     let current = keys.current();
     if format.previous.is_some() {
-        if given.is_some_and(|given| given != current) {
-            return Err(DataDirError(
-                "the key is being replaced by another one; complete that first, by the same command \
-                 without a new key"
-                    .into(),
-            ));
-        }
-        return Ok(current);
+        return resume(dir, &format, current, given);
     }
     let found = secret_key::find(dir.path(), dir.key_source())?;
     let in_directory = matches!(found, Some((_, Origin::File(_))));
@@ -89,6 +99,38 @@ fn begin(dir: &DataDir, keys: &Keys, given: Option<MasterKey>) -> Result<MasterK
         dir.adopt_new_key()?;
     }
     Ok(next)
+}
+
+/// Returns the key to which the directory belongs since step 2, and does step 3 unless it is done.
+fn resume(
+    dir: &DataDir,
+    format: &Format,
+    in_memory: MasterKey,
+    given: Option<MasterKey>,
+) -> Result<MasterKey, DataDirError> {
+    if given.as_ref().is_some_and(|given| check_of(given) != format.current) {
+        return Err(DataDirError(
+            "the key is being replaced by another one; complete that first, by the same command \
+             without a new key"
+                .into(),
+        ));
+    }
+    let stored = secret_key::find_new(dir.path(), dir.key_source())?;
+    let stored = stored.filter(|(key, _)| check_of(key) == format.current);
+    let present = secret_key::find(dir.path(), dir.key_source())?;
+    let is_in_directory = matches!(present, None | Some((_, Origin::File(_))));
+    if is_in_directory && matches!(stored, Some((_, Origin::NewFile(_)))) {
+        dir.adopt_new_key()?;
+    }
+    let found = stored.into_iter().chain(present).map(|(key, _)| key);
+    let mut known = given.into_iter().chain([in_memory]).chain(found);
+    known.find(|key| check_of(key) == format.current).ok_or_else(|| {
+        DataDirError(
+            "the key is being replaced, and the new one is not known here; give it again, as \
+             --new-key-file FILE or in the variable ROADSTEAD_NEW_SECRET_KEY"
+                .into(),
+        )
+    })
 }
 
 fn write_format(dir: &DataDir, format: &Format) -> Result<(), DataDirError> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Id, Result, Time};
 use crate::resources::organizations;
 use crate::resources::organizations::moving::unfinished_import;
-use crate::store::Store;
+use crate::store::{KnownDamage, Store};
 
 /// Where the value of a setting comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -67,6 +67,9 @@ pub struct StoreStatus {
     pub newest_id_at: Option<Time>,
     /// The slug of the organization whose import is not finished.
     pub unfinished_import: Option<String>,
+    /// Damage that was found since the store was opened.
+    #[serde(default)]
+    pub damage: Option<KnownDamage>,
 }
 
 /// Returns what a store says about itself.
@@ -78,5 +81,6 @@ pub fn store_status(store: &Store) -> Result<StoreStatus> {
         is_set_up: store.read_now(Id::NIL, organizations::has_any_user)?,
         newest_id_at: store.newest_id_at()?,
         unfinished_import: store.read_now(Id::NIL, unfinished_import)?.map(|slug| slug.to_string()),
+        damage: store.known_damage(),
     })
 }

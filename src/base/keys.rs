@@ -2,10 +2,13 @@
 //!
 //! While the key is being replaced there are two: what is sealed names the one that opens it.
 
+use std::cell::RefCell;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
+use bincode::de::Decoder;
+use bincode::error::DecodeError;
 use bincode::{Decode, Encode};
 use zeroize::Zeroizing;
 
@@ -236,10 +239,32 @@ fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// An encrypted secret, as a record stores it. It can be neither printed nor serialized.
-#[derive(Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Encode)]
 pub struct Sealed(Vec<u8>);
 
+thread_local! {
+    /// What is decoded on this thread within [`Sealed::decoded_in`].
+    static DECODED: RefCell<Option<Vec<Sealed>>> = const { RefCell::new(None) };
+}
+
+impl<C> Decode<C> for Sealed {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let sealed = Sealed(Vec::decode(decoder)?);
+        DECODED.with_borrow_mut(|decoded| decoded.iter_mut().for_each(|d| d.push(sealed.clone())));
+        Ok(sealed)
+    }
+}
+bincode::impl_borrow_decode!(Sealed);
+
 impl Sealed {
+    /// Runs `work`, and returns what it returns with all sealed values that it decoded, in whatever
+    /// field of whatever record they are: bytes that only look like one are none.
+    pub fn decoded_in<T>(work: impl FnOnce() -> T) -> (T, Vec<Sealed>) {
+        DECODED.set(Some(Vec::new()));
+        let done = work();
+        (done, DECODED.take().unwrap_or_default())
+    }
+
     /// Wraps the bytes of a sealed value that is stored elsewhere than in a record.
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Sealed(bytes)

@@ -16,7 +16,8 @@ use super::passphrase::{self, DecryptionFlags};
 use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::backup::{
-    self, BackupWriter, Encryption, Header, LastBackup, Source, Target, Totals, needed_key,
+    self, BackupWanted, BackupWriter, Encryption, Header, LastBackup, Source, Target, Totals,
+    needed_key,
 };
 use crate::store::lower_priority;
 
@@ -36,7 +37,7 @@ pub struct Backup {
     file: String,
 
     /// Read and verify FILE instead of making a backup
-    #[arg(long, env = "ROADSTEAD_VERIFY", value_parser = BoolishValueParser::new(), conflicts_with_all = ["replace", "ask_passphrase", "recipient", "with_secret_key"])]
+    #[arg(long, env = "ROADSTEAD_VERIFY", value_parser = BoolishValueParser::new(), conflicts_with_all = ["replace", "ask_passphrase", "recipient", "with_secret_key", "despite_damage"])]
     verify: bool,
 
     /// Replace FILE if it is an earlier backup
@@ -54,6 +55,10 @@ pub struct Backup {
     /// Put the installation's key into the backup, which must be encrypted
     #[arg(long, env = "ROADSTEAD_WITH_SECRET_KEY", value_parser = BoolishValueParser::new())]
     with_secret_key: bool,
+
+    /// Make it although the server has found damage in its data
+    #[arg(long, env = "ROADSTEAD_DESPITE_DAMAGE", value_parser = BoolishValueParser::new())]
+    despite_damage: bool,
 
     #[command(flatten)]
     decryption: DecryptionFlags,
@@ -162,10 +167,14 @@ impl Backup {
         let dir = self.common.data_dir();
         let source = match elsewhere {
             Some(source) => source,
-            None => Source::open(&dir, self.with_secret_key)?,
+            None => {
+                let (with_secret_key, despite_damage) = (self.with_secret_key, self.despite_damage);
+                Source::open(&dir, BackupWanted { with_secret_key, despite_damage })?
+            }
         };
         let mut show = |totals: &Totals| show("Backup", totals);
-        let mut writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
+        let writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
+        let mut writer = writer.collecting_audit_heads(self.common.json);
         source.send(&dir, self.with_secret_key, &mut writer)?;
         let (out, header, totals) = writer.finish()?;
         Ok((out.finish()?, header, totals))
@@ -207,7 +216,10 @@ impl Backup {
         let (input, encrypted) = decryption
             .unwrap(open(&self.file)?, &mut passphrase::ask)
             .map_err(|error| error.of(&self.file))?;
-        let verified = backup::verify(input, &mut |totals| show("Verified", totals));
+        let verified = backup::Backup::open(input).and_then(|backup| {
+            let backup = backup.collecting_audit_heads(self.common.json);
+            backup.read(|_, _, _| Ok(()), &mut |totals| show("Verified", totals))
+        });
         output::progress("");
         let (header, totals) = verified.map_err(|error| error.of(&self.file))?;
         let mut value = described(&header, &totals);
@@ -215,7 +227,10 @@ impl Backup {
         value["encrypted"] = json!(encrypted);
         value["verified"] = json!(true);
         let text = format!(
-            "{}: intact, {} records of {}; its key is {}{}",
+            "{}: complete, and as it was written: {} records of {}, each of which can be decoded; its \
+             key is {}{}\n\nIt was not looked at whether the records fit together, whether the audit \
+             logs are unbroken, and whether secrets can be decrypted: restore it elsewhere and run \
+             roadstead check.",
             self.file,
             totals.records,
             header.taken_at,

@@ -16,7 +16,7 @@ use super::passphrase::{self, DecryptionFlags};
 use super::serve_store::this_process;
 #[cfg(feature = "postgres")]
 use super::store_flag::StoreFlag;
-use crate::app::backup::{self, Header, RestoreSettings, Restored, Totals};
+use crate::app::backup::{self, Header, LedgerUsed, RestoreSettings, Restored, Totals};
 use crate::app::{DataDir, key_in_file};
 
 /// Restore a backup into a new data directory, or into an empty database
@@ -73,7 +73,8 @@ impl Restore {
         }
         let key = self.secret_key_file.as_deref().map(key_in_file).transpose()?;
         let (erasures, file) = (self.erasures.clone(), self.file.clone());
-        let settings = RestoreSettings { file, key, erasures };
+        let settings =
+            RestoreSettings { file, key, erasures, collects_audit_heads: self.common.json };
         let dir = self.common.data_dir();
         let decryption = self.decryption.read()?;
         let (input, encrypted) = decryption
@@ -87,6 +88,8 @@ impl Restore {
         value["encrypted"] = json!(encrypted);
         value["erased"] = json!(restored.erased);
         value["keyInDirectory"] = json!(restored.has_key);
+        value["erasuresUntil"] = json!(restored.ledger.as_ref().and_then(|ledger| ledger.until));
+        value["erasuresCompared"] = json!(restored.ledger.as_ref().map(|used| used.is_compared));
         let (name, flag, data) = match &place {
             Place::Directory(data) => ("dataDirectory", "--data", data),
             #[cfg(feature = "postgres")]
@@ -95,10 +98,11 @@ impl Restore {
         value[name] = json!(data);
         let text = format!(
             "Restored {} records of {} to {data}; {} were erased since and are left out.\n\n\
-             Next: roadstead check {flag} {data}\n",
+             {}Next: roadstead check {flag} {data}\n",
             restored.totals.records - restored.erased,
             header.taken_at,
             restored.erased,
+            restored.ledger.as_ref().map(described_ledger).unwrap_or_default(),
         );
         output::print(self.common.json, &value, &text)
     }
@@ -127,6 +131,21 @@ impl Restore {
         let place = dir.absolute().display().to_string();
         (restored.map_err(Failure::from), Place::Directory(place))
     }
+}
+
+/// Says how far the ledger reaches: what was erased later comes back.
+fn described_ledger(ledger: &LedgerUsed) -> String {
+    let until = match ledger.until {
+        Some(at) => format!("The last erasure in the ledger is of {at}."),
+        None => "The ledger of erasures is empty.".into(),
+    };
+    let compared = if ledger.is_compared {
+        ""
+    } else {
+        " The backup does not say how far the ledger was when it was made, so it is not known whether \
+         this one is newer: make sure of it."
+    };
+    format!("{until}{compared}\n\n")
 }
 
 /// What was restored into.

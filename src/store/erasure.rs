@@ -4,7 +4,7 @@
 //! the [`ErasureLedger`], which is kept outside of the database, has recorded it: a ledger in the
 //! database would be lost with it. A row stays until it is recorded, so a crash loses none.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use bincode::{Decode, Encode};
@@ -60,13 +60,16 @@ pub const ERASURES_KEPT_SECS: i64 = 400 * 24 * 3600;
 
 /// Where erasures are recorded outside of the database.
 pub trait ErasureLedger: Send + Sync {
-    /// Records all erasures of the store durably, those that were recorded before only once. Returns
-    /// those that the store may forget: not always all, so that forgetting takes few commits. Blocks.
+    /// Records erasures that are in the store durably, those that were recorded before only once.
+    /// Returns whether the store should forget them: not always, so that it takes few commits. Blocks.
     ///
     /// # Errors
     /// If the ledger cannot be written. The erasures stay in the store, and are recorded by the next
     /// call.
-    fn record(&self, erasures: &[Erasure]) -> Result<Vec<Erasure>>;
+    fn record(&self, erasures: &[Erasure]) -> Result<bool>;
+
+    /// Takes notice that the store has forgotten these, and will not bring them again.
+    fn forgotten(&self, erasures: &[Id<Erasure>]);
 }
 
 /// The ledger of a store, with the recordings so far: one recording serves all who wait.
@@ -76,9 +79,7 @@ pub(super) struct Ledger {
     /// Recordings that were begun.
     pub begun: AtomicU64,
     /// The number of the last recording that succeeded; locked while one runs.
-    pub recorded: tokio::sync::Mutex<u64>,
-    /// Whether the last recording failed.
-    pub is_behind: AtomicBool,
+    pub recorded: Arc<tokio::sync::Mutex<u64>>,
 }
 
 impl Tx<'_> {

@@ -9,6 +9,7 @@ mod catalog;
 pub mod check;
 mod clock;
 pub mod codec;
+mod damage;
 pub mod engine;
 mod erasure;
 mod export;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 
 pub use catalog::TableInfo;
 pub use clock::Clock;
+pub use damage::{Damage, KnownDamage};
 pub use engine::{Lane, Order};
 pub use erasure::{ERASURES_KEPT_SECS, Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
@@ -96,6 +98,7 @@ struct StoreContext {
     keys: Keys,
     references: References,
     ledger: erasure::Ledger,
+    damage: Damage,
 }
 
 impl Store {
@@ -153,6 +156,7 @@ impl Store {
                 keys,
                 references,
                 ledger: erasure::Ledger::default(),
+                damage: Damage::default(),
             }),
             signals,
             unbuilt,
@@ -229,8 +233,8 @@ impl Store {
     }
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
-        let StoreContext { clock, keys, references, .. } = &*self.context;
-        View { reader, writes: None, org, now: clock.now(), keys, references }
+        let StoreContext { clock, keys, references, damage, .. } = &*self.context;
+        View { reader, writes: None, org, now: clock.now(), keys, references, damage }
     }
 
     /// Returns the time of the newest id that is known to be stored: no clock should be behind it.
@@ -240,6 +244,12 @@ impl Store {
     pub fn newest_id_at(&self) -> Result<Option<Time>> {
         let watermark = self.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))?;
         Ok(watermark.map(|watermark| Time::from_millis(watermark.newest_millis)))
+    }
+
+    /// Returns the damage that reads of this store have found since it was opened, if any. It is no
+    /// check: what was not read is not known.
+    pub fn known_damage(&self) -> Option<KnownDamage> {
+        self.context.damage.known()
     }
 
     /// Returns the names of the indexes that must be built before they can be read.

@@ -11,9 +11,9 @@ use super::codec::hex;
 use super::reseal::scan;
 use super::sealing_key::set_sealing_key;
 use super::{Store, TABLES};
-use crate::base::{Error, Id, KeyId, MasterKey, Result};
+use crate::base::{Error, Id, KeyId, MasterKey, Result, Sealed};
 
-/// A step of the search reads at most 20,000 rows or 16 MiB: it only compares bytes.
+/// A step of the search reads at most 20,000 rows or 16 MiB: it only decodes them.
 const SEARCHED_ROWS: usize = 20_000;
 const SEARCHED_BYTES: usize = 16 * 1024 * 1024;
 
@@ -88,7 +88,7 @@ impl Rotation {
             self.resealed += step.resealed;
             step.last
         } else {
-            self.search(table.name)?
+            self.search(&table)?
         };
         match last {
             Some(last) => self.after = last,
@@ -101,14 +101,18 @@ impl Rotation {
         Ok(Some(RotationProgress { resealed, done, all: self.tables.len() }))
     }
 
-    fn search(&self, table: &'static str) -> Result<Option<Vec<u8>>> {
-        let old = self.old;
+    /// Looks for sealed values by their type, wherever they are in a record. The bytes of the key's id,
+    /// which commands print, may be in any text that somebody stores.
+    fn search(&self, table: &TableInfo) -> Result<Option<Vec<u8>>> {
+        let (old, name) = (self.old, table.name);
         self.store.read_now(Id::NIL, |view| {
-            scan(view, table, &self.after, SEARCHED_ROWS, SEARCHED_BYTES, |key, value| {
-                if value.windows(old.len()).any(|part| part == old) {
+            scan(view, name, &self.after, SEARCHED_ROWS, SEARCHED_BYTES, |key, value| {
+                // One that cannot be decoded has no secret that could be read.
+                let (_, decoded) = Sealed::decoded_in(|| (table.rewrite)(key, value));
+                if decoded.iter().any(|sealed| sealed.is_under(&old)) {
                     let key = hex(key);
                     return Err(Error::internal(format!(
-                        "{table} {key}: holds a value sealed with the old key, undeclared"
+                        "{name} {key}: holds a value sealed with the old key, undeclared"
                     )));
                 }
                 Ok(())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::clock::Clock;
 use super::codec;
+use super::damage::Damage;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
@@ -33,6 +34,7 @@ pub struct Tx<'a> {
     now: Time,
     keys: &'a Keys,
     pub(super) references: &'a References,
+    damage: &'a Damage,
     pub(super) removal: Removal,
     removed_rows: BTreeMap<&'static str, u64>,
     /// The ids that it has made, in order.
@@ -45,11 +47,24 @@ impl<'a> Tx<'a> {
         clock: &'a Clock,
         keys: &'a Keys,
         references: &'a References,
+        damage: &'a Damage,
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (WriteBatch::default(), Id::NIL, Removal::default());
         let (removed_rows, new_ids) = (BTreeMap::new(), RefCell::default());
-        Tx { reader, writes, org, clock, now, keys, references, removal, removed_rows, new_ids }
+        Tx {
+            reader,
+            writes,
+            org,
+            clock,
+            now,
+            keys,
+            references,
+            damage,
+            removal,
+            removed_rows,
+            new_ids,
+        }
     }
 
     /// Returns how many keys change so far.
@@ -84,6 +99,7 @@ impl<'a> Tx<'a> {
             now: self.now,
             keys: self.keys,
             references: self.references,
+            damage: self.damage,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::codec;
+use super::damage::Damage;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
@@ -22,6 +22,8 @@ pub struct View<'a> {
     pub(super) now: Time,
     pub(super) keys: &'a Keys,
     pub(super) references: &'a References,
+    /// Where what is found damaged is noted.
+    pub damage: &'a Damage,
 }
 
 /// Where records are listed from: a table, in the order of its keys, or an index.
@@ -162,7 +164,7 @@ impl<'a> View<'a> {
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         R::Key::read(&mut record_key.as_slice())
             .map(Some)
-            .ok_or_else(|| dangling_entry(index.name(), &own))
+            .ok_or_else(|| self.damage.wrong_entry(index.name(), &own))
     }
 
     /// Returns the key of a record, without organization, that a unique index has under this key.
@@ -315,7 +317,7 @@ impl<'a> View<'a> {
             let mut record_key = if index.conflict().is_some() { value } else { rest };
             match (own, R::Key::read(&mut record_key)) {
                 (Some(own), Some(record)) => each(own, record),
-                _ => Err(dangling_entry(index.name(), key)),
+                _ => Err(self.damage.wrong_entry(index.name(), key)),
             }
         })
     }
@@ -337,7 +339,7 @@ impl<'a> View<'a> {
         let range = KeyRange { from: &from, to: Some(&to) };
         self.scan(R::TABLE, range, order, &mut |key, _| match R::Key::read(&mut &key[owner..]) {
             Some(key) => each(key),
-            None => Err(dangling_entry(R::TABLE, key)),
+            None => Err(self.damage.wrong_entry(R::TABLE, key)),
         })
     }
 
@@ -399,7 +401,7 @@ impl<'a> View<'a> {
         let range = KeyRange { from: &from, to: to.as_deref() };
         let ListSource(Some(index)) = source else {
             return self.scan(R::TABLE, range, order, &mut |key, value| {
-                each(&key[owner.len()..], value.len(), decode(key, value)?)
+                each(&key[owner.len()..], value.len(), self.decoded(key, value)?)
             });
         };
         self.scan(index.name(), range, order, &mut |key, value| {
@@ -407,8 +409,9 @@ impl<'a> View<'a> {
             let (own, record_key) = match index.conflict() {
                 Some(_) => (entry, value),
                 None => {
-                    let own =
-                        index.key_len(entry).ok_or_else(|| dangling_entry(index.name(), key))?;
+                    let own = index
+                        .key_len(entry)
+                        .ok_or_else(|| self.damage.wrong_entry(index.name(), key))?;
                     entry.split_at(own)
                 }
             };
@@ -428,8 +431,13 @@ impl<'a> View<'a> {
     ) -> Result<(usize, R)> {
         match self.get_sized::<R>(key)? {
             Some(found) if index.key_of(&found.1).as_deref() == Some(own) => Ok(found),
-            _ => Err(dangling_entry(index.name(), key)),
+            _ => Err(self.damage.wrong_entry(index.name(), key)),
         }
+    }
+
+    /// Decodes a stored record. One that is not what was written is noted.
+    fn decoded<R: Record>(&self, key: &[u8], value: &[u8]) -> Result<R> {
+        decode(key, value).inspect_err(|error| self.damage.note_error(error))
     }
 
     pub(super) fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
@@ -439,7 +447,7 @@ impl<'a> View<'a> {
     fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
         let mut found = None;
         self.raw_get(R::TABLE, key, &mut |value| {
-            found = Some((value.len(), decode(key, value)?));
+            found = Some((value.len(), self.decoded(key, value)?));
             Ok(())
         })?;
         Ok(found)
@@ -491,13 +499,6 @@ impl Key for Prefix {
 
 /// The function that a scan calls for each record, with its position, its stored size and itself.
 pub(super) type RecordFn<'a, R> = dyn FnMut(&[u8], usize, R) -> Result<ControlFlow<()>> + 'a;
-
-fn dangling_entry(index: &str, key: &[u8]) -> Error {
-    let key = codec::hex(key);
-    Error::internal(format!(
-        "{index}: an entry is wrong, or was written by a newer Roadstead, for {key}"
-    ))
-}
 
 #[cfg(test)]
 mod tests;

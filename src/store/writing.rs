@@ -163,7 +163,8 @@ where
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
         let PendingWrite { context, org, write, out, watermark, erases, .. } = &mut self.pending;
-        let mut tx = Tx::new(reader, &context.clock, &context.keys, &context.references);
+        let StoreContext { clock, keys, references, damage, .. } = &**context;
+        let mut tx = Tx::new(reader, clock, keys, references, damage);
         tx.set_org(*org);
         *out = Some(write(&mut tx)?);
         *watermark = if tx.has_changes() { context.clock.watermark_due() } else { None };

@@ -316,6 +316,10 @@ fn head_to_continue(view: &View) -> Result<ChainHead> {
                 org = %view.org(), sequence,
                 "the end of the audit log is not as it was left; stop the server and run: roadstead check"
             );
+            view.damage.note(&format_args!(
+                "the end of the audit log of the organization {} is not as it was left",
+                view.org()
+            ));
             let latest = last.map_or(head.latest, |last| last.latest.max(head.latest));
             let broken_before = head.broken_before.or(Some(sequence + 1));
             // Entries after the break may be anywhere in time.

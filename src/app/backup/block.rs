@@ -35,6 +35,8 @@ pub enum Kind {
     Rows,
     /// The totals: the last block.
     Totals,
+    /// Ends of audit logs: checkpoints, a line each.
+    AuditHeads,
 }
 
 impl Kind {
@@ -43,11 +45,13 @@ impl Kind {
             Kind::Header => 1,
             Kind::Rows => 2,
             Kind::Totals => 3,
+            Kind::AuditHeads => 4,
         }
     }
 
     fn of(byte: u8) -> Option<Self> {
-        [Kind::Header, Kind::Rows, Kind::Totals].into_iter().find(|kind| kind.byte() == byte)
+        let all = [Kind::Header, Kind::Rows, Kind::Totals, Kind::AuditHeads];
+        all.into_iter().find(|kind| kind.byte() == byte)
     }
 }
 

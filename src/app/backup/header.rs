@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::app::erasures::LedgerNote;
 use crate::base::Time;
 use crate::store::TableInfo;
 
@@ -9,7 +10,10 @@ use crate::store::TableInfo;
 pub const PRODUCT: &str = "roadstead";
 
 /// The version of what the blocks hold. A newer Roadstead may write another.
-pub const FORMAT: u32 = 1;
+///
+/// 1: the ends of the audit logs are in the header. 2: they are in blocks of their own behind it,
+/// since a block is bounded and organizations are not.
+pub const FORMAT: u32 = 2;
 
 /// The first block. It has no `Debug`: it may hold the installation's key.
 #[derive(Clone, Deserialize, Serialize)]
@@ -31,7 +35,13 @@ pub struct Header {
     pub directory_format: String,
     /// The installation's key in hexadecimal, only in an encrypted backup for which it was asked.
     pub secret_key: Option<String>,
-    /// The ends of the audit logs in it.
+    /// How far the ledger of erasures was; `None` in backups of earlier releases, and if it could not
+    /// be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erasures: Option<LedgerNote>,
+    /// The ends of the audit logs in it: stored here in format 1; of a later one, those that were
+    /// collected when it was read or written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audit_checkpoints: Vec<String>,
     /// The tables in it, in order.
     pub tables: Vec<TableHeader>,
@@ -67,6 +77,9 @@ impl TableHeader {
 pub struct Totals {
     /// Blocks before this one.
     pub blocks: u64,
+    /// Ends of audit logs in blocks of their own.
+    #[serde(default)]
+    pub audit_heads: u64,
     /// Records in all tables.
     pub records: u64,
     /// Bytes of their keys and values.

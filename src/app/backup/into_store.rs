@@ -5,7 +5,7 @@ use std::io::Read;
 use super::error::BackupError;
 use super::header::{Header, Totals};
 use super::reader::Backup;
-use super::restore::{RestoreSettings, Restored, key_of, ledger_for};
+use super::restore::{LedgerUsed, RestoreSettings, Restored, key_of, ledger_for};
 use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
 use crate::app::secret_key::KeySource;
@@ -32,6 +32,7 @@ pub fn restore_into(
 ) -> Result<(Header, Restored), BackupError> {
     let of_file = |error: BackupError| error.of(&settings.file);
     let backup = Backup::open(input).map_err(of_file)?;
+    let backup = backup.collecting_audit_heads(settings.collects_audit_heads);
     let key = key_of(&backup.header, key_source, settings)?.key;
     let is_rotating =
         Format::parse("".as_ref(), &backup.header.directory_format)?.previous.is_some();
@@ -69,7 +70,8 @@ pub fn restore_into(
     }
     build_indexes(&mut mirror.finish()?, &tables, &|_| {})?;
     engine.complete().map_err(failed)?;
-    Ok((header, Restored { totals, erased, has_key: false }))
+    let ledger = ledger.as_ref().map(|ledger| LedgerUsed::of(ledger, &header));
+    Ok((header, Restored { totals, erased, has_key: false, ledger }))
 }
 
 fn open(

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::block::{BlockReader, Kind};
 use super::error::BackupError;
 use super::header::{FORMAT, Header, PRODUCT, Totals};
-use super::rows::{invalid, rows_in};
+use super::rows::{heads_in, invalid, rows_in};
 use crate::store::{TableInfo, codec, record_tables};
 
 /// A backup whose header was read. It has no `Debug`: that may hold a key.
@@ -15,6 +15,7 @@ pub struct Backup<R> {
     blocks: BlockReader<R>,
     /// The tables of this build in the order of the header.
     tables: Vec<TableInfo>,
+    collects_audit_heads: bool,
 }
 
 impl<R: Read> Backup<R> {
@@ -51,7 +52,13 @@ impl<R: Read> Backup<R> {
             }
             tables.push(own);
         }
-        Ok(Backup { header, blocks, tables })
+        Ok(Backup { header, blocks, tables, collects_audit_heads: false })
+    }
+
+    /// Collects the ends of the audit logs in the header that [`Backup::read`] returns.
+    #[must_use]
+    pub fn collecting_audit_heads(self, collects: bool) -> Self {
+        Backup { collects_audit_heads: collects, ..self }
     }
 
     /// Reads the rest, and passes each record to `each`, with its table, key and value. Every record
@@ -75,6 +82,16 @@ impl<R: Read> Backup<R> {
                 (Kind::Rows, block) => {
                     self.read_rows(&block, &mut totals, &mut last, &mut each)?;
                     progress(&totals);
+                }
+                (Kind::AuditHeads, block) => {
+                    if totals.records > 0 {
+                        return Err(BackupError::Damaged("its blocks are not in order".into()));
+                    }
+                    let collected = &mut self.header.audit_checkpoints;
+                    let collected = self.collects_audit_heads.then_some(collected);
+                    totals.audit_heads += heads_in(&block, collected).map_err(|_| {
+                        BackupError::Damaged("the end of an audit log in it is none".into())
+                    })?;
                 }
                 (Kind::Totals, content) => {
                     let written: Totals = serde_json::from_slice(&content).map_err(|error| {

@@ -14,9 +14,11 @@ use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
 use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY};
 use crate::app::secret_key::{self, KeySource, write_private};
-use crate::base::MasterKey;
+use crate::base::{MasterKey, Time};
 use crate::store::engine::Redb;
-use crate::store::{RowLoader, TableInfo, build_indexes, table_names};
+use crate::store::{
+    Clock, Erasure, Record as _, RowLoader, TableInfo, build_indexes, decode, table_names,
+};
 
 /// What is restored besides the backup.
 pub struct RestoreSettings {
@@ -28,6 +30,8 @@ pub struct RestoreSettings {
     /// The ledger of erasures: a file, a data directory, or the URL of a store in PostgreSQL; `None`
     /// restores what was erased, too.
     pub erasures: Option<PathBuf>,
+    /// Whether the ends of the audit logs are returned in the header.
+    pub collects_audit_heads: bool,
 }
 
 /// What was restored.
@@ -39,13 +43,32 @@ pub struct Restored {
     pub erased: u64,
     /// Whether the key is in the directory.
     pub has_key: bool,
+    /// What is known of the ledger of erasures; `None` without one.
+    pub ledger: Option<LedgerUsed>,
+}
+
+/// The ledger of erasures that was used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerUsed {
+    /// When the last erasure in it was requested; `None` if it has none.
+    pub until: Option<Time>,
+    /// Whether it could be compared with what the backup notes of it: the backup of an earlier release
+    /// notes nothing.
+    pub is_compared: bool,
+}
+
+impl LedgerUsed {
+    pub(super) fn of(ledger: &Erasures, header: &Header) -> Self {
+        LedgerUsed { until: ledger.until(), is_compared: header.erasures.is_some() }
+    }
 }
 
 /// Restores a backup, from its decrypted stream, into `dir`, which must not exist or be empty.
 ///
 /// # Errors
 /// If the backup is damaged, made by a newer Roadstead, or its key is missing or another one; if the
-/// ledger is of another installation or younger than the backup; if the directory is not empty or
+/// ledger is of another installation, was begun after the backup or is older than it; if the directory
+/// is not empty or
 /// cannot be written. Nothing is left behind then.
 pub fn restore(
     input: impl Read,
@@ -56,6 +79,7 @@ pub fn restore(
     require_empty(dir.path())?;
     let of_file = |error: BackupError| error.of(&settings.file);
     let backup = Backup::open(input).map_err(of_file)?;
+    let backup = backup.collecting_audit_heads(settings.collects_audit_heads);
     let key = key_of(&backup.header, dir.key_source(), settings)?;
     let erasures = ledger_for(&backup.header, settings, &key.key)?;
     let key = Some(key.key).filter(|_| !key.is_outside);
@@ -64,9 +88,15 @@ pub fn restore(
     let storage = Redb::create(&building.path.join(DATABASE), table_names(&tables))?;
     let mut loader = RowLoader::new(storage);
     let mut erased = 0;
+    // A store that is its own ledger has all of them there; over a directory they are in a file.
+    let mut own: Vec<Erasure> = Vec::new();
     let add = |table: &TableInfo, key: &[u8], value: &[u8]| {
         if erasures.as_ref().is_some_and(|ledger| ledger.has(table.name, key)) {
             erased += 1;
+            return Ok(());
+        }
+        if table.name == Erasure::TABLE {
+            own.push(decode(key, value)?);
             return Ok(());
         }
         Ok(loader.add(table.name, key, value)?)
@@ -78,13 +108,27 @@ pub fn restore(
     if let Some(key) = &key {
         secret_key::write(&building.path, KEY, key)?;
     }
-    if let Some(ledger) = &erasures {
+    let ledger = erasures.as_ref().map(|ledger| LedgerUsed::of(ledger, &header));
+    if let Some(ledger) = new_ledger(erasures, own, &header) {
         ledger.write(&building.path)?;
     }
     // Last: without it the directory is none.
     write_private(&building.path.join(FORMAT_FILE), header.directory_format.as_bytes())?;
     building.complete(dir)?;
-    Ok((header, Restored { totals, erased, has_key: key.is_some() }))
+    Ok((header, Restored { totals, erased, has_key: key.is_some(), ledger }))
+}
+
+/// Returns the ledger of the new directory: the one that was given, with the erasures in the backup. If
+/// none was given, the new one is complete from now on; `None` if it would be empty.
+fn new_ledger(given: Option<Erasures>, own: Vec<Erasure>, header: &Header) -> Option<Erasures> {
+    match given {
+        Some(given) => Some(given.with(own)),
+        None if own.is_empty() => None,
+        None => {
+            let now = Clock::system().now();
+            Some(Erasures::new(header.installation.clone(), now, own))
+        }
+    }
 }
 
 /// Refuses a place where something is.
@@ -154,7 +198,8 @@ pub fn key_name(check: &str) -> &str {
     check.get(..16).unwrap_or(check)
 }
 
-/// Reads the ledger, which must be of the same installation and complete since the backup.
+/// Reads the ledger, which must be of the same installation, complete since the backup, and not older
+/// than it.
 pub(super) fn ledger_for(
     header: &Header,
     settings: &RestoreSettings,
@@ -172,6 +217,15 @@ pub(super) fn ledger_for(
             "the backup is of {}, and the ledger of erasures {place} begins only at {}: what was \
              erased in between would come back",
             header.taken_at, ledger.since
+        )));
+    }
+    if header.erasures.as_ref().is_some_and(|note| ledger.is_older_than(note, header.taken_at)) {
+        let until = ledger.until().map_or("is empty".into(), |at| format!("ends at {at}"));
+        return Err(BackupError::Unusable(format!(
+            "the ledger of erasures {place} is older than the backup: it {until}, and lacks \
+             erasures that were in it when the backup was made, at {}. Give a newer copy of it; if \
+             there is none, --without-erasures restores what was erased since",
+            header.taken_at
         )));
     }
     Ok(Some(ledger))

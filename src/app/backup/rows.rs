@@ -1,4 +1,6 @@
-//! The content of a block of rows.
+//! The content of blocks: rows, and ends of audit logs.
+
+use crate::api::audit::Checkpoint;
 
 /// Calls `each` with the position of the table, the key and the value of each row of a block.
 ///
@@ -18,6 +20,25 @@ pub(super) fn rows_in(
         each(table, key, value)?;
     }
     Ok(())
+}
+
+/// Counts the ends of audit logs in a block, and adds them to `collected`.
+///
+/// # Errors
+/// If it is no block of them.
+pub(super) fn heads_in(
+    block: &[u8],
+    mut collected: Option<&mut Vec<String>>,
+) -> std::io::Result<u64> {
+    let mut count = 0;
+    for line in std::str::from_utf8(block).map_err(|_| invalid())?.lines() {
+        Checkpoint::parse(line).ok_or_else(invalid)?;
+        count += 1;
+        if let Some(collected) = &mut collected {
+            collected.push(line.to_string());
+        }
+    }
+    Ok(count)
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> std::io::Result<[u8; N]> {

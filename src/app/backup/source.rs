@@ -10,15 +10,19 @@ use super::error::BackupError;
 use super::header::{FORMAT, Header, PRODUCT, TableHeader};
 use crate::api::audit::checkpoint;
 use crate::app::data::DataDir;
+use crate::app::erasures::LedgerNote;
 use crate::app::format_file::{self, Format, check_of};
 use crate::auth::installation_id;
 use crate::base::{Error, Id};
 use crate::resources::organizations;
-use crate::store::{Rows, Store, codec, lower_priority, record_tables};
+use crate::store::{KnownDamage, Rows, Store, codec, lower_priority, record_tables};
 
 /// A block is sent once it has 1 MiB: checksums and compression cost little more than with larger
 /// ones, and little is in memory.
 const BLOCK_BYTES: usize = 1024 * 1024;
+
+/// A block of ends of audit logs has 64 KiB: some 500 organizations, each of which is a read.
+const AUDIT_HEADS_BYTES: usize = 64 * 1024;
 
 /// A server reads for a third of the time and leaves the rest to requests: they read through the same
 /// cache, and share the disk.
@@ -34,6 +38,15 @@ const STALLED: Duration = Duration::from_secs(60);
 const KEY_ATTEMPTS: usize = 200;
 const KEY_PAUSE: Duration = Duration::from_millis(25);
 
+/// What a command asks a server for.
+#[derive(Clone, Copy, Debug)]
+pub struct BackupWanted {
+    /// Whether the installation's key is a part of it.
+    pub with_secret_key: bool,
+    /// Whether it is made although the server has found damage.
+    pub despite_damage: bool,
+}
+
 /// What takes a backup.
 pub trait Sink {
     /// Takes the header, first.
@@ -41,6 +54,11 @@ pub trait Sink {
     /// # Errors
     /// If it cannot; the backup ends then.
     fn header(&mut self, header: &Header) -> std::io::Result<()>;
+    /// Takes ends of audit logs, after the header: checkpoints, a line each.
+    ///
+    /// # Errors
+    /// If it cannot; the backup ends then.
+    fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()>;
     /// Takes rows of one table: `[position of the table in the header: 2 bytes]`, and of each row
     /// `[length of the key: 4][length of the value: 4][key][value]`.
     ///
@@ -63,6 +81,7 @@ pub fn send(
 ) -> Result<(), BackupError> {
     let (header, rows) = begin(dir, store, with_secret_key)?;
     sink.header(&header)?;
+    send_audit_heads(&rows, gently, sink)?;
     let tables = record_tables(&crate::resources::tables());
     for (at, table) in tables.iter().enumerate() {
         let at = u16::try_from(at).expect("there are few tables");
@@ -125,11 +144,37 @@ impl Block<'_> {
         self.sink.rows(&self.bytes)?;
         self.bytes.clear();
         if self.gently {
-            std::thread::sleep((worked * PAUSE_FACTOR).min(MAX_PAUSE));
+            pause(worked);
         }
         self.begun = Instant::now();
         Ok(())
     }
+}
+
+fn pause(worked: Duration) {
+    std::thread::sleep((worked * PAUSE_FACTOR).min(MAX_PAUSE));
+}
+
+/// Sends the ends of the audit logs of all organizations: as many as there are, so not in one block.
+fn send_audit_heads(rows: &Rows, gently: bool, sink: &mut dyn Sink) -> Result<(), BackupError> {
+    let (mut block, mut begun) = (String::new(), Instant::now());
+    for org in rows.read(Id::NIL, organizations::all)? {
+        let head = rows.read(org, checkpoint).map_err(reopened)?;
+        block.push_str(&format!("{head}\n"));
+        if block.len() >= AUDIT_HEADS_BYTES {
+            let worked = begun.elapsed();
+            sink.audit_heads(block.as_bytes())?;
+            block.clear();
+            if gently {
+                pause(worked);
+            }
+            begun = Instant::now();
+        }
+    }
+    if !block.is_empty() {
+        sink.audit_heads(block.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Takes the records at one commit, with the header that belongs to them.
@@ -146,10 +191,10 @@ fn begin(
             (format.text(), store.rows())
         }
     };
-    let mut audit_checkpoints = Vec::new();
-    for org in rows.read(Id::NIL, organizations::all)? {
-        audit_checkpoints.push(rows.read(org, checkpoint)?.to_string());
-    }
+    let erasures = match dir {
+        Some(dir) => LedgerNote::of_directory(dir.path()),
+        None => Some(LedgerNote::of_store(&rows)?),
+    };
     let tables = record_tables(&crate::resources::tables());
     let header = Header {
         product: PRODUCT.into(),
@@ -160,7 +205,8 @@ fn begin(
         taken_at,
         directory_format,
         secret_key: with_secret_key.then(|| codec::hex(store.keys().current().bytes())),
-        audit_checkpoints,
+        erasures,
+        audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
     };
     Ok((header, rows))
@@ -188,6 +234,7 @@ fn rows_of_one_key(dir: &DataDir, store: &Store) -> Result<(String, Rows), Backu
 /// The frames that a server sends: each a byte, the length (4 bytes), and the content. After
 /// [`END`] it answers as to any other command.
 pub(super) const HEADER: u8 = b'H';
+pub(super) const AUDIT_HEADS: u8 = b'A';
 pub(super) const ROWS: u8 = b'R';
 pub(super) const END: u8 = b'E';
 
@@ -205,6 +252,10 @@ impl RemoteSink<'_> {
 impl Sink for RemoteSink<'_> {
     fn header(&mut self, header: &Header) -> std::io::Result<()> {
         self.frame(HEADER, &serde_json::to_vec(header)?)
+    }
+
+    fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()> {
+        self.frame(AUDIT_HEADS, block)
     }
 
     fn rows(&mut self, block: &[u8]) -> std::io::Result<()> {
@@ -228,12 +279,26 @@ pub fn serve(
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
-    with_secret_key: bool,
+    wanted: BackupWanted,
 ) -> Result<(), BackupError> {
     lower_priority();
     stream.set_write_timeout(Some(STALLED))?;
     let mut sink = RemoteSink(stream);
-    let sent = send(Some(dir), store, with_secret_key, true, &mut sink);
+    let sent = require_no_damage(store, wanted)
+        .and_then(|()| send(Some(dir), store, wanted.with_secret_key, true, &mut sink));
     sink.frame(END, &[])?;
     sent
+}
+
+/// Refuses to back up what is known to be damaged, unless that is wanted: backups are kept in place of
+/// earlier ones, which may be sound.
+fn require_no_damage(store: &Store, wanted: BackupWanted) -> Result<(), BackupError> {
+    match store.known_damage().filter(|_| !wanted.despite_damage) {
+        None => Ok(()),
+        Some(KnownDamage { count, first }) => Err(BackupError::Unusable(format!(
+            "the server has found damage in its data, {count} times since its start; first: {first}. \
+             A backup would hold it too: keep the earlier ones, stop the server, and run roadstead \
+             check. To make one nevertheless: --despite-damage"
+        ))),
+    }
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::error::BackupError;
 use super::header::{Header, Totals};
 use super::last::LastBackup;
-use super::source::{END, HEADER, ROWS, Sink, send};
+use super::source::{AUDIT_HEADS, BackupWanted, END, HEADER, ROWS, Sink, send};
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::data::DataDir;
 use crate::store::Store;
@@ -32,9 +32,10 @@ impl Source {
     ///
     /// # Errors
     /// If there is no such directory, it cannot be opened, or the socket fails.
-    pub fn open(dir: &DataDir, with_secret_key: bool) -> Result<Self, BackupError> {
+    pub fn open(dir: &DataDir, wanted: BackupWanted) -> Result<Self, BackupError> {
+        let BackupWanted { with_secret_key, despite_damage } = wanted;
         dir.require_exists()?;
-        match control::connect(dir, &Request::Backup { with_secret_key })? {
+        match control::connect(dir, &Request::Backup { with_secret_key, despite_damage })? {
             Some(stream) => Ok(Source::Server(stream)),
             None => Ok(Source::Directory(Box::new(dir.open()?))),
         }
@@ -80,6 +81,7 @@ fn receive(stream: UnixStream, sink: &mut dyn Sink) -> Result<(), BackupError> {
                 let header: Header = serde_json::from_slice(&content).map_err(|_| unexpected())?;
                 sink.header(&header)?;
             }
+            AUDIT_HEADS => sink.audit_heads(&content)?,
             ROWS => sink.rows(&content)?,
             END => break,
             _ => return Err(unexpected()),

@@ -1,6 +1,9 @@
 //! A backup restored elsewhere is the same; one that is damaged, foreign or for another key is
 //! refused and leaves nothing.
 
+mod formats;
+mod ledger;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
@@ -18,6 +21,8 @@ use crate::base::{Email, Id, MasterKey, Name, Slug, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::resources::organizations::{self, NewFoundation};
 use crate::store::{Store, Tx, record_tables};
+
+use formats::rewritten;
 
 /// A data directory with an organization.
 struct Place {
@@ -75,7 +80,12 @@ impl Place {
     }
 
     fn settings(&self) -> RestoreSettings {
-        RestoreSettings { file: "b".into(), key: Some(self.key()), erasures: None }
+        RestoreSettings {
+            file: "b".into(),
+            key: Some(self.key()),
+            erasures: None,
+            collects_audit_heads: true,
+        }
     }
 
     fn restore(&self, backup: &[u8], settings: &RestoreSettings) -> Result<Restored, BackupError> {
@@ -243,6 +253,9 @@ fn records_that_cannot_be_decoded_or_are_out_of_order_are_found() {
     impl<S: Sink> Sink for Changed<'_, S> {
         fn header(&mut self, header: &Header) -> std::io::Result<()> {
             self.0.header(header)
+        }
+        fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()> {
+            self.0.audit_heads(block)
         }
         fn rows(&mut self, block: &[u8]) -> std::io::Result<()> {
             let mut block = block.to_vec();

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::block::{BlockWriter, Kind};
 use super::header::{Header, Totals};
-use super::rows::{invalid, rows_in};
+use super::rows::{heads_in, invalid, rows_in};
 use super::source::Sink;
 use crate::store::codec;
 
@@ -13,6 +13,7 @@ pub struct BackupWriter<'a, W> {
     blocks: BlockWriter<W>,
     totals: Totals,
     header: Option<Header>,
+    collects_audit_heads: bool,
     progress: &'a mut dyn FnMut(&Totals),
 }
 
@@ -23,7 +24,13 @@ impl<'a, W: Write> BackupWriter<'a, W> {
     /// If it cannot be written.
     pub fn new(out: W, progress: &'a mut dyn FnMut(&Totals)) -> std::io::Result<Self> {
         let (blocks, totals) = (BlockWriter::new(out)?, Totals::default());
-        Ok(BackupWriter { blocks, totals, header: None, progress })
+        Ok(BackupWriter { blocks, totals, header: None, collects_audit_heads: false, progress })
+    }
+
+    /// Collects the ends of the audit logs in the header that is returned, not in the one written.
+    #[must_use]
+    pub fn collecting_audit_heads(self, collects: bool) -> Self {
+        BackupWriter { collects_audit_heads: collects, ..self }
     }
 
     /// Writes the end, and returns what is written to, the header and the totals.
@@ -45,6 +52,15 @@ impl<W: Write> Sink for BackupWriter<'_, W> {
         self.totals.tables = vec![0; header.tables.len()];
         self.header = Some(header.clone());
         self.blocks.write(Kind::Header, &serde_json::to_vec(header)?)
+    }
+
+    fn audit_heads(&mut self, block: &[u8]) -> std::io::Result<()> {
+        let collected = match &mut self.header {
+            Some(header) if self.collects_audit_heads => Some(&mut header.audit_checkpoints),
+            _ => None,
+        };
+        self.totals.audit_heads += heads_in(block, collected)?;
+        self.blocks.write(Kind::AuditHeads, block)
     }
 
     fn rows(&mut self, block: &[u8]) -> std::io::Result<()> {

@@ -171,6 +171,52 @@ fn a_rotation_that_ended_between_its_files_is_resumed_or_begun_again() {
 }
 
 #[test]
+fn a_step_that_failed_is_completed_by_the_same_process() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::at(place.path());
+    filled(&dir);
+    let store = open(&dir).unwrap();
+    let (key_file, format_file) = (place.path().join("secret.key"), place.path().join("format"));
+    // The format file is replaced, and then the key's file cannot be: a directory has its name.
+    let aside = place.path().join("aside");
+    let next = MasterKey::new([9; 32]);
+    secret_key::write_new(place.path(), &next).unwrap();
+    let previous = Some(PreviousKey::seal(&store.keys().current(), &next).unwrap());
+    write_format(&dir, &Format { current: check_of(&next), previous }).unwrap();
+    fs::rename(&key_file, &aside).unwrap();
+    fs::create_dir_all(key_file.join("x")).unwrap();
+    assert!(rotate(&dir, &store, Some(next.clone()), &mut |_| {}).is_err());
+    fs::remove_dir_all(&key_file).unwrap();
+    fs::rename(&aside, &key_file).unwrap();
+    assert_all_open(&store);
+    let another = MasterKey::new([8; 32]);
+    let refused = rotate(&dir, &store, Some(another), &mut |_| {}).unwrap_err().0;
+    assert!(refused.contains("by another one"), "{refused}");
+    let rotated = rotate(&dir, &store, Some(next.clone()), &mut |_| {}).unwrap();
+    assert_eq!((rotated.resealed, rotated.to_do), (2 * 250, None));
+    assert!(store.keys().current() == next && store.keys().previous().is_none());
+    assert!(key_in(place.path()).starts_with("0909") && !dir.is_rotating().unwrap());
+
+    // The last step: the format file is replaced, and the process was told that it was not.
+    let last = MasterKey::new([10; 32]);
+    let mut at_the_end = String::new();
+    let stopped = catch_unwind(AssertUnwindSafe(|| {
+        rotate(&dir, &store, Some(last.clone()), &mut |progress| {
+            if progress.done == progress.all {
+                at_the_end = fs::read_to_string(&format_file).unwrap();
+                std::panic::resume_unwind(Box::new(()));
+            }
+        })
+    }));
+    assert!(stopped.is_err() && at_the_end.lines().count() == 3);
+    write_format(&dir, &Format { current: check_of(&last), previous: None }).unwrap();
+    rotate_all(&dir, &store).unwrap();
+    assert!(store.keys().current() == last && store.keys().previous().is_none());
+    drop(store);
+    assert_all_open(&open(&dir).unwrap());
+}
+
+#[test]
 fn a_key_outside_of_the_directory_is_replaced_by_the_supplied_one() {
     let place = tempfile::tempdir().unwrap();
     let other = HEX.replace('0', "1");

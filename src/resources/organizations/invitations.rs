@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, invitation_token, require_room};
 use super::invitation_mails;
+use super::invited_accounts::{self, InvitedAccount};
 use super::members::require_manager;
 use super::sessions::{self, SessionInfo};
 use super::tokens::hash_of;
@@ -25,8 +26,9 @@ use crate::auth::{
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
-pub(super) const RESOURCE: Resource =
-    Resource { routes, tables: &[TableInfo::of::<Invitation>()], ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource = Resource { routes, tables: TABLES, ..Resource::EMPTY };
+
+const TABLES: &[TableInfo] = &[TableInfo::of::<Invitation>(), TableInfo::of::<InvitedAccount>()];
 
 /// An invitation is valid for a week: long enough for an absent recipient.
 const VALID_SECS: i64 = 7 * 24 * 3600;
@@ -197,7 +199,11 @@ fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
             require_session(req.identity_if_any(), user.id)?;
             None
         }
-        None => Some(new_account(&req.input)?.1.to_string()),
+        None => {
+            let password = new_account(&req.input)?.1.to_string();
+            invited_accounts::require_room(view, invitation.inviter)?;
+            Some(password)
+        }
     };
     let attempt = Some(Attempt::Invited(invitation.inviter, invitation.org));
     Ok(HashPlan { hashing: HashRequest { verify: None, make }, attempt })
@@ -226,6 +232,7 @@ fn accept(
                 created_at: tx.now(),
             };
             tx.insert(&user)?;
+            invited_accounts::note(tx, user.id, invitation.inviter)?;
             (sessions::create_session(tx, &user, req.address)?, user.id)
         }
     };

@@ -8,6 +8,7 @@ mod grants;
 mod invitation;
 mod invitation_mails;
 mod invitations;
+mod invited_accounts;
 mod keys;
 mod members;
 pub mod moving;

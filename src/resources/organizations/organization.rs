@@ -98,8 +98,12 @@ pub(super) fn create_owned(
 
 /// Returns the ids of all organizations.
 pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
-    let organizations = view.all::<Organization>(ListSource::TABLE, &())?;
-    Ok(organizations.into_iter().map(|organization| organization.id).collect())
+    let mut ids = Vec::new();
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |organization: Organization| {
+        ids.push(organization.id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(ids)
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {

@@ -2,8 +2,11 @@
 
 use std::sync::LazyLock;
 
+use bincode::{Decode, Encode};
+
 use super::*;
 use crate::base::{Keys, Kind, Time};
+use crate::store::Record;
 use crate::store::sample::{self, ONE, OTHER, Vault, assert_consistent, org, store};
 use crate::store::{Clock, ListSource, SealedField, Tx, View};
 
@@ -173,6 +176,38 @@ fn a_value_in_an_undeclared_field_keeps_the_old_key() {
     };
     assert!(error.log_detail().unwrap().contains("vaults"), "{error:?}");
     assert!(store.keys().previous().is_some());
+}
+
+/// A record of any bytes that somebody sends, as documents are.
+#[derive(Clone, Encode, Decode)]
+struct Upload {
+    id: u32,
+    bytes: Vec<u8>,
+}
+
+impl Record for Upload {
+    const TABLE: &'static str = "uploads";
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+#[test]
+fn the_name_of_the_old_key_in_a_text_does_not_end_a_rotation() {
+    let store = store();
+    fill(&store, 3);
+    let id = store.keys().current().id();
+    let upload = move |tx: &mut Tx| {
+        let like_a_seal = [8 + 12 + 32, 0, 0, 0, 0, 0, 0, 0].into_iter().chain(id).chain([7; 44]);
+        tx.insert(&Upload { id: 1, bytes: id.to_vec() })?;
+        tx.insert(&Upload { id: 2, bytes: like_a_seal.collect() })?;
+        tx.insert(&Upload { id: 3, bytes: tx.seal(&OTHER, &3, "secret")?.bytes().to_vec() })
+    };
+    store.write_blocking(org(1), upload).unwrap();
+    let tables = [sample::TABLES, &[TableInfo::of::<Upload>()]].concat();
+    finish(Rotation::begin(&store, &tables, &NEW).unwrap());
+    assert_all_open(&store);
 }
 
 static UNDECLARED: SealedField<Vault> =

@@ -282,7 +282,8 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     let clock = crate::store::Clock::at(Time::from_millis(0));
     let base = disk.snapshot().unwrap();
     let references = crate::store::References::default();
-    let mut tx = crate::store::Tx::new(&*base, &clock, &keys, &references);
+    let damage = crate::store::Damage::default();
+    let mut tx = crate::store::Tx::new(&*base, &clock, &keys, &references, &damage);
     tx.set_org(org(1));
     ten().iter().try_for_each(|note| tx.insert(note)).unwrap();
     let mut writes = tx.into_writes();
@@ -296,8 +297,8 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
 
     let base = disk.snapshot().unwrap();
     let (reader, now) = (&*base, clock.now());
-    let view =
-        View { reader, writes: None, org: org(1), now, keys: &keys, references: &references };
+    let (keys, references, damage) = (&keys, &references, &damage);
+    let view = View { reader, writes: None, org: org(1), now, keys, references, damage };
     for name in ["name-0", "name-1"] {
         let found = view.find(&BY_NAME, &name.to_string());
         match name {

@@ -1,0 +1,165 @@
+//! Who has caused an account by an invitation, which bounds how many accounts one person causes in a
+//! day (reference: identity-and-rights, "Invitations").
+//!
+//! An inviter learns the token of an invitation, so they can accept it themselves: as many accounts
+//! as they like, each of which may own organizations and invite others. So what a new account causes
+//! counts as caused by the person who caused it.
+
+use std::ops::ControlFlow;
+
+use bincode::{Decode, Encode};
+
+use crate::auth::User;
+use crate::base::{Error, Id, Kind, Result, Time};
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key as _, Order, Record, Reference};
+use crate::store::{Tx, View};
+
+/// A person causes at most 500 accounts within a day: more than a large organization needs when it
+/// begins, and few enough that nobody fills the installation in an hour.
+pub(super) const MAX_IN_A_DAY: usize = 500;
+const DAY_SECS: i64 = 24 * 3600;
+
+/// An account is new for 30 days.
+const NEW_SECS: i64 = 30 * DAY_SECS;
+
+/// An account that began with an invitation.
+#[derive(Clone, Debug, Encode, Decode)]
+pub(super) struct InvitedAccount {
+    user: Id<User>,
+    /// The person who caused it.
+    caused_by: Id<User>,
+    created_at: Time,
+}
+
+/// The accounts that a person has caused, oldest first.
+static BY_CAUSE: Index<InvitedAccount, (Id<User>, Time)> =
+    Index::non_unique("invited_accounts.by_cause", |account| {
+        Some((account.caused_by, account.created_at))
+    });
+
+static ACCOUNT: Reference<InvitedAccount, User> = Reference::cascade(
+    &["user"],
+    |user: &User| user.id.to_bytes(),
+    |account: &InvitedAccount, _| vec![account.user.to_bytes()],
+);
+
+static CAUSE: Reference<InvitedAccount, User> = Reference::cascade(
+    &["caused_by"],
+    |user: &User| user.id.to_bytes(),
+    |account: &InvitedAccount, _| vec![account.caused_by.to_bytes()],
+)
+.by(&BY_CAUSE);
+
+impl Record for InvitedAccount {
+    const TABLE: &'static str = "invited_accounts";
+    const EXPORT: Export<Self> = Export::LeftOut("accounts of this installation");
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ACCOUNT, &CAUSE];
+    const ORG_SCOPED: bool = false;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CAUSE];
+    type Key = Id<User>;
+    fn key(&self) -> Self::Key {
+        self.user
+    }
+}
+
+/// Returns whom an account is counted for that this user invites.
+fn cause(view: &View, inviter: Id<User>) -> Result<Id<User>> {
+    let own: Option<InvitedAccount> = view.get(&inviter)?;
+    let new_since = view.now().minus_secs(NEW_SECS);
+    Ok(own.filter(|own| own.created_at > new_since).map_or(inviter, |own| own.caused_by))
+}
+
+/// Requires that a user who invites may cause one more account.
+///
+/// # Errors
+/// 429 with [`MAX_IN_A_DAY`].
+pub(super) fn require_room(view: &View, inviter: Id<User>) -> Result<()> {
+    let (cause, now) = (cause(view, inviter)?, view.now());
+    let (from, to) = ((cause, now.minus_secs(DAY_SECS)), (cause, now.plus_secs(DAY_SECS)));
+    let (mut count, mut oldest) = (0, now);
+    view.entries(&BY_CAUSE, &from, &to, Order::Ascending, |(_, created_at), _| {
+        oldest = oldest.min(created_at);
+        count += 1;
+        let is_full = count == MAX_IN_A_DAY;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if count < MAX_IN_A_DAY {
+        return Ok(());
+    }
+    let free_in = (oldest.plus_secs(DAY_SECS).millis() - now.millis()) / 1000 + 1;
+    Err(Error::new(
+        Kind::Limited,
+        "too_many_accounts",
+        format!(
+            "{MAX_IN_A_DAY} accounts were made within a day by invitations of this person; try later"
+        ),
+    )
+    .retry_after(u32::try_from(free_in).unwrap_or(1)))
+}
+
+/// Notes the account of a user who was invited by another.
+///
+/// # Errors
+/// As [`require_room`].
+pub(super) fn note(tx: &mut Tx, user: Id<User>, inviter: Id<User>) -> Result<()> {
+    require_room(&tx.view(), inviter)?;
+    let caused_by = cause(&tx.view(), inviter)?;
+    tx.insert(&InvitedAccount { user, caused_by, created_at: tx.now() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::testing::{Fixture, user};
+    use crate::store::ListSource;
+
+    fn made(fixture: &Fixture, inviter: Id<User>) -> Result<Id<User>> {
+        fixture.store.write_blocking(Id::NIL, move |tx| {
+            let known: User = tx.fetch(&inviter)?;
+            let id = tx.new_id();
+            let email = crate::base::Email::parse(&format!("{id}@acme.test"))
+                .map_err(|_| Error::internal("no address"))?;
+            tx.insert(&User { id, email, created_at: tx.now(), ..known })?;
+            note(tx, id, inviter).map(|()| id)
+        })
+    }
+
+    #[test]
+    fn a_person_causes_500_accounts_a_day_also_through_those_they_have_caused() {
+        let fixture = Fixture::new();
+        let owner = user(&fixture.owner);
+        let first = made(&fixture, owner).unwrap();
+        fixture.pass_secs(3600);
+        let second = made(&fixture, first).unwrap();
+        for _ in 2..MAX_IN_A_DAY {
+            made(&fixture, second).unwrap();
+        }
+        for inviter in [owner, first, second] {
+            let refused = made(&fixture, inviter).unwrap_err();
+            assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "too_many_accounts"));
+            // The first was made an hour before.
+            let wait = refused.retry_after_secs().unwrap();
+            assert!((23 * 3600 - 60..=23 * 3600 + 60).contains(&wait), "{wait}");
+        }
+        assert!(made(&fixture, user(&fixture.member)).is_ok(), "others are not affected");
+        fixture.pass_secs(25 * 3600);
+        let late = made(&fixture, second).unwrap();
+        let all = fixture
+            .store
+            .read_now(Id::NIL, |view| view.all::<InvitedAccount>(ListSource::TABLE, &()));
+        let late = all.unwrap().into_iter().find(|account| account.user == late).unwrap();
+        assert_eq!(late.caused_by, owner);
+        fixture.assert_sound();
+    }
+
+    #[test]
+    fn after_30_days_an_account_stands_for_itself() {
+        let fixture = Fixture::new();
+        let owner = user(&fixture.owner);
+        let first = made(&fixture, owner).unwrap();
+        let cause = |inviter| fixture.store.read_now(Id::NIL, |view| cause(view, inviter)).unwrap();
+        assert_eq!(cause(first), owner);
+        fixture.pass_secs(31 * 24 * 3600);
+        assert_eq!(cause(first), first);
+    }
+}
