@@ -173,7 +173,7 @@ impl ErasureLedger for Ledger {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<_> =
             erasures.iter().filter(|one| !open.recorded.contains(&one.id())).cloned().collect();
-        open.append_at_any_price(&new).map_err(|error| {
+        open.append_with_reserve(&new).map_err(|error| {
             Error::internal(format!("{} cannot be written: {error}", open.path.display()))
         })?;
         open.recorded.extend(new.iter().map(Erasure::id));
@@ -191,7 +191,7 @@ impl ErasureLedger for Ledger {
 impl Open {
     /// Appends erasures durably; on a full disk into the space that is kept in reserve, which deletions
     /// may use.
-    fn append_at_any_price(&mut self, erasures: &[Erasure]) -> std::io::Result<()> {
+    fn append_with_reserve(&mut self, erasures: &[Erasure]) -> std::io::Result<()> {
         match self.append(erasures) {
             Err(error) if is_full(&error) => {
                 let is_given_up = self.path.parent().is_some_and(give_up_reserve);
@@ -207,7 +207,8 @@ impl Open {
             return Ok(());
         }
         if self.is_suspect {
-            self.find_end()?;
+            // Also what was written whole, if its sync failed: it may not be on the disk.
+            self.file.set_len(self.end)?;
         }
         let lines: String = erasures.iter().map(entry_line).collect();
         self.is_suspect = true;

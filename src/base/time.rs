@@ -45,12 +45,13 @@ impl Time {
         Time(self.0 + millis)
     }
 
+    /// So much the clocks of servers that share a store may differ.
+    pub const CLOCK_DIFFERENCE_SECS: i64 = 60;
+
     /// Returns whether it is later than what was put off by at most so many seconds can be: the clock
-    /// was ahead when that was written, and has been set right. Clocks of servers that share a store may
-    /// differ by a minute.
+    /// was ahead when that was written, or is behind now.
     pub const fn is_beyond(self, now: Time, most_secs: i64) -> bool {
-        const DIFFERENCE_SECS: i64 = 60;
-        self.0 > now.plus_secs(most_secs + DIFFERENCE_SECS).0
+        self.0 > now.plus_secs(most_secs + Self::CLOCK_DIFFERENCE_SECS).0
     }
 
     /// Returns the start of this time's calendar month, UTC, from which a monthly budget counts.

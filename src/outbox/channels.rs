@@ -139,17 +139,12 @@ impl Channel {
             valid.push(view.unseal(&CHANNEL_SECRET, &self.id, secret)?.to_string());
         }
         if let Some(secret) = &self.previous_secret
-            && self.previous_until.is_some_and(|end| !is_past(end, view.now()))
+            && self.previous_until.is_some_and(|end| view.now() < end)
         {
             valid.push(view.unseal(&PREVIOUS_SECRET, &self.id, secret)?.to_string());
         }
         Ok(valid)
     }
-}
-
-/// Whether a replaced secret is no longer valid: also if it was replaced while the clock was ahead.
-fn is_past(previous_until: Time, now: Time) -> bool {
-    previous_until <= now || previous_until.is_beyond(now, OLD_SECRET_SECS)
 }
 
 /// Removes replaced secrets that are no longer valid: one step of a sweep. An organization has few
@@ -160,7 +155,7 @@ fn is_past(previous_until: Time, now: Time) -> bool {
 pub fn forget_old_secrets(tx: &mut Tx) -> Result<()> {
     let now = tx.now();
     for old in tx.all::<Channel>(ListSource::TABLE, &())? {
-        if old.previous_until.is_some_and(|end| is_past(end, now)) {
+        if old.previous_until.is_some_and(|end| end <= now) {
             let (previous_secret, previous_until) = (None, None);
             tx.replace(&old, &Channel { previous_secret, previous_until, ..old.clone() })?;
         }

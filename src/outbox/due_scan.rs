@@ -20,8 +20,9 @@ use crate::store::{Order, Org, View};
 /// there.
 const MAX_SCANNED: usize = 2_000;
 
-/// All due jobs are looked at this often at least.
+/// All due jobs are looked at this often; less often if that takes more than a tenth of the time.
 const WHOLE_EVERY: Duration = Duration::from_secs(1);
+const WHOLE_SHARE: u32 = 10;
 
 /// A job that is enqueued while others are committed can be due a little before what was seen.
 const MARGIN_SECS: i64 = 2;
@@ -30,23 +31,23 @@ const MARGIN_SECS: i64 = 2;
 /// are skipped wait for the next scan of all.
 const MAX_WAITING: usize = 10_000;
 
-/// A place among the due jobs.
-type Place = (DueKey, Id<Job>);
+/// A position among the due jobs.
+type Position = (DueKey, Id<Job>);
 
-/// The place before all.
-const START: Place = ((Time::from_millis(i64::MIN), None, Id::NIL), Id::NIL);
+/// The position before all.
+const START: Position = ((Time::from_millis(i64::MIN), None, Id::NIL), Id::NIL);
 
 /// Scans of the due jobs. Each due job is running, at or behind `next`, or at or behind what `waiting`
 /// has of its key or its organization.
 #[derive(Default)]
 pub struct DueScan {
     /// Where the scan of all goes on; none at the start.
-    next: Option<Place>,
+    next: Option<Position>,
     is_at_end: bool,
     /// When that scan began, by the clock of the store.
     began_at: Option<Time>,
-    /// When the last scan from the first entry began.
-    whole_at: Option<Instant>,
+    /// When the last scan from the first entry began, and how long it took, once it has ended.
+    whole: Option<(Instant, Option<Duration>)>,
     waiting: Waiting,
     /// The keys of which a job has ended, and which have not been looked at since.
     freed: HashSet<Id<Target>>,
@@ -56,13 +57,13 @@ pub struct DueScan {
 /// The first job of each key and organization that was skipped because as many run as may.
 #[derive(Default)]
 struct Waiting {
-    keys: HashMap<Id<Target>, Place>,
-    orgs: HashMap<Id<Org>, Place>,
+    keys: HashMap<Id<Target>, Position>,
+    orgs: HashMap<Id<Org>, Position>,
 }
 
 impl Waiting {
     /// Notes that a job was skipped at this limit.
-    fn add(&mut self, full: Full, place: Place) {
+    fn add(&mut self, full: Full, place: Position) {
         match full {
             Full::Key(key) => add_first(&mut self.keys, key, place),
             Full::Org(org) => add_first(&mut self.orgs, org, place),
@@ -70,7 +71,7 @@ impl Waiting {
     }
 }
 
-fn add_first<K: Eq + Hash>(places: &mut HashMap<K, Place>, of: K, place: Place) {
+fn add_first<K: Eq + Hash>(places: &mut HashMap<K, Position>, of: K, place: Position) {
     let has_room = places.len() < MAX_WAITING;
     match places.entry(of) {
         Entry::Occupied(mut first) if place < *first.get() => drop(first.insert(place)),
@@ -100,18 +101,24 @@ impl Scope {
 /// Why a part of a scan ended before the last due job.
 enum Cut {
     /// It is long enough.
-    Long(Place),
+    Long(Position),
     /// There is no place for this one, nor for any other within the scope.
-    Full(Place),
+    Full(Position),
 }
 
 impl DueScan {
     /// Begins another round: with all due jobs once a second; else with those that `freed` keys and
     /// organizations kept waiting, and, if `is_new`, those that became due since.
     pub fn begin(&mut self, freed: HashSet<Id<Target>>, is_new: bool, now: Instant) {
-        let is_recent = |at: Instant| now.duration_since(at) < WHOLE_EVERY;
-        if !self.whole_at.is_some_and(is_recent) {
-            *self = DueScan { whole_at: Some(now), ..DueScan::default() };
+        let is_due = match self.whole {
+            None => true,
+            Some((_, None)) => false,
+            Some((at, Some(took))) => {
+                now.duration_since(at) >= WHOLE_EVERY.max(took * (WHOLE_SHARE + 1))
+            }
+        };
+        if is_due {
+            *self = DueScan { whole: Some((now, None)), ..DueScan::default() };
             return;
         }
         self.is_over = false;
@@ -126,7 +133,7 @@ impl DueScan {
 
     /// Ends the round before it has seen all due jobs: the next one begins with the first.
     pub fn abort(&mut self) {
-        (self.is_over, self.whole_at) = (true, None);
+        (self.is_over, self.whole) = (true, None);
     }
 
     /// Whether no other job may run now.
@@ -177,7 +184,8 @@ impl DueScan {
             let is_all_full = match scope {
                 Scope::All => false,
                 Scope::Key(_) => true,
-                Scope::Org(_) => matches!(full, Full::Org(_)),
+                // Also if it is the key of this one that is full: what is behind stays behind the mark.
+                Scope::Org(org) => !places.has_room(org),
             };
             if is_all_full {
                 cut = Some(Cut::Full(place));
@@ -190,7 +198,7 @@ impl DueScan {
     }
 
     /// Returns what to look at next, and from where: what has been due longest of what may run.
-    fn next_scope(&mut self, places: &Places<'_>) -> Option<(Place, Scope)> {
+    fn next_scope(&mut self, places: &Places<'_>) -> Option<(Position, Scope)> {
         let waiting = &mut self.waiting;
         self.freed.retain(|key| {
             let Some(first) = waiting.keys.get(key).copied() else { return false };
@@ -216,7 +224,12 @@ impl DueScan {
             None => None,
         };
         match scope {
-            Scope::All => (self.next, self.is_at_end) = (place, place.is_none()),
+            Scope::All => {
+                (self.next, self.is_at_end) = (place, place.is_none());
+                if let Some((at, took @ None)) = self.whole.as_mut().filter(|_| place.is_none()) {
+                    *took = Some(at.elapsed());
+                }
+            }
             Scope::Key(key) => {
                 if !matches!(cut, Some(Cut::Long(_))) {
                     self.freed.remove(&key);
@@ -228,7 +241,7 @@ impl DueScan {
     }
 }
 
-fn set<K: Eq + Hash>(places: &mut HashMap<K, Place>, of: K, place: Option<Place>) {
+fn set<K: Eq + Hash>(places: &mut HashMap<K, Position>, of: K, place: Option<Position>) {
     match place {
         Some(place) => drop(places.insert(of, place)),
         None => drop(places.remove(&of)),

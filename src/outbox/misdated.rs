@@ -1,71 +1,83 @@
-//! Jobs whose times lie further ahead than they can. The clock was ahead when they were written, and has
-//! been set right since: they would wait until it shows that time again.
+//! Jobs that are due later than any can be. The clock was ahead when they were written, and has been set
+//! right since: they would wait until it shows that time again.
+//!
+//! It may also be the clock that is behind now, for a while after the start of a machine whose clock is
+//! set over the network. So jobs are made due only after they have been seen for ten minutes, and
+//! nothing else of them is changed.
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use super::handlers::MAX_DELAY_SECS;
-use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job, LEASE_SECS};
+use super::jobs::{BY_DUE, ENQUEUED, Job};
 use crate::base::{Id, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
-/// So many jobs are looked at in a row.
+/// So many jobs are made due in one transaction.
 const PART: usize = 500;
 
-type Place = (DueKey, Id<Job>);
+/// How long such jobs are seen before the clock counts as right.
+pub const CONFIRM_TIME: Duration = Duration::from_secs(600);
 
-/// Corrects the times of such jobs, so that they are due; returns how many there were.
-///
-/// # Errors
-/// If the store fails.
-pub async fn correct(store: &Store) -> Result<usize> {
-    let (mut corrected, mut from) = (0, None);
-    loop {
-        let (found, next) = store.read(Id::NIL, |view| find(view, from)).await?;
-        if !found.is_empty() {
-            corrected += store.write(Id::NIL, move |tx| correct_all(tx, &found)).await?;
+/// Looks for such jobs from time to time.
+#[derive(Default)]
+pub struct Misdated {
+    /// Since when there have been some at each look.
+    seen_since: Option<Instant>,
+}
+
+impl Misdated {
+    /// Looks now; makes them due if they have been seen for long enough. Returns how many.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn look(&mut self, store: &Store, now: Instant) -> Result<usize> {
+        let mut found = store.read(Id::NIL, find).await?;
+        if found.is_empty() {
+            self.seen_since = None;
+            return Ok(0);
         }
-        let Some(next) = next else { return Ok(corrected) };
-        from = Some(next);
+        let since = *self.seen_since.get_or_insert(now);
+        if now.duration_since(since) < CONFIRM_TIME {
+            return Ok(0);
+        }
+        let mut corrected = 0;
+        while !found.is_empty() {
+            let count = store.write(Id::NIL, move |tx| make_due(tx, &found)).await?;
+            if count == 0 {
+                break;
+            }
+            corrected += count;
+            found = store.read(Id::NIL, find).await?;
+        }
+        self.seen_since = None;
+        Ok(corrected)
     }
 }
 
-/// Returns those among the next jobs that are due later, and where to go on.
-fn find(view: &View, from: Option<Place>) -> Result<(Vec<Id<Job>>, Option<Place>)> {
-    let now = view.now();
-    let start = ((now.plus_millis(1), None, Id::NIL), Id::NIL);
-    let end = Time::from_millis(i64::MAX);
-    let (mut found, mut looked_at, mut next) = (Vec::new(), 0, None);
-    view.entries(&BY_DUE, &from.unwrap_or(start), &end, Order::Ascending, |entry, id| {
-        if looked_at == PART {
-            next = Some((entry, id));
-            return Ok(ControlFlow::Break(()));
-        }
-        looked_at += 1;
-        if view.get::<Job>(&id)?.is_some_and(|job| is_misdated(&job, now)) {
-            found.push(id);
-        }
-        Ok(ControlFlow::Continue(()))
+/// Returns the first of them.
+fn find(view: &View) -> Result<Vec<Id<Job>>> {
+    let (start, end) = (latest(view.now()).plus_millis(1), Time::from_millis(i64::MAX));
+    let mut found = Vec::new();
+    let start = ((start, None, Id::NIL), Id::NIL);
+    view.entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
+        found.push(id);
+        let is_full = found.len() == PART;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    Ok((found, next))
+    Ok(found)
 }
 
-fn is_misdated(job: &Job, now: Time) -> bool {
-    job.due_at.is_beyond(now, MAX_DELAY_SECS) || job.created_at.is_beyond(now, 0)
+/// The latest time at which a job can be due that was written now, by a server whose clock differs.
+fn latest(now: Time) -> Time {
+    now.plus_secs(MAX_DELAY_SECS + Time::CLOCK_DIFFERENCE_SECS)
 }
 
-fn correct_all(tx: &mut Tx, jobs: &[Id<Job>]) -> Result<usize> {
+fn make_due(tx: &mut Tx, jobs: &[Id<Job>]) -> Result<usize> {
     let (now, mut corrected) = (tx.now(), 0);
     for id in jobs {
-        let Some(old) = tx.get::<Job>(id)?.filter(|job| is_misdated(job, now)) else { continue };
-        // One that may be running is due soon in any case.
-        let is_soon = old.due_at <= now.plus_secs(LEASE_SECS);
-        let job = Job {
-            due_at: if is_soon { old.due_at } else { now },
-            created_at: old.created_at.min(now),
-            failing_since: old.failing_since.map(|since| since.min(now)),
-            ..old.clone()
-        };
-        tx.replace(&old, &job)?;
+        let Some(old) = tx.get::<Job>(id)?.filter(|job| job.due_at > latest(now)) else { continue };
+        tx.replace(&old, &Job { due_at: now, ..old.clone() })?;
         corrected += 1;
     }
     tx.signal(ENQUEUED);

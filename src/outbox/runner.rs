@@ -14,7 +14,7 @@ use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
-use super::misdated;
+use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
@@ -28,7 +28,10 @@ const MAX_CONCURRENT_CALLS: usize = 8;
 /// Due jobs are polled at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often jobs are looked for that lie further ahead than they can.
+/// So many parts of a scan are looked at before the jobs that have ended meanwhile are noted.
+const PARTS_AT_ONCE: usize = 16;
+
+/// How often jobs are looked for that are due later than any can be.
 const CORRECT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The background work of the server, with its dependencies.
@@ -77,6 +80,12 @@ impl Runner {
             scan.begin(in_flight.take_freed(), is_new, Instant::now());
             let start = |job| jobs.spawn(runner.clone().execute_timed(job)).id();
             runner.start_due(&mut in_flight, &mut scan, start).await;
+            if !scan.is_over() && in_flight.len() < MAX_IN_FLIGHT {
+                // There is more to look at; jobs have ended meanwhile.
+                is_new = false;
+                task::yield_now().await;
+                continue;
+            }
             is_new = tokio::select! {
                 () = enqueued.notified() => true,
                 () = tokio::time::sleep(POLL_INTERVAL) => true,
@@ -91,15 +100,19 @@ impl Runner {
         while sweeps.join_next().await.is_some() {}
     }
 
-    /// Leases the due jobs that may run now beside those in flight, and starts them.
+    /// Leases due jobs that may run now beside those in flight, and starts them: as far as some parts of
+    /// a scan find them.
     async fn start_due(
         &self,
         in_flight: &mut InFlight,
         scan: &mut DueScan,
         mut start: impl FnMut(Job) -> task::Id,
     ) {
-        while in_flight.len() < MAX_IN_FLIGHT && !scan.is_over() {
+        for _ in 0..PARTS_AT_ONCE {
             let free = MAX_IN_FLIGHT - in_flight.len();
+            if free == 0 || scan.is_over() {
+                break;
+            }
             for job in self.lease(in_flight, scan, free).await {
                 let (key, org) = (job.concurrency_key, job.org);
                 in_flight.begin(start(job), key, org);
@@ -295,27 +308,23 @@ impl Runner {
         Ok(())
     }
 
+    /// Makes jobs due that are due later than any can be.
     async fn correct_times(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut misdated = Misdated::default();
         while !*stop.borrow() {
-            self.correct_times_once().await;
+            match misdated.look(&self.store, Instant::now()).await {
+                Ok(0) => {}
+                Ok(jobs) => tracing::warn!(
+                    jobs,
+                    "jobs were due later than any can be, and are due now: the clock was ahead when \
+                     they were written, or is behind now; see that it is synchronized (NTP)"
+                ),
+                Err(error) => tracing::error!(%error, "the times of jobs cannot be corrected"),
+            }
             tokio::select! {
                 () = tokio::time::sleep(CORRECT_INTERVAL) => {}
                 _ = stop.changed() => {}
             }
-        }
-    }
-
-    /// Makes jobs due that lie further ahead than they can.
-    async fn correct_times_once(&self) {
-        match misdated::correct(&self.store).await {
-            Ok(0) => {}
-            Ok(jobs) => tracing::warn!(
-                jobs,
-                "jobs waited for times that are too far ahead: the clock was ahead when they were \
-                 written; they are due now. See that the machine's clock is synchronized (NTP), and \
-                 look for sessions and keys that were made meanwhile: they are valid for longer"
-            ),
-            Err(error) => tracing::error!(%error, "the times of jobs cannot be corrected"),
         }
     }
 

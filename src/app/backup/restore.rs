@@ -219,7 +219,7 @@ pub(super) fn ledger_for(
             header.taken_at, ledger.since
         )));
     }
-    if header.erasures.as_ref().is_some_and(|note| ledger.is_older_than(note, header.taken_at)) {
+    if header.erasures.as_ref().is_some_and(|note| ledger.is_older_than(note)) {
         let until = ledger.until().map_or("is empty".into(), |at| format!("ends at {at}"));
         return Err(BackupError::Unusable(format!(
             "the ledger of erasures {place} is older than the backup: it {until}, and lacks \

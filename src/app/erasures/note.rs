@@ -68,22 +68,16 @@ impl LedgerNote {
 }
 
 impl Erasures {
-    /// Returns whether this is certainly an older state of the ledger than the one noted in a backup
-    /// of this time.
-    pub fn is_older_than(&self, note: &LedgerNote, taken_at: Time) -> bool {
-        let Some(last) = &note.last else { return false };
-        let is_later = self.all.iter().any(|one| one.at > taken_at);
-        let is_expired = last.at < self.since;
-        if is_later || is_expired {
+    /// Returns whether it lacks the last erasure that a backup notes, which is no older than it is kept:
+    /// then it is an older state of that ledger, or another one.
+    pub fn is_older_than(&self, note: &LedgerNote) -> bool {
+        let Some(last) = note.last.as_ref().filter(|last| last.at >= self.since) else {
             return false;
-        }
-        let is_last = |one: &Erasure| {
+        };
+        !self.all.iter().any(|one| {
             one.at == last.at
                 && checksum_of(entry_line(one).trim_end()) == Some(last.checksum.as_str())
-        };
-        // The same line may be in it twice, since what a crash left is recorded again.
-        let is_shorter = note.since == Some(self.since) && (self.all.len() as u64) < note.entries;
-        is_shorter || !self.all.iter().any(is_last)
+        })
     }
 
     /// Returns when the last erasure in it was requested.

@@ -3,8 +3,6 @@
 //!
 //! An event is published when such a state begins, and not again while it lasts.
 
-use std::ops::ControlFlow;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,10 +14,10 @@ use super::reports::{self, AgentReport, BY_TIME, set_report};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, ScopeName};
 use crate::base::{Result, Text};
-use crate::outbox::{EventType, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, due};
+use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::agents;
 use crate::resources::environments::{self, Environment};
-use crate::store::{Order, Tx};
+use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -106,16 +104,13 @@ pub(super) fn report(tx: &mut Tx, req: &Req<String, Heartbeat>) -> Result<Heartb
 
 /// Whether a heartbeat says the same as one just before it.
 fn is_repeated(old: &AgentReport, new: &AgentReport) -> bool {
-    let millis = new.reported_at.millis() - old.reported_at.millis();
-    // Not if the clock was ahead.
-    let is_soon = (0..MIN_INTERVAL_MILLIS).contains(&millis);
+    let is_soon = new.reported_at.millis() - old.reported_at.millis() < MIN_INTERVAL_MILLIS;
     is_soon && AgentReport { reported_at: old.reported_at, ..new.clone() } == *old
 }
 
 /// Marks agents as stale that have been silent for too long. Silence counts from the start of the
 /// server at the earliest: nobody could report while it was down.
 fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
-    correct_times(tx)?;
     let limit = tx.now().minus_secs(settings.stale_after_secs);
     if settings.started_at > limit {
         return Ok(SweepProgress::Clean);
@@ -132,19 +127,6 @@ fn find_silent(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgres
         }
     }
     Ok(progress)
-}
-
-/// Reports of a time to come, made while the clock was ahead, are of now: silence counts from here.
-fn correct_times(tx: &mut Tx) -> Result<()> {
-    let (now, mut ahead) = (tx.now(), Vec::new());
-    tx.view().for_each(&BY_TIME, &(), Order::Descending, |report: AgentReport| {
-        if !report.reported_at.is_beyond(now, 0) || ahead.len() == SWEEP_ROWS {
-            return Ok(ControlFlow::Break(()));
-        }
-        ahead.push(report);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    ahead.into_iter().try_for_each(|old| set_report(tx, &AgentReport { reported_at: now, ..old }))
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::outbox::MAX_DELAY_SECS;
+use crate::outbox::misdated::{CONFIRM_TIME, Misdated};
 
 const MONTH_SECS: i64 = 30 * 24 * 3600;
 
@@ -10,6 +11,13 @@ async fn enqueue_at(runner: &Runner, number: usize, due_at: Time) {
         (0..number).try_for_each(|_| enqueue(tx, &DONE, Id::NIL, None, due_at).map(drop))
     };
     runner.store.write(org(1), write).await.unwrap();
+}
+
+/// Looks twice, so far apart that what is found counts.
+async fn corrected(runner: &Runner) -> usize {
+    let (mut misdated, now) = (Misdated::default(), Instant::now());
+    assert_eq!(misdated.look(&runner.store, now).await.unwrap(), 0, "seen for the first time");
+    misdated.look(&runner.store, now + CONFIRM_TIME).await.unwrap()
 }
 
 #[tokio::test]
@@ -25,12 +33,7 @@ async fn what_was_enqueued_leased_or_retried_while_the_clock_was_ahead_is_due_on
     runner.store.clock().advance_secs(-MONTH_SECS);
     assert!(runner.lease_one().await.is_none(), "they wait for a month");
 
-    runner.correct_times_once().await;
-    let now = runner.store.clock().now();
-    for job in jobs(&runner) {
-        let failing_since = job.failing_since.unwrap_or(now);
-        assert!(job.due_at <= now && job.created_at <= now && failing_since <= now, "{job:?}");
-    }
+    assert_eq!(corrected(&runner).await, 3);
     let again = [runner.lease_one().await, runner.lease_one().await, runner.lease_one().await];
     assert!(again.iter().flatten().any(|job| job.id == leased.id && job.attempts == 2));
     assert_eq!(again.iter().flatten().count(), 3);
@@ -44,14 +47,28 @@ async fn a_job_waits_for_its_time_if_the_clock_was_right() {
     let runner = runner();
     let now = runner.store.clock().now();
     enqueue_at(&runner, 1, now.plus_secs(MAX_DELAY_SECS)).await;
-    write_job(&runner, &DONE).await;
-    runner.lease_one().await.unwrap();
     // Servers that share a store may differ a little.
     runner.store.clock().advance_secs(-50);
-    let before: Vec<_> = jobs(&runner).iter().map(|job| (job.due_at, job.created_at)).collect();
-    runner.correct_times_once().await;
-    let after: Vec<_> = jobs(&runner).iter().map(|job| (job.due_at, job.created_at)).collect();
-    assert_eq!(before, after);
+    assert_eq!(corrected(&runner).await, 0);
+    assert_eq!(jobs(&runner)[0].due_at, now.plus_secs(MAX_DELAY_SECS));
+}
+
+#[tokio::test]
+async fn a_clock_that_is_behind_for_some_minutes_changes_no_job() {
+    let runner = runner();
+    let due_at = runner.store.clock().now().plus_secs(60);
+    enqueue_at(&runner, 1, due_at).await;
+    let (mut misdated, now) = (Misdated::default(), Instant::now());
+    runner.store.clock().advance_secs(-MONTH_SECS);
+    assert_eq!(misdated.look(&runner.store, now).await.unwrap(), 0);
+    let soon = now + CONFIRM_TIME / 2;
+    assert_eq!(misdated.look(&runner.store, soon).await.unwrap(), 0);
+    runner.store.clock().advance_secs(MONTH_SECS);
+    assert_eq!(misdated.look(&runner.store, now + CONFIRM_TIME).await.unwrap(), 0);
+    // It counts from the next time on.
+    runner.store.clock().advance_secs(-MONTH_SECS);
+    assert_eq!(misdated.look(&runner.store, now + 2 * CONFIRM_TIME).await.unwrap(), 0);
+    assert_eq!(jobs(&runner)[0].due_at, due_at);
 }
 
 #[tokio::test]
@@ -61,7 +78,6 @@ async fn many_are_corrected_at_once_and_only_once() {
     let ahead = runner.store.clock().now();
     enqueue_at(&runner, 1200, ahead).await;
     runner.store.clock().advance_secs(-MONTH_SECS);
-    // Each time that there are some is a line of the log.
-    assert_eq!(misdated::correct(&runner.store).await.unwrap(), 1200);
-    assert_eq!(misdated::correct(&runner.store).await.unwrap(), 0);
+    assert_eq!(corrected(&runner).await, 1200);
+    assert_eq!(corrected(&runner).await, 0);
 }

@@ -133,10 +133,9 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
         return Ok(Settled::Done);
     };
     let end = if result.is_gone() { remove_url(tx, &wake)? } else { None };
-    // The clock may have been ahead.
-    let since = wake.posting_since.unwrap_or(job.created_at).min(tx.now());
+    let since = wake.posting_since.unwrap_or(job.created_at);
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
-    let posting_since = wake.posting_since.and(again).map(|_| since);
+    let posting_since = wake.posting_since.filter(|_| again.is_some());
     let post_again_at = again;
     tx.replace(&wake, &Wake { leased_until: None, posting_since, post_again_at, ..wake.clone() })?;
     tx.signal(wake.agent.uuid());
