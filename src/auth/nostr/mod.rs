@@ -2,6 +2,8 @@
 //! request, and whether the signature is for this request.
 
 mod event;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 #[cfg(test)]
 pub mod testing;
 #[cfg(test)]
