@@ -9,6 +9,8 @@ pub mod auth;
 pub mod base;
 pub mod cli;
 pub mod console;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod http;
 pub mod mcp;
 pub mod outbox;

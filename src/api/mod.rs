@@ -4,6 +4,8 @@
 mod action;
 mod calls;
 pub mod execute;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod common_params;
 pub mod audit;
 pub mod idempotency;

@@ -16,6 +16,8 @@ mod doctor;
 mod export;
 mod extract_text;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub use client::files::fuzzing;
 mod hints;
 mod import;
 mod init;

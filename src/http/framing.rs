@@ -3,7 +3,9 @@
 //! If a request has both `Content-Length` and `Transfer-Encoding`, hyper removes the former before
 //! the application sees it, and it reads ahead into pipelined requests. The bytes are therefore
 //! parsed here as well, so that every request with both can be refused. Invalid HTTP is not refused
-//! here but by hyper, which closes the connection.
+//! here but by hyper, which closes the connection. What hyper may read in another way than most, such as
+//! a line of a chunked body that ends without a carriage return, ends the tracking: the requests behind
+//! it are refused.
 
 use std::collections::VecDeque;
 
@@ -40,15 +42,29 @@ enum FrameState {
     Head,
     /// A body with this many bytes left.
     Body(u64),
-    /// The line with a chunk's size: the size so far, and whether more digits may follow.
-    Size { size: u64, digits: bool },
+    /// The line with a chunk's size: the size so far.
+    Size { size: u64, part: SizePart },
     /// A chunk with this many bytes left, its line end included.
     Chunk(u64),
     /// The trailers after the last chunk: lines up to an empty one.
-    Trailers { line_is_empty: bool },
+    Trailers { line_is_empty: bool, ends: bool },
     /// The bytes are not HTTP.
     Lost,
 }
+
+/// Where the next byte of a line with a chunk's size is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SizePart {
+    /// Among the digits.
+    Digits,
+    /// Behind them, in extensions.
+    Extensions,
+    /// Behind the carriage return.
+    End,
+}
+
+/// The state before the line of a chunk.
+const SIZE: FrameState = FrameState::Size { size: 0, part: SizePart::Digits };
 
 impl Framing {
     /// Tracks `bytes`.
@@ -63,23 +79,15 @@ impl Framing {
                 }
                 FrameState::Chunk(left) => {
                     let (rest, left) = skip(bytes, left);
-                    self.part = match left {
-                        0 => FrameState::Size { size: 0, digits: true },
-                        left => FrameState::Chunk(left),
-                    };
+                    self.part = if left == 0 { SIZE } else { FrameState::Chunk(left) };
                     rest
                 }
-                FrameState::Size { size, digits } => {
-                    self.part = after_size_byte(size, digits, byte);
+                FrameState::Size { size, part } => {
+                    self.part = after_size_byte(size, part, byte);
                     rest
                 }
-                FrameState::Trailers { line_is_empty } => {
-                    self.part = match byte {
-                        b'\n' if line_is_empty => FrameState::Head,
-                        b'\n' => FrameState::Trailers { line_is_empty: true },
-                        b'\r' => FrameState::Trailers { line_is_empty },
-                        _ => FrameState::Trailers { line_is_empty: false },
-                    };
+                FrameState::Trailers { line_is_empty, ends } => {
+                    self.part = after_trailer_byte(line_is_empty, ends, byte);
                     rest
                 }
                 FrameState::Lost => return,
@@ -142,7 +150,7 @@ impl Framing {
                 _ => Head::Good,
             });
             self.part = match lengths {
-                Lengths { chunked: true, .. } => FrameState::Size { size: 0, digits: true },
+                Lengths { chunked: true, .. } => SIZE,
                 Lengths { length: Some(length), .. } if length > 0 => FrameState::Body(length),
                 _ => FrameState::Head,
             };
@@ -183,16 +191,35 @@ fn skip(bytes: &[u8], left: u64) -> (&[u8], u64) {
 }
 
 /// The state after a byte of a chunk's size line: hexadecimal digits, then ignored extensions.
-fn after_size_byte(size: u64, digits: bool, byte: u8) -> FrameState {
-    match (byte, char::from(byte).to_digit(16)) {
-        (b'\n', _) if size == 0 => FrameState::Trailers { line_is_empty: true },
+fn after_size_byte(size: u64, part: SizePart, byte: u8) -> FrameState {
+    match (part, byte, char::from(byte).to_digit(16)) {
+        (SizePart::End, b'\n', _) if size == 0 => {
+            FrameState::Trailers { line_is_empty: true, ends: false }
+        }
         // The line end after the chunk is skipped with it.
-        (b'\n', _) => size.checked_add(2).map_or(FrameState::Lost, FrameState::Chunk),
-        (_, Some(digit)) if digits => match size.checked_mul(16) {
-            Some(size) => FrameState::Size { size: size + u64::from(digit), digits: true },
+        (SizePart::End, b'\n', _) => {
+            size.checked_add(2).map_or(FrameState::Lost, FrameState::Chunk)
+        }
+        // hyper does not end a line here.
+        (SizePart::End, ..) | (_, b'\n', _) => FrameState::Lost,
+        (_, b'\r', _) => FrameState::Size { size, part: SizePart::End },
+        (SizePart::Digits, _, Some(digit)) => match size.checked_mul(16) {
+            Some(size) => FrameState::Size { size: size + u64::from(digit), part },
             None => FrameState::Lost,
         },
-        _ => FrameState::Size { size, digits: false },
+        _ => FrameState::Size { size, part: SizePart::Extensions },
+    }
+}
+
+/// The state after a byte of the trailers; `ends` is behind a carriage return.
+fn after_trailer_byte(line_is_empty: bool, ends: bool, byte: u8) -> FrameState {
+    match (ends, byte) {
+        (true, b'\n') if line_is_empty => FrameState::Head,
+        (true, b'\n') => FrameState::Trailers { line_is_empty: true, ends: false },
+        // hyper takes a line feed alone for a part of the line, and would end the trailers elsewhere.
+        (true, _) | (_, b'\n') => FrameState::Lost,
+        (_, b'\r') => FrameState::Trailers { line_is_empty, ends: true },
+        _ => FrameState::Trailers { line_is_empty: false, ends: false },
     }
 }
 
@@ -246,6 +273,20 @@ mod tests {
             framing.follow(GET.as_bytes());
             assert_eq!(framing.next(), expected);
             assert!(framing.head().len() <= MAX_HEAD_BYTES);
+        }
+    }
+
+    /// hyper reads on in the trailers of the first request, where a line feed alone once ended them
+    /// here: what is in them was taken for the head of the next request, which could have both lengths.
+    #[test]
+    fn a_line_feed_alone_in_a_chunked_body_ends_tracking() {
+        let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        for body in ["0\r\n\n", "0\r\nX: y\n\r\n", "0\n\r\n", "0;x\n\r\n", "1\na\r\n0\r\n\r\n"] {
+            let mut framing = Framing::default();
+            framing.follow([chunked, body, GET, BOTH].concat().as_bytes());
+            assert_eq!(framing.next(), Head::Good);
+            assert_eq!(framing.part, FrameState::Lost, "{body:?}");
+            assert_eq!(framing.next(), Head::BothLengths);
         }
     }
 

@@ -10,6 +10,8 @@ mod context;
 mod document;
 mod fair_budget;
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod handler;
 mod headers;
 mod in_process;

@@ -247,6 +247,21 @@ async fn a_request_with_both_lengths_is_refused_behind_others_too() {
 }
 
 #[tokio::test]
+async fn a_request_with_both_lengths_is_refused_behind_trailers_that_look_like_a_request() {
+    let address = serving(false).await;
+    let get = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let chunked = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let both = chunked.replacen("\r\n", "\r\nContent-Length: 5\r\n", 1);
+    // Behind a line feed alone hyper reads on in the trailers.
+    for trailers in ["\nGET / HTTP/1.1\r\n\r\n", "X: y\n\r\nA: b\r\n\r\n"] {
+        let sent = [chunked, "0\r\n", trailers, &both, "0\r\n\r\n", get].concat();
+        let came = raw(address, &sent).await;
+        let statuses: Vec<_> = came.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(statuses, ["200", "400"], "{trailers:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_half_closed_connection_gets_its_response() {
     let address = serving(false).await;
     let post = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";

@@ -10,6 +10,8 @@ mod api;
 mod completion;
 mod era;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod listen;
 mod listen_stream;
 mod message;

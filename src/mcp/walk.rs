@@ -19,7 +19,7 @@ const MAX_REGISTRIES: usize = 20;
 /// Where a walk goes on. It names a place of the API's lists by their own cursors, which are checked
 /// there.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Place {
+pub(super) struct Place {
     /// The cursor of the list of registries, after the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_registry: Option<String>,
@@ -86,7 +86,7 @@ async fn next_registry(api: &Api, place: &mut Place) -> Result<Option<Registry>>
 }
 
 /// The place in the cursor of a request.
-fn place_of(params: &Value) -> Result<Place, Failure> {
+pub(super) fn place_of(params: &Value) -> Result<Place, Failure> {
     let Some(cursor) = params.get("cursor") else { return Ok(Place::default()) };
     let place = cursor.as_str().and_then(|cursor| {
         let text = BASE64.decode(cursor).ok()?;

@@ -96,20 +96,23 @@ fn read_all() -> Vec<Source> {
     sources
 }
 
-/// The tokens outside of items marked `#[cfg(test)]`, and the names of marked modules that are
-/// files of their own.
+/// The tokens outside of items that only tests and fuzzing compile, and the names of modules among
+/// them that are files of their own.
 fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, Vec<String>) {
-    const MARK: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    const MARKS: [&[&str]; 2] = [
+        &["#", "[", "cfg", "(", "test", ")", "]"],
+        &["#", "[", "cfg", "(", "any", "(", "test", ",", "fuzzing", ")", ")", "]"],
+    ];
     let mut kept = Vec::new();
     let mut modules = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        if !starts_with(&tokens[at..], &MARK) {
+        let Some(mark) = MARKS.iter().find(|mark| starts_with(&tokens[at..], mark)) else {
             kept.push(tokens[at].clone());
             at += 1;
             continue;
-        }
-        at += MARK.len();
+        };
+        at += mark.len();
         while tokens.get(at).is_some_and(|token| token.is("#")) {
             at = after_group(&tokens, at + 1);
         }
@@ -311,6 +314,7 @@ fn sources_are_tokenized_as_rust_does() {
         /* a /* b */ c */ 'x: loop { '"' '\'' b'a' r#"d " e"# "f \" // g" h'i } // j
         /// k
         #[cfg(test)] #[l] fn m(n: [u8; 2]) { o } p!{}
+        #[cfg(any(test, fuzzing))] pub mod q; #[cfg(any(test, fuzzing))] use r::{s, t};
     "###;
     let source = Source::new("src/a.rs", text);
     let seen: Vec<&str> = source.tokens.iter().map(|token| token.text.as_str()).collect();

@@ -13,6 +13,8 @@
 //! problems after it may not be.
 
 mod collect;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod json;
 mod key;
 mod mixed;

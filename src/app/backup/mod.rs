@@ -9,6 +9,8 @@
 mod block;
 mod encryption;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod header;
 #[cfg(feature = "postgres")]
 mod into_store;

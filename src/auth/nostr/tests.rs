@@ -87,6 +87,16 @@ fn a_signed_event_names_its_signer() {
     assert!(Claim::read(&unpadded, NOW, target).is_ok());
 }
 
+/// The least number of seconds has no absolute value.
+#[test]
+fn a_time_that_is_off_by_as_much_as_a_number_can_say_is_refused() {
+    for secs in [i64::MIN + NOW.secs(), i64::MIN, i64::MAX, i64::MIN + NOW.secs() + 1] {
+        let event = NostrKey::new(1).sign(secs, KIND, tags(&format!("{BASE}{TARGET}"), "GET"));
+        let refused = read(&event).unwrap_err();
+        assert!(refused.message().contains("created_at must be within"), "{secs}: {refused}");
+    }
+}
+
 #[test]
 fn an_event_for_another_url_or_method_is_refused() {
     let sign =

@@ -147,7 +147,6 @@ impl PromptFile {
 /// Splits a file into front matter, text, and the number of lines before the text. `None` if it has
 /// no front matter.
 fn split(text: &str) -> Option<Result<(&str, &str, usize), &'static str>> {
-    let is_fence = |line: &str| line.trim_end() == FENCE;
     let first = text.split_inclusive('\n').next()?;
     if !is_fence(first) {
         return looks_like_yaml(text).then_some(Err("the front matter is TOML between lines of \
@@ -164,6 +163,24 @@ fn split(text: &str) -> Option<Result<(&str, &str, usize), &'static str>> {
         end += line.len();
     }
     Some(Err("the front matter has no end: a line with +++ alone"))
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_end() == FENCE
+}
+
+/// Returns these fields as a front matter, with its fences. Metadata that would end it, a text with a
+/// fence among its lines, is written as JSON.
+pub fn front_matter(mut fields: Map<String, Value>) -> String {
+    let mut front = toml_json::text(&fields, "Json");
+    if front.lines().any(is_fence)
+        && let Some(mut metadata) = fields.remove("metadata")
+    {
+        metadata.sort_all_objects();
+        fields.insert("metadataJson".into(), format!("{metadata:#}").into());
+        front = toml_json::text(&fields, "Json");
+    }
+    format!("{FENCE}\n{front}{FENCE}\n")
 }
 
 /// Whether a text begins with what is a front matter elsewhere. A text may also begin with a rule.
@@ -200,6 +217,16 @@ mod tests {
         assert_eq!(PromptFile::parse("a.md", "Hi").unwrap().source, "Hi");
         assert_eq!(PromptFile::parse("a.md", "").unwrap().source, "");
         assert_eq!(PromptFile::parse("a.md", "---\nA rule above.\n").unwrap().lines_before, 0);
+    }
+
+    #[test]
+    fn metadata_with_a_line_like_a_fence_comes_back_from_its_file() {
+        for note in ["above\n+++\nbelow", "+++", "\n+++  \n", "a +++\n++++"] {
+            let fields = json!({"version": "1.0.0", "metadata": {"note": note, "a": [note]}});
+            let front = front_matter(fields.as_object().unwrap().clone());
+            let file = PromptFile::parse("a.md", &format!("{front}Hi\n")).unwrap();
+            assert_eq!((file.source.as_str(), &json!(file.metadata)), ("Hi", &fields["metadata"]));
+        }
     }
 
     #[test]

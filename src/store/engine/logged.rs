@@ -13,6 +13,8 @@
 
 mod checkpoint;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod layers;
 mod log;
 mod opening;

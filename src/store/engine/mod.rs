@@ -34,6 +34,8 @@ pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use file_owner::give_to_owner_of_directory;
 pub use group_commit::{GroupCommit, outcome_unknown};
 pub use integrity::integrity;
+#[cfg(any(test, fuzzing))]
+pub use logged::fuzzing;
 pub use logged::{LogBeside, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
 pub use memory::Memory;
 pub use meter::Meter;

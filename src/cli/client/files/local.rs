@@ -9,7 +9,7 @@ use super::state::{
     child_name, numbers, parent_and_own,
 };
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::cli::client::prompt_file::PromptFile;
+use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
 use crate::cli::failure::Failure;
@@ -91,7 +91,7 @@ impl Parsing {
             if let Some(children) = table.remove(field) {
                 let form = if field == "variables" { "table" } else { "list" };
                 self.children(child, &name, children)
-                    .map_err(|()| format!(": {field} must be a {form} of texts"))?;
+                    .map_err(|()| format!(": {field} must be a {form} of texts without slashes"))?;
             }
         }
         let known: Vec<&str> = kind.fields.iter().map(|field| field.0).collect();
@@ -128,6 +128,10 @@ impl Parsing {
             }
             _ => return Err(()),
         };
+        // Behind a slash begins the name of a child: it would be one of another parent.
+        if children.iter().any(|(name, _)| name.contains('/')) {
+            return Err(());
+        }
         for (name, fields) in children {
             self.state.resources.insert((kind, child_name(parent, &name)), fields);
         }
@@ -153,18 +157,20 @@ impl Parsing {
         let version = parsed.version.ok_or(": says no version in its front matter")?;
         let numbers = numbers(&version).ok_or(": its version is not three numbers with dots")?;
         let model = parsed.model.unwrap_or_else(|| GENERIC.into());
+        let name = VersionName { artifact, numbers, model };
+        // As it is written everywhere else: a file may have it with zeros in front.
+        let version = name.version();
         for label in parsed.labels {
-            let key = (artifact.clone(), label);
+            let key = (name.artifact.clone(), label);
             let before = self.state.labels.insert(key.clone(), version.clone());
             if before.is_some_and(|before| before != version) {
                 return Err(format!(": another file has the label {:?}, too", key.1));
             }
         }
         let text = Text { source: parsed.source, metadata: parsed.metadata };
-        let version = VersionName { artifact, numbers, model };
-        match self.state.versions.insert(version.clone(), text) {
+        match self.state.versions.insert(name.clone(), text) {
             None => Ok(()),
-            Some(_) => Err(format!(": another file has {version}, too")),
+            Some(_) => Err(format!(": another file has {name}, too")),
         }
     }
 
@@ -192,6 +198,9 @@ fn table(text: &str) -> Result<Fields, String> {
             (Some(of), Value::String(text)) => {
                 let value = serde_json::from_str(&text)
                     .map_err(|error| format!(": {name} is not JSON: {error}"))?;
+                if value == Value::Null {
+                    return Err(format!(": {name} is null; leave out what has no value"));
+                }
                 fields.insert(of.to_string(), value);
             }
             (_, value) => {
@@ -320,5 +329,56 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
         front.insert("metadata", Value::Object(text.metadata.clone()));
     }
     let fields: Fields = front.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    format!("+++\n{}+++\n{}\n", toml_json::text(&fields, JSON_SUFFIX), text.source)
+    format!("{}{}\n", prompt_file::front_matter(fields), text.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::MARK_CONTENT;
+    use super::*;
+
+    const REGISTRY_TOML: (&str, &str) = ("registries/main/registry.toml", "name = \"Main\"");
+
+    fn parsed(files: &[(&str, &str)]) -> Result<State<Text>, String> {
+        let mark = [(MARK, MARK_CONTENT)];
+        let files =
+            mark.iter().chain(files).map(|(path, text)| (path.to_string(), text.to_string()));
+        parse(&files.collect()).map_err(|failure| match failure {
+            Failure::Usage(why) | Failure::Failed(why) => why,
+        })
+    }
+
+    #[test]
+    fn labels_are_on_their_version_however_its_numbers_are_written() {
+        let prompt = "+++\nversion = \"01.2.00\"\nlabels = [\"production\"]\n+++\nHi\n";
+        let state = parsed(&[REGISTRY_TOML, ("registries/main/prompts/a.md", prompt)]).unwrap();
+        assert_eq!(state.labels.values().collect::<Vec<_>>(), ["1.2.0"]);
+        let Ok(tree) = to_tree(&state) else { panic!("it has file names") };
+        assert!(tree["registries/main/prompts/a.md"].contains("labels = [\"production\"]"));
+    }
+
+    #[test]
+    fn metadata_with_a_line_like_a_fence_is_written_as_a_file_that_can_be_read() {
+        let prompt = "+++\nversion = \"1.0.0\"\n[metadata]\nnote = \"a\\n+++\\nb\"\n+++\nHi\n";
+        let state = parsed(&[REGISTRY_TOML, ("registries/main/prompts/a.md", prompt)]).unwrap();
+        let Ok(tree) = to_tree(&state) else { panic!("it has file names") };
+        let Ok(again) = parse(&tree) else { panic!("{tree:?}") };
+        assert_eq!(again.versions, state.versions);
+    }
+
+    /// `b/c` below the policy `a` would be `c` below the policy `a/b`.
+    #[test]
+    fn a_name_that_would_be_below_another_parent_is_refused() {
+        let policy = |name: &str, of: &str| format!("name = \"{name}\"\nregistries = [\"{of}\"]");
+        assert!(parsed(&[("policies/a.toml", &policy("a/b", "c"))]).is_ok());
+        let refused = parsed(&[("policies/a.toml", &policy("a", "b/c"))]).unwrap_err();
+        assert_eq!(refused, "policies/a.toml: registries must be a list of texts without slashes");
+    }
+
+    #[test]
+    fn json_that_is_null_is_refused() {
+        let refused = parsed(&[("policies/a.toml", "name = \"a\"\nrulesJson = \"null\"")]);
+        let expected = "policies/a.toml: rulesJson is null; leave out what has no value";
+        assert_eq!(refused.unwrap_err(), expected);
+    }
 }

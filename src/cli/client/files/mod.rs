@@ -4,6 +4,8 @@
 //! [`plan::Plan`], whose steps are requests of the API.
 
 mod apply;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod local;
 mod order;
 mod plan;
