@@ -41,6 +41,7 @@ mod pipelines;
 mod plain_changes;
 mod plain_files;
 mod prompts;
+mod repair;
 mod pulled;
 mod rotation;
 mod secrets;
