@@ -15,7 +15,7 @@ use roadstead::store::check::Findings;
 use roadstead::store::engine::{
     CommitOutcome, KeyRange, LocalStorage, Memory, Order, Reader, WriteBatch, WriteOp,
 };
-use roadstead::store::{Key, Record, decode, encode};
+use roadstead::store::{Key, Record, decode, encode, repair};
 
 type Row = (Vec<u8>, Vec<u8>);
 type Damage = Vec<(&'static str, Vec<u8>, WriteOp)>;
@@ -84,6 +84,10 @@ fn rows(runner: &mut TestRunner) -> Vec<(&'static str, Vec<Row>)> {
 }
 
 fn checked(rows: &[(&'static str, Vec<Row>)], damage: Damage) -> Findings {
+    start(damaged(rows, damage)).check(TABLES).unwrap()
+}
+
+fn damaged(rows: &[(&'static str, Vec<Row>)], damage: Damage) -> Memory {
     let mut memory = Memory::default();
     let mut writes = WriteBatch::default();
     for (table, rows) in rows {
@@ -97,7 +101,7 @@ fn checked(rows: &[(&'static str, Vec<Row>)], damage: Damage) -> Findings {
         writes.add(table, key, op);
     }
     memory.commit(&writes);
-    start(memory).check(TABLES).unwrap()
+    memory
 }
 
 #[test]
@@ -211,6 +215,61 @@ fn damages(rows: &[(&'static str, Vec<Row>)]) -> Vec<(String, Damage)> {
         add(index, table, &key, WriteOp::Delete);
     }
     damages
+}
+
+/// Whether a row is a record under its own key.
+fn is_readable(table: &str, key: &[u8], value: &[u8]) -> bool {
+    let is_own = |own: Vec<u8>, prefix: usize| key.get(prefix..) == Some(own.as_slice());
+    match table {
+        "tasks" => decode::<Task>(key, value).is_ok_and(|task| is_own(task.key().to_bytes(), 16)),
+        _ => decode::<Account>(key, value).is_ok_and(|account| is_own(account.key().to_bytes(), 0)),
+    }
+}
+
+#[test]
+fn every_kind_of_damage_is_repaired_and_what_can_be_read_is_kept() {
+    let mut runner = TestRunner::default();
+    let rows = rows(&mut runner);
+    for (_, damage) in damages(&rows) {
+        let what = format!("{damage:?}");
+        let mut memory = damaged(&rows, damage);
+        let reader = memory.snapshot().unwrap();
+        let source = repair::Damaged {
+            reader: &*reader,
+            tables: TABLES,
+            is_erased: &|_, _| false,
+            progress: &|_| {},
+        };
+        let mut lost = 0;
+        let count = &mut |_: &repair::Loss| {
+            lost += 1;
+            Ok(())
+        };
+        let (storage, _) = repair::copy_readable(&source, Memory::default(), count).unwrap();
+        let repaired = start(storage);
+        assert_eq!(repaired.check(TABLES).unwrap().wrong, 0, "{what}");
+        let mut left_out = 0;
+        for table in ["tasks", "accounts"] {
+            let all = KeyRange { from: &[], to: None };
+            let mut expected = Vec::new();
+            let mut expect = |key: &[u8], value: &[u8]| {
+                let row = (key.to_vec(), value.to_vec());
+                let is_readable = is_readable(table, key, value);
+                left_out += usize::from(!is_readable);
+                expected.extend(Some(row).filter(|_| is_readable));
+                Ok(ControlFlow::Continue(()))
+            };
+            reader.scan(table, all, Order::Ascending, &mut expect).unwrap();
+            let mut kept = Vec::new();
+            let mut keep = |key: &[u8], value: &[u8]| {
+                kept.push((key.to_vec(), value.to_vec()));
+                Ok(ControlFlow::Continue(()))
+            };
+            repaired.rows().scan(table, &mut keep).unwrap();
+            assert!(kept == expected, "{what}");
+        }
+        assert_eq!(lost, left_out, "{what}");
+    }
 }
 
 #[test]

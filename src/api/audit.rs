@@ -7,6 +7,7 @@
 mod chain;
 mod checkpoint;
 mod postings;
+mod restart;
 mod retention;
 mod verify;
 
@@ -18,6 +19,7 @@ use uuid::Uuid;
 pub use chain::{ChainHead, ChainedEntry, Link, append_pending, find_entry, first_at};
 pub use checkpoint::{Checkpoint, Comparison, checkpoint, compare};
 pub use postings::{Posting, PostingList, Postings, Term};
+pub use restart::Restart;
 pub use retention::{ChainStart, DELETE_EXPIRED, OLDEST};
 pub use verify::verify;
 

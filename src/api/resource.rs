@@ -5,7 +5,7 @@ use crate::base::metrics::FamilyKind;
 use crate::base::{Result, Time};
 use crate::outbox::{EventType, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
-use crate::store::{TableInfo, View};
+use crate::store::{TableInfo, Tx, View};
 
 /// Everything that one file of the product contributes. What an entry does not have, it takes from
 /// [`Resource::EMPTY`]:
@@ -26,6 +26,8 @@ pub struct Resource {
     pub sweeps: &'static [Sweep],
     /// What `roadstead check` verifies across its records.
     pub checks: &'static [Check],
+    /// What `roadstead repair` does about that.
+    pub mends: &'static [Mend],
     /// What it shows at `/metrics`.
     pub metrics: &'static [Metric],
     /// Its records that are removed when they are old, for `/metrics`.
@@ -51,6 +53,7 @@ impl Resource {
         jobs: &[],
         sweeps: &[],
         checks: &[],
+        mends: &[],
         metrics: &[],
         oldest: &[],
         events: &[],
@@ -78,6 +81,10 @@ impl Resource {
 /// # Errors
 /// If a record cannot be read or the store fails.
 pub type Check = fn(&View, &mut Findings) -> Result<()>;
+
+/// Mends some of what a [`Check`] finds in the transaction's organization; returns what was wrong, or
+/// `None` if nothing is.
+pub type Mend = fn(&mut Tx) -> Result<Option<String>>;
 
 /// A number that is kept in the records of each organization; `/metrics` shows the sum.
 pub struct Metric {

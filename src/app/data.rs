@@ -17,6 +17,7 @@ use super::erasures::Ledger;
 use super::format_file::{Format, check_of};
 use super::placement::{self, DATABASE, FORMAT_FILE, KEY, LOG, SETUP_LINK};
 use super::secret_key::{self, KeySource, Origin, write_private};
+use super::written_by;
 use crate::base::{Id, Keys, MasterKey};
 use crate::resources::organizations;
 use crate::store::engine::{LoggedRedb, give_up_reserve_if_full};
@@ -140,6 +141,16 @@ impl DataDir {
     /// Returns the keys of the directory: that of the format file, and the one before it during a
     /// rotation. Completes the replacement of the key's file if that was interrupted.
     fn keys(&self) -> Result<Keys, DataDirError> {
+        let (keys, is_new) = self.keys_to_read()?;
+        if is_new {
+            self.adopt_new_key()?;
+        }
+        Ok(keys)
+    }
+
+    /// Returns the same and changes nothing, and whether the replacement of the key's file is to be
+    /// completed.
+    pub(super) fn keys_to_read(&self) -> Result<(Keys, bool), DataDirError> {
         let format = Format::read(&self.path)?;
         let found = secret_key::find(&self.path, &self.key_source)?;
         let new = secret_key::find_new(&self.path, &self.key_source)?;
@@ -150,16 +161,14 @@ impl DataDir {
         else {
             return Err(DataDirError(self.no_key(&format, &candidates)));
         };
-        if replaces_file && matches!(origin, Origin::NewFile(_)) {
-            self.adopt_new_key()?;
-        }
+        let is_new = replaces_file && matches!(origin, Origin::NewFile(_));
         let previous = match &format.previous {
             None => None,
             Some(previous) => Some(previous.unseal(key).ok_or_else(|| {
                 DataDirError(format!("{} is damaged", self.path.join(FORMAT_FILE).display()))
             })?),
         };
-        Ok(Keys::with_previous(key.clone(), previous))
+        Ok((Keys::with_previous(key.clone(), previous), is_new))
     }
 
     /// Says why no key opens the directory, and what can be done.
@@ -291,9 +300,25 @@ impl DataDir {
         let disk = LoggedRedb::create(&self.database(), tables).map_err(|error| {
             DataDirError(format!("{} cannot be created: {error}", self.database().display()))
         })?;
+        written_by::note(&self.path).map_err(failed)?;
         let format = Format { current: check_of(&key), previous: None };
         format.write(&self.path).map_err(failed)?;
         self.start(disk, Keys::with_previous(key, None))
+    }
+
+    /// Notes that this release serves the directory. Recommends a check if one did that may have lost
+    /// rows: once, since it is noted.
+    pub fn note_served(&self) {
+        if written_by::is_of_older(&self.path) {
+            tracing::warn!(
+                "this data directory was served by a Roadstead that could lose rows under load; stop \
+                 the server when it suits you, and run: roadstead check --data {}",
+                self.absolute().display()
+            );
+        }
+        if let Err(error) = written_by::note(&self.path) {
+            tracing::warn!(%error, "the version of this server could not be noted in the data directory");
+        }
     }
 
     /// Refuses to move aside a database that was in use: the file `format` was lost, not its

@@ -3,6 +3,7 @@
 mod audit;
 mod background;
 pub mod backup;
+mod check;
 pub mod control;
 mod data;
 mod data_dir_error;
@@ -16,6 +17,7 @@ mod monitor;
 pub mod moving;
 mod placement;
 mod recovery;
+pub mod repair;
 mod rotation;
 mod secret_key;
 #[cfg(feature = "postgres")]
@@ -23,6 +25,7 @@ pub mod shared_store;
 #[cfg(feature = "postgres")]
 pub mod shared_store_rotation;
 mod status;
+mod written_by;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,6 +38,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
+pub use check::check_store;
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
 use monitor::Monitor;

@@ -25,13 +25,17 @@ pub const RESERVE: &str = "reserve";
 
 /// What was erased, for the case that a backup is restored.
 pub const ERASURES: &str = "erasures";
+/// Which Roadstead served the directory last.
+pub const WRITTEN_BY: &str = "written-by";
+/// What a repair left out of the directory.
+pub const LEFT_OUT: &str = "left-out.jsonl";
 /// When the last backup was made.
 pub const LAST_BACKUP: &str = "last-backup";
 
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left. `lost+found` is in every new file
 /// system.
-const EXPECTED: [&str; 11] = [
+const EXPECTED: [&str; 13] = [
     KEY,
     DATABASE,
     LOG[0],
@@ -42,6 +46,8 @@ const EXPECTED: [&str; 11] = [
     RESERVE,
     ERASURES,
     LAST_BACKUP,
+    WRITTEN_BY,
+    LEFT_OUT,
     "lost+found",
 ];
 

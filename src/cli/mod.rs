@@ -32,6 +32,7 @@ mod output;
 mod passphrase;
 mod password;
 mod private_file;
+mod repair;
 mod reset_password;
 mod restore;
 mod routes;
@@ -100,6 +101,7 @@ enum Command {
     Backup(backup::Backup),
     Restore(restore::Restore),
     Check(check::Check),
+    Repair(repair::Repair),
     Doctor(doctor::Doctor),
     Config(config::Config),
     Export(export::Export),
@@ -184,6 +186,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Repair(command) => command.run(),
         Command::Doctor(command) => command.run(settings),
         Command::Config(command) => command.run(settings),
         Command::Export(command) => command.run(),

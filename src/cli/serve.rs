@@ -132,6 +132,7 @@ impl Serve {
             let store = dir.open_or_create()?;
             let data = dir.absolute();
             tracing::info!(data = %data.display(), created, %address, "starting");
+            dir.note_served();
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;

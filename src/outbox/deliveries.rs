@@ -15,7 +15,7 @@ use super::jobs::Job;
 use crate::base::{Id, Json, JsonMap, Result, Time};
 use crate::store::check::Findings;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
 };
 
 /// The status of a delivery (reference: notifications, "The log").
@@ -291,4 +291,28 @@ pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
         }
         Ok(ControlFlow::Continue(()))
     })
+}
+
+/// Gives up deliveries whose job is gone, a hundred at once: nothing would try them. Returns what was
+/// wrong, if anything was.
+///
+/// # Errors
+/// If a record cannot be read or the store fails.
+pub fn mend_deliveries(tx: &mut Tx) -> Result<Option<String>> {
+    let (view, mut lost) = (tx.view(), Vec::new());
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |delivery: Delivery| {
+        if let Some(job) = delivery.job
+            && !view.has::<Job>(&job)?
+        {
+            lost.push(delivery);
+        }
+        let is_full = lost.len() == 100;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for old in &lost {
+        let (status, error) = (DeliveryStatus::Dead, Some("its job was lost".to_string()));
+        let new = Delivery { status, error, job: None, next_attempt_at: None, ..old.clone() };
+        tx.replace(old, &new)?;
+    }
+    Ok(lost.first().map(|_| "its job is gone".to_string()))
 }

@@ -31,6 +31,7 @@ pub use channels::{
 };
 pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
+    mend_deliveries,
 };
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};

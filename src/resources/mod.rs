@@ -35,7 +35,7 @@ use crate::api::{self, Metric, OldestRow, PublicDocument, Resource, Route, Route
 use crate::base::Result;
 use crate::outbox::{Event, JobHandler, Sweep, Workflow};
 use crate::store::check::Findings;
-use crate::store::{ListSource, Order, Record as _, TableInfo, View};
+use crate::store::{ListSource, Order, Record as _, TableInfo, Tx, View};
 use crate::{auth, outbox};
 
 /// The entries of all resources, in order of dependency; entries of a folder's files are children
@@ -162,6 +162,20 @@ pub fn tables() -> Vec<TableInfo> {
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))?;
     api::audit::verify(view, findings)
+}
+
+/// Mends some of what [`check`] finds in the transaction's organization; returns what was wrong, or
+/// `None` if nothing is left that can be mended.
+///
+/// # Errors
+/// If a record cannot be read or the store fails.
+pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
+    for mend in entries().flat_map(|entry| entry.mends) {
+        if let Some(why) = mend(tx)? {
+            return Ok(Some(why));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the handlers of all jobs.

@@ -5,6 +5,7 @@ use super::engine::Reader;
 use super::export::{self, TableExport};
 use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
+use super::repair::RepairSteps;
 use super::reseal::{self, ResealStep, SealedInfo};
 use super::tx::Tx;
 use crate::base::{Keys, Result};
@@ -36,6 +37,8 @@ pub struct TableInfo {
     pub(super) reseal: fn(&mut Tx, &[u8]) -> Result<ResealStep>,
     /// Reports every sealed value that cannot be decrypted.
     pub(super) check_sealed: fn(&dyn Reader, &Keys, &mut Findings) -> Result<()>,
+    /// How its records are repaired.
+    pub(super) repair: RepairSteps,
     /// The version in which its records are written now.
     pub version: u8,
     /// Reads a record of any version from its key and value, and returns its value as it is written
@@ -68,6 +71,7 @@ impl TableInfo {
             sealed: reseal::sealed_fields::<R>,
             reseal: reseal::reseal::<R>,
             check_sealed: reseal::check_sealed::<R>,
+            repair: RepairSteps::of::<R>(),
             version: R::VERSION,
             rewrite: |key, value| encode(&decode::<R>(key, value)?, key),
         }

@@ -4,8 +4,8 @@
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::Key as _;
-use super::record::{AnyIndex, Record, decode, entry};
-use super::reference::{Action, References};
+use super::record::{AnyIndex, Org, Record, decode, entry};
+use super::reference::{Action, AnyReference, References};
 use super::removal::is_pending;
 use crate::base::{Id, Result};
 use std::ops::ControlFlow;
@@ -60,7 +60,8 @@ fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
     R::INDEXES.iter().copied().filter(is_built).collect()
 }
 
-const fn org_prefix_len<R: Record>() -> usize {
+/// How many bytes of a record's key are its organization's id.
+pub(super) const fn org_prefix_len<R: Record>() -> usize {
     if R::ORG_SCOPED { 16 } else { 0 }
 }
 
@@ -124,7 +125,36 @@ fn has_entries<R: Record>(
     Ok(())
 }
 
-/// Reports references to missing records, except those that a sweep is about to remove or clear.
+/// Returns the organization of the record under a key; none's for a record that none owns.
+pub(super) fn owner<R: Record>(key: &[u8]) -> Id<Org> {
+    let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
+    owner.unwrap_or(Id::NIL)
+}
+
+/// Returns the references of a record to something that is gone, each with the key of that, or the
+/// beginning of the key; except those that a sweep is about to remove or clear.
+pub(super) fn dangling<R: Record>(
+    record: &R,
+    key: &[u8],
+    reader: &dyn Reader,
+    references: &References,
+) -> Result<Vec<(&'static dyn AnyReference, Vec<u8>)>> {
+    let org = owner::<R>(key);
+    let mut found = Vec::new();
+    for &reference in references.from(R::TABLE) {
+        let Some(target) = reference.dangling(reader, org, record)? else { continue };
+        if reference.is_deferred() && is_pending(reader, org, reference, &target)? {
+            if reference.action() == Action::Cascade {
+                return Ok(Vec::new()); // It is about to be removed, whatever else it refers to.
+            }
+            continue;
+        }
+        found.push((reference, target));
+    }
+    Ok(found)
+}
+
+/// Reports references to missing records.
 fn has_targets<R: Record>(
     record: &R,
     key: &[u8],
@@ -132,18 +162,8 @@ fn has_targets<R: Record>(
     references: &References,
     findings: &mut Findings,
 ) -> Result<()> {
-    let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
-    let org = owner.unwrap_or(Id::NIL);
-    let mut wrong = Vec::new();
-    for &reference in references.from(R::TABLE) {
-        let Some(target) = reference.dangling(reader, org, record)? else { continue };
-        if reference.is_deferred() && is_pending(reader, org, reference, &target)? {
-            if reference.action() == Action::Cascade {
-                return Ok(()); // It is about to be removed, whatever else it refers to.
-            }
-            continue;
-        }
-        wrong.push(format!(
+    for (reference, target) in dangling(record, key, reader, references)? {
+        findings.report(format!(
             "{} {}: {} refers to {} {}, which does not exist",
             R::TABLE,
             codec::hex(key),
@@ -152,7 +172,6 @@ fn has_targets<R: Record>(
             codec::hex(&target)
         ));
     }
-    wrong.into_iter().for_each(|message| findings.report(message));
     Ok(())
 }
 

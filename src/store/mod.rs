@@ -26,6 +26,7 @@ mod record;
 mod recording;
 mod reference;
 mod removal;
+pub mod repair;
 mod reseal;
 mod rotation;
 mod rows;

@@ -165,6 +165,14 @@ impl<R: Record, T: Record> Reference<R, T> {
         (self.targets)(record, org).iter().any(|prefix| target.starts_with(prefix))
     }
 
+    /// Replaces a record by what `clear` returns for it.
+    fn clear_in(&self, tx: &mut Tx, record: &R, clear: Clear<R, T>, target: &[u8]) -> Result<()> {
+        let key = T::Key::read(&mut &*target)
+            .ok_or_else(|| Error::internal(format!("{}: no key", self.name())))?;
+        let cleared = clear(tx, record, &key)?;
+        tx.replace_referrer(record, &cleared)
+    }
+
     /// Returns the first records that refer to the target, and whether there may be more.
     fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
@@ -222,6 +230,14 @@ pub trait AnyReference: Sync {
     /// Removes or clears one batch of the referring records; returns whether that was the last. A
     /// deferred reference stops where the transaction has removed enough.
     fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool>;
+    /// Takes the reference to the target with this key from `record`, an `R` that is stored.
+    ///
+    /// # Errors
+    /// If removing the target would not clear the field, or does not succeed in it.
+    fn clear_target(&self, tx: &mut Tx, record: &dyn Any, target: &[u8]) -> Result<()>;
+    /// Returns the keys (or key prefixes), as they are stored, that `record`, an `R` of `org`, refers
+    /// to.
+    fn target_keys(&self, org: Id<Org>, record: &dyn Any) -> Vec<Vec<u8>>;
     /// Returns whether `record`, an `R` of `org`, refers to anything.
     fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool;
     /// Returns the first key (or key prefix) that `record`, an `R` of `org`, refers to and that does
@@ -300,15 +316,25 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
             match self.on_remove {
                 OnRemove::Restrict(..) => return Ok(true),
                 OnRemove::Cascade => tx.remove_referrer(row)?,
-                OnRemove::Clear(clear) => {
-                    let key = T::Key::read(&mut of.target.as_slice())
-                        .ok_or_else(|| Error::internal(format!("{}: no key", self.name())))?;
-                    let cleared = clear(tx, row, &key)?;
-                    tx.replace_referrer(row, &cleared)?;
-                }
+                OnRemove::Clear(clear) => self.clear_in(tx, row, clear, &of.target)?,
             }
         }
         Ok(!more)
+    }
+
+    fn clear_target(&self, tx: &mut Tx, record: &dyn Any, target: &[u8]) -> Result<()> {
+        match self.on_remove {
+            OnRemove::Clear(clear) => self.clear_in(tx, referring(record), clear, target),
+            _ => Err(Error::internal(format!("{}: is not cleared", self.name()))),
+        }
+    }
+
+    fn target_keys(&self, org: Id<Org>, record: &dyn Any) -> Vec<Vec<u8>> {
+        let record: &R = referring(record);
+        let owner = org_prefix::<T>(self.org.map_or(org, |org| org(record)));
+        // An empty prefix means any target, if one exists.
+        let targets = (self.targets)(record, org).into_iter().filter(|key| !key.is_empty());
+        targets.map(|target| [owner.as_slice(), &target].concat()).collect()
     }
 
     fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool {

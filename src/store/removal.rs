@@ -90,6 +90,15 @@ impl Tx<'_> {
                 reference.restrict(self, &of)?;
             }
         }
+        self.remove_orphan(record)
+    }
+
+    /// Removes a record with what its references remove with it, whatever refuses that: for a record that
+    /// has outlived what it belonged to.
+    ///
+    /// # Errors
+    /// As [`Tx::remove`], except those of references that refuse.
+    pub fn remove_orphan<R: Record>(&mut self, record: &R) -> Result<()> {
         self.removal.is_running = true;
         let end = self.remove_referrer(record).and_then(|()| self.follow());
         self.removal.is_running = false;

@@ -42,6 +42,7 @@ mod pipelines;
 mod plain_changes;
 mod plain_files;
 mod prompts;
+mod repair;
 mod pulled;
 mod rotation;
 mod secrets;

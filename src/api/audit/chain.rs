@@ -142,7 +142,7 @@ impl Record for ChainHead {
 
 impl ChainHead {
     /// The head of a chain without entries.
-    const EMPTY: ChainHead = ChainHead {
+    pub(super) const EMPTY: ChainHead = ChainHead {
         last: Link::START,
         latest: Time::from_millis(0),
         lag_millis: 0,
@@ -155,7 +155,8 @@ impl ChainHead {
         self.seal == self.seal_in(keys, org)
     }
 
-    fn seal_in(&self, keys: &Keys, org: Id<Org>) -> [u8; 32] {
+    /// Returns the seal that it must have in this organization.
+    pub(super) fn seal_in(&self, keys: &Keys, org: Id<Org>) -> [u8; 32] {
         let ChainHead { last, latest, lag_millis, broken_before, .. } = self;
         let mut content = Content::default();
         content.add(org.bytes());
@@ -167,7 +168,7 @@ impl ChainHead {
     }
 
     /// Appends an entry; the seal is then of the earlier head.
-    fn append(&mut self, keys: &Keys, org: Id<Org>, entry: AuditEntry) -> ChainedEntry {
+    pub(super) fn append(&mut self, keys: &Keys, org: Id<Org>, entry: AuditEntry) -> ChainedEntry {
         let created_at = entry.created_at;
         self.lag_millis = self.lag_millis.max(self.latest.millis() - created_at.millis());
         self.latest = self.latest.max(created_at);

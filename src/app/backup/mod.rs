@@ -30,9 +30,10 @@ pub use header::{Header, Totals};
 pub use into_store::restore_into;
 pub use last::{LastBackup, families};
 pub use reader::{Backup, verify};
+pub(super) use restore::{Building, require_empty, unwritable};
 pub use restore::{LedgerUsed, RestoreSettings, Restored, needed_key, restore};
 #[cfg(feature = "postgres")]
-pub(super) use restore::{lock_beside, move_into_place, require_empty, unwritable};
+pub(super) use restore::{lock_beside, move_into_place};
 pub use source::{BackupWanted, send_end, serve};
 pub use take::{Progress, Source, record};
 pub use target::Target;

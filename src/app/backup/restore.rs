@@ -83,7 +83,7 @@ pub fn restore(
     let key = key_of(&backup.header, dir.key_source(), settings)?;
     let erasures = ledger_for(&backup.header, settings, &key.key)?;
     let key = Some(key.key).filter(|_| !key.is_outside);
-    let building = Building::begin(dir)?;
+    let building = Building::begin(dir, ".restoring", "restores")?;
     let tables = crate::resources::tables();
     let storage = Redb::create(&building.path.join(DATABASE), table_names(&tables))?;
     let mut loader = RowLoader::new(storage);
@@ -249,19 +249,22 @@ fn read_ledger(path: &Path, key: &MasterKey) -> Result<(Erasures, String), Backu
     Ok((Erasures::read(path)?, path.display().to_string()))
 }
 
-/// A directory that is being built. Dropped before it is complete, it is removed.
-struct Building {
-    path: PathBuf,
+/// A directory that is being built beside its place. Dropped before it is complete, it is removed.
+pub(in crate::app) struct Building {
+    pub path: PathBuf,
     /// Locked, so that another command does not take it for one that was left behind.
     _lock: File,
     is_complete: bool,
 }
 
 impl Building {
-    fn begin(dir: &DataDir) -> Result<Self, BackupError> {
-        let (path, lock) = lock_beside(dir, ".restoring", "restores")?;
+    /// Begins a directory with this at the end of its name; what a killed process left there is removed.
+    ///
+    /// # Errors
+    /// See [`lock_beside`]; if something else is there.
+    pub fn begin(dir: &DataDir, ending: &str, does: &str) -> Result<Self, BackupError> {
+        let (path, lock) = lock_beside(dir, ending, does)?;
         let cannot = unwritable(&path);
-        // Of a process that was killed.
         placement::require_no_foreign_files(&path)?;
         for entry in fs::read_dir(&path).map_err(&cannot)? {
             fs::remove_file(entry.map_err(&cannot)?.path()).map_err(&cannot)?;
@@ -270,7 +273,10 @@ impl Building {
     }
 
     /// Moves it to its place.
-    fn complete(mut self, dir: &DataDir) -> Result<(), BackupError> {
+    ///
+    /// # Errors
+    /// If that is not possible.
+    pub fn complete(mut self, dir: &DataDir) -> Result<(), BackupError> {
         move_into_place(&self.path, &dir.absolute())?;
         self.is_complete = true;
         Ok(())

@@ -29,13 +29,16 @@ pub struct Artifact {
     /// Its highest version.
     pub latest_version: Version,
     /// Its labels, each with the version that it points to.
-    pub labels: BTreeMap<Label, Version>,
+    pub labels: Labels,
     /// A new id for each change: lists are ordered by it, the last change first.
     pub change_id: Id<ArtifactChange>,
     /// When it was last changed.
     pub updated_at: Time,
 }
 crate::base::portable!(Artifact { id, latest_version, labels, change_id, updated_at });
+
+/// The labels of an artifact, each with the version that it points to.
+pub type Labels = BTreeMap<Label, Version>;
 
 /// Marks the ids of changes to artifacts.
 pub enum ArtifactChange {}
@@ -110,11 +113,7 @@ pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
 ///
 /// # Errors
 /// If the store fails.
-pub fn set_labels(
-    tx: &mut Tx,
-    old: &Artifact,
-    labels: BTreeMap<Label, Version>,
-) -> Result<Artifact> {
+pub fn set_labels(tx: &mut Tx, old: &Artifact, labels: Labels) -> Result<Artifact> {
     let new = Artifact { labels, ..with_change(tx, old) };
     tx.signal(old.id.topic());
     tx.replace(old, &new)?;

@@ -20,6 +20,7 @@ mod drafts;
 mod id;
 mod label_history;
 mod labels;
+mod mending;
 mod metadata;
 mod prompts;
 mod publishing;
@@ -39,6 +40,7 @@ pub use versions::{none_selected, resolve, text};
 /// Artifacts with their versions and labels, drafts, and the references between them.
 pub const RESOURCE: Resource = Resource {
     checks: &[consistency::check],
+    mends: &[mending::mend],
     children: &[
         &artifact::RESOURCE,
         &version::RESOURCE,

@@ -18,8 +18,10 @@ mod metrics;
 mod observed;
 mod optimistic;
 mod overlay;
+mod patched_file;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod read_only;
 mod reader;
 mod redb;
 mod reserve;
@@ -43,6 +45,7 @@ pub use metrics::{CountPages, Pages, StorageSize, StoreMeters};
 pub use observed::ObservedReader;
 pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
+pub use read_only::open_read_only;
 pub use reader::{KeyRange, Order, Reader, ScanFn};
 pub use redb::Redb;
 pub use reserve::{give_up_reserve, give_up_reserve_if_full, is_full};

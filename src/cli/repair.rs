@@ -1,0 +1,184 @@
+//! `roadstead repair`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use serde_json::{Value, json};
+
+use super::check::file_is_intact;
+use super::common::{Common, init_logging};
+use super::failure::Failure;
+use super::output;
+use crate::app::DataDir;
+use crate::app::repair::{Done, RepairSettings, Repaired, repair};
+use crate::store::check::Findings;
+use crate::store::repair::LossKind;
+
+/// Of what is lost, 20 records are listed in the text; all are in the file.
+const MAX_SHOWN: usize = 20;
+
+/// Make a sound data directory of what can be read of a damaged one, which stays as it is
+#[derive(Args)]
+#[command(
+    after_help = "No server may have the directory open. Without --apply it is a dry run: it says \
+                        what a repair would do, and leaves nothing behind; it needs the space for \
+                        the new directory meanwhile.\n\n\
+                        Records that cannot be read are left out. Indexes are built again. What \
+                        refers to something that is gone is removed or cleared, as deleting that \
+                        would have done. A broken audit log is chained again from the break on, \
+                        with an entry that says so. All that is left out, removed or changed is in \
+                        the file left-out.jsonl of the new directory.\n\n\
+                        If you have a backup from before the damage, compare: what was written \
+                        since is in the repaired directory only.\n\n\
+                        Example:\n  roadstead repair --data /var/lib/roadstead\n  \
+                        roadstead repair --data /var/lib/roadstead --apply\n\n\
+                        Exit codes: 0 done, or nothing to repair; 1 failed, or what it makes is not \
+                        sound; 2 cannot be done."
+)]
+pub struct Repair {
+    /// Where the new directory is made: empty, or not there [default: DIR.repaired]
+    #[arg(long, value_name = "DIR2", env = "ROADSTEAD_INTO")]
+    into: Option<PathBuf>,
+
+    /// Make the new directory; without it nothing is changed
+    #[arg(long, env = "ROADSTEAD_APPLY", value_parser = BoolishValueParser::new())]
+    apply: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Repair {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        init_logging(&self.common);
+        let dir = self.common.data_dir();
+        dir.require_exists()?;
+        let into = self.into.clone().unwrap_or_else(|| beside(&dir));
+        let repaired = file_is_intact(&self.common.data).and_then(|is_file_intact| {
+            let into = into.clone();
+            let settings =
+                RepairSettings { damaged: &dir, into, apply: self.apply, is_file_intact };
+            Ok(repair(&settings)?)
+        });
+        output::progress("");
+        self.report(&repaired?, &dir, &DataDir::at(into))
+    }
+
+    fn report(&self, repaired: &Repaired, dir: &DataDir, into: &DataDir) -> Result<(), Failure> {
+        let into = into.absolute().display().to_string();
+        let data = dir.absolute().display().to_string();
+        let Repaired { before, done } = repaired;
+        let value = json!({
+            "dataDirectory": data,
+            "into": into,
+            "applied": self.apply && done.is_some(),
+            "before": findings(before),
+            "repair": done.as_ref().map(described),
+        });
+        let Some(done) = done else {
+            let text = format!("sound: {} records read, nothing to repair", before.records);
+            return output::print(self.common.json, &value, &text);
+        };
+        let text = self.text(before, done, &data, &into);
+        output::print(self.common.json, &value, &text)?;
+        match done.after.wrong {
+            0 => Ok(()),
+            wrong => Err(Failure::Failed(format!(
+                "{wrong} findings are left that a repair cannot mend: {}",
+                done.after.messages.first().map_or("", String::as_str)
+            ))),
+        }
+    }
+
+    fn text(&self, before: &Findings, done: &Done, data: &str, into: &str) -> String {
+        let mut text = format!(
+            "{data}: {} records read, {} wrong (roadstead check lists them)\n\n",
+            before.records, before.wrong
+        );
+        let verb = |did: &'static str, would: &'static str| if self.apply { did } else { would };
+        for kind in LossKind::ALL {
+            let Some(tables) = done.losses.counts.get(&kind) else { continue };
+            let counts = tables.iter().map(|(table, count)| format!("{count} {table}"));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            let what = match kind {
+                LossKind::Unreadable => "left out, since they cannot be read",
+                LossKind::Duplicate => "left out, since others have their unique key",
+                LossKind::Erased => "left out, since they were deleted",
+                LossKind::Removed => "removed, since what they belonged to is gone",
+                LossKind::Changed => "changed, since what they referred to is gone",
+            };
+            text.push_str(&format!("{} {what}: {counts}\n", verb("Were", "Would be")));
+        }
+        for line in done.losses.listed.iter().take(MAX_SHOWN) {
+            text.push_str(&format!("  {line}\n"));
+        }
+        for log in &done.restarted {
+            let slug = &log.org_slug;
+            text.push_str(&match log.broken_at {
+                Some(first) => format!(
+                    "The audit log of {slug} {} from entry {first} on: it is broken there\n",
+                    verb("was restarted", "would be restarted"),
+                ),
+                None => format!(
+                    "What filters find in the audit log of {slug} {}\n",
+                    verb("was made again", "would be made again")
+                ),
+            });
+        }
+        done.remarks.iter().for_each(|remark| text.push_str(&format!("{remark}\n")));
+        let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
+        text.push_str(&format!("\n{into}: {} records, {sound}\n", done.records));
+        done.after.messages.iter().take(MAX_SHOWN).for_each(|message| {
+            text.push_str(&format!("  {message}\n"));
+        });
+        text.push_str(&if self.apply {
+            format!(
+                "All that was left out, removed or changed is in {into}/left-out.jsonl.\n\n\
+                 Next: move {data} away, and {into} to its place; keep the old one\n"
+            )
+        } else {
+            "Nothing was changed. To do it, repeat this with --apply\n".to_string()
+        });
+        text
+    }
+}
+
+/// `DIR.repaired`.
+fn beside(dir: &DataDir) -> PathBuf {
+    let path = dir.absolute();
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".repaired");
+    path.with_file_name(name)
+}
+
+fn findings(of: &Findings) -> Value {
+    json!({
+        "sound": of.wrong == 0,
+        "records": of.records,
+        "indexEntries": of.entries,
+        "wrong": of.wrong,
+        "findings": of.messages,
+    })
+}
+
+fn described(done: &Done) -> Value {
+    let mut lost = json!({});
+    for kind in LossKind::ALL {
+        let tables = done.losses.counts.get(&kind).cloned().unwrap_or_default();
+        lost[kind.name()] = json!({ "count": done.losses.count(kind), "tables": tables });
+    }
+    let restarted = done.restarted.iter().map(|log| {
+        json!({
+            "orgSlug": log.org_slug, "brokenAt": log.broken_at, "chainedAgain": log.chained,
+        })
+    });
+    json!({
+        "records": done.records,
+        "lost": lost,
+        "listed": done.losses.listed,
+        "restartedAuditLogs": restarted.collect::<Vec<_>>(),
+        "remarks": done.remarks,
+        "after": findings(&done.after),
+    })
+}

@@ -1,0 +1,203 @@
+//! Repair: whatever can be read of the records of a damaged store is loaded into empty storage, and
+//! brought to where every record has its indexes and the targets of its references.
+//!
+//! In three steps: [`copy_readable`] loads the records that can be read, without those that share the
+//! key of a unique index with another one ([`duplicates`]); [`build`](super::indexes::build) builds all
+//! indexes; and [`resolve_references`] carries out for references without a target what removing the
+//! target would have done. What is lost by it is reported record by record.
+
+mod duplicates;
+mod orphans;
+mod steps;
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::Value;
+
+use super::catalog::TableInfo;
+use super::codec;
+use super::engine::{KeyRange, LocalStorage, Order, Reader};
+use super::rows::{RowLoader, record_tables};
+use crate::base::Result;
+use duplicates::Duplicates;
+
+pub use orphans::{Mending, resolve_references};
+pub(super) use steps::RepairSteps;
+
+/// Why a record of the damaged store is not as it was, or not there, in the repaired one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LossKind {
+    /// It cannot be read.
+    Unreadable,
+    /// Another record has the same key in a unique index.
+    Duplicate,
+    /// The ledger of erasures names it: its deletion was acknowledged.
+    Erased,
+    /// It referred to something that is gone, or belonged to such a record.
+    Removed,
+    /// It is there, without its reference to something that is gone, or as that changed it.
+    Changed,
+}
+
+impl LossKind {
+    /// All kinds, in the order in which they come about.
+    pub const ALL: [LossKind; 5] = [
+        LossKind::Unreadable,
+        LossKind::Duplicate,
+        LossKind::Erased,
+        LossKind::Removed,
+        LossKind::Changed,
+    ];
+
+    /// Its name in files and in JSON, which never changes.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossKind::Unreadable => "unreadable",
+            LossKind::Duplicate => "duplicate",
+            LossKind::Erased => "erased",
+            LossKind::Removed => "removed",
+            LossKind::Changed => "changed",
+        }
+    }
+}
+
+/// A record that a repair leaves out, removes or changes.
+#[derive(Debug)]
+pub struct Loss<'a> {
+    pub kind: LossKind,
+    pub table: &'static str,
+    /// Its key as it is stored.
+    pub key: &'a [u8],
+    /// Its value as it was stored; empty where not even that can be read.
+    pub value: &'a [u8],
+    /// A phrase that says what is wrong with it.
+    pub why: &'a str,
+}
+
+/// What takes the losses of a repair.
+pub type LossFn<'a> = dyn FnMut(&Loss) -> Result<()> + 'a;
+
+/// Returns a stored record as JSON; `None` if it cannot be decoded, or has no form outside of its
+/// installation ([`Record::EXPORT`](super::Record::EXPORT)).
+pub fn record_json(table: &str, tables: &[TableInfo], key: &[u8], value: &[u8]) -> Option<Value> {
+    let table = record_tables(tables).into_iter().find(|own| own.name == table)?;
+    (table.repair.json)(key, value)
+}
+
+/// The damaged store that is repaired.
+pub struct Damaged<'a> {
+    /// All that can be read of it.
+    pub reader: &'a dyn Reader,
+    /// The tables of the product; those of the store itself are added.
+    pub tables: &'a [TableInfo],
+    /// Whether a record is named by the ledger of erasures.
+    pub is_erased: &'a dyn Fn(&str, &[u8]) -> bool,
+    /// Shows the progress: one line each.
+    pub progress: &'a dyn Fn(&str),
+}
+
+/// Loads the records that can be read into empty storage, whose indexes are to be built. Returns it
+/// with the number of records.
+///
+/// # Errors
+/// If the storage fails; what `lost` returns.
+pub fn copy_readable<S: LocalStorage>(
+    damaged: &Damaged<'_>,
+    storage: S,
+    lost: &mut LossFn<'_>,
+) -> Result<(S, u64)> {
+    let references = super::catalog::references(damaged.tables);
+    let duplicates = Duplicates::find(damaged, &references)?;
+    let mut loader = RowLoader::new(storage);
+    let mut records = 0;
+    for table in record_tables(damaged.tables) {
+        (damaged.progress)(&format!("reading {}", table.name));
+        let mut last = Vec::new();
+        let end = damaged.each_row(&table, &mut |key, value| {
+            last.clear();
+            last.extend_from_slice(key);
+            let (kind, why) = match damaged.refusal(&table, &duplicates, key, value) {
+                Some(refusal) => refusal,
+                None => {
+                    records += 1;
+                    return loader.add(table.name, key, value);
+                }
+            };
+            lost(&Loss { kind, table: table.name, key, value, why: &why })
+        })?;
+        if let Some(why) = end {
+            let (kind, why) = (LossKind::Unreadable, format!("rows near this one: {why}"));
+            lost(&Loss { kind, table: table.name, key: &last, value: &[], why: &why })?;
+        }
+    }
+    Ok((loader.finish()?, records))
+}
+
+impl Damaged<'_> {
+    /// Says why a row is left out.
+    fn refusal(
+        &self,
+        table: &TableInfo,
+        duplicates: &Duplicates,
+        key: &[u8],
+        value: &[u8],
+    ) -> Option<(LossKind, String)> {
+        if let Err(why) = (table.repair.screen)(key, value) {
+            return Some((LossKind::Unreadable, why));
+        }
+        if (self.is_erased)(table.name, key) {
+            let why = "the ledger of erasures has its deletion".to_string();
+            return Some((LossKind::Erased, why));
+        }
+        duplicates.why(table.name, key).map(|why| (LossKind::Duplicate, why))
+    }
+
+    /// Whether a row is loaded unless another one takes its place.
+    fn is_readable(&self, table: &TableInfo, key: &[u8], value: &[u8]) -> bool {
+        !(self.is_erased)(table.name, key) && (table.repair.screen)(key, value).is_ok()
+    }
+
+    /// Passes each row of a table: in the order of the keys up to one that cannot be read, then from the
+    /// end backwards. Returns why there is a gap, if there is one.
+    fn each_row(
+        &self,
+        table: &TableInfo,
+        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<Option<String>> {
+        let mut refused = Ok(());
+        let mut last: Option<Vec<u8>> = None;
+        let mut pass = |from: &[u8], order, last: &mut Option<Vec<u8>>| {
+            let range = KeyRange { from, to: None };
+            // The database library panics on some damaged pages.
+            let read = catch_unwind(AssertUnwindSafe(|| {
+                self.reader.scan(table.name, range, order, &mut |key, value| {
+                    refused = each(key, value);
+                    let last = last.get_or_insert_default();
+                    last.clear();
+                    last.extend_from_slice(key);
+                    let is_over = refused.is_err();
+                    Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })
+            }));
+            std::mem::replace(&mut refused, Ok(()))?;
+            Ok(match read {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.log_detail().unwrap_or(error.message()).to_string()),
+                Err(_) => Some("a page of the database is damaged".to_string()),
+            })
+        };
+        let gap: Option<String> = pass(&[], Order::Ascending, &mut last)?;
+        if gap.is_some() {
+            let from = last.map_or_else(Vec::new, |last| [last.as_slice(), &[0]].concat());
+            let end: Result<_> = pass(&from, Order::Descending, &mut None);
+            end?;
+        }
+        Ok(gap)
+    }
+}
+
+/// Says which reference of a record has no target.
+fn says(fields: &[&str], to: &str, target: &[u8]) -> String {
+    format!("{} refers to {to} {}, which does not exist", fields.join(", "), codec::hex(target))
+}
