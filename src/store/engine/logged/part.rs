@@ -10,88 +10,23 @@
 
 mod changes;
 mod version;
+mod versions;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_epoch::{self as epoch, Guard};
-use crossbeam_skiplist::SkipList;
 
 use super::record;
 use crate::base::{Error, Result};
 use crate::store::engine::{KeyRange, Order};
 use changes::Changes;
-use version::{NEWEST, OLDEST, Version, VersionKey};
+use version::{NEWEST, Version};
+use versions::Versions;
 
 pub use version::Version as PartVersion;
 
 /// Memory of a version in the map, in bytes: itself, a reference count, and two links on average.
 const VERSION_BYTES: usize = 64;
-
-/// A map with more versions than this is freed by a thread of its own: that takes some 0.1 µs each.
-const MAX_FREED_AT_ONCE: usize = 1000;
-
-type Entry<'g> = crossbeam_skiplist::base::Entry<'g, 'g, Version, ()>;
-
-/// The versions of all snapshots of a part.
-struct Versions {
-    map: SkipList<Version, ()>,
-    /// How many records were added, or begun to be.
-    records: AtomicU32,
-}
-
-impl Default for Versions {
-    fn default() -> Self {
-        Versions { map: empty_map(), records: AtomicU32::new(0) }
-    }
-}
-
-fn empty_map() -> SkipList<Version, ()> {
-    SkipList::new(epoch::default_collector().clone())
-}
-
-impl Drop for Versions {
-    /// The last reader frees the map, or the writer thread does: neither is to wait for it.
-    fn drop(&mut self) {
-        if self.map.len() > MAX_FREED_AT_ONCE {
-            let map = std::mem::replace(&mut self.map, empty_map());
-            // Without a thread it is freed here.
-            let _ = std::thread::Builder::new().name("free".into()).spawn(move || drop(map));
-        }
-    }
-}
-
-impl Versions {
-    /// Returns the first version that is not before this key.
-    fn first_from<'g>(&'g self, key: VersionKey<'_>, guard: &'g Guard) -> Option<Entry<'g>> {
-        self.map.lower_bound(std::ops::Bound::Included(key.borrowed()), guard)
-    }
-
-    /// Returns the first version behind this key.
-    fn first_after<'g>(&'g self, key: VersionKey<'_>, guard: &'g Guard) -> Option<Entry<'g>> {
-        self.map.lower_bound(std::ops::Bound::Excluded(key.borrowed()), guard)
-    }
-
-    /// Returns the last version before this key.
-    fn last_before<'g>(&'g self, key: VersionKey<'_>, guard: &'g Guard) -> Option<Entry<'g>> {
-        self.map.upper_bound(std::ops::Bound::Excluded(key.borrowed()), guard)
-    }
-
-    /// Adds a version. It is in order between its neighbors, and the only one of its position.
-    fn add(&self, version: Version, guard: &Guard) {
-        let entry = self.map.insert(version, (), guard);
-        #[cfg(debug_assertions)]
-        {
-            let key = entry.key().clone();
-            let at = self.first_from(key.version_key(), guard).expect("it was added");
-            let is_before = |later: Entry<'_>| at.key() < later.key();
-            let is_after = |earlier: Entry<'_>| earlier.key() < at.key();
-            assert!(*at.key() == key, "an added version is found");
-            assert!(at.next().is_none_or(is_before) && at.prev().is_none_or(is_after), "in order");
-        }
-        entry.release(guard);
-    }
-}
 
 /// A snapshot of a part of the log. A clone is the same snapshot, and costs nothing.
 #[derive(Clone, Default)]
@@ -152,9 +87,9 @@ impl Part {
         let nth = self.records.checked_add(1).filter(|nth| *nth < NEWEST);
         let nth = nth.ok_or_else(|| Error::internal("a part of the log has too many records"))?;
         // A record that was added in part, before a panic, must not be mixed with another one.
-        let (order, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let begun = self.versions.records.compare_exchange(self.records, nth, order, failure);
-        begun.map_err(|_| Error::internal("a part of the log was added to twice"))?;
+        if !self.versions.begin(nth) {
+            return Err(Error::internal("a part of the log was added to twice"));
+        }
 
         let guard = &epoch::pin();
         let (mut changes, mut deletions) = (0, 0);
@@ -189,7 +124,7 @@ impl Part {
             return None;
         }
         let guard = &epoch::pin();
-        let newest = self.newest(table, key, guard)?;
+        let newest = self.versions.newest(table, key, self.records, guard)?;
         Some(see(newest.value()))
     }
 
@@ -197,13 +132,6 @@ impl Part {
     #[cfg(test)]
     pub fn replace_map(&mut self, other: &Part) {
         self.versions = other.versions.clone();
-    }
-
-    /// Returns the newest version of a key in this snapshot.
-    fn newest<'g>(&'g self, table: u16, key: &[u8], guard: &'g Guard) -> Option<&'g Version> {
-        let seen = VersionKey::new(table, key, self.records);
-        let version = self.versions.first_from(seen, guard)?.key();
-        version.is_of(table, key).then_some(version)
     }
 
     /// Returns the newest change of each key in a range of a table, in order: the key and its value,
@@ -215,7 +143,7 @@ impl Part {
         order: Order,
         guard: &'g Guard,
     ) -> impl Iterator<Item = (&'g [u8], Option<&'g [u8]>)> {
-        let changes = Changes::begin(self, table, range, order, guard);
+        let changes = Changes::begin((&self.versions, self.records), table, range, order, guard);
         changes.map(|version| (version.key(), version.value()))
     }
 
@@ -228,7 +156,7 @@ impl Part {
     ) -> impl Iterator<Item = &'g Version> + use<'g> {
         let mut at = match last {
             Some(last) => self.versions.first_after(last.version_key(), guard),
-            None => self.versions.map.front(guard),
+            None => self.versions.first(guard),
         };
         std::iter::from_fn(move || {
             let entry = at.take()?;

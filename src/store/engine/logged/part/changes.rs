@@ -2,7 +2,8 @@
 
 use crossbeam_epoch::Guard;
 
-use super::{Entry, NEWEST, OLDEST, Part, Version, VersionKey};
+use super::version::{NEWEST, OLDEST, Version, VersionKey};
+use super::versions::{Entry, Versions};
 use crate::store::engine::{KeyRange, Order};
 
 /// How many versions of one key are passed one by one before the others are passed by one search.
@@ -10,7 +11,9 @@ const MAX_STEPS: usize = 8;
 
 /// The newest versions of the keys of a range.
 pub struct Changes<'g> {
-    part: &'g Part,
+    versions: &'g Versions,
+    /// The snapshot: how many records it has.
+    records: u32,
     guard: &'g Guard,
     table: u16,
     range: KeyRange<'g>,
@@ -20,17 +23,16 @@ pub struct Changes<'g> {
 }
 
 impl<'g> Changes<'g> {
-    /// Begins to read a range.
+    /// Begins to read a range of a snapshot: of the first so many records.
     pub fn begin(
-        part: &'g Part,
+        (versions, records): (&'g Versions, u32),
         table: u16,
         range: KeyRange<'g>,
         order: Order,
         guard: &'g Guard,
     ) -> Self {
-        let versions = &*part.versions;
         let at = match (order, range.to) {
-            _ if part.is_empty() => None,
+            _ if records == 0 => None,
             (Order::Ascending, _) => {
                 versions.first_from(VersionKey::new(table, range.from, NEWEST), guard)
             }
@@ -41,7 +43,7 @@ impl<'g> Changes<'g> {
                 versions.last_before(VersionKey::behind_table(table), guard)
             }
         };
-        Changes { part, guard, table, range, order, at }
+        Changes { versions, records, guard, table, range, order, at }
     }
 
     fn has(&self, version: &Version) -> bool {
@@ -53,7 +55,7 @@ impl<'g> Changes<'g> {
     }
 
     fn is_visible(&self, version: &Version) -> bool {
-        version.nth() <= self.part.records
+        version.nth() <= self.records
     }
 
     /// Goes on from a version to the next one that is not of the same key, or of the same key is at
@@ -67,7 +69,7 @@ impl<'g> Changes<'g> {
             }
         }
         let key = VersionKey::new(passed.table(), passed.key(), nth);
-        self.part.versions.first_from(key, self.guard)
+        self.versions.first_from(key, self.guard)
     }
 
     fn next_ascending(&mut self) -> Option<&'g Version> {
@@ -78,7 +80,7 @@ impl<'g> Changes<'g> {
                 self.at = self.pass(entry, OLDEST);
                 return Some(version);
             }
-            self.at = self.pass(entry, self.part.records);
+            self.at = self.pass(entry, self.records);
         }
     }
 
@@ -96,8 +98,8 @@ impl<'g> Changes<'g> {
                 continue;
             }
             let key = VersionKey::new(self.table, version.key(), NEWEST);
-            self.at = self.part.versions.last_before(key, self.guard);
-            let newest = self.part.newest(self.table, version.key(), self.guard);
+            self.at = self.versions.last_before(key, self.guard);
+            let newest = self.versions.newest(self.table, version.key(), self.records, self.guard);
             if newest.is_some() {
                 return newest;
             }

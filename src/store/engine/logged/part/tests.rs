@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::versions::MAX_FREED_AT_ONCE;
 use super::*;
 use crate::store::engine::logged::record::{Link, LogId};
 use crate::store::engine::logged::tables::TableNumbers;
