@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::handlers::MAX_DELAY_SECS;
-use super::jobs::{BY_DUE, ENQUEUED, Job};
+use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job};
 use crate::base::{Id, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
@@ -59,7 +59,7 @@ impl Misdated {
 fn find(view: &View) -> Result<Vec<Id<Job>>> {
     let (start, end) = (latest(view.now()).plus_millis(1), Time::from_millis(i64::MAX));
     let mut found = Vec::new();
-    let start = ((start, None, Id::NIL), Id::NIL);
+    let start: (DueKey, Id<Job>) = ((start, None, Id::NIL), Id::NIL);
     view.entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
         found.push(id);
         let is_full = found.len() == PART;

@@ -93,6 +93,7 @@ fn of_valid_blocks(script: &mut Script<'_>) {
         secret_key: None,
         audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
+        erasures: None,
     };
     let json = serde_json::to_vec(&header).expect("a header is JSON");
     let mut blocks = vec![(Kind::Header, json)];
