@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::KEY;
-use crate::client::{Caller, Connection, raw, within};
+use crate::client::{Caller, Connection, raw, server_log, within};
 use crate::postgres_server::PostgresServer;
 
 /// A server. It is killed when dropped.
@@ -28,6 +28,8 @@ pub struct Node {
     pub address: SocketAddr,
     pub setup_link: Option<String>,
     log: tempfile::NamedTempFile,
+    /// Parts of lines of errors that the test asked for.
+    expected: Vec<&'static str>,
 }
 
 impl Drop for Node {
@@ -37,6 +39,7 @@ impl Drop for Node {
         if std::thread::panicking() {
             eprintln!("── {}\n{}", self.address, self.log());
         }
+        server_log::assert_clean(&self.log(), &self.expected);
     }
 }
 
@@ -64,7 +67,13 @@ impl Node {
         let port = address.parse::<SocketAddr>().unwrap().port();
         let setup_link = started["setupLink"].as_str().map(String::from);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Node { child, address, setup_link, log }
+        Node { child, address, setup_link, log, expected: Vec::new() }
+    }
+
+    /// Expects errors in its log whose lines have one of these parts; others fail the test when it is
+    /// dropped.
+    pub fn expect_errors(&mut self, parts: &[&'static str]) {
+        self.expected.extend(parts);
     }
 
     pub fn log(&self) -> String {
