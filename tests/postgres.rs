@@ -276,6 +276,8 @@ struct Served {
     child: std::process::Child,
     /// What it printed when it was ready.
     started: Value,
+    /// Reads its log.
+    log: Option<std::thread::JoinHandle<String>>,
 }
 
 impl Served {
@@ -300,7 +302,7 @@ impl Served {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         match serde_json::from_str(&line) {
-            Ok(started) => Ok(Served { child, started }),
+            Ok(started) => Ok(Served { child, started, log: Some(log) }),
             Err(_) => Err((child.wait().unwrap().code(), log.join().unwrap())),
         }
     }
@@ -326,6 +328,8 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let log = self.log.take().map(|log| log.join().unwrap_or_default());
+        client::server_log::assert_clean(&log.unwrap_or_default(), &[]);
     }
 }
 

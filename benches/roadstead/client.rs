@@ -84,6 +84,16 @@ impl Connection {
         Ok(digits.and_then(|digits| digits.parse().ok()).unwrap_or(0))
     }
 
+    /// Sends a request for something that may not be there yet; returns whether it is.
+    ///
+    /// # Panics
+    /// If the status is neither 200 nor 404.
+    pub async fn finds(&mut self, request: &[u8]) -> bool {
+        let status = self.exchange(request).await.expect("the server answers");
+        assert!([200, 404].contains(&status), "{}", String::from_utf8_lossy(&self.received));
+        status == 200
+    }
+
     /// Sends a request and receives its response; returns the length of the response's head.
     async fn receive(&mut self, request: &[u8]) -> std::io::Result<usize> {
         let sent = self.stream.write_all(request).await;

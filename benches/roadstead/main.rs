@@ -13,6 +13,9 @@
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
+//! A bench in which a request failed, or whose server logged an error or panicked, is no figure: its
+//! rows are left out, and the exit code is 1.
+//!
 //! `cargo bench -- profile-reads`, `profile-writes`, `profile-publishing` and `profile-contents` measure nothing: they
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
@@ -49,6 +52,9 @@ mod requests;
 mod rounds;
 mod search;
 mod signatures;
+#[allow(dead_code)] // Tests need the rest.
+#[path = "../../tests/client/server_log.rs"]
+mod server_log;
 #[allow(clippy::unwrap_used)] // It is of the tests.
 #[path = "../../tests/api/sites.rs"]
 mod sites;
@@ -59,11 +65,14 @@ mod wakes;
 mod fixture;
 mod writes;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
 /// The allocator of the binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {
+fn main() -> ExitCode {
     // Cargo passes --bench.
     let arguments: Vec<_> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let selected: Vec<_> = arguments.iter().filter(|arg| !arg.starts_with("--")).collect();
@@ -100,17 +109,29 @@ fn main() {
         ("profile-writes", &writes::profile),
         ("profile-publishing", &publishing::profile),
     ];
+    // Every panic of this process: of its servers, and of the load.
+    server_log::capture(|_| true);
     let mut rows = Vec::new();
+    let mut has_failed = false;
     for (name, measure) in parts {
         let all = selected.is_empty() && !name.starts_with("profile");
         if all || selected.iter().any(|selected| *selected == name) {
             eprintln!("measuring {name} …");
-            rows.extend(measure());
+            // A panic ends the part, not the others.
+            let measured = catch_unwind(AssertUnwindSafe(measure)).unwrap_or_default();
+            let faults = server_log::take_unexpected();
+            if faults.is_empty() {
+                rows.extend(measured);
+            } else {
+                has_failed = true;
+                eprintln!("\n*** {name} is no figure: ***\n{}\n", faults.join("\n"));
+            }
         }
     }
     if !rows.is_empty() {
         table::print(&rows);
     }
+    if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Compares the engines of a store.

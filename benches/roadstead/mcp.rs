@@ -109,7 +109,8 @@ fn kilobytes_each(neighbours: &Neighbours, request: &[u8]) -> f64 {
             open.spawn(async move {
                 let mut connection = Connection::open(address).await;
                 // A stream has no length; it is held open all the same.
-                let _ = connection.exchange(&request).await;
+                let answered = connection.exchange(&request).await;
+                assert_eq!(answered.ok(), Some(200), "a held request failed");
                 std::future::pending::<()>().await;
             });
         }

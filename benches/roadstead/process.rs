@@ -8,11 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use crate::client::{self, Connection, load};
 use crate::fixture::{file, id, place};
 use crate::requests;
 use crate::rounds::median;
+use crate::server_log;
 use crate::table::{Row, Target, time};
 
 /// The program.
@@ -124,6 +126,7 @@ pub fn init_with_key(data: &Path) -> String {
 /// The binary, serving.
 pub struct Served {
     child: Child,
+    log: NamedTempFile,
     /// Where it listens.
     pub address: SocketAddr,
     /// Time from the start to the first response.
@@ -141,18 +144,20 @@ impl Served {
     /// Starts `roadstead serve …`, at a free port.
     pub fn start_command(mut command: Command) -> Self {
         let address = free_address();
+        let log = NamedTempFile::new().expect("there is a place for the log");
+        let stderr = log.reopen().expect("it is there");
         let start = Instant::now();
         let child = command
             .args(["--listen", &address.to_string()])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .expect("the binary can be run");
         while !is_healthy(address) {
             assert!(start.elapsed() < Duration::from_secs(30), "the server does not answer");
             std::thread::sleep(Duration::from_micros(200));
         }
-        Served { child, address, took: start.elapsed() }
+        Served { child, log, address, took: start.elapsed() }
     }
 
     /// The resident memory, in MB.
@@ -183,6 +188,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        server_log::add(&std::fs::read_to_string(self.log.path()).expect("it is text"));
     }
 }
 

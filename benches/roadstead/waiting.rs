@@ -85,8 +85,7 @@ async fn measure(fixture: &Fixture) -> (Times, Duration) {
         let heard = heard.clone();
         tokio::spawn(async move {
             // The first deployment may not be live yet.
-            while connection.exchange(request.as_bytes()).await.expect("the server answers") != 200
-            {
+            while !connection.finds(request.as_bytes()).await {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             let mut wait = waiting(&request, connection.ask(request.as_bytes()).await.head);
@@ -95,6 +94,7 @@ async fn measure(fixture: &Fixture) -> (Times, Duration) {
                 if answer.head.starts_with(b"HTTP/1.1 304") {
                     continue;
                 }
+                assert!(answer.head.starts_with(b"HTTP/1.1 200"), "a wait failed");
                 let at = Instant::now();
                 wait = waiting(&request, answer.head);
                 if heard.send((nth, at)).is_err() {
@@ -172,7 +172,7 @@ fn memory() -> Row {
     let request = String::from_utf8(request).expect("it is text");
     let bytes = client::runtime().block_on(async {
         let mut first = Connection::open(neighbours.server.address).await;
-        while first.exchange(request.as_bytes()).await.expect("it answers") != 200 {
+        while !first.finds(request.as_bytes()).await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let wait = waiting(&request, first.ask(request.as_bytes()).await.head);
@@ -182,7 +182,8 @@ fn memory() -> Row {
             let (address, wait) = (neighbours.server.address, wait.clone());
             open.spawn(async move {
                 let mut connection = Connection::open(address).await;
-                let _ = connection.exchange(&wait).await;
+                let status = connection.exchange(&wait).await.expect("the server answers");
+                assert!([200, 304].contains(&status), "a wait failed: {status}");
             });
         }
         tokio::time::sleep(SETTLE).await;

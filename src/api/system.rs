@@ -40,6 +40,8 @@ pub struct SystemStatus {
     pub last_backup: Option<SystemBackup>,
     /// Whether a backup should have been made: there is none, or the last one is older than two days.
     pub backup_due: bool,
+    /// Panics since the start. Each is a fault of the program, and the log of the server says where.
+    pub panics: u64,
     pub history: SystemHistory,
 }
 
@@ -192,6 +194,7 @@ impl Default for SystemStatus {
             retention: SystemRetention::default(),
             last_backup: None,
             backup_due: false,
+            panics: 0,
             history: SystemHistory::default(),
         }
     }

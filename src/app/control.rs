@@ -25,6 +25,7 @@ use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::backup::{self, BackupWanted, LastBackup};
 use super::data::DataDir;
 use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
+use super::panics;
 use super::placement::SOCKET;
 use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
@@ -271,7 +272,10 @@ fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> Control
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
         Request::Status => match store_status(store) {
-            Ok(store) => ControlResponse::Status(ServerStatus { startup: startup.clone(), store }),
+            Ok(store) => {
+                let (startup, panics) = (startup.clone(), panics::count());
+                ControlResponse::Status(ServerStatus { startup, store, panics })
+            }
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
         Request::RecordBackup { backup } => match backup.write(dir.path()) {

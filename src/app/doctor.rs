@@ -172,6 +172,7 @@ fn server(dir: &DataDir, found: &mut Findings) -> Option<ServerStatus> {
                 let message = format!("this command is of version {}", env!("CARGO_PKG_VERSION"));
                 found.warn("version", message, "restart the server");
             }
+            panics(status.panics, found);
             Some(status)
         }
         Ok(None) if dir.path().join(SOCKET).exists() => {
@@ -196,6 +197,19 @@ fn server(dir: &DataDir, found: &mut Findings) -> Option<ServerStatus> {
             found.error("socket", message, "run this as the user of the server, or as root");
             None
         }
+    }
+}
+
+/// A panic is a fault of the program, and may have left something half done.
+fn panics(count: u64, found: &mut Findings) {
+    match count {
+        0 => found.ok("panics", "the server has not panicked since its start"),
+        _ => found.warn(
+            "panics",
+            format!("panics of the server since its start: {count}"),
+            "find the lines with \"panicked\" in its log and report them; then stop it, and run \
+             roadstead check",
+        ),
     }
 }
 

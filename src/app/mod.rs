@@ -15,6 +15,7 @@ mod host;
 pub mod migration;
 mod monitor;
 pub mod moving;
+pub mod panics;
 mod placement;
 mod recovery;
 pub mod repair;
@@ -317,6 +318,7 @@ fn metrics(
             Box::new(move || vec![damage_found(&damaged)]),
             Box::new(move || deliveries.families()),
             Box::new(move || host::families(started)),
+            Box::new(|| vec![panics::family()]),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
             Box::new(move || is_replicated.as_deref().map(replication).into_iter().collect()),
             Box::new(move || leases.as_ref().map(background_work).into_iter().collect()),

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::backup::LastBackup;
 use super::doctor::{self, Level};
-use super::host;
+use super::{host, panics};
 use crate::api::{
     SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode, SystemRetention,
     SystemSample, SystemStatus, SystemStorage,
@@ -120,6 +120,7 @@ impl Monitor {
                 records: last.records,
                 encrypted: last.encrypted,
             }),
+            panics: panics::count(),
             history: SystemHistory::default(),
             ..SystemStatus::default()
         }

@@ -55,6 +55,9 @@ pub struct ServerStatus {
     pub startup: Startup,
     /// What its store says.
     pub store: StoreStatus,
+    /// Panics since the start; a server of an earlier version does not count them.
+    #[serde(default)]
+    pub panics: u64,
 }
 
 /// What a store says about itself.

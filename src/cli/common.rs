@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::log_writer::OneLineEach;
 use super::output;
-use crate::app::{DataDir, KeySource};
+use crate::app::{DataDir, KeySource, panics};
 
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
@@ -89,6 +89,12 @@ pub(super) fn program() -> Option<PathBuf> {
     if is_linux { Some(RUNNING.into()) } else { env::current_exe().ok() }
 }
 
+/// Initializes logging of a command that serves: its panics are log lines, too.
+pub(super) fn init_server_logging(common: &Common) {
+    init_logging(common);
+    panics::record_all();
+}
+
 /// Initializes logging to stderr.
 pub(super) fn init_logging(common: &Common) {
     let has_colors = common.log_format == LogFormat::Human && std::io::stderr().is_terminal();
@@ -99,5 +105,42 @@ pub(super) fn init_logging(common: &Common) {
     match common.log_format {
         LogFormat::Human => lines.with_ansi(has_colors).init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+    use std::thread;
+
+    use super::*;
+
+    const IN_CHILD: &str = "ROADSTEAD_TEST_PANICS";
+
+    /// The hook and the log are of the process, so it panics in one of its own: this test again.
+    #[test]
+    fn a_panic_of_a_command_that_serves_is_one_line_of_its_log_and_nothing_else() {
+        if env::var_os(IN_CHILD).is_some() {
+            init_server_logging(&Common {
+                data: String::new(),
+                json: true,
+                log_format: LogFormat::Json,
+                log_level: LevelFilter::INFO,
+            });
+            let panicking = thread::Builder::new().name("writer".into());
+            panicking.spawn(|| panic!("on\npurpose")).unwrap().join().unwrap_err();
+            return;
+        }
+        let name = format!("{}::a_panic_of", module_path!().split_once("::").unwrap().1);
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args([&name, "--nocapture"]).env(IN_CHILD, "1").env_remove("RUST_BACKTRACE");
+        let output = child.stderr(Stdio::piped()).output().unwrap();
+        let log = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).expect(&log)).collect();
+        let [line] = lines.as_slice() else { panic!("not one line: {log}") };
+        assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"writer".into()), "{log}");
+        assert_eq!(line["message"], "panicked: on\npurpose", "{log}");
+        assert!(line["location"].as_str().unwrap().starts_with(file!()), "{log}");
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::common::{Common, init_logging};
+use super::common::{Common, init_server_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
@@ -114,7 +114,7 @@ impl Serve {
         if let Some(url) = self.store.clone() {
             return self.run_over_store(&url);
         }
-        init_logging(&self.common);
+        init_server_logging(&self.common);
         let dir = self.common.data_dir();
         let config = ServerConfig { data_directory: Some(dir.path().into()), ..self.config()? };
         let version = env!("CARGO_PKG_VERSION").into();

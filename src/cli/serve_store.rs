@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 
-use super::common::init_logging;
+use super::common::init_server_logging;
 use super::failure::Failure;
 use super::output;
 use super::serve::{Serve, Shutdown, listen_at, local_url, run};
@@ -33,7 +33,7 @@ impl Serve {
     /// Serves the store at this URL. There is no data directory, so nothing that needs one: no
     /// control socket, no backups by the server, no replacement of the key.
     pub(super) fn run_over_store(self, text: &str) -> Result<(), Failure> {
-        init_logging(&self.common);
+        init_server_logging(&self.common);
         let url = url(text)?;
         let key_source = self.common.data_dir().key_source().clone();
         let is_replicated = Arc::<AtomicBool>::default();

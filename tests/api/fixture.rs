@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::client::server_log::Watch;
 use crate::https;
 use crate::schema;
 
@@ -22,6 +23,8 @@ pub struct Running {
     pub store: Store,
     server: Server,
     runtime: Runtime,
+    // Dropped last.
+    _watch: Watch,
 }
 
 /// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
@@ -85,6 +88,7 @@ impl Running {
 
     /// Like `start`, with an existing store.
     pub fn serve(store: Store, at: &str, config: ServerConfig) -> Self {
+        let _watch = Watch::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -96,7 +100,7 @@ impl Running {
             Server::start(store.clone(), listener, config).unwrap()
         };
         let port = server.address.port();
-        Running { address: ([127, 0, 0, 1], port).into(), store, server, runtime }
+        Running { address: ([127, 0, 0, 1], port).into(), store, server, runtime, _watch }
     }
 
     /// Stops it as SIGTERM does.
@@ -141,6 +145,7 @@ impl Running {
             anonymous,
             owner,
             key,
+            _watch: Watch::new(),
         };
         fixture.admin = self.person(&fixture, "grace", Role::Admin).0;
         (fixture.member, fixture.member_id) = self.person(&fixture, "ben", Role::Member);
@@ -208,6 +213,7 @@ pub struct Fixture {
     /// Ben, in a session.
     pub member: Caller,
     pub member_id: String,
+    _watch: Watch,
 }
 
 impl Fixture {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use crate::client::server_log::plant_panic;
 use crate::client::{Caller, Connection, Reply, eventually, raw, while_limited};
 use crate::fixture::{Fixture, Running, config, key_of};
 
@@ -223,5 +224,15 @@ fn what_retention_removes_is_counted_and_the_oldest_that_is_kept_has_its_time() 
     eventually("old entries are removed", || {
         value(&scrape(running.address, "").text(), removed).filter(|rows| *rows >= 1.0)
     });
+    running.stop();
+}
+
+#[test]
+fn panics_of_the_server_are_counted_and_logged_as_errors() {
+    let running = Running::start(config());
+    let count = || value(&scrape(running.address, "").text(), "roadstead_panics_total").unwrap();
+    let before = count();
+    plant_panic();
+    assert!(count() > before);
     running.stop();
 }

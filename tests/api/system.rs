@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use roadstead::app::ServerConfig;
 use roadstead::app::backup::LastBackup;
+use roadstead::app::doctor::{self, Level};
+use roadstead::app::{DataDir, ServerConfig, Startup, control};
 use roadstead::base::Time;
 use roadstead::outbox::RetentionSettings;
 use roadstead::store::Clock;
 use serde_json::{Value, json};
 
+use crate::client::server_log::plant_panic;
 use crate::client::{Caller, within};
 use crate::fixture::{Fixture, Running, config};
 
@@ -110,5 +112,26 @@ fn its_figures_are_those_of_all_organizations_together() {
     }
     assert!(first("queued") >= 0.0 && first("waiting") >= 0.0, "{seen}");
     assert_eq!(history(&acme)["writes"][0], seen["writes"][0], "the same for everyone");
+    running.stop();
+}
+
+#[test]
+fn it_says_how_often_the_server_has_panicked_and_doctor_warns() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::at(place.path().join("data"));
+    let running = Running::serve(dir.create().unwrap(), "127.0.0.1:0", config());
+    plant_panic();
+    let startup = Startup { version: "1".into(), settings: Vec::new(), open_files: 1 << 20 };
+    let link_base = "http://localhost".to_string();
+    let _control = control::listen(dir.clone(), running.store.clone(), link_base, startup.clone());
+    let found = doctor::examine(&dir, startup);
+    let panics = found.iter().find(|finding| finding.check == "panics").unwrap();
+    assert_eq!(panics.level, Level::Warning, "{panics:?}");
+    assert!(panics.to_do.as_deref().unwrap().contains("roadstead check"), "{panics:?}");
+
+    // It is measured at the start, and then every ten seconds.
+    let running = Running::start(config());
+    let status = running.fixture().owner.get("/system").ok();
+    assert!(status["panics"].as_u64().unwrap() >= 1, "{status}");
     running.stop();
 }

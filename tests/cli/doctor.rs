@@ -40,7 +40,9 @@ fn all_is_well_with_a_new_directory_that_is_backed_up_while_its_server_runs_or_n
     }
     let serving = Serving::start(&place, &[]);
     let (code, found) = doctor(&place, &[]);
-    assert_eq!((code, level(&found, "server")), (Some(0), "ok".into()), "{found}");
+    for check in ["server", "panics"] {
+        assert_eq!((code, level(&found, check)), (Some(0), "ok".into()), "{found}");
+    }
     let head = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let metrics = crate::client::raw(serving.address, head).text();
     assert!(metrics.contains("roadstead_last_backup_timestamp_seconds 1"), "{metrics}");

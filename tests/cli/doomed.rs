@@ -13,8 +13,9 @@ use roadstead::base::{Keys, Result};
 use roadstead::resources;
 use roadstead::store::engine::{CommitOutcome, LocalStorage, LoggedRedb, Reader, WriteBatch};
 use roadstead::store::{Clock, Store, table_names};
+use tempfile::NamedTempFile;
 
-use crate::client::Caller;
+use crate::client::{Caller, server_log};
 use crate::process::Place;
 
 /// When the server is killed. Only commits count that change a deployment or a job of the outbox.
@@ -49,25 +50,27 @@ const LISTENS: &str = "it listens at ";
 pub struct Doomed {
     child: Child,
     address: SocketAddr,
+    log: NamedTempFile,
     /// The process ends with this end of the pipe.
     _stdin: ChildStdin,
 }
 
 impl Doomed {
     pub fn start(place: &Place, moment: Moment) -> Self {
+        let log = NamedTempFile::new().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "doomed::it_serves_until_it_is_killed", "--nocapture"])
             .envs([(DATA, place.data().into_os_string()), (MOMENT, moment.to_text().into())])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log.reopen().unwrap())
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut lines = lines.map_while(|line| line.ok());
         let address = lines.find_map(|line| Some(line.split_once(LISTENS)?.1.parse().unwrap()));
         let stdin = child.stdin.take().unwrap();
-        Doomed { child, address: address.expect("it listens"), _stdin: stdin }
+        Doomed { child, address: address.expect("it listens"), log, _stdin: stdin }
     }
 
     /// A client with an API key of `acme`.
@@ -93,6 +96,8 @@ impl Drop for Doomed {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let log = std::fs::read_to_string(self.log.path()).unwrap_or_default();
+        server_log::assert_clean(&log, &[]);
     }
 }
 
@@ -109,6 +114,7 @@ pub fn kill(pid: u32) {
 fn it_serves_until_it_is_killed() {
     let Some(data) = std::env::var_os(DATA) else { return };
     let moment = Moment::from_text(&std::env::var(MOMENT).unwrap());
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     let store = open(&PathBuf::from(data), moment);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _server = runtime.block_on(async {

@@ -1,12 +1,13 @@
 //! The log: failed sign-ins, reached rate limits, start and stop at `info`, requests at `debug`.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::client::raw;
+use crate::client::{raw, server_log};
 use crate::process::{Place, Serving};
 
 /// Serves, lets a test make requests, stops, and returns the log.
@@ -99,4 +100,32 @@ fn at_debug_each_request_has_a_line() {
         (&lines[1]["principal"], &lines[1]["request_id"]),
         (&json!("anonymous"), &json!("a\"b"))
     );
+}
+
+#[test]
+fn errors_and_panics_that_no_test_asked_for_are_found_in_a_log() {
+    let faults = [
+        "2026-01-01T00:00:00.000000Z ERROR a sweep failed sweep=\"a\"",
+        "{\"timestamp\":\"2026-01-01T00:00:00.000000Z\",\"level\":\"ERROR\",\"sweep\":\"a\"}",
+        "thread 'writer' (7) panicked at src/a.rs:1:2:",
+        "2026-01-01T00:00:00.000000Z ERROR a request failed request_id=\"log-2\" code=\"internal\"",
+    ];
+    let others = [
+        "2026-01-01T00:00:00.000000Z  WARN no ERROR, and nothing has panicked",
+        "2026-01-01T00:00:00.000000Z ERROR a request failed request_id=\"log-1\" code=\"internal\"",
+        "2026-01-01T00:00:00.000000Z ERROR the disk is full",
+    ];
+    server_log::asked_for("log-1");
+    let log = [&faults[..], &others].concat().join("\n");
+    assert_eq!(server_log::unexpected(&log, &["the disk is full"]), faults);
+}
+
+#[test]
+fn a_test_fails_whose_server_logged_an_error_that_it_did_not_ask_for() {
+    let (place, _) = Place::founded();
+    fs::write(place.file("erasures"), "no ledger\n").unwrap();
+    let serving = Serving::start(&place, &[]);
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(serving))).unwrap_err();
+    let message = dropped.downcast_ref::<String>().unwrap();
+    assert!(message.contains("ERROR the ledger of erasures cannot be used"), "{message}");
 }

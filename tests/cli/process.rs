@@ -4,14 +4,19 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, eventually, server_log};
 
 /// The owner's password, where a test does not care.
 pub const PASSWORD: &str = "correct horse battery";
+
+/// How long the rest of the log of an ended process takes at most.
+const LOG_ENDS: Duration = Duration::from_secs(10);
 
 /// `init` for the organization `acme`.
 pub const INIT: [&str; 9] = [
@@ -149,8 +154,11 @@ pub struct Serving {
     /// What it printed on stdout when it was ready.
     pub announced: Value,
     stdout: BufReader<ChildStdout>,
-    /// Reads the log from the start: a process blocks when nobody reads its stderr.
-    log: Option<JoinHandle<String>>,
+    /// The log, once it is complete; read from the start, since a process blocks when nobody reads its
+    /// stderr.
+    log: Receiver<String>,
+    /// Parts of lines of errors that the test asked for.
+    expected: Vec<&'static str>,
 }
 
 impl Serving {
@@ -200,12 +208,19 @@ impl Serving {
         let url = announced["listening"].as_str().unwrap();
         let address = url.strip_prefix("http://").unwrap().parse().unwrap();
         let mut stderr = child.stderr.take().unwrap();
-        let log = thread::spawn(move || {
+        let (written, log) = channel();
+        thread::spawn(move || {
             let mut log = String::new();
             stderr.read_to_string(&mut log).unwrap();
-            log
+            let _ = written.send(log);
         });
-        Serving { child, address, announced, stdout, log: Some(log) }
+        Serving { child, address, announced, stdout, log, expected: Vec::new() }
+    }
+
+    /// Expects errors in its log whose lines have one of these parts; others fail the test when the
+    /// server ends.
+    pub fn expect_errors(&mut self, parts: &[&'static str]) {
+        self.expected.extend(parts);
     }
 
     /// A client with an API key of `acme`.
@@ -240,11 +255,13 @@ impl Serving {
     }
 
     /// Waits for the exit: the exit code, and the output after it was ready.
+    #[track_caller]
     pub fn ends(&mut self) -> (Option<i32>, String, String) {
         let status = eventually("its end", || self.child.try_wait().unwrap());
         let mut out = String::new();
         self.stdout.read_to_string(&mut out).unwrap();
-        let log = self.log.take().map(|log| log.join().unwrap()).unwrap_or_default();
+        let log = self.log.recv().unwrap_or_default();
+        server_log::assert_clean(&log, &self.expected);
         (status.code(), out, log)
     }
 }
@@ -253,5 +270,9 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // Another process that has its stderr may still run.
+        if let Ok(log) = self.log.recv_timeout(LOG_ENDS) {
+            server_log::assert_clean(&log, &self.expected);
+        }
     }
 }

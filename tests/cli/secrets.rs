@@ -295,7 +295,9 @@ impl Tried {
         let mail_password = "mail0Zq8wKd3vN5xT7bR1mP9c";
         let smtp = format!("smtp://mailer:{mail_password}@127.0.0.1:1?tls=none");
         let mail = ["--smtp-url", &smtp, "--mail-from", "roadstead@acme.test"];
-        let serving = Serving::start(&place, &[&flags[..], &network, &mail].concat());
+        let mut serving = Serving::start(&place, &[&flags[..], &network, &mail].concat());
+        // The receiver of secrets refuses them.
+        serving.expect_errors(&["_provider_failed"]);
         let anonymous = Caller::anonymous(serving.address, "acme").with_fields(&[]);
         let shown = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
 

@@ -7,6 +7,7 @@
 mod caller;
 pub mod nostr;
 mod reply;
+pub mod server_log;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::server_log;
+
 /// A response of any status.
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -45,11 +47,15 @@ impl Reply {
         self.ok()["id"].as_str().unwrap_or_else(|| panic!("no id: {}", self.text())).into()
     }
 
-    /// Fails unless it is an error with this status and code.
+    /// Fails unless it is an error with this status and code. The line in the log of one of 500 or
+    /// more is asked for.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> Value {
         let problem = self.problem();
         assert_eq!((self.status, &problem["code"]), (status, &json!(code)), "{}", self.text());
+        if let Some(id) = self.header("x-request-id").filter(|_| status >= 500) {
+            server_log::asked_for(id);
+        }
         problem
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::client::server_log::Watch;
 use crate::visitor::Visitor;
 
 /// The password of everyone.
@@ -24,6 +25,8 @@ pub struct Running {
     ada: OnceLock<String>,
     _server: Server,
     _runtime: Runtime,
+    // Dropped last.
+    _watch: Watch,
 }
 
 impl Running {
@@ -37,6 +40,7 @@ impl Running {
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.
         drop(place);
+        let _watch = Watch::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -51,7 +55,7 @@ impl Running {
             Server::start(store.clone(), listener, config).unwrap()
         };
         let (address, ada) = (server.address, OnceLock::new());
-        Running { address, store, ada, _server: server, _runtime: runtime }
+        Running { address, store, ada, _server: server, _runtime: runtime, _watch }
     }
 
     /// The token of its setup link.

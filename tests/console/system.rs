@@ -6,6 +6,7 @@ use roadstead::app::ServerConfig;
 use roadstead::app::backup::LastBackup;
 use roadstead::store::Clock;
 
+use crate::client::server_log::{Watch, plant_panic};
 use crate::client::within;
 use crate::html::{Tag, tags};
 use crate::journeys::sign_in;
@@ -144,4 +145,14 @@ fn it_is_legible_without_scripts_and_on_a_narrow_screen_in_both_themes() {
                        getComputedStyle(document.querySelector('.chart ' + one)).color)).size";
         assert_eq!(browser.run(colours), 3, "{width}");
     }
+}
+
+#[test]
+fn it_says_when_the_server_has_panicked_and_what_to_do() {
+    let _watch = Watch::new();
+    plant_panic();
+    // It is measured at the start.
+    let shown = Running::new().signed_in("ada@acme.test").get(SYSTEM);
+    shown.shows("The server has panicked since its start.").shows("roadstead check");
+    shown.shows("the log of the server says where");
 }

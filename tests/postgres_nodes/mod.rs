@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::KEY;
-use crate::client::{Caller, Connection, raw, within};
+use crate::client::{Caller, Connection, raw, server_log, within};
 use crate::postgres_server::PostgresServer;
 
 /// A server. It is killed when dropped.
@@ -37,6 +37,7 @@ impl Drop for Node {
         if std::thread::panicking() {
             eprintln!("── {}\n{}", self.address, self.log());
         }
+        server_log::assert_clean(&self.log(), &[]);
     }
 }
 

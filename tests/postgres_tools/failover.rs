@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::client::eventually;
+use crate::client::server_log::DATABASE_AWAY;
 use crate::filled::stop;
 use crate::postgres_server::PostgresServer;
 use crate::process::{Place, Serving};
@@ -50,7 +51,8 @@ impl Cluster {
         );
         let node = || {
             let place = over(&url, KEY);
-            let serving = Serving::start(&place, &["--rate-limit", "0"]);
+            let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
+            serving.expect_errors(DATABASE_AWAY);
             (place, serving)
         };
         let first = node();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::client::server_log::DATABASE_AWAY;
 use crate::client::{Connection, Reply, eventually};
 use crate::filled::stop;
 use crate::postgres_server::PostgresServer;
@@ -30,6 +31,7 @@ fn while_the_database_does_not_answer_probes_are_answered_soon() {
     let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
     let place = over(&server.url(), KEY);
     let mut serving = Serving::start(&place, &[]);
+    serving.expect_errors(DATABASE_AWAY);
     set_up(&serving);
     page(&serving, "/readyz").ok();
     let before = page(&serving, "/metrics").text();
@@ -55,6 +57,7 @@ fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
     let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
     let place = over(&server.url(), KEY);
     let mut serving = Serving::start(&place, &[]);
+    serving.expect_errors(DATABASE_AWAY);
     let acme = serving.caller(&set_up(&serving));
     acme.post("/agents", json!({"stableKey": "ann", "name": "Ann"})).ok();
     let agent = "/agents/ann";

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging, program};
+use super::common::{Common, init_server_logging, program};
 use super::failure::Failure;
 use super::serve::{Shutdown, listen_at, run};
 use super::{open_files, output, values};
@@ -52,7 +52,7 @@ const DEFAULT_DATA: &str = "roadstead-data";
 
 impl Demo {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        init_server_logging(&self.common);
         let demo_dir = match self.common.data.as_str() {
             DEFAULT_DATA => DemoDir::temporary()?,
             path => DemoDir { path: path.into(), is_temporary: false },

@@ -50,6 +50,7 @@ struct Status {
     retention: Retention,
     last_backup: Nullable<Backup>,
     backup_due: bool,
+    panics: u64,
     history: History,
 }
 
