@@ -205,12 +205,16 @@ pub fn listen(
                 continue;
             }
             let server = server.clone();
-            std::thread::spawn(move || {
+            let work = move || {
                 if let Err(error) = serve(&stream, &server, turns) {
                     tracing::debug!(%error, "a client of the control socket was lost");
                 }
                 clients.fetch_sub(1, Ordering::Relaxed);
-            });
+            };
+            if let Err(error) = std::thread::Builder::new().name("client".into()).spawn(work) {
+                tracing::warn!(%error, "a client of the control socket cannot be served");
+                clients.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     })?;
     Ok(ControlSocket(path))

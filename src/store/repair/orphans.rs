@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::super::catalog::{TableInfo, references};
 use super::super::clock::Clock;
 use super::super::codec;
+use super::super::damage::Damage;
 use super::super::engine::{KeyRange, LocalStorage, Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::super::id_watermark::IdWatermark;
 use super::super::key::Key as _;
@@ -61,8 +62,18 @@ pub fn resolve_references<S: LocalStorage>(
     })?;
     let (references, tables) = (references(tables), record_tables(tables));
     let batch = WriteBatch::default();
-    let mut resolver =
-        Resolver { storage, reader, references, tables, keys, clock, batch, bytes: 0, lost };
+    let mut resolver = Resolver {
+        storage,
+        reader,
+        references,
+        tables,
+        keys,
+        clock,
+        damage: Damage::default(),
+        batch,
+        bytes: 0,
+        lost,
+    };
     for _ in 0..MAX_ROUNDS {
         let mut is_changed = resolver.complete_removals()?;
         for table in resolver.tables.clone() {
@@ -87,6 +98,8 @@ struct Resolver<'a, 'f, S> {
     tables: Vec<TableInfo>,
     keys: &'a Keys,
     clock: Clock,
+    /// What its own reads find: nothing asks for it.
+    damage: Damage,
     /// The changes that are not committed yet.
     batch: WriteBatch,
     bytes: usize,
@@ -147,10 +160,11 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
 
     /// Mends what does not agree; returns whether there was anything.
     fn mend(&mut self, mending: &Mending) -> Result<bool> {
-        let (keys, references) = (self.keys, &self.references);
+        let (keys, references, damage) = (self.keys, &self.references, &self.damage);
         let overlay = Overlay { base: &*self.reader, writes: &self.batch };
         let now = self.clock.now();
-        let view = View { reader: &overlay, writes: None, org: Id::NIL, now, keys, references };
+        let org = Id::NIL;
+        let view = View { reader: &overlay, writes: None, org, now, keys, references, damage };
         let mut is_any = false;
         for org in (mending.organizations)(&view)? {
             let root = (PendingRemoval::TABLE, org.bytes().as_slice());
@@ -172,7 +186,7 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
         mut write: impl FnMut(&mut Tx) -> Result<Option<String>>,
     ) -> Result<bool> {
         let overlay = Overlay { base: &*self.reader, writes: &self.batch };
-        let mut tx = Tx::new(&overlay, &self.clock, self.keys, &self.references);
+        let mut tx = Tx::new(&overlay, &self.clock, self.keys, &self.references, &self.damage);
         let Some(why) = write(&mut tx)? else { return Ok(false) };
         let writes = tx.into_writes();
         for (table, changes) in &writes.tables {
