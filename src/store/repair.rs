@@ -25,6 +25,9 @@ use duplicates::Duplicates;
 pub use orphans::{Mending, resolve_references};
 pub(super) use steps::RepairSteps;
 
+/// The function that is called with the key and the value of each row.
+type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
 /// Why a record of the damaged store is not as it was, or not there, in the repaired one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossKind {
@@ -160,11 +163,7 @@ impl Damaged<'_> {
 
     /// Passes each row of a table: in the order of the keys up to one that cannot be read, then from the
     /// end backwards. Returns why there is a gap, if there is one.
-    fn each_row(
-        &self,
-        table: &TableInfo,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
-    ) -> Result<Option<String>> {
+    fn each_row(&self, table: &TableInfo, each: &mut RowFn<'_>) -> Result<Option<String>> {
         let mut refused = Ok(());
         let mut last: Option<Vec<u8>> = None;
         let mut pass = |from: &[u8], order, last: &mut Option<Vec<u8>>| {

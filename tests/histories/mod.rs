@@ -130,7 +130,7 @@ impl History {
             0 => [org, number.to_vec(), self.random.next().to_be_bytes().to_vec()].concat(),
             1 => {
                 let len = self.random.below(40);
-                let text = "name-of-something-that-is-rather-long-here"[..len].as_bytes();
+                let text = &b"name-of-something-that-is-rather-long-here"[..len];
                 [org, text.to_vec(), number[6..].to_vec(), vec![0]].concat()
             }
             2 => (0..4).flat_map(|_| self.random.next().to_be_bytes()).collect(),

@@ -18,6 +18,9 @@ use crate::store::{ListSource, Order, Record, Tx, View};
 /// A step mends at most 100 records.
 const MENDED_ROWS: usize = 100;
 
+/// Mends something of the transaction's organization; returns what was wrong, or `None` if nothing is.
+type Step = fn(&mut Tx) -> Result<Option<&'static str>>;
+
 /// Does one step in the transaction's organization; returns what was wrong, or `None` if nothing is.
 ///
 /// A version that lacks its text, its metadata or a promptlet that it imports cannot be used, and is
@@ -26,8 +29,7 @@ const MENDED_ROWS: usize = 100;
 /// # Errors
 /// If the store fails.
 pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
-    let steps: [fn(&mut Tx) -> Result<Option<&'static str>>; 4] =
-        [remove_incomplete, add_artifacts, correct_artifacts, correct_variables];
+    let steps: [Step; 4] = [remove_incomplete, add_artifacts, correct_artifacts, correct_variables];
     for step in steps {
         if let Some(why) = step(tx)? {
             return Ok(Some(why.into()));

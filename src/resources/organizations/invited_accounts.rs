@@ -122,7 +122,7 @@ mod tests {
         fixture.store.write_blocking(Id::NIL, move |tx| {
             let known: User = tx.fetch(&inviter)?;
             let id = tx.new_id();
-            let email = crate::base::Email::parse(&format!("{id}@acme.test"))
+            let email = crate::base::Email::parse(format!("{id}@acme.test"))
                 .map_err(|_| Error::internal("no address"))?;
             tx.insert(&User { id, email, created_at: tx.now(), ..known })?;
             note(tx, id, inviter).map(|()| id)

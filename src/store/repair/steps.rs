@@ -15,15 +15,20 @@ use crate::base::{Exporting, Result};
 /// A target of a record: its table, and its key, or the beginning of that, as they are stored.
 type Target = (&'static str, Vec<u8>);
 
+/// Of a record, by its key and value.
+type TargetsFn = fn(&References, &[u8], &[u8]) -> Result<Vec<Target>>;
+/// Of a record, by its key and value.
+type IsOrphanFn = fn(&dyn Reader, &References, &[u8], &[u8]) -> Result<bool>;
+
 /// How the records of a table are repaired.
 #[derive(Clone, Copy)]
 pub struct RepairSteps {
     /// Checks that a row is a record, and stored under its own key. The error is a phrase.
     pub(super) screen: fn(&[u8], &[u8]) -> Result<(), String>,
     /// Returns what a stored record refers to.
-    pub(super) targets: fn(&References, &[u8], &[u8]) -> Result<Vec<Target>>,
+    pub(super) targets: TargetsFn,
     /// Returns whether a stored record refers to something that is gone.
-    pub(super) is_orphan: fn(&dyn Reader, &References, &[u8], &[u8]) -> Result<bool>,
+    pub(super) is_orphan: IsOrphanFn,
     /// Carries out for the record with this key what removing the missing targets of its references
     /// would have done; returns what was wrong.
     pub(super) resolve: fn(&mut Tx, &[u8]) -> Result<Option<String>>,

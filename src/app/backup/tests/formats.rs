@@ -65,7 +65,7 @@ fn any_number_of_organizations_can_be_backed_up() {
                 let now = tx.now();
                 tx.insert(&Organization {
                     id: tx.new_id(),
-                    slug: Slug::parse(&format!("acme-{part}-{number}")).expect("it is one"),
+                    slug: Slug::parse(format!("acme-{part}-{number}")).expect("it is one"),
                     name: Name::parse("Acme").expect("it is one"),
                     created_at: now,
                     updated_at: now,
@@ -100,8 +100,11 @@ fn a_server_that_knows_of_damage_makes_a_backup_only_if_it_is_told_to() {
         (sent.join().unwrap(), reading.join().unwrap())
     };
     assert!(ask(false).0.is_ok());
-    let found = |view: &View| Ok(view.damage.note(&"tasks 07: is wrong"));
-    place.store.read_now(Id::NIL, found).unwrap();
+    let find = |view: &View| {
+        view.damage.note(&"tasks 07: is wrong");
+        Ok(())
+    };
+    place.store.read_now(Id::NIL, find).unwrap();
     let (sent, frames) = ask(false);
     let said = sent.unwrap_err();
     assert!(said.message().contains("tasks 07: is wrong"), "{said}");

@@ -513,7 +513,7 @@ fn a_commit_that_meets_a_wrong_map_is_refused_with_what_it_concluded() {
     let reader = storage.reopen().unwrap();
     assert_eq!(value(&*reader, "b").as_deref(), Some("1"));
     put(&mut storage, "d", "1");
-    assert!(storage.redb.is_suspect() == false, "the disk is not taken to be full");
+    assert!(!storage.redb.is_suspect(), "the disk is not taken to be full");
 }
 
 #[test]
