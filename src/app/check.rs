@@ -19,7 +19,11 @@ pub fn check_store(data: &Store, progress: &dyn Fn(&str), findings: &mut Finding
         progress(&format!("{} of {}: {}", i + 1, tables.len(), table.name));
         // The database library panics on some damaged pages.
         match catch_unwind(AssertUnwindSafe(|| data.check(std::slice::from_ref(table)))) {
-            Ok(found) => findings.add(found?),
+            Ok(Ok(found)) => findings.add(found),
+            Ok(Err(error)) => {
+                let why = error.log_detail().unwrap_or(error.message()).to_string();
+                findings.report(format!("{}: cannot be read: {why}", table.name));
+            }
             Err(_) => findings.report(format!("{}: cannot be read; restore a backup", table.name)),
         }
     }

@@ -60,8 +60,6 @@ pub struct Done {
     pub losses: Losses,
     /// The audit logs whose chain was restarted.
     pub restarted: Vec<RestartedLog>,
-    /// What could not be taken along; a sentence each.
-    pub remarks: Vec<String>,
     /// What the check finds in the new directory.
     pub after: Findings,
 }
@@ -144,8 +142,7 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let tables = resources::tables();
     let progress = settings.damaged.progress();
     let mut losses = Losses::begin(&path.join(LEFT_OUT))?;
-    let mut remarks = Vec::new();
-    let ledger = ledger(settings.damaged, &mut remarks);
+    let ledger = ledger(settings.damaged)?;
     let mut disk = read(settings.damaged).map_err(|error| unusable(&error))?;
     let damaged = Damaged {
         reader: &*disk.snapshot()?,
@@ -166,17 +163,16 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let mut after = Findings::default();
     check_store(&store, &progress, &mut after)?;
     store.close();
-    Ok(Done { records: after.records, losses, restarted, remarks, after })
+    Ok(Done { records: after.records, losses, restarted, after })
 }
 
-/// Reads the ledger of erasures: what it names does not come back.
-fn ledger(damaged: &DataDir, remarks: &mut Vec<String>) -> Option<Erasures> {
+/// Reads the ledger of erasures: what it names does not come back. One that cannot be read is refused,
+/// as a restore does.
+fn ledger(damaged: &DataDir) -> Result<Option<Erasures>, BackupError> {
     if !damaged.path().join(ERASURES).exists() {
-        return None;
+        return Ok(None);
     }
-    Erasures::read(damaged.path())
-        .map_err(|error| remarks.push(format!("{}; it was copied as it is", error.0)))
-        .ok()
+    Erasures::read(damaged.path()).map(Some).map_err(|error| BackupError::Unusable(error.0))
 }
 
 /// Restarts the chains that are not as they were left.

@@ -101,6 +101,8 @@ pub(super) fn init_logging(common: &Common) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(common.log_level)
         .with_writer(OneLineEach { has_colors })
+        // Where the log cannot be written, that cannot be said either: it would panic, again and again.
+        .log_internal_errors(false)
         .with_target(false);
     match common.log_format {
         LogFormat::Human => lines.with_ansi(has_colors).init(),

@@ -126,7 +126,6 @@ impl Repair {
                 ),
             });
         }
-        done.remarks.iter().for_each(|remark| text.push_str(&format!("{remark}\n")));
         let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
         text.push_str(&format!("\n{into}: {} records, {sound}\n", done.records));
         done.after.messages.iter().take(MAX_SHOWN).for_each(|message| {
@@ -178,7 +177,6 @@ fn described(done: &Done) -> Value {
         "lost": lost,
         "listed": done.losses.listed,
         "restartedAuditLogs": restarted.collect::<Vec<_>>(),
-        "remarks": done.remarks,
         "after": findings(&done.after),
     })
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
@@ -156,7 +157,7 @@ pub struct Serving {
     stdout: BufReader<ChildStdout>,
     /// The log, once it is complete; read from the start, since a process blocks when nobody reads its
     /// stderr.
-    log: Receiver<String>,
+    log: Mutex<Receiver<String>>,
     /// Parts of lines of errors that the test asked for.
     expected: Vec<&'static str>,
 }
@@ -214,6 +215,7 @@ impl Serving {
             stderr.read_to_string(&mut log).unwrap();
             let _ = written.send(log);
         });
+        let log = Mutex::new(log);
         Serving { child, address, announced, stdout, log, expected: Vec::new() }
     }
 
@@ -260,7 +262,7 @@ impl Serving {
         let status = eventually("its end", || self.child.try_wait().unwrap());
         let mut out = String::new();
         self.stdout.read_to_string(&mut out).unwrap();
-        let log = self.log.recv().unwrap_or_default();
+        let log = self.log.get_mut().unwrap().recv().unwrap_or_default();
         server_log::assert_clean(&log, &self.expected);
         (status.code(), out, log)
     }
@@ -271,7 +273,7 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // Another process that has its stderr may still run.
-        if let Ok(log) = self.log.recv_timeout(LOG_ENDS) {
+        if let Ok(log) = self.log.get_mut().unwrap().recv_timeout(LOG_ENDS) {
             server_log::assert_clean(&log, &self.expected);
         }
     }

@@ -14,6 +14,7 @@ use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
 use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY};
 use crate::app::secret_key::{self, KeySource, write_private};
+use crate::app::written_by;
 use crate::base::{MasterKey, Time};
 use crate::store::engine::Redb;
 use crate::store::{
@@ -111,6 +112,10 @@ pub fn restore(
     let ledger = erasures.as_ref().map(|ledger| LedgerUsed::of(ledger, &header));
     if let Some(ledger) = new_ledger(erasures, own, &header) {
         ledger.write(&building.path)?;
+    }
+    if header.format > 1 {
+        // It was made by a release whose log loses nothing.
+        written_by::note(&building.path).map_err(unwritable(&building.path))?;
     }
     // Last: without it the directory is none.
     write_private(&building.path.join(FORMAT_FILE), header.directory_format.as_bytes())?;

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::backup::BackupError;
 use crate::base::{Error, Result};
@@ -49,13 +49,15 @@ impl Losses {
             let place = if begins_so { String::new() } else { format!("{table} {hex_key}: ") };
             self.listed.push(format!("{}: {place}{why}", kind.name()));
         }
+        // What was deleted is not to be kept in another file.
+        let is_erased = *kind == LossKind::Erased;
         let line = json!({
             "kind": kind.name(),
             "table": table,
             "key": hex_key,
             "why": why,
-            "record": record_json(table, tables, key, value),
-            "value": codec::hex(value),
+            "record": if is_erased { Value::Null } else { record_json(table, tables, key, value) },
+            "value": (!is_erased).then(|| codec::hex(value)),
         });
         writeln!(self.file, "{line}").map_err(|error| unwritten(&error))
     }
