@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::backup::BackupError;
 use crate::base::{Error, Result};
@@ -56,7 +56,7 @@ impl Losses {
             "table": table,
             "key": hex_key,
             "why": why,
-            "record": if is_erased { Value::Null } else { record_json(table, tables, key, value) },
+            "record": (!is_erased).then(|| record_json(table, tables, key, value)),
             "value": (!is_erased).then(|| codec::hex(value)),
         });
         writeln!(self.file, "{line}").map_err(|error| unwritten(&error))
