@@ -276,8 +276,7 @@ impl LoggedRedb {
 
     /// Appends a batch to the log; the error is any other outcome of the commit.
     fn write(&mut self, writes: &WriteBatch) -> Result<Arc<dyn Reader>, CommitOutcome> {
-        let bytes = writes.bytes();
-        self.make_room(bytes).map_err(CommitOutcome::Refused)?;
+        self.make_room(Part::memory_of(writes)).map_err(CommitOutcome::Refused)?;
         if self.position.is_closed {
             self.use_log().map_err(CommitOutcome::Unknown)?;
         }

@@ -51,7 +51,7 @@ fn a_ledger_that_is_older_than_the_backup_is_refused_and_a_later_one_says_until_
     let text = fs::read_to_string(place.dir.path().join("erasures")).unwrap();
     let noted = fs::read_to_string(&same).unwrap().lines().last().unwrap().to_string();
     let kept: Vec<_> = text.lines().filter(|line| *line != noted).collect();
-    let other = place.place.path().join("other");
+    let other = place.place.path().join("branch");
     fs::write(&other, kept.join("\n") + "\n").unwrap();
     let said = refused(restored_with(&place, &backup, &other));
     assert!(said.contains("is older than the backup"), "{said}");

@@ -18,7 +18,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 
 use super::record;
 use crate::base::{Error, Result};
-use crate::store::engine::{KeyRange, Order};
+use crate::store::engine::{KeyRange, Order, WriteBatch};
 use changes::Changes;
 use version::{NEWEST, Version};
 use versions::Versions;
@@ -53,6 +53,11 @@ impl Part {
     /// Returns the bytes of its records and of the map, about: what it takes in memory.
     pub fn memory(&self) -> usize {
         self.bytes + self.changes * VERSION_BYTES
+    }
+
+    /// Returns what the changes of a batch take in memory, about.
+    pub fn memory_of(writes: &WriteBatch) -> usize {
+        writes.bytes() + writes.len() * VERSION_BYTES
     }
 
     /// Returns how many changes its records have: as many versions are in the map.

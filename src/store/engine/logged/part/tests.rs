@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::versions::MAX_FREED_AT_ONCE;
 use super::*;
+use crate::store::engine::WriteOp;
 use crate::store::engine::logged::record::{Link, LogId};
 use crate::store::engine::logged::tables::TableNumbers;
-use crate::store::engine::{WriteBatch, WriteOp};
 
 /// The newest change of each key.
 type Model = BTreeMap<(u16, Vec<u8>), Option<Vec<u8>>>;
