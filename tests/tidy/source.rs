@@ -125,6 +125,8 @@ fn without_tests(tokens: Vec<Token>) -> (Vec<Token>, Vec<String>) {
                 }
                 "{" => {
                     at = after_group(&tokens, at);
+                    // A `use` of several ends with both.
+                    at += usize::from(tokens.get(at).is_some_and(|token| token.is(";")));
                     break;
                 }
                 ";" => {

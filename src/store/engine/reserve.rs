@@ -37,7 +37,8 @@ impl Reserve {
 
     /// Returns whether it takes up space: not if [`give_up_reserve`] has removed it.
     pub fn is_held(&self) -> bool {
-        self.is_held && self.path.exists()
+        let is_removed = || !self.path.exists() && self.path.parent().is_some_and(Path::exists);
+        self.is_held && !is_removed()
     }
 
     /// Takes up the space, unless it does.
