@@ -5,7 +5,7 @@ use super::engine::Reader;
 use super::export::{self, TableExport};
 use super::record::{IndexInfo, Record, decode, encode, entry};
 use super::reference::{AnyReference, References};
-use super::repair::RepairSteps;
+use super::repair_steps::RepairSteps;
 use super::reseal::{self, ResealStep, SealedInfo};
 use super::tx::Tx;
 use crate::base::{Keys, Result};

@@ -27,6 +27,7 @@ mod recording;
 mod reference;
 mod removal;
 pub mod repair;
+mod repair_steps;
 mod reseal;
 mod rotation;
 mod rows;

@@ -8,7 +8,6 @@
 
 mod duplicates;
 mod orphans;
-mod steps;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::Value;
 
 use super::catalog::TableInfo;
-use super::codec;
 use super::engine::{KeyRange, LocalStorage, Order, Reader};
 use super::rows::{RowLoader, record_tables};
 use crate::base::Result;
 use duplicates::Duplicates;
 
 pub use orphans::{Mending, resolve_references};
-pub(super) use steps::RepairSteps;
 
 /// The function that is called with the key and the value of each row.
 type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
@@ -194,9 +191,4 @@ impl Damaged<'_> {
         }
         Ok(gap)
     }
-}
-
-/// Says which reference of a record has no target.
-fn says(fields: &[&str], to: &str, target: &[u8]) -> String {
-    format!("{} refers to {to} {}, which does not exist", fields.join(", "), codec::hex(target))
 }

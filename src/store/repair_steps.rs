@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::check;
-use super::super::codec;
-use super::super::engine::Reader;
-use super::super::key::Key as _;
-use super::super::record::{Export, Record, decode};
-use super::super::reference::{Action, References};
-use super::super::tx::Tx;
-use super::says;
+use super::check;
+use super::codec;
+use super::engine::Reader;
+use super::key::Key as _;
+use super::record::{Export, Record, decode};
+use super::reference::{Action, References};
+use super::tx::Tx;
 use crate::base::{Exporting, Result};
 
 /// A target of a record: its table, and its key, or the beginning of that, as they are stored.
@@ -114,4 +113,9 @@ fn json<R: Record>(key: &[u8], value: &[u8]) -> Option<Value> {
     let Export::Exported(form) = R::EXPORT else { return None };
     let record = decode::<R>(key, value).ok()?;
     Some((form.to_json)(&record, &mut Exporting::default()))
+}
+
+/// Says which reference of a record has no target.
+fn says(fields: &[&str], to: &str, target: &[u8]) -> String {
+    format!("{} refers to {to} {}, which does not exist", fields.join(", "), codec::hex(target))
 }
