@@ -45,16 +45,16 @@ const PARTS: usize = 2;
 
 /// Changes of each part, of some sixty rows on average: all that fit into two minutes of a debug build
 /// on two cores.
-const CHANGES: usize = 4_000;
+const CHANGES: usize = 2_500;
 
 /// So many times more make ten million rows.
-const FULL: usize = 20;
+const FULL: usize = 30;
 
 /// Histories of such a run.
 const FULL_SEEDS: usize = 8;
 
 /// How many changes more are made before the server is killed.
-const UNTIL_KILL: usize = 800;
+const UNTIL_KILL: usize = 500;
 
 /// Wakes of each agent, and how many are fetched at once.
 const WAKES: usize = 240;
