@@ -8,7 +8,7 @@ use super::super::catalog::TableInfo;
 use super::super::codec;
 use super::super::reference::References;
 use super::super::rows::record_tables;
-use super::Damaged;
+use super::damaged::Damaged;
 use crate::base::Result;
 
 /// Keys of records by table, each with a number or a text.

@@ -6,24 +6,20 @@
 //! indexes; and [`resolve_references`] carries out for references without a target what removing the
 //! target would have done. What is lost by it is reported record by record.
 
+mod damaged;
 mod duplicates;
 mod orphans;
-
-use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
 
 use super::catalog::TableInfo;
-use super::engine::{KeyRange, LocalStorage, Order, Reader};
+use super::engine::LocalStorage;
 use super::rows::{RowLoader, record_tables};
 use crate::base::Result;
 use duplicates::Duplicates;
 
+pub use damaged::Damaged;
 pub use orphans::{Mending, resolve_references};
-
-/// The function that is called with the key and the value of each row.
-type RowFn<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 /// Why a record of the damaged store is not as it was, or not there, in the repaired one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,18 +81,6 @@ pub fn record_json(table: &str, tables: &[TableInfo], key: &[u8], value: &[u8]) 
     (table.repair.json)(key, value)
 }
 
-/// The damaged store that is repaired.
-pub struct Damaged<'a> {
-    /// All that can be read of it.
-    pub reader: &'a dyn Reader,
-    /// The tables of the product; those of the store itself are added.
-    pub tables: &'a [TableInfo],
-    /// Whether a record is named by the ledger of erasures.
-    pub is_erased: &'a dyn Fn(&str, &[u8]) -> bool,
-    /// Shows the progress: one line each.
-    pub progress: &'a dyn Fn(&str),
-}
-
 /// Loads the records that can be read into empty storage, whose indexes are to be built. Returns it
 /// with the number of records.
 ///
@@ -117,7 +101,7 @@ pub fn copy_readable<S: LocalStorage>(
         let end = damaged.each_row(&table, &mut |key, value| {
             last.clear();
             last.extend_from_slice(key);
-            let (kind, why) = match damaged.refusal(&table, &duplicates, key, value) {
+            let (kind, why) = match refusal(damaged, &table, &duplicates, key, value) {
                 Some(refusal) => refusal,
                 None => {
                     records += 1;
@@ -134,61 +118,20 @@ pub fn copy_readable<S: LocalStorage>(
     Ok((loader.finish()?, records))
 }
 
-impl Damaged<'_> {
-    /// Says why a row is left out.
-    fn refusal(
-        &self,
-        table: &TableInfo,
-        duplicates: &Duplicates,
-        key: &[u8],
-        value: &[u8],
-    ) -> Option<(LossKind, String)> {
-        if let Err(why) = (table.repair.screen)(key, value) {
-            return Some((LossKind::Unreadable, why));
-        }
-        if (self.is_erased)(table.name, key) {
-            let why = "the ledger of erasures has its deletion".to_string();
-            return Some((LossKind::Erased, why));
-        }
-        duplicates.why(table.name, key).map(|why| (LossKind::Duplicate, why))
+/// Says why a row is left out.
+fn refusal(
+    damaged: &Damaged<'_>,
+    table: &TableInfo,
+    duplicates: &Duplicates,
+    key: &[u8],
+    value: &[u8],
+) -> Option<(LossKind, String)> {
+    if let Err(why) = (table.repair.screen)(key, value) {
+        return Some((LossKind::Unreadable, why));
     }
-
-    /// Whether a row is loaded unless another one takes its place.
-    fn is_readable(&self, table: &TableInfo, key: &[u8], value: &[u8]) -> bool {
-        !(self.is_erased)(table.name, key) && (table.repair.screen)(key, value).is_ok()
+    if (damaged.is_erased)(table.name, key) {
+        let why = "the ledger of erasures has its deletion".to_string();
+        return Some((LossKind::Erased, why));
     }
-
-    /// Passes each row of a table: in the order of the keys up to one that cannot be read, then from the
-    /// end backwards. Returns why there is a gap, if there is one.
-    fn each_row(&self, table: &TableInfo, each: &mut RowFn<'_>) -> Result<Option<String>> {
-        let mut refused = Ok(());
-        let mut last: Option<Vec<u8>> = None;
-        let mut pass = |from: &[u8], order, last: &mut Option<Vec<u8>>| {
-            let range = KeyRange { from, to: None };
-            // The database library panics on some damaged pages.
-            let read = catch_unwind(AssertUnwindSafe(|| {
-                self.reader.scan(table.name, range, order, &mut |key, value| {
-                    refused = each(key, value);
-                    let last = last.get_or_insert_default();
-                    last.clear();
-                    last.extend_from_slice(key);
-                    let is_over = refused.is_err();
-                    Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-                })
-            }));
-            std::mem::replace(&mut refused, Ok(()))?;
-            Ok(match read {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.log_detail().unwrap_or(error.message()).to_string()),
-                Err(_) => Some("a page of the database is damaged".to_string()),
-            })
-        };
-        let gap: Option<String> = pass(&[], Order::Ascending, &mut last)?;
-        if gap.is_some() {
-            let from = last.map_or_else(Vec::new, |last| [last.as_slice(), &[0]].concat());
-            let end: Result<_> = pass(&from, Order::Descending, &mut None);
-            end?;
-        }
-        Ok(gap)
-    }
+    duplicates.why(table.name, key).map(|why| (LossKind::Duplicate, why))
 }
