@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 use roadstead::base::{Id, Keys, Result, Time};
-use roadstead::store::engine::{LocalStorage as _, Memory, WriteBatch, WriteOp};
+use roadstead::store::engine::{
+    KeyRange, LocalStorage as _, Memory, Order, Reader, ScanFn, WriteBatch, WriteOp,
+};
 use roadstead::store::repair::{
     Damaged, Loss, LossKind, Mending, copy_readable, resolve_references,
 };
@@ -126,7 +129,23 @@ impl Record for Fee {
     }
 }
 
+/// An organization.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+struct Library {
+    id: Id<Org>,
+}
+
+impl Record for Library {
+    const TABLE: &'static str = "libraries";
+    const ORG_SCOPED: bool = false;
+    type Key = Id<Org>;
+    fn key(&self) -> Id<Org> {
+        self.id
+    }
+}
+
 const TABLES: &[TableInfo] = &[
+    TableInfo::of::<Library>(),
     TableInfo::of::<Shelf>(),
     TableInfo::of::<Series>(),
     TableInfo::of::<Book>(),
@@ -169,7 +188,12 @@ fn rows(store: &Store) -> Rows {
 /// The rows of what `write` writes.
 fn written(write: fn(&mut Tx) -> Result<()>) -> Rows {
     let store = start(Memory::default());
-    store.write_blocking(org(), write).unwrap();
+    store
+        .write_blocking(org(), move |tx| {
+            tx.insert(&Library { id: tx.org() })?;
+            write(tx)
+        })
+        .unwrap();
     rows(&store)
 }
 
@@ -214,12 +238,18 @@ fn repaired(rows: &Rows) -> (Rows, Lost) {
     let mut found = Lost::new();
     let mut lost = |loss: &Loss| {
         found.insert((loss.kind, loss.table, loss.key.to_vec()), loss.why.to_string());
-        assert_eq!(rows.get(&(loss.table, loss.key.to_vec())).unwrap(), loss.value);
+        let before = rows.get(&(loss.table, loss.key.to_vec()));
+        assert_eq!(before.map_or(&[][..], Vec::as_slice), loss.value);
         Ok(())
     };
     let (mut storage, _) = copy_readable(&damaged, Memory::default(), &mut lost).unwrap();
     build_indexes(&mut storage, TABLES, &|_| {}).unwrap();
-    let mending = Mending { organizations: |_| Ok(vec![org()]), mend: |_| Ok(None) };
+    let mending = Mending {
+        organizations_table: Library::TABLE,
+        recover: |tx| tx.insert(&Library { id: tx.org() }),
+        organizations: |_| Ok(vec![org()]),
+        mend: |_| Ok(None),
+    };
     let keys = Keys::new([7; 32]);
     resolve_references(&mut storage, TABLES, (&keys, &mending), &|_| {}, &mut lost).unwrap();
     let store = start(storage);
@@ -251,6 +281,19 @@ fn loses(before: &Rows, expected: &[(LossKind, &'static str, Vec<u8>)]) -> Lost 
 #[test]
 fn an_intact_store_loses_nothing() {
     loses(&written(library), &[]);
+}
+
+#[test]
+fn an_organization_that_is_gone_is_made_anew_around_its_records() {
+    let before = written(library);
+    let mut rows = before.clone();
+    let place = ("libraries", org().bytes().to_vec());
+    rows.remove(&place).unwrap();
+    let (after, lost) = repaired(&rows);
+    let (_, why) = lost.iter().next().unwrap();
+    assert_eq!(lost.keys().collect::<Vec<_>>(), [&(LossKind::Recovered, place.0, place.1)]);
+    assert_eq!(why, "it is gone, and its records are not");
+    assert_eq!(after, before);
 }
 
 #[test]
@@ -354,6 +397,67 @@ fn what_was_erased_does_not_come_back() {
     let fee = Fee { loan: 10, number: 99 };
     rows.insert(("fees", key(&fee)), encode(&fee, &key(&fee)).unwrap());
     loses(&rows, &[(LossKind::Erased, "fees", key(&fee))]);
+}
+
+/// Panics where a page would be damaged, as the database library does.
+struct Torn {
+    whole: Arc<dyn Reader>,
+    damaged: (&'static str, Vec<u8>),
+}
+
+impl Reader for Torn {
+    fn get(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        see: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        self.whole.get(table, key, see)
+    }
+    fn scan(
+        &self,
+        table: &'static str,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut ScanFn<'_>,
+    ) -> Result<()> {
+        self.whole.scan(table, range, order, &mut |key, value| {
+            assert!((table, key) != (self.damaged.0, self.damaged.1.as_slice()), "it is damaged");
+            each(key, value)
+        })
+    }
+    fn access_version(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn what_is_on_both_sides_of_a_damaged_page_is_kept() {
+    let rows = written(library);
+    let book = |id| key(&Book { id, shelf: 0, series: None });
+    let mut whole = Memory::default();
+    let mut writes = WriteBatch::default();
+    for ((table, key), value) in &rows {
+        writes.add(table, key.clone(), WriteOp::Insert(value.clone()));
+    }
+    whole.commit(&writes);
+    let torn = Torn { whole: whole.snapshot().unwrap(), damaged: ("books", book(11)) };
+    let damaged =
+        Damaged { reader: &torn, tables: TABLES, is_erased: &|_, _| false, progress: &|_| {} };
+    let mut places = Vec::new();
+    let mut lost = |loss: &Loss| {
+        places.push((loss.kind, loss.table, loss.key.to_vec(), loss.why.to_string()));
+        Ok(())
+    };
+    let (storage, _) = copy_readable(&damaged, Memory::default(), &mut lost).unwrap();
+    let mut expected = rows;
+    expected.remove(&("books", book(11))).unwrap();
+    assert!(self::rows(&start(storage)) == expected);
+    let [(LossKind::Unreadable, "books", near, why)] = places.as_slice() else {
+        panic!("{places:?}")
+    };
+    assert!(*near == book(10) || *near == book(12), "it is said where");
+    assert!(why.contains("a page of the database is damaged"), "{why}");
 }
 
 /// Random rows are lost or changed, many at once.

@@ -15,7 +15,7 @@ use crate::app::repair::{Done, RepairSettings, Repaired, repair};
 use crate::store::check::Findings;
 use crate::store::repair::LossKind;
 
-/// Of what is lost, 20 records are listed in the text; all are in the file.
+/// Of each list, 20 are in the text.
 const MAX_SHOWN: usize = 20;
 
 /// Make a sound data directory of what can be read of a damaged one, which stays as it is
@@ -96,36 +96,9 @@ impl Repair {
             "{data}: {} records read, {} wrong (roadstead check lists them)\n\n",
             before.records, before.wrong
         );
-        let verb = |did: &'static str, would: &'static str| if self.apply { did } else { would };
-        for kind in LossKind::ALL {
-            let Some(tables) = done.losses.counts.get(&kind) else { continue };
-            let counts = tables.iter().map(|(table, count)| format!("{count} {table}"));
-            let counts = counts.collect::<Vec<_>>().join(", ");
-            let what = match kind {
-                LossKind::Unreadable => "left out, since they cannot be read",
-                LossKind::Duplicate => "left out, since others have their unique key",
-                LossKind::Erased => "left out, since they were deleted",
-                LossKind::Removed => "removed, since what they belonged to is gone",
-                LossKind::Changed => "changed, since what they referred to is gone",
-            };
-            text.push_str(&format!("{} {what}: {counts}\n", verb("Were", "Would be")));
-        }
-        for line in done.losses.listed.iter().take(MAX_SHOWN) {
-            text.push_str(&format!("  {line}\n"));
-        }
-        for log in &done.restarted {
-            let slug = &log.org_slug;
-            text.push_str(&match log.broken_at {
-                Some(first) => format!(
-                    "The audit log of {slug} {} from entry {first} on: it is broken there\n",
-                    verb("was restarted", "would be restarted"),
-                ),
-                None => format!(
-                    "What filters find in the audit log of {slug} {}\n",
-                    verb("was made again", "would be made again")
-                ),
-            });
-        }
+        text.push_str(&format!("All indexes {} built again.\n", self.verb("were", "would be")));
+        text.push_str(&self.losses(done));
+        text.push_str(&self.audit_logs(done));
         let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
         text.push_str(&format!("\n{into}: {} records, {sound}\n", done.records));
         done.after.messages.iter().take(MAX_SHOWN).for_each(|message| {
@@ -133,12 +106,59 @@ impl Repair {
         });
         text.push_str(&if self.apply {
             format!(
-                "All that was left out, removed or changed is in {into}/left-out.jsonl.\n\n\
+                "What was left out, removed or changed is in {into}/left-out.jsonl.\n\n\
                  Next: move {data} away, and {into} to its place; keep the old one\n"
             )
         } else {
             "Nothing was changed. To do it, repeat this with --apply\n".to_string()
         });
+        text
+    }
+
+    fn verb(&self, did: &'static str, would: &'static str) -> &'static str {
+        if self.apply { did } else { would }
+    }
+
+    /// A line for each kind of loss, and one for each of the first records.
+    fn losses(&self, done: &Done) -> String {
+        let (mut text, verb) = (String::new(), self.verb("Were", "Would be"));
+        for (kind, tables) in &done.losses.counts {
+            let counts = tables.iter().map(|(table, count)| format!("{count} {table}"));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            let what = match kind {
+                LossKind::Unreadable => "left out, since they cannot be read",
+                LossKind::Duplicate => "left out, since others have their unique key",
+                LossKind::Erased => "left out, since they were deleted",
+                LossKind::Recovered => "made anew, since others belong to them",
+                LossKind::Removed => "removed, since what they belonged to is gone",
+                LossKind::Changed => "changed, since what they referred to is gone",
+            };
+            text.push_str(&format!("{verb} {what}: {counts}\n"));
+        }
+        for line in done.losses.listed.iter().take(MAX_SHOWN) {
+            text.push_str(&format!("  {line}\n"));
+        }
+        text
+    }
+
+    /// A line for each of the first audit logs that were restarted.
+    fn audit_logs(&self, done: &Done) -> String {
+        let mut text = String::new();
+        for log in done.restarted.iter().take(MAX_SHOWN) {
+            let (slug, verb) = (&log.org_slug, self.verb("was", "would be"));
+            text.push_str(&match log.broken_at {
+                Some(first) => format!(
+                    "The audit log of {slug} {verb} restarted at entry {first}, where it is broken\n"
+                ),
+                None => {
+                    format!("What filters find in the audit log of {slug} {verb} made again\n")
+                }
+            });
+        }
+        let more = done.restarted.len().saturating_sub(MAX_SHOWN);
+        if more > 0 {
+            text.push_str(&format!("… and {more} more audit logs (--json has all)\n"));
+        }
         text
     }
 }

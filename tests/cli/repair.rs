@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use roadstead::api::audit::{ChainHead, ChainedEntry};
-use roadstead::auth::Membership;
+use roadstead::auth::{Membership, Organization};
 use roadstead::resources;
 use roadstead::store::engine::{
     KeyRange, LocalStorage as _, LoggedRedb, Order, WriteBatch, WriteOp,
@@ -15,7 +15,7 @@ use roadstead::store::{Record, table_names};
 use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
-use crate::process::{Ended, Place, Serving, command, run};
+use crate::process::{Ended, PASSWORD, Place, Serving, command, run};
 
 const REPAIR: [&str; 2] = ["repair", "--json"];
 const APPLY: [&str; 3] = ["repair", "--json", "--apply"];
@@ -222,6 +222,34 @@ fn keys_of_an_account_that_is_no_member_any_more_are_gone() {
 }
 
 #[test]
+fn an_organization_that_is_gone_is_found_and_made_anew_with_all_that_is_its_own() {
+    let (place, key) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    team(&serving.caller(&key), "crew");
+    stop(serving);
+    let mut tables = Tables::of(&place);
+    let (organization, _) = tables.rows(Organization::TABLE).remove(0);
+    tables.change(Organization::TABLE, &organization, WriteOp::Delete);
+    drop(tables);
+    let found = finds(&place.run(&["check", "--json"]))["findings"].to_string();
+    assert!(found.contains("is gone, and its records are not"), "{found}");
+    let done = place.run(&APPLY).succeeds();
+    let lost = &done["repair"]["lost"];
+    assert_eq!(lost["recovered"]["tables"], json!({"organizations": 1}), "{lost}");
+    assert_eq!(lost["removed"]["count"], 0, "{lost}");
+    let new = repaired(&place);
+    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+    let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+    let session = serving.caller(&key).with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+    let ada = serving.caller(&key).with_bearer(session["token"].as_str().unwrap());
+    let organization = ada.get("/organizations").items()[0].clone();
+    let slug = organization["slug"].as_str().unwrap();
+    assert_eq!(slug, format!("recovered-{}", organization["id"].as_str().unwrap()));
+    let teams = Caller::anonymous(serving.address, slug).with_key(&key).walk("/teams", 100);
+    assert_eq!(teams[0]["slug"], "crew");
+}
+
+#[test]
 fn a_sound_directory_and_a_place_in_use_are_left_alone() {
     let (place, _) = Place::founded();
     let done = place.run(&APPLY).succeeds();
@@ -256,4 +284,43 @@ fn the_first_start_of_a_directory_of_an_older_release_recommends_a_check_once() 
     let first = eventually("the directory is free", || Some(log(&place)));
     assert!(recommends(&first), "{first}");
     assert!(!recommends(&log(&place)));
+}
+
+/// A prompt without its text, and what imports it, cannot be used by anybody.
+#[test]
+fn a_version_whose_text_is_gone_is_removed_with_those_that_import_it() {
+    let (place, key) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let owner = serving.caller(&key);
+    let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+    let session = owner.with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+    let admin = owner.with_bearer(session["token"].as_str().unwrap());
+    admin.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let publish = |kind: &str, name: &str, version: &str, source: &str| {
+        let artifact = json!({
+            "registryRef": "acme/main", "artifactType": kind, "name": name, "version": version,
+            "source": source,
+        });
+        owner.post("/registries/artifacts", artifact).ok();
+    };
+    publish("promptlet", "voice", "1.0.0", "Lost words for {{TEAM}}.");
+    publish("prompt", "scribe", "1.0.0", "Kept.");
+    publish("prompt", "scribe", "1.1.0", "{{ import \"voice@1.0.0\" }} More.");
+    stop(serving);
+    let mut tables = Tables::of(&place);
+    let texts = tables.rows("artifact_texts");
+    // The oldest: that of the prompt has these words, too.
+    let has_words = |value: &[u8]| value.windows(10).any(|part| part == b"Lost words");
+    let text = texts.iter().find(|(_, value)| has_words(value));
+    let key_of_text = text.unwrap().0.clone();
+    tables.change("artifact_texts", &key_of_text, WriteOp::Delete);
+    drop(tables);
+    let found = finds(&place.run(&["check", "--json"]))["findings"].to_string();
+    assert!(found.contains("has no text"), "{found}");
+    let done = place.run(&APPLY).succeeds();
+    let lost = &done["repair"]["lost"];
+    assert_eq!(lost["removed"]["tables"]["artifact_versions"], 2, "{lost}");
+    assert_eq!(lost["changed"]["tables"]["artifacts"], 1, "the highest version is another: {lost}");
+    let new = repaired(&place);
+    assert_eq!(run(command(&["check", "--json"], &new), None).succeeds()["sound"], true);
 }
