@@ -26,7 +26,7 @@ use versions::Versions;
 pub use version::Version as PartVersion;
 
 /// Memory of a version in the map, in bytes: itself, a reference count, and two links on average.
-const VERSION_BYTES: usize = 96;
+const VERSION_BYTES: usize = 64;
 
 /// A snapshot of a part of the log. A clone is the same snapshot, and costs nothing.
 #[derive(Clone, Default)]

@@ -47,7 +47,7 @@ impl<'g> Changes<'g> {
     }
 
     fn has(&self, version: &Version) -> bool {
-        version.is_in(self.table)
+        version.table() == self.table
             && match self.order {
                 Order::Ascending => self.range.to.is_none_or(|to| version.key() < to),
                 Order::Descending => version.key() >= self.range.from,
@@ -68,7 +68,7 @@ impl<'g> Changes<'g> {
                 return Some(entry);
             }
         }
-        let key = passed.version_key_at(nth);
+        let key = VersionKey::new(passed.table(), passed.key(), nth);
         self.versions.first_from(key, self.guard)
     }
 
@@ -97,7 +97,7 @@ impl<'g> Changes<'g> {
                 }
                 continue;
             }
-            let key = version.version_key_at(NEWEST);
+            let key = VersionKey::new(self.table, version.key(), NEWEST);
             self.at = self.versions.last_before(key, self.guard);
             let newest = self.versions.newest(self.table, version.key(), self.records, self.guard);
             if newest.is_some() {

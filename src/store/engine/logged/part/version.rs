@@ -1,7 +1,7 @@
 //! A version of a key: one change, and where it is in the order of the map.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
 use super::super::record::{DELETION, Place};
@@ -11,56 +11,28 @@ pub const NEWEST: u32 = u32::MAX;
 /// The number of no record: in the order of the map it is behind every version of a key.
 pub const OLDEST: u32 = 0;
 
-/// How many bytes of a key its head has: an organization's id, and the time in a record's.
-const HEAD_BYTES: usize = 24;
-
-/// A table and the first bytes of a key in it, zeros behind a shorter one. Of two keys with different
-/// heads the one with the smaller head is the smaller: most comparisons need not look into records.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Head {
-    table: u32,
-    start: [u64; HEAD_BYTES / 8],
-}
-
-impl Head {
-    fn of(table: u32, key: &[u8]) -> Self {
-        let mut start = [0; HEAD_BYTES];
-        let len = key.len().min(HEAD_BYTES);
-        start[..len].copy_from_slice(&key[..len]);
-        let (words, _) = start.as_chunks();
-        Head { table, start: std::array::from_fn(|at| u64::from_be_bytes(words[at])) }
-    }
-}
-
-/// A change: where it is in its record. It takes 64 bytes.
+/// A change: where it is in its record. It takes 32 bytes.
 #[derive(Clone)]
 pub struct Version {
     record: Arc<[u8]>,
-    head: Head,
     key_at: u32,
     value_len: u32,
     /// The number of the record in its part, from 1 on.
     nth: u32,
     key_len: u16,
+    table: u16,
 }
 
 impl Version {
     /// The change at this place of the `nth` record of a part.
     pub fn new(record: Arc<[u8]>, nth: u32, table: u16, place: &Place) -> Self {
         let Place { key_at, key_len, value_len } = *place;
-        let head = Head { table: table.into(), start: [0; HEAD_BYTES / 8] };
-        let version = Version { record, head, key_at, value_len, nth, key_len };
-        Version { head: Head::of(table.into(), version.key()), ..version }
+        Version { record, key_at, value_len, nth, key_len, table }
     }
 
     /// Returns the number of its table.
     pub fn table(&self) -> u16 {
-        self.head.table as u16 // It was made of one.
-    }
-
-    /// Returns whether it is of this table.
-    pub fn is_in(&self, table: u16) -> bool {
-        self.head.table == u32::from(table)
+        self.table
     }
 
     /// Returns its key.
@@ -86,42 +58,38 @@ impl Version {
 
     /// Returns whether it is a version of this key.
     pub fn is_of(&self, table: u16, key: &[u8]) -> bool {
-        self.is_in(table) && self.key() == key
+        self.table == table && self.key() == key
     }
 
     /// Returns whether both are versions of one key.
     pub fn has_key_of(&self, other: &Version) -> bool {
-        self.head == other.head && self.key() == other.key()
+        self.is_of(other.table, other.key())
     }
 
     /// Returns its position in the order of the map.
     pub fn version_key(&self) -> VersionKey<'_> {
-        self.version_key_at(self.nth)
-    }
-
-    /// Returns the position of the version of its key that this record has.
-    pub fn version_key_at(&self, nth: u32) -> VersionKey<'_> {
-        VersionKey { head: self.head, key: self.key(), nth }
+        VersionKey::new(self.table, self.key(), self.nth)
     }
 }
 
 /// A position in the order of the map: by table, then by key, and of one key the newest version first.
-#[derive(Clone, Copy)]
+/// The order of the fields is that order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionKey<'a> {
-    head: Head,
+    table: u32,
     key: &'a [u8],
-    nth: u32,
+    nth: Reverse<u32>,
 }
 
 impl<'a> VersionKey<'a> {
     /// The position of the version of this record.
     pub fn new(table: u16, key: &'a [u8], nth: u32) -> Self {
-        VersionKey { head: Head::of(table.into(), key), key, nth }
+        VersionKey { table: table.into(), key, nth: Reverse(nth) }
     }
 
     /// The position behind all versions of a table.
     pub fn behind_table(table: u16) -> Self {
-        VersionKey { head: Head::of(u32::from(table) + 1, &[]), key: &[], nth: NEWEST }
+        VersionKey { table: u32::from(table) + 1, key: &[], nth: Reverse(NEWEST) }
     }
 
     /// Returns it in the form in which a map of versions is searched.
@@ -133,40 +101,19 @@ impl<'a> VersionKey<'a> {
 /// What has a position in the order of the map: a version, or what is searched for. The map compares its
 /// keys with borrowed forms of them, and this is one that needs no copy of the key.
 pub trait Positioned {
-    /// Returns the head of its key.
-    fn head(&self) -> &Head;
-    /// Returns its key.
-    fn key(&self) -> &[u8];
-    /// Returns the number of its record.
-    fn nth(&self) -> u32;
-}
-
-fn compare(one: &(impl Positioned + ?Sized), other: &(impl Positioned + ?Sized)) -> Ordering {
-    let by_key = one.head().cmp(other.head()).then_with(|| one.key().cmp(other.key()));
-    by_key.then_with(|| other.nth().cmp(&one.nth()))
+    /// Returns the position.
+    fn position(&self) -> VersionKey<'_>;
 }
 
 impl Positioned for Version {
-    fn head(&self) -> &Head {
-        &self.head
-    }
-    fn key(&self) -> &[u8] {
-        Version::key(self)
-    }
-    fn nth(&self) -> u32 {
-        self.nth
+    fn position(&self) -> VersionKey<'_> {
+        self.version_key()
     }
 }
 
 impl Positioned for VersionKey<'_> {
-    fn head(&self) -> &Head {
-        &self.head
-    }
-    fn key(&self) -> &[u8] {
-        self.key
-    }
-    fn nth(&self) -> u32 {
-        self.nth
+    fn position(&self) -> VersionKey<'_> {
+        *self
     }
 }
 
@@ -178,7 +125,7 @@ impl<'a> Borrow<dyn Positioned + 'a> for Version {
 
 impl Ord for dyn Positioned + '_ {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(self, other)
+        self.position().cmp(&other.position())
     }
 }
 
@@ -190,7 +137,7 @@ impl PartialOrd for dyn Positioned + '_ {
 
 impl PartialEq for dyn Positioned + '_ {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        self.position() == other.position()
     }
 }
 
@@ -198,7 +145,7 @@ impl Eq for dyn Positioned + '_ {}
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
-        compare(self, other)
+        self.version_key().cmp(&other.version_key())
     }
 }
 
@@ -210,7 +157,7 @@ impl PartialOrd for Version {
 
 impl PartialEq for Version {
     fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
+        self.version_key() == other.version_key()
     }
 }
 
