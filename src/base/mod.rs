@@ -20,6 +20,7 @@ mod selector;
 mod text;
 mod time;
 mod validated;
+pub mod visible;
 
 pub use address::{address_block, address_network};
 pub use bounded_list::BoundedList;

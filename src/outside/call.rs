@@ -101,6 +101,8 @@ pub enum Failure {
     Busy,
     /// One request asked for so many calls that none of them is made.
     TooMuch,
+    /// The host was asked for too many handles in the last hour. Nothing was sent.
+    TooOften { host: String },
     /// The host name did not resolve.
     Name { host: String, reason: String },
     /// The address is neither public nor allowed. `address` is for the log only.
@@ -138,6 +140,9 @@ impl fmt::Display for Failure {
             }
             Failure::TooMuch => {
                 write!(f, "this takes more calls than one request may make; ask for less at once")
+            }
+            Failure::TooOften { host } => {
+                write!(f, "{host} was asked for too many handles; try again in an hour")
             }
             Failure::Name { host, reason } => write!(f, "{host} cannot be resolved: {reason}"),
             Failure::Address { host, .. } => write!(

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::mail::{Mail, MailFailure, MailSender, Sending};
-use crate::base::{Email, Error, Result};
+use crate::base::{Email, Error, Result, visible};
 
 /// Time for the server's answer to each command; all of them together have half a minute. Servers
 /// that check a mail before they accept it take a few seconds.
@@ -184,7 +184,7 @@ impl Smtp {
         let domain = self.from.email.domain();
         let mut message = Message::builder()
             .from(self.from.clone())
-            .subject(one_line(&mail.subject))
+            .subject(visible::line(&mail.subject))
             .message_id(Some(format!("<{}@{domain}>", mail.id)))
             .date_now()
             // Nobody's absence is answered to a program (RFC 3834).
@@ -197,10 +197,12 @@ impl Smtp {
             let link = format!("<mailto:{}?subject={subject}>", self.from.email);
             message = message.raw_header(header("List-Unsubscribe", link));
         }
+        // Of HTML, too: in it a mark is text, wherever it is.
+        let shown = |text: &str| visible::block(text).into_owned();
+        let text = shown(&mail.text);
         let message = match &mail.html {
-            Some(html) => message
-                .multipart(MultiPart::alternative_plain_html(mail.text.clone(), html.clone())),
-            None => message.singlepart(lettre::message::SinglePart::plain(mail.text.clone())),
+            Some(html) => message.multipart(MultiPart::alternative_plain_html(text, shown(html))),
+            None => message.singlepart(lettre::message::SinglePart::plain(text)),
         };
         message.map_err(|error| error.to_string())
     }
@@ -288,8 +290,8 @@ mod tests {
             id: "0190-a".into(),
             to: vec![Email::parse("ada@acme.test").unwrap(), Email::parse("b@acme.test").unwrap()],
             subject: "Größe\r\nBcc: eve@evil.test".into(),
-            text: "plain".into(),
-            html: Some("<p>html</p>".into()),
+            text: "plain\u{e0069}".into(),
+            html: Some("<p>html\u{202e}</p>".into()),
             unsubscribe: Some("no more".into()),
         }
     }
@@ -364,8 +366,23 @@ mod tests {
             assert!(head.lines().any(|other| other == line), "{line} in {head}");
         }
         assert!(!head.to_lowercase().contains("\nbcc"), "{head}");
-        assert!(body.contains("text/plain") && body.contains("plain\r\n"), "{body}");
-        assert!(body.contains("text/html") && body.contains("<p>html</p>"), "{body}");
+        assert!(body.contains("text/plain") && body.contains("plain="), "{body}");
+        assert!(body.contains("text/html") && body.contains("<p>html="), "{body}");
+    }
+
+    #[test]
+    fn what_a_reader_would_not_see_has_marks_in_every_part_of_a_mail() {
+        let subject = "sum\u{200b}mary\n".to_string();
+        let mail = Mail { subject, ..mail() };
+        let message = smtp("r@acme.test").unwrap().message(&mail).unwrap().formatted();
+        let text = String::from_utf8(message).unwrap();
+        // Quoted-printable, and an encoded word.
+        assert!(text.contains("plain=E2=9F=A8U+E0069=E2=9F=A9"), "{text}");
+        assert!(text.contains("html=E2=9F=A8U+202E=E2=9F=A9"), "{text}");
+        assert!(text.contains("=?utf-8?b?"), "{text}");
+        for hidden in ["=F3=A0", "=E2=80=AE", "=E2=80=8B"] {
+            assert!(!text.contains(hidden), "{text}");
+        }
     }
 
     #[test]

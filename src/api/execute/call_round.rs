@@ -13,8 +13,8 @@ use super::slots::Slot;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
 use crate::base::{Error, Result};
-use crate::outside::Call;
 use crate::outside::mail::MailFailure;
+use crate::outside::{Call, is_lookup};
 use crate::store::{Lane, WorkHints};
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
@@ -77,7 +77,7 @@ impl<'a> CallRound<'a> {
     /// # Errors
     /// 503 if no slot for work, searches or calls becomes free, the searches take too long, too many calls
     /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
-    /// calls to one host.
+    /// calls to one host, or the organization too many look-ups.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         self.do_work(asked.works, from).await?;
         if !asked.searches.is_empty() {
@@ -89,6 +89,12 @@ impl<'a> CallRound<'a> {
             let _slot = self.executor.call_slots.take(from.0, from.1).await?;
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
+            // Those of outside agents have limits of their own.
+            if self.from_outside.is_none() {
+                for _ in calls.iter().filter(|call| is_lookup(call)) {
+                    self.executor.coordination.take_lookup(from.1)?;
+                }
+            }
             let _permit = match self.from_outside {
                 Some(address) => Some(self.admit(&calls, address).await?),
                 None => None,

@@ -16,7 +16,7 @@ use super::rate_limits::RateLimits;
 use super::signed_limits::SignedLimits;
 use crate::api::idempotency::StoredAnswers;
 use crate::base::{Error, Id, Result};
-use crate::store::{ListSource, Listener, Org, Store, Subscribe, Topic};
+use crate::store::{Lane, ListSource, Listener, Org, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
 pub trait Coordination: Subscribe {
@@ -59,6 +59,12 @@ pub trait Coordination: Subscribe {
     /// # Errors
     /// 429.
     fn take_outside_call(&self, host: &str) -> Result<()>;
+
+    /// Counts a look-up of a handle that an organization causes.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_lookup(&self, lane: Lane) -> Result<()>;
 
     /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
     ///
@@ -174,6 +180,10 @@ impl Coordination for LocalCoordination {
 
     fn take_outside_call(&self, host: &str) -> Result<()> {
         self.signed_limits.call(host)
+    }
+
+    fn take_lookup(&self, lane: Lane) -> Result<()> {
+        self.rate_limits.lookup(lane)
     }
 
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {

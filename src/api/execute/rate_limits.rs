@@ -10,6 +10,7 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
 use crate::base::{Error, Kind, ReachedLimit, Result, address_block};
+use crate::store::Lane;
 
 /// A token bucket for each key.
 pub(super) type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
@@ -17,12 +18,17 @@ pub(super) type Keyed<K> = RateLimiter<K, HashMapStateStore<K>, DefaultClock>;
 /// Sign-in attempts per minute: a person who mistypes needs fewer, a guesser gets 14,400 a day.
 const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero");
 
+/// Look-ups of handles in an hour that an organization causes, of all hosts: two verifications of as
+/// many handles as it may list.
+const LOOKUPS_AN_HOUR: NonZeroU32 = NonZeroU32::new(2400).expect("it is not zero");
+
 /// The token buckets of all clients. Those of an address are of its block ([`address_block`]).
 pub struct RateLimits {
     rate: u32,
     credentials: Option<Keyed<[u8; 32]>>,
     addresses: Option<Keyed<IpAddr>>,
     sign_ins: SignIns,
+    lookups: Keyed<Lane>,
 }
 
 struct SignIns {
@@ -47,6 +53,7 @@ impl RateLimits {
             credentials: quota(rate),
             addresses: quota(rate),
             sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
+            lookups: RateLimiter::hashmap(Quota::per_hour(LOOKUPS_AN_HOUR)),
         }
     }
 
@@ -106,6 +113,22 @@ impl RateLimits {
         self.sign_ins.addresses.retain_recent();
         self.sign_ins.emails.retain_recent();
         self.sign_ins.known.retain_recent();
+        self.lookups.retain_recent();
+    }
+
+    /// Counts a look-up of a handle that an organization causes.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn lookup(&self, organization: Lane) -> Result<()> {
+        take(Some(&self.lookups), &organization).map_err(|secs| {
+            let (name, quota) = ("handle-checks-organization", LOOKUPS_AN_HOUR.get());
+            let message =
+                "the organization has looked up too many handles; wait as Retry-After says";
+            Error::new(Kind::Limited, "rate_limited", message)
+                .retry_after(secs)
+                .limit(ReachedLimit { name, quota, window_secs: 3600 })
+        })
     }
 }
 
@@ -132,6 +155,18 @@ mod tests {
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+    #[test]
+    fn an_organization_looks_up_so_many_handles_in_an_hour() {
+        let limits = RateLimits::new(0);
+        let most = LOOKUPS_AN_HOUR.get() as usize;
+        let allowed = (0..2 * most).filter(|_| limits.lookup([1; 16]).is_ok()).count();
+        // Those that have come back while it was counted.
+        assert!((most..most + 10).contains(&allowed), "{allowed}");
+        let refused = limits.lookup([1; 16]).unwrap_err();
+        assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "rate_limited"));
+        assert!(limits.lookup([2; 16]).is_ok());
+    }
 
     #[test]
     fn twice_the_rate_may_come_at_once_and_each_credential_has_its_own() {

@@ -10,7 +10,7 @@ use super::api::{Api, segment};
 use super::artifact_name::registry_ref;
 use super::assignments::Assignments;
 use super::flags::ClientFlags;
-use super::table::{cell, printable};
+use super::table::{cell, one_line};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::cli::values::duration_secs;
@@ -104,7 +104,7 @@ impl Deploy {
         }
         if self.preview {
             let preview = api.post_in_org("/agents/deployments/preview", body)?;
-            return output::print(self.client.json, &preview, &printable(&preview_text(&preview)));
+            return output::print(self.client.json, &preview, preview_text(&preview));
         }
         let mut job = api.post_in_org("/agents/deployments", body)?;
         if self.wait {
@@ -129,7 +129,7 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
     while !FINAL.contains(&job["state"].as_str().unwrap_or_default()) {
         let state = cell(&job["state"]);
         if state != shown {
-            output::status(&printable(&format!("job {}: {state}", cell(&job["id"]))));
+            output::status(&format!("job {}: {state}", cell(&job["id"])));
             shown = state;
         }
         if Instant::now() >= until {
@@ -145,14 +145,17 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
 /// Prints a job and its targets.
 pub fn print_job(job: &Value, json: bool) -> Result<(), Failure> {
     let mut text = format!("job {}: {}", cell(&job["id"]), cell(&job["state"]));
+    if let Some(count @ 1..) = job["plan"]["invisibleCharacters"].as_u64() {
+        text.push_str(&format!("\n  invisible characters: {count}"));
+    }
     for target in job["targets"].as_array().into_iter().flatten() {
         let name = if target["stableKey"].is_null() { "toolId" } else { "stableKey" };
         text.push_str(&format!("\n  {}: {}", cell(&target[name]), cell(&target["state"])));
         if let Some(error) = target["error"].as_str() {
-            text.push_str(&format!(", {error}"));
+            text.push_str(&format!(", {}", one_line(error)));
         }
     }
-    output::print(json, job, &printable(&text))
+    output::print(json, job, text)
 }
 
 fn preview_text(preview: &Value) -> String {
@@ -165,12 +168,15 @@ fn preview_text(preview: &Value) -> String {
         text.push_str(&format!(
             "{}: {live}\n{}",
             cell(&target["stableKey"]),
-            cell(&target["diff"])
+            target["diff"].as_str().unwrap_or_default()
         ));
         for change in target["changes"].as_array().into_iter().flatten() {
             let [path, from, to] = ["path", "from", "to"].map(|field| cell(&change[field]));
             text.push_str(&format!("  {path}: {from} -> {to}\n"));
         }
+    }
+    if let Some(count @ 1..) = preview["plan"]["invisibleCharacters"].as_u64() {
+        text.push_str(&format!("invisible characters: {count}\n"));
     }
     if !preview["plan"]["approvals"].is_null() {
         let needed = cell(&preview["plan"]["approvals"]["minApprovals"]);

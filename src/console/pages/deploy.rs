@@ -97,7 +97,9 @@ struct Preview {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Plan {
+    invisible_characters: usize,
     tools: Vec<PlanTool>,
     approvals: Nullable<Policy>,
 }

@@ -60,7 +60,9 @@ struct Job {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Plan {
+    invisible_characters: usize,
     targets: Vec<PlanTarget>,
     tools: Vec<PlanTool>,
 }

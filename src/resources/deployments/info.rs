@@ -13,6 +13,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{
     ArtifactName, Email, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
+    visible,
 };
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
@@ -78,6 +79,36 @@ pub struct DeploymentPlan {
     pub tools: Vec<PlanTool>,
     /// Who must approve the job; null if it needs no approval.
     pub approvals: Option<ApprovalPolicy>,
+    /// How many characters of its texts a reader would not see, such as tags and blanks of no width.
+    invisible_characters: usize,
+}
+
+impl DeploymentPlan {
+    /// Puts a plan together, and counts what nobody would see in what it shows.
+    ///
+    /// # Errors
+    /// 500 if a part cannot be serialized.
+    pub fn new(
+        targets: Vec<PlanTarget>,
+        tools: Vec<PlanTool>,
+        approvals: Option<ApprovalPolicy>,
+    ) -> Result<Self> {
+        let mut invisible_characters = 0;
+        // One at a time: they are large.
+        for target in &targets {
+            invisible_characters += invisible_in(target)?;
+        }
+        for tool in &tools {
+            invisible_characters += invisible_in(tool)?;
+        }
+        Ok(DeploymentPlan { targets, tools, approvals, invisible_characters })
+    }
+}
+
+fn invisible_in(part: &impl Serialize) -> Result<usize> {
+    let value = serde_json::to_value(part)
+        .map_err(|e| Error::internal(format!("a plan cannot be shown: {e}")))?;
+    Ok(visible::count_in(&value))
 }
 
 /// A target in a plan.
@@ -143,11 +174,11 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
         version: job.prompt.version,
         provider: job.provider,
         model: job.prompt.model,
-        plan: DeploymentPlan {
-            targets: planned.collect::<Result<_>>()?,
-            tools: job.tools.into_iter().map(plan_tool).collect(),
-            approvals: job.approvals,
-        },
+        plan: DeploymentPlan::new(
+            planned.collect::<Result<_>>()?,
+            job.tools.into_iter().map(plan_tool).collect(),
+            job.approvals,
+        )?,
         plan_hash: job.plan_hash,
         targets: targets.into_iter().map(target_info).collect(),
         created_by: job.created_by,

@@ -89,11 +89,11 @@ pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<Deplo
     }
     Ok(DeploymentPreview {
         plan_hash: plan_hash(&plan, approvals.as_ref()),
-        plan: DeploymentPlan {
-            targets: planned.collect::<Result<_>>()?,
-            tools: plan.tools.iter().cloned().map(plan_tool).collect(),
+        plan: DeploymentPlan::new(
+            planned.collect::<Result<_>>()?,
+            plan.tools.iter().cloned().map(plan_tool).collect(),
             approvals,
-        },
+        )?,
         targets,
     })
 }

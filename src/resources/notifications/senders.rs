@@ -7,7 +7,7 @@ use serde_json::json;
 use super::config::{AgentWakeConfig, EmailConfig, TeamTaskConfig, WebhookConfig, stored};
 use super::text;
 use super::workflows::WorkflowKey;
-use crate::base::{Error, Json, Result};
+use crate::base::{Error, Json, Result, visible};
 use crate::outbox::{Channel, DeliveryAttempt, Effect, Notice, Workflow};
 use crate::outside::mail::Mail;
 use crate::outside::{BodyLimit, Call, Limits, Method, webhook};
@@ -76,7 +76,7 @@ fn post_to_slack(view: &View, attempt: &DeliveryAttempt) -> Result<Effect> {
         method: Method::Post,
         url,
         headers: vec![("content-type".into(), "application/json".into())],
-        body: json!({"text": text::slack(notice)}).to_string().into_bytes(),
+        body: json!({"text": visible::block(&text::slack(notice))}).to_string().into_bytes(),
         limits: SLACK_LIMITS,
     })))
 }
