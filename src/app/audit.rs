@@ -12,6 +12,7 @@ use crate::api::audit::{
 };
 use crate::auth::{Organization, organization_named};
 use crate::base::{Error, Id, Kind, Result};
+use crate::outbox::log_failure;
 use crate::resources::{audit_logs, organizations};
 use crate::store::check::Findings;
 use crate::store::{Org, Store, Subscribe};
@@ -86,7 +87,7 @@ async fn append_between(store: &Store, mut from: Id<AuditEntry>, end: Id<AuditEn
             Ok(Some(last)) => from = last,
             Ok(None) => break,
             Err(error) => {
-                tracing::error!(%error, "entries could not be appended to the audit log");
+                log_failure!(error, "entries could not be appended to the audit log");
                 break;
             }
         }

@@ -10,7 +10,7 @@ mod delivering;
 mod due_scan;
 mod effects;
 mod events;
-mod removals;
+mod failures;
 mod fan_out;
 mod guards;
 mod handlers;
@@ -22,6 +22,7 @@ mod meters;
 mod misdated;
 mod redelivery;
 mod release;
+mod removals;
 pub mod runner;
 mod sweeps;
 
@@ -35,6 +36,7 @@ pub use deliveries::{
 };
 pub use effects::{Effect, EffectResult, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
+pub(crate) use failures::log_failure;
 pub use fan_out::publish;
 pub use handlers::{JobHandler, MAX_DELAY_SECS, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::due_scan::DueScan;
 use super::effects::{Effect, EffectResult, Workflow, WriteRows};
+use super::failures::log_failure;
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
@@ -62,7 +63,7 @@ impl Runner {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let runner = Arc::new(self);
         if let Err(error) = runner.end_old_leases().await {
-            tracing::error!(%error, "leases of the last run cannot be ended before their time");
+            log_failure!(error, "leases of the last run cannot be ended before their time");
         }
         let mut sweeps = JoinSet::new();
         for sweep in runner.sweeps.iter().copied() {
@@ -141,7 +142,7 @@ impl Runner {
             Ok(due) if due.is_empty() => return Vec::new(),
             Ok(due) => due,
             Err(error) => {
-                tracing::error!(%error, "due jobs cannot be read");
+                log_failure!(error, "due jobs cannot be read");
                 scan.abort();
                 return Vec::new();
             }
@@ -161,7 +162,7 @@ impl Runner {
             Ok(leased)
         });
         leased.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "due jobs cannot be leased");
+            log_failure!(error, "due jobs cannot be leased");
             scan.abort();
             Vec::new()
         })
@@ -174,7 +175,7 @@ impl Runner {
         let postponed = self.store.write(Id::NIL, move |tx| postpone(tx, &job));
         if let Err(error) = postponed.await {
             // It becomes due again when its lease ends.
-            tracing::error!(%error, "a failed job cannot be postponed");
+            log_failure!(error, "a failed job cannot be postponed");
         }
     }
 
@@ -319,7 +320,7 @@ impl Runner {
                     "jobs were due later than any can be, and are due now: the clock was ahead when \
                      they were written, or is behind now; see that it is synchronized (NTP)"
                 ),
-                Err(error) => tracing::error!(%error, "the times of jobs cannot be corrected"),
+                Err(error) => log_failure!(error, "the times of jobs cannot be corrected"),
             }
             tokio::select! {
                 () = tokio::time::sleep(CORRECT_INTERVAL) => {}
@@ -331,7 +332,7 @@ impl Runner {
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             if let Err(error) = self.sweep_once(sweep, &stop).await {
-                tracing::error!(%error, sweep = sweep.name, "a sweep failed");
+                log_failure!(error, sweep = sweep.name, "a sweep failed");
             }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(sweep.every_secs)) => {}
@@ -346,7 +347,7 @@ impl Runner {
         for org in organizations {
             // A failure in one organization must not stop the sweep of the others.
             if let Err(error) = self.sweep_one(sweep, org, stop).await {
-                tracing::error!(%error, sweep = sweep.name, %org, "a sweep failed");
+                log_failure!(error, sweep = sweep.name, %org, "a sweep failed");
             }
         }
         Ok(())
