@@ -70,6 +70,8 @@ pub struct Route {
     pub costly: bool,
     /// Whether it reads the audit log: entries of what was answered before are appended first.
     pub reads_audit_log: bool,
+    /// The read whose answer `If-Match` is compared with, where that is not the GET of its path.
+    pub compared_with: Option<Operation>,
     pub operation: Operation,
 }
 
@@ -99,6 +101,7 @@ impl Route {
             open_before_setup: false,
             costly: false,
             reads_audit_log: false,
+            compared_with: None,
             operation,
         }
     }
@@ -232,6 +235,13 @@ impl Route {
         self
     }
 
+    /// Evaluates `If-Match` on a POST: `current` takes the same arguments, and reads what a GET of the
+    /// thing answers that the request is about.
+    pub fn compared_with(mut self, current: Operation) -> Self {
+        self.compared_with = Some(current);
+        self
+    }
+
     /// Whether its answers are pages of a list.
     pub fn is_list(&self) -> bool {
         self.operation.shape.is_list()
@@ -260,6 +270,7 @@ impl Route {
     /// Whether it evaluates `If-Match`.
     pub fn is_conditional_write(&self) -> bool {
         matches!(self.method, Method::Patch | Method::Put | Method::Delete)
+            || self.compared_with.is_some()
     }
 
     /// Binds a request's arguments to the operation.

@@ -156,14 +156,18 @@ impl Api {
     ///
     /// # Errors
     /// Those of the route.
-    pub async fn get_tagged<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Vec<u8>)> {
+    pub async fn get_tagged<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<(T, Vec<u8>)> {
         let response =
-            self.respond(Method::Get, path, &self.query(&[]), Arguments::Query, None).await?;
+            self.respond(Method::Get, path, &self.query(query), Arguments::Query, None).await?;
         let tag = response.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default();
         Ok((InProcess::parse(path, response)?, tag))
     }
 
-    /// Updates or replaces a resource, by PATCH or PUT, that still has this entity tag.
+    /// Updates or replaces a resource that still has this entity tag.
     ///
     /// # Errors
     /// 412 if it has another one; those of the route.

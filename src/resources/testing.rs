@@ -146,6 +146,7 @@ pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
         address,
         link_base: "http://127.0.0.1:7420".into(),
         sends_mail: true,
+        is_conditional: false,
         system: Default::default(),
     }
 }

@@ -81,6 +81,7 @@ pub fn bind<P: PathParams, I: Input>(
         address: raw.address,
         link_base: raw.link_base.into(),
         sends_mail: raw.sends_mail,
+        is_conditional: raw.is_conditional,
         system: raw.system,
     };
     // Whether it is required and valid is decided by the operation's own input.

@@ -155,7 +155,14 @@ pub fn print_job(job: &Value, json: bool) -> Result<(), Failure> {
             text.push_str(&format!(", {}", one_line(error)));
         }
     }
-    output::print(json, job, text)
+    if let Some(why) = job["obstacle"].as_str() {
+        text.push_str(&format!("\n  not applied any more: {}", one_line(why)));
+    }
+    if job["state"] == "pending_approval" {
+        let plan = plan_text(&job["plan"]);
+        text.push_str(&format!("\nplan: {}\n{}", cell(&job["planHash"]), plan.trim_end()));
+    }
+    output::print(json, job, text.trim_end())
 }
 
 fn preview_text(preview: &Value) -> String {
@@ -178,10 +185,43 @@ fn preview_text(preview: &Value) -> String {
     if let Some(count @ 1..) = preview["plan"]["invisibleCharacters"].as_u64() {
         text.push_str(&format!("invisible characters: {count}\n"));
     }
+    text.push_str(&plan_text(&preview["plan"]));
     if !preview["plan"]["approvals"].is_null() {
         let needed = cell(&preview["plan"]["approvals"]["minApprovals"]);
         text.push_str(&format!("approvals needed: {needed}\n"));
     }
     text.push_str(&format!("plan: {}", cell(&preview["planHash"])));
+    text
+}
+
+/// What runs beside the texts: the definitions of the tools, and where manifests go.
+fn plan_text(plan: &Value) -> String {
+    let mut text = String::new();
+    for tool in plan["tools"].as_array().into_iter().flatten() {
+        let [name, version, kind] = ["name", "version", "type"].map(|field| cell(&tool[field]));
+        text.push_str(&format!("tool {name} {version} ({kind})\n"));
+        if let Some(prompt) = tool["prompt"].as_str() {
+            text.push_str("  prompt:\n");
+            prompt.lines().for_each(|line| text.push_str(&format!("    {}\n", one_line(line))));
+        }
+        text.push_str(&format!("  providerConfig: {}\n", cell(&tool["providerConfig"])));
+        let names: Vec<_> =
+            tool["placeholders"].as_array().into_iter().flatten().map(cell).collect();
+        if !names.is_empty() {
+            text.push_str(&format!("  filled in: {}\n", names.join(", ")));
+        }
+    }
+    let delivery = &plan["delivery"];
+    if delivery.is_object() {
+        let [to, set] = ["endpoint", "credentialSetAt"].map(|field| cell(&delivery[field]));
+        text.push_str(&format!("posted to {to} (credential set {set})\n"));
+        for secret in delivery["secrets"].as_array().into_iter().flatten() {
+            let [name, set] = ["name", "setAt"].map(|field| cell(&secret[field]));
+            text.push_str(&format!("  secret {name} (set {set})\n"));
+        }
+        for (name, value) in delivery["variables"].as_object().into_iter().flatten() {
+            text.push_str(&format!("  variable {name} = {}\n", cell(value)));
+        }
+    }
     text
 }

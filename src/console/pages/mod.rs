@@ -31,6 +31,7 @@ mod deploy;
 mod fleets;
 pub mod inbox;
 pub mod peers;
+mod plan;
 mod task;
 mod tasks;
 mod team_agent;

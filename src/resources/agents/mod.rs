@@ -2,7 +2,8 @@
 //! agent has a draft that is changed in place ([`config`]) and numbered versions, each a
 //! permanent copy of the draft ([`versions`]).
 //!
-//! An agent is addressed by its stable key. It cannot be deleted while it is in a team. In a
+//! An agent is addressed by its stable key. `deployments` declares the routes that change and delete
+//! one, which depends on where it is live. It cannot be deleted while it is in a team. In a
 //! restricted fleet ([`Fleet`]) it is for admins and those with a grant for the fleet.
 
 mod agent;
@@ -18,8 +19,9 @@ use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
+pub use agent::AgentInfo;
 pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
-use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
+use agent::{BY_FLEET, BY_STATUS, info, save};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
@@ -27,7 +29,7 @@ pub use config::{
 };
 #[cfg(test)]
 pub use versions::create as create_version;
-pub use versions::{AgentChange, changes, version};
+pub use versions::{AgentChange, changes, changes_at, version};
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
@@ -141,7 +143,17 @@ fn require_fleet(view: &View, caller: &Caller, fleet: Option<&Id<Fleet>>) -> Res
     found.ok_or_else(missing)?.open(view, caller).map(|_| ())
 }
 
-fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
+/// Whether a caller may make an agent another one. Deployments, which agents do not know, answer it.
+pub type CheckMove = fn(&View, &Caller, &Agent, &Agent) -> Result<()>;
+
+/// Whether a caller may delete an agent. Deployments, which agents do not know, answer it.
+pub type CheckDeletion = fn(&View, &Caller, &Agent) -> Result<()>;
+
+/// Changes an agent or its draft.
+///
+/// # Errors
+/// 404, 403, and those of `check`, which sees the agent before and after.
+pub fn update(tx: &mut Tx, req: &Req<String, AgentPatch>, check: CheckMove) -> Result<AgentInfo> {
     let patch = &req.input;
     let old = fetch(&tx.view(), req.caller(), &req.params)?;
     require_fleet(&tx.view(), req.caller(), patch.fleet_id.value())?;
@@ -152,13 +164,18 @@ fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     if let Some(draft) = &patch.draft {
         new.draft = draft.applied_to(&tx.view(), &old.draft)?;
     }
+    check(&tx.view(), req.caller(), &old, &new)?;
     let new = save(tx, &old, new)?;
     info(&tx.view(), new)
 }
 
-/// Deletes an agent with its versions; 409 while it is in a team.
-pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+/// Deletes an agent with its versions.
+///
+/// # Errors
+/// 404, 403, those of `check`, and 409 while it is in a team.
+pub fn delete(tx: &mut Tx, req: &Req<String>, check: CheckDeletion) -> Result<Deleted> {
     let agent = fetch(&tx.view(), req.caller(), &req.params)?;
+    check(&tx.view(), req.caller(), &agent)?;
     tx.remove(&Restricted::new(agent.clone()))?;
     Ok(Deleted::new(agent.id))
 }
@@ -176,12 +193,6 @@ fn routes() -> Vec<Route> {
         Route::get("/agents/{stableKey}", MEMBER, "agent.get", op::read(get))
             .needs(ScopeName::AgentRead)
             .about("Get an agent"),
-        Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
-            .needs(ScopeName::AgentWrite)
-            .about("Update an agent or its draft"),
-        Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))
-            .needs(ScopeName::AgentWrite)
-            .about("Delete an agent with its versions"),
     ]
 }
 

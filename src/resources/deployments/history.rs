@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use super::access::{self, Visible};
 use super::contents;
-use super::info::{DeployedTool, DeploymentInfo, JobInfo, job_info, stored_deployment_info};
+use super::deployed_tool::DeployedTool;
+use super::info::{DeploymentInfo, JobInfo, job_info, stored_deployment_info};
 use super::job::PlannedTool;
 use super::live::{BY_AGENT, BY_AGENT_AND_ENVIRONMENT, BY_ENVIRONMENT, BY_TIME, Deployment};
 use super::plan::Plan;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access;
 use super::contents::{ContentHash, Contents, too_large};
-use super::info::DeployedTool;
+use super::deployed_tool::DeployedTool;
 use super::job::PlannedTool;
 use super::state::JobKind;
 use super::target::{PlannedTarget, TargetAgent};

@@ -31,7 +31,7 @@ pub fn deny(world: &World, who: &Principal, job: &Value, body: Value) -> Result<
 }
 
 /// Another member of the organization.
-fn person(world: &World, name: &'static str) -> Principal {
+pub fn person(world: &World, name: &'static str) -> Principal {
     let org = world.org;
     let id = world.store.write_blocking(Id::NIL, move |tx| {
         let user = User {
@@ -91,7 +91,7 @@ fn set_membership(world: &World, who: &Principal, change: fn(Membership) -> Memb
     world.store.write_blocking(world.org, set).unwrap();
 }
 
-fn leave(world: &World, who: &Principal) {
+pub fn leave(world: &World, who: &Principal) {
     let key = (user(who), world.org);
     let set = move |tx: &mut Tx| {
         let old: Membership = tx.fetch(&key)?;
@@ -100,7 +100,7 @@ fn leave(world: &World, who: &Principal) {
     world.store.write_blocking(world.org, set).unwrap();
 }
 
-fn approvals(world: &World, job: &Value) -> Vec<Value> {
+pub fn approvals(world: &World, job: &Value) -> Vec<Value> {
     let all = world.read_as(&world.owner, decisions::list, id(job), ()).unwrap().items;
     all.into_iter().map(|one| json!(one)).collect()
 }

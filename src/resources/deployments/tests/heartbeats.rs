@@ -186,7 +186,7 @@ fn what_was_reported_from_a_deleted_environment_is_forgotten() {
     world.complete_removals();
     assert_eq!(world.agent_status("ann"), "deployed");
     beat_from("dev");
-    world.write(agents::delete, "ann".to_string(), ()).unwrap();
+    world.write(delete_agent, "ann".to_string(), ()).unwrap();
     world.assert_sound();
     world.fixture.pass_secs(10_000);
     sweep(&world, 10_000);
