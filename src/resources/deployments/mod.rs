@@ -55,6 +55,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<live::LiveDeployment>(),
         TableInfo::of::<reports::AgentReport>(),
     ],
+    sweeps: &[reports::FIND_PLACES],
     children: &[
         &jobs::RESOURCE,
         &preview::RESOURCE,
