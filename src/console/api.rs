@@ -18,7 +18,7 @@ use crate::base::{Error, Result};
 use crate::http::{InProcess, Origin, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
-pub(super) const SESSION: &str = "/auth/session";
+pub const SESSION: &str = "/auth/session";
 
 /// Lists are read whole in pages of this size, and not more of them than this.
 const PAGE: &str = "100";
@@ -47,6 +47,12 @@ impl Api {
     pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
         let calls = InProcess::new(executor, router, origin);
         Api { calls, org_slug: None, idempotency_key: None }
+    }
+
+    /// The API for what goes on after a page was answered: each call sees the newest state.
+    pub fn reading_newest(&self) -> Api {
+        let calls = self.calls.reading_newest();
+        Api { calls, org_slug: self.org_slug.clone(), idempotency_key: None }
     }
 
     /// Calls with this session's token from now on.

@@ -98,6 +98,18 @@ const BANS: &[Ban] = &[
         instead: "an operation sees the organization of its request alone (Req, View, Tx)",
     },
     Ban {
+        code: &["fetch_member("],
+        paths: &["src/resources/teams/"],
+        // The check itself, what every member sees of an agent, and what the service does.
+        except: &[
+            "src/resources/teams/member.rs",
+            "src/resources/teams/usable.rs",
+            "src/resources/teams/members.rs",
+            "src/resources/teams/notices.rs",
+        ],
+        instead: "a request that names an agent needs a UsableMember (AgentRef::open)",
+    },
+    Ban {
         code: &["TcpStream::connect", "UnixStream::connect", "UdpSocket::", "lookup_host"],
         paths: EVERYWHERE,
         // The control socket is a file of the data directory. A check of a database puts a proxy that

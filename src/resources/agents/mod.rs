@@ -8,6 +8,8 @@
 
 mod agent;
 mod config;
+mod status;
+mod usable;
 mod versions;
 
 use schemars::JsonSchema;
@@ -16,17 +18,19 @@ use serde::Deserialize;
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName, visible_page_map, visible_page_map_of};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
-use crate::store::{Page, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
-pub use agent::AgentInfo;
-pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
+pub use agent::{Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find};
 use agent::{BY_FLEET, BY_STATUS, info, save};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
     Variables, VariablesSchema,
 };
+use status::SeenStatus;
+pub use status::{AgentStatus, PlaceStatus, set_statuses};
+pub use usable::{exists, is_open, is_usable, require_usable};
 #[cfg(test)]
 pub use versions::create as create_version;
 pub use versions::{AgentChange, changes, changes_at, version};
@@ -92,12 +96,14 @@ impl Input for AgentFilter {}
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
     let AgentFilter { fleet_id, status } = &req.input;
     let (caller, page) = (req.caller(), &req.page);
-    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status == status);
+    let seen = SeenStatus::of(view, caller)?;
+    let is_wanted = |agent: &Agent| status.is_none_or(|status| seen.status(agent) == status);
+    let info = |view: &View, agent| info(view, &seen, agent);
     match (fleet_id, status) {
-        (None, None) => visible_page_map(view, caller, page, is_wanted, info),
-        (None, Some(status)) => {
+        (None, Some(status)) if seen.is_whole() => {
             visible_page_map_of(view, caller, &BY_STATUS, status, page, (is_wanted, info))
         }
+        (None, _) => visible_page_map(view, caller, page, is_wanted, info),
         // Agents may still name a deleted fleet for a while.
         (Some(fleet), _) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
         (Some(fleet), _) => {
@@ -107,7 +113,7 @@ fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
 }
 
 fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
-    info(view, fetch(view, req.caller(), &req.params)?)
+    shown(view, req.caller(), fetch(view, req.caller(), &req.params)?)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
@@ -130,9 +136,15 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         status: AgentStatus::Undeployed,
         created_at: tx.now(),
         updated_at: tx.now(),
+        places: Some(Vec::new()),
     };
     tx.insert(&Restricted::new(agent.clone()))?;
-    info(&tx.view(), agent)
+    shown(&tx.view(), req.caller(), agent)
+}
+
+/// Returns an agent as the API returns it to a caller.
+fn shown(view: &View, caller: &Caller, agent: Agent) -> Result<AgentInfo> {
+    info(view, &SeenStatus::of(view, caller)?, agent)
 }
 
 /// Requires that a fleet exists (404) and that the caller may use it (403).
@@ -166,7 +178,10 @@ pub fn update(tx: &mut Tx, req: &Req<String, AgentPatch>, check: CheckMove) -> R
     }
     check(&tx.view(), req.caller(), &old, &new)?;
     let new = save(tx, &old, new)?;
-    info(&tx.view(), new)
+    if new.fleet_id != old.fleet_id {
+        tx.signal(ACCESS_CHANGED); // Who waits for its wakes may have to stop.
+    }
+    shown(&tx.view(), req.caller(), new)
 }
 
 /// Deletes an agent with its versions.

@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::{Agent, AgentInfo, fetch, info, save};
+use super::agent::{Agent, AgentInfo, fetch, save};
 use super::config::AgentConfig;
+use super::shown;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
@@ -254,7 +255,7 @@ pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo
     let agent = fetch(&tx.view(), req.caller(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
     let restored = save(tx, &agent, Agent { draft: version.config, ..agent.clone() })?;
-    info(&tx.view(), restored)
+    shown(&tx.view(), req.caller(), restored)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

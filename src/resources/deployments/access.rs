@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
 use crate::auth::{
-    Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, restricted_deleted_since,
-    visible_ids, was_restricted,
+    Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, readable_ids,
+    restricted_deleted_since, was_restricted,
 };
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::agents::{Agent, Fleet, NAMES_BY_FLEET};
@@ -83,7 +83,7 @@ impl<'a> Visible<'a> {
         if caller.is_admin() {
             return Ok(Visible { granted: None, in_scope });
         }
-        let (environments, registries) = (visible_ids(view, caller)?, visible_ids(view, caller)?);
+        let (environments, registries) = (readable_ids(view, caller)?, readable_ids(view, caller)?);
         let others = RefCell::default();
         let granted = Some(Lists { view: *view, caller, environments, registries, others });
         Ok(Visible { granted, in_scope })
@@ -164,7 +164,7 @@ fn invisible<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<I
 where
     Restricted<T>: Record,
 {
-    let visible = visible_ids::<T>(view, caller)?;
+    let visible = readable_ids::<T>(view, caller)?;
     let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let ids = all.iter().map(Restricted::id);
     Ok(ids.filter(|id| !visible.contains(id)).collect())

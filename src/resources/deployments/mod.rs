@@ -61,6 +61,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<live::LiveDeployment>(),
         TableInfo::of::<reports::AgentReport>(),
     ],
+    sweeps: &[reports::FIND_PLACES],
     children: &[
         &jobs::RESOURCE,
         &in_use::RESOURCE,

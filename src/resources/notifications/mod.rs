@@ -3,6 +3,7 @@
 
 mod channels;
 mod config;
+mod guards;
 mod logs;
 mod redelivery;
 mod senders;

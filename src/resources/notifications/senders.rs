@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::config::{AgentWakeConfig, EmailConfig, TeamTaskConfig, WebhookConfig, stored};
+use super::guards;
 use super::text;
 use super::workflows::WorkflowKey;
 use crate::base::{Error, Json, Result, visible};
 use crate::outbox::{Channel, DeliveryAttempt, Effect, Notice, Workflow};
 use crate::outside::mail::Mail;
 use crate::outside::{BodyLimit, Call, Limits, Method, webhook};
-use crate::resources::organizations;
 use crate::resources::teams::notices;
 use crate::store::View;
 
@@ -94,7 +94,7 @@ fn create_task(view: &View, attempt: &DeliveryAttempt) -> Result<Effect> {
 /// Whether every member may read a notice, as they do the tasks of all teams.
 fn is_for_all_members(view: &View, notice: &Notice) -> Result<bool> {
     for guard in &notice.guarded_by {
-        if !organizations::is_open_to_members(view, *guard)? {
+        if !guards::is_open_to_members(view, *guard)? {
             return Ok(false);
         }
     }

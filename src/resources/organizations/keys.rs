@@ -329,7 +329,8 @@ fn publish_expiry(tx: &mut Tx, key: &ApiKey) -> Result<()> {
         "userId": key.user,
         "expiresAt": end,
     });
-    let about = About::resource("api_key", key.id);
+    // Whose keys there are is for each user, and for admins.
+    let about = About::resource("api_key", key.id).guarded_by("user", key.user);
     if end <= tx.now() {
         publish(tx, EventType::ApiKeyExpired, about, payload)?;
         return tx.remove(key);

@@ -153,7 +153,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     require_remaining_owner(&tx.view(), &membership)?;
     let user: User = tx.fetch(&membership.user)?;
     if user.is_service() {
-        tx.remove(&user)?;
+        service_accounts::remove(tx, &user)?;
     } else {
         tx.remove(&membership)?;
     }

@@ -8,7 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Membership, Role, SERVICE_ACCOUNTS_BY_ORG, SESSION_ADMIN, User};
+use crate::auth::{
+    Membership, Role, SERVICE_ACCOUNTS_BY_ORG, SESSION_ADMIN, User, remember_deleted,
+};
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{Key, Order, Page, Tx, View};
 
@@ -165,8 +167,17 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, ServiceAccountPatch>) -> Result<Servi
 /// Its membership, keys and grants go with it.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let user = fetch(&tx.view(), req.params)?;
-    tx.remove(&user)?;
+    remove(tx, &user)?;
     Ok(Deleted::new(user.id))
+}
+
+/// Removes a service account. What the log has about its keys stays with the admins.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn remove(tx: &mut Tx, user: &User) -> Result<()> {
+    remember_deleted(tx, user.id)?;
+    tx.remove(user)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

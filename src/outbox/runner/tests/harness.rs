@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::base::Email;
 use crate::outbox::{
-    Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription, read_log, walk_log,
+    Channel, Delivery, DeliveryAttempt, HiddenGuards, JOBS, LogEntry, LogQuery, Subscription,
+    read_log, walk_log,
 };
 use crate::outside::mail::{Mail, MailFailure, Sending};
 use crate::outside::{Outside, webhook};
@@ -251,7 +252,7 @@ impl Runner {
             status: None,
             start,
             end,
-            hidden: Default::default(),
+            hidden: HiddenGuards::none(),
         };
         let read = |view: &View| {
             let mut positions = vec![];
