@@ -156,6 +156,7 @@ fn the_open_invitations_of_an_inviter_are_limited() {
                 token: hash_of(&invitation_token(tx.keys(), tx.new_id())),
                 expires_at: tx.now().plus_secs(VALID_SECS),
                 mail_base: None,
+                mailed: None,
             })
         })
     };
