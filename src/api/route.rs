@@ -68,6 +68,8 @@ pub struct Route {
     /// Whether it takes much processor time however small its requests are: it runs in the turn of its
     /// organization, not on a thread that serves requests.
     pub costly: bool,
+    /// A parameter of the query with which it is, too.
+    pub costly_with: Option<&'static str>,
     /// Whether it reads the audit log: entries of what was answered before are appended first.
     pub reads_audit_log: bool,
     /// The read whose answer `If-Match` is compared with, where that is not the GET of its path.
@@ -100,6 +102,7 @@ impl Route {
             unaudited: false,
             open_before_setup: false,
             costly: false,
+            costly_with: None,
             reads_audit_log: false,
             compared_with: None,
             operation,
@@ -226,6 +229,12 @@ impl Route {
     /// processor time however small its requests are.
     pub fn costly(mut self) -> Self {
         self.costly = true;
+        self
+    }
+
+    /// Does the same for requests with this parameter in the query.
+    pub fn costly_with(mut self, parameter: &'static str) -> Self {
+        self.costly_with = Some(parameter);
         self
     }
 

@@ -17,6 +17,7 @@ mod nullable;
 mod number;
 pub mod portable;
 mod selector;
+mod spelling;
 mod text;
 mod time;
 mod validated;

@@ -21,6 +21,7 @@ pub use client::files::fuzzing;
 mod hints;
 mod import;
 mod init;
+mod installation_admins;
 mod log_writer;
 mod manual;
 mod memory;
@@ -110,6 +111,7 @@ enum Command {
     #[cfg(feature = "postgres")]
     Migrate(migrate::Migrate),
     ResetPassword(reset_password::ResetPassword),
+    InstallationAdmins(installation_admins::InstallationAdmins),
     ExtractText(extract_text::ExtractText),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
@@ -208,6 +210,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         #[cfg(feature = "postgres")]
         Command::Migrate(command) => command.run(),
         Command::ResetPassword(command) => command.run(),
+        Command::InstallationAdmins(command) => command.run(),
         Command::ExtractText(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),

@@ -189,10 +189,13 @@ impl Api {
         InProcess::parse(path, response)
     }
 
-    /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
+    /// Whether a role lets the visitor call a route, and whether they administer the installation; what
+    /// depends on the resource, its grants
     /// and its state, only the call itself tells.
-    pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
-        self.calls.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
+    pub fn may(&self, method: Method, path: &str, role: Role, of_installation: bool) -> bool {
+        self.calls.find(method, path).is_ok_and(|(route, _)| {
+            route.policy.role <= Some(role) && (of_installation || !route.policy.installation)
+        })
     }
 
     async fn with_query<T: DeserializeOwned>(

@@ -6,7 +6,7 @@ use super::deliveries::DeliveryAttempt;
 use crate::base::Result;
 use crate::outside::mail::Mail;
 use crate::outside::{Call, CallResult, Response};
-use crate::store::{Tx, View};
+use crate::store::Tx;
 
 /// An action executed at least once, after the transaction that prepared it is durable.
 pub enum Effect {
@@ -90,5 +90,5 @@ pub struct Workflow {
     /// Returns the effect that delivers an event. It runs in a transaction of the channel's
     /// organization, once for each attempt. An error is a failed attempt: its message is in the
     /// log, and the delivery is retried.
-    pub effect: fn(&View, &DeliveryAttempt) -> Result<Effect>,
+    pub effect: fn(&mut Tx, &DeliveryAttempt) -> Result<Effect>,
 }

@@ -269,7 +269,7 @@ impl Runner {
                     let key = &attempt.channel.workflow;
                     let workflow = workflows.iter().find(|workflow| workflow.key == key);
                     let effect = match workflow {
-                        Some(workflow) => (workflow.effect)(&tx.view(), &attempt),
+                        Some(workflow) => (workflow.effect)(tx, &attempt),
                         None => Err(Error::internal(format!("there is no workflow {key}"))),
                     };
                     match effect {

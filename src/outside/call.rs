@@ -144,11 +144,11 @@ impl fmt::Display for Failure {
             Failure::TooOften { host } => {
                 write!(f, "{host} was asked for too many handles; try again in an hour")
             }
-            Failure::Name { host, reason } => write!(f, "{host} cannot be resolved: {reason}"),
-            Failure::Address { host, .. } => write!(
+            // One text for both: names of the operator's network are nobody's business.
+            Failure::Name { host, .. } | Failure::Address { host, .. } => write!(
                 f,
-                "{host} has an address that is not public; the operator can allow it with \
-                 --allow-private-network"
+                "{host} cannot be resolved, or has an address that is not public; the operator can \
+                 allow such an address with --allow-private-network"
             ),
             Failure::Connect { host, reason } => {
                 write!(f, "{host} cannot be connected to: {reason}")

@@ -9,7 +9,7 @@ use roadstead::app::moving::{
     ExportFile, ImportReply, ImportReport, ImportStep, Problem, check_imported,
     export_organization, import_file, import_step, undo_import,
 };
-use roadstead::auth::{BY_EMAIL, Membership, Organization, User};
+use roadstead::auth::{Membership, Organization, User, find_person};
 use roadstead::base::{Email, Id, Slug};
 use roadstead::resources;
 use roadstead::store::{ListSource, Store, TableExport};
@@ -209,7 +209,7 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
         .read_now(org, |view| {
             let membership: Membership = view.fetch(&(known.id, org))?;
             assert_eq!(membership.role, roadstead::auth::Role::Owner);
-            let user = view.find(&BY_EMAIL, &Email::parse(&*grace).unwrap())?.unwrap();
+            let user = find_person(view, &Email::parse(&*grace).unwrap())?.unwrap();
             assert_eq!(user.password, None);
             Ok(())
         })

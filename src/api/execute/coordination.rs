@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::answer_quota::AnswerQuota;
-use super::rate_limits::RateLimits;
+use super::rate_limits::{CountedCredential, RateLimits};
 use super::signed_limits::SignedLimits;
 use crate::api::idempotency::StoredAnswers;
 use crate::base::{Error, Id, Result};
@@ -20,11 +20,12 @@ use crate::store::{Lane, ListSource, Listener, Org, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
 pub trait Coordination: Subscribe {
-    /// Counts a request against the rate limit of its credential or, without one, of its address.
+    /// Counts a request against the rate limits of its credential and of the person behind it or,
+    /// without one, of its address.
     ///
     /// # Errors
     /// 429.
-    fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()>;
+    fn take_request(&self, credential: Option<CountedCredential>, address: IpAddr) -> Result<()>;
 
     /// Counts a sign-in attempt; `is_known` if the address has signed in with the e-mail before.
     ///
@@ -154,7 +155,7 @@ impl Subscribe for LocalCoordination {
 }
 
 impl Coordination for LocalCoordination {
-    fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
+    fn take_request(&self, credential: Option<CountedCredential>, address: IpAddr) -> Result<()> {
         self.rate_limits.request(credential, address)
     }
 

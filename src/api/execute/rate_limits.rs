@@ -22,10 +22,22 @@ const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero
 /// many handles as it may list.
 const LOOKUPS_AN_HOUR: NonZeroU32 = NonZeroU32::new(2400).expect("it is not zero");
 
+/// Attempts per minute for one e-mail address from everywhere: so many that nobody locks out its user
+/// from one network, or from a few.
+const OF_EMAIL_A_MINUTE: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
+
+/// All credentials of a person together have this many times the rate of one.
+const CREDENTIALS_AT_ONCE: u32 = 16;
+
+/// The fingerprint of a credential, and the id of the person behind it.
+pub type CountedCredential = ([u8; 32], [u8; 16]);
+
 /// The token buckets of all clients. Those of an address are of its block ([`address_block`]).
 pub struct RateLimits {
     rate: u32,
     credentials: Option<Keyed<[u8; 32]>>,
+    /// By the person behind the credential.
+    people: Option<Keyed<[u8; 16]>>,
     addresses: Option<Keyed<IpAddr>>,
     sign_ins: SignIns,
     lookups: Keyed<Lane>,
@@ -34,7 +46,7 @@ pub struct RateLimits {
 struct SignIns {
     addresses: Keyed<IpAddr>,
     emails: Keyed<String>,
-    known: Keyed<(String, IpAddr)>,
+    both: Keyed<(String, IpAddr)>,
 }
 
 impl RateLimits {
@@ -45,25 +57,32 @@ impl RateLimits {
             let at_once = NonZeroU32::new(rate.saturating_mul(2))?;
             Some(RateLimiter::hashmap(Quota::per_second(a_second).allow_burst(at_once)))
         }
-        fn sign_ins<K: Hash + Eq + Clone>() -> Keyed<K> {
-            RateLimiter::hashmap(Quota::per_minute(SIGN_INS_A_MINUTE))
+        fn sign_ins<K: Hash + Eq + Clone>(a_minute: NonZeroU32) -> Keyed<K> {
+            RateLimiter::hashmap(Quota::per_minute(a_minute))
         }
         RateLimits {
             rate,
             credentials: quota(rate),
+            people: quota(rate.saturating_mul(CREDENTIALS_AT_ONCE)),
             addresses: quota(rate),
-            sign_ins: SignIns { addresses: sign_ins(), emails: sign_ins(), known: sign_ins() },
+            sign_ins: SignIns {
+                addresses: sign_ins(SIGN_INS_A_MINUTE),
+                emails: sign_ins(OF_EMAIL_A_MINUTE),
+                both: sign_ins(SIGN_INS_A_MINUTE),
+            },
             lookups: RateLimiter::hashmap(Quota::per_hour(LOOKUPS_AN_HOUR)),
         }
     }
 
-    /// Counts a request against the bucket of its credential or, without one, of its address.
+    /// Counts a request against the bucket of its credential and that of the person behind it, who
+    /// may have many; or, without one, of its address.
     ///
     /// # Errors
     /// 429.
-    pub fn request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
+    pub fn request(&self, credential: Option<CountedCredential>, address: IpAddr) -> Result<()> {
         match credential {
-            Some(credential) => take(self.credentials.as_ref(), &credential),
+            Some((credential, person)) => take(self.credentials.as_ref(), &credential)
+                .and_then(|()| take(self.people.as_ref(), &person)),
             None => take(self.addresses.as_ref(), &address_block(address)),
         }
         .map_err(|secs| {
@@ -74,21 +93,26 @@ impl RateLimits {
         })
     }
 
-    /// Counts a sign-in attempt for its address, for its e-mail, and for the pair. If the address
-    /// is known to have signed in with the e-mail, only the pair counts, so that attempts of
+    /// Counts a sign-in attempt for its address, for the pair of its e-mail and its address, and in a
+    /// much larger bucket for its e-mail: attempts from one address lock the user out nowhere else. If
+    /// the address is known to have signed in with the e-mail, only the pair counts, so that attempts of
     /// others, from the same or another address, lock no user out.
     ///
     /// # Errors
     /// 429.
     pub fn sign_in(&self, email: &str, known: bool, address: IpAddr) -> Result<()> {
         let address = address_block(address);
-        let SignIns { addresses, emails, known: both } = &self.sign_ins;
+        let SignIns { addresses, emails, both } = &self.sign_ins;
         let of_address = || take(Some(addresses), &address);
         let of_email = || take(Some(emails), &email.to_string());
         let of_both = || take(Some(both), &(email.to_string(), address));
-        let of_any = of_address().and_then(|()| of_email());
-        // Attempts before the first success count for the pair too.
-        let taken = if known { of_both() } else { of_any.and_then(|()| of_both()) };
+        // An attempt that its address has no room for is none for the e-mail. Those before the first
+        // success count for the pair too.
+        let taken = if known {
+            of_both()
+        } else {
+            of_address().and_then(|()| of_both()).and_then(|()| of_email())
+        };
         taken.map_err(too_many_sign_ins)
     }
 
@@ -110,9 +134,12 @@ impl RateLimits {
         if let Some(addresses) = &self.addresses {
             addresses.retain_recent();
         }
+        if let Some(people) = &self.people {
+            people.retain_recent();
+        }
         self.sign_ins.addresses.retain_recent();
         self.sign_ins.emails.retain_recent();
-        self.sign_ins.known.retain_recent();
+        self.sign_ins.both.retain_recent();
         self.lookups.retain_recent();
     }
 
@@ -171,12 +198,22 @@ mod tests {
     #[test]
     fn twice_the_rate_may_come_at_once_and_each_credential_has_its_own() {
         let limits = RateLimits::new(5);
-        let allowed = (0..100).filter(|_| limits.request(Some([1; 32]), HERE).is_ok()).count();
+        let one = Some(([1; 32], [1; 16]));
+        let allowed = (0..100).filter(|_| limits.request(one, HERE).is_ok()).count();
         assert!((10..12).contains(&allowed), "{allowed}");
-        assert!(limits.request(Some([2; 32]), HERE).is_ok());
+        assert!(limits.request(Some(([2; 32], [1; 16])), HERE).is_ok());
         assert!(limits.request(None, HERE).is_ok());
-        let refused = limits.request(Some([1; 32]), HERE).unwrap_err();
+        let refused = limits.request(one, HERE).unwrap_err();
         assert_eq!((refused.kind(), refused.retry_after_secs()), (Kind::Limited, Some(1)));
+    }
+
+    #[test]
+    fn all_keys_of_a_person_together_have_sixteen_times_the_rate() {
+        let limits = RateLimits::new(1);
+        let request = |n: u8| limits.request(Some(([n; 32], [1; 16])), HERE).is_ok();
+        let allowed = (0..200).filter(|n| request(*n)).count();
+        assert!((32..36).contains(&allowed), "{allowed}");
+        assert!(limits.request(Some(([0; 32], [2; 16])), HERE).is_ok(), "others are not affected");
     }
 
     #[test]
@@ -197,12 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn guessing_does_not_lock_out_known_addresses() {
+    fn guessing_locks_no_user_out_elsewhere() {
         let limits = RateLimits::new(0);
-        let tried = (0..20).filter(|_| limits.sign_in("ada@acme.test", false, THERE).is_ok());
+        let tried = (0..2000).filter(|_| limits.sign_in("ada@acme.test", false, THERE).is_ok());
         assert_eq!(tried.count(), 10);
-        assert!(limits.sign_in("ada@acme.test", false, HERE).is_err());
+        assert!(limits.sign_in("ada@acme.test", false, HERE).is_ok());
         assert!(limits.sign_in("ada@acme.test", true, HERE).is_ok());
+        // From many networks at once there is a limit, too.
+        let from = |n: u8| IpAddr::from([203, 0, 113, n]);
+        let all = (0..250).map(|n| {
+            (0..10).filter(|_| limits.sign_in("ben@acme.test", false, from(n)).is_ok()).count()
+        });
+        assert_eq!(all.sum::<usize>(), 100);
         // Nor by guessing at others from the same address.
         let guess = |n| limits.sign_in(&format!("{n}@acme.test"), false, HERE);
         assert!((0..20).any(|n| guess(n).is_err()));

@@ -232,6 +232,10 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         visitor.visit_i64(self.whole_number(i64::MIN, i64::MAX)?)
     }
 
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+        visitor.visit_i128(self.whole_number(i128::MIN, i128::MAX)?)
+    }
+
     fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_u8(self.whole_number(u8::MIN, u8::MAX)?)
     }

@@ -16,7 +16,7 @@ use super::running;
 use super::scope_target::JOB_IN_PATH;
 use super::state::JobState;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, ScopeName, User};
+use crate::auth::{Caller, Credential, MEMBER, Membership, ScopeName, User, find_person};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -180,7 +180,7 @@ fn approver(
     via: Option<&str>,
 ) -> Result<DeploymentApproval> {
     let user = match (via, &req.input.acting_user_email) {
-        (Some(_), Some(email)) => view.find_key(&BY_EMAIL, email)?,
+        (Some(_), Some(email)) => find_person(view, email)?.map(|user| user.id),
         (_, None) => Some(req.caller().user()),
         (None, Some(_)) => {
             return Err(Error::forbidden(

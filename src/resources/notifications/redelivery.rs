@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::channels::fetch_own;
+use super::recipients;
 use super::senders::WORKFLOWS;
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{
+    Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op, order_issue,
+};
 use crate::auth::{ADMIN, ScopeName};
 use crate::base::{Error, Id, Issue, Json, Kind, Result, Time};
 use crate::outbox::{
@@ -40,9 +43,7 @@ pub struct NewRedelivery {
 
 impl Input for NewRedelivery {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.to.is_some_and(|to| to < self.from) {
-            issues.push(Issue::new("to", "must not be before from"));
-        }
+        issues.extend(order_issue(Some(self.from), self.to));
     }
 }
 
@@ -130,7 +131,16 @@ fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcom
     let attempt = DeliveryAttempt { channel, notice };
     let workflow = WORKFLOWS.iter().find(|one| one.key == attempt.channel.workflow);
     let workflow = workflow.ok_or_else(|| Error::internal("a channel without a workflow"))?;
-    let result = match (workflow.effect)(&tx.view(), &attempt)? {
+    let link_base = recipients::link_base(req.sends_mail, &req.link_base);
+    recipients::ask(tx, &attempt.channel, req.caller().identity.person(), link_base)?;
+    let effect = match (workflow.effect)(tx, &attempt) {
+        Err(error) if error.kind() == Kind::Conflict => {
+            let message = error.message().into();
+            return Ok(Outcome::Done(ChannelTest { ok: false, message }));
+        }
+        effect => effect?,
+    };
+    let result = match effect {
         Effect::Call(call) => calls.send_as(tag, *call).map(|result| match result.answer {
             Ok(answer) => EffectResult::Response(answer),
             Err(failure) => EffectResult::Failed(failure.to_string()),

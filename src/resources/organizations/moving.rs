@@ -11,7 +11,9 @@ use bincode::{Decode, Encode};
 
 use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
-use crate::auth::{BY_EMAIL, BY_ORG, BY_SLUG, Membership, Organization, Role, User};
+use crate::auth::{
+    AddressProof, BY_ORG, BY_SLUG, Membership, Organization, Role, User, find_person,
+};
 use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
 use crate::store::{Export, Record, TableInfo, Tx, View};
 
@@ -256,7 +258,7 @@ fn is_https(url: &HttpUrl) -> bool {
 }
 
 fn arriving_member(tx: &Tx, member: &MovedMember) -> Result<ArrivingMember> {
-    let known = tx.find(&BY_EMAIL, &member.email)?.map(|user| user.id);
+    let known = find_person(&tx.view(), &member.email)?.map(|user| user.id);
     if known.is_none() && tx.get::<User>(&member.user)?.is_some() {
         return Err(Error::conflict(
             "user_exists",
@@ -299,6 +301,9 @@ pub fn publish_import(tx: &mut Tx) -> Result<()> {
                 password: None,
                 session_generation: 0,
                 created_at: member.created_at,
+                // The operator imports it: what the organization says of the address counts.
+                proof: AddressProof::Unknown,
+                keys_from: None,
             })?;
         }
         tx.insert(&Membership {

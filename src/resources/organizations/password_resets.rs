@@ -10,6 +10,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accounts;
 use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -135,7 +136,7 @@ fn prepare(view: &View, req: &Req<(), ResetPassword>) -> Result<HashPlan> {
 }
 
 /// Sets the password and ends all sessions of the user. Their API keys stay valid, as with a change
-/// of the password.
+/// of the password, unless nobody had proved the address of the account before.
 fn reset(
     tx: &mut Tx,
     req: &Req<(), ResetPassword>,
@@ -144,8 +145,9 @@ fn reset(
     let missing = || Error::no_such("reset link").at("token");
     let (link, user) = find(&tx.view(), &req.input.token)?.ok_or_else(missing)?;
     let password = Some(hashed.made.clone().ok_or_else(missing)?);
-    let session_generation = user.session_generation + 1;
-    tx.replace(&user, &User { password, session_generation, ..user.clone() })?;
+    // An admin may have used the link that they made themselves.
+    let proves = link.admin.is_none();
+    accounts::set_password(tx, &user, password, proves)?;
     tx.remove(&link)?;
     Ok((Empty {}, user.id))
 }

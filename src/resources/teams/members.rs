@@ -148,7 +148,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
     };
-    let wake_secret = secret_on_first_url(tx, &mut member)?;
+    let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
@@ -181,7 +181,7 @@ pub fn update(
     if has_new_url {
         member.wake_url_at = tx.now();
     }
-    let wake_secret = secret_on_first_url(tx, &mut member)?;
+    let wake_secret = secret_for_new_host(tx, old.wake_url.as_ref(), &mut member)?;
     tx.replace(&*old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -206,9 +206,15 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     Ok(Deleted::new(member.id))
 }
 
-/// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
-fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Result<Option<String>> {
-    if member.wake_url.is_none() || member.wake_secret.is_some() {
+/// Creates, seals and returns the secret of a member whose wakes are posted to another host than
+/// before, or for the first time: that of the host before is not for this one.
+fn secret_for_new_host(
+    tx: &Tx,
+    before: Option<&HttpUrl>,
+    member: &mut Member,
+) -> Result<Option<String>> {
+    let Some(url) = &member.wake_url else { return Ok(None) };
+    if member.wake_secret.is_some() && before.is_some_and(|before| before.host() == url.host()) {
         return Ok(None);
     }
     let secret = webhook::secret_text(&tx.random());

@@ -253,6 +253,7 @@ fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "memory.list", op::list(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .costly_with("q")
             .about("Recall an agent's memories, newest first"),
         Route::post(ALL, MEMBER, "memory.create", op::write(create))
             .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)

@@ -28,7 +28,8 @@ pub const SECRET: &str = "whsec_c2VjcmV0";
 /// Posts events, signed, to the `url` of the channel.
 pub const WEBHOOK: Workflow = Workflow {
     key: "webhook",
-    effect: |view, DeliveryAttempt { channel, notice }| {
+    effect: |tx, DeliveryAttempt { channel, notice }| {
+        let view = &tx.view();
         let secret = channel.valid_secrets(view)?.remove(0);
         let key = webhook::secret_key(&secret).unwrap();
         let url = channel.config.0["url"].as_str().unwrap();

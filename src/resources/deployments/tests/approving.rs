@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::decisions;
 use super::*;
-use crate::auth::{Caller, Credential, Identity, Membership, Role};
+use crate::auth::{AddressProof, Caller, Credential, Identity, Membership, Role, Sponsor};
 use crate::base::{Email, Kind, Name};
 use crate::outbox::RetentionSettings;
 
@@ -43,6 +43,8 @@ pub fn person(world: &World, name: &'static str) -> Principal {
             session_generation: 0,
             service_of: None,
             created_at: tx.now(),
+            proof: AddressProof::Proved,
+            keys_from: None,
         };
         tx.insert(&user)?;
         let joined_at = tx.now();
@@ -59,7 +61,7 @@ fn email(name: &str) -> Email {
 
 fn caller(world: &World, user: Id<User>, role: Role, credential: Credential) -> Principal {
     let Principal::Caller(owner) = &world.owner else { unreachable!("a caller") };
-    let identity = Identity { user, name: "n".into(), credential, expires_at: None };
+    let identity = Identity { user, name: "n".into(), credential, sponsor: None, expires_at: None };
     let (org, org_slug) = (owner.org, owner.org_slug.clone());
     Principal::Caller(Arc::new(Caller { identity, org, org_slug, role }))
 }
@@ -71,14 +73,7 @@ fn key_of(world: &World, who: &Principal, role: Role, approve_as: bool) -> Princ
         world,
         user(who),
         role,
-        Credential::Key {
-            id,
-            name,
-            org,
-            created_by: user(who),
-            approve_as,
-            access: Default::default(),
-        },
+        Credential::Key { id, name, org, approve_as, access: Default::default() },
     )
 }
 
@@ -312,18 +307,24 @@ fn the_creator_is_no_approver_where_self_approval_is_prevented() {
 }
 
 #[test]
-fn who_created_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
+fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
     let world = World::new();
     let (service, cara) = (person(&world, "service"), person(&world, "cara"));
     let credential = Credential::Key {
         id: Id::NIL,
         name: "pipeline".into(),
         org: world.org,
-        created_by: user(&world.owner),
         approve_as: false,
         access: Default::default(),
     };
-    let pipeline = caller(&world, user(&service), Role::Member, credential);
+    let Principal::Caller(pipeline) = caller(&world, user(&service), Role::Member, credential)
+    else {
+        unreachable!("a caller")
+    };
+    let mut pipeline = Caller::clone(&pipeline);
+    let (by, name) = (user(&world.owner), "ada".into());
+    pipeline.identity.sponsor = Some(Sponsor { user: by, name, role: Role::Owner });
+    let pipeline = Principal::Caller(Arc::new(pipeline));
     let both = [user(&world.owner), user(&cara)];
     world.set_approvals(json!({"approverIds": both, "preventSelfApproval": true}));
     let job = world.deploy_as(&pipeline, &["ann"], json!({})).unwrap();
