@@ -62,7 +62,8 @@ pub fn one(asker: &mut Asker, list: &List, expected: &Value) -> Compared {
     Ok(difference.map(|difference| format!("GET {path} of {}: {difference}", list.who.org)))
 }
 
-/// Compares the item of this key, or that there is none, at the beginning of its list.
+/// Compares the item of this key, or that there is none, at the beginning of its list; in all of it where
+/// a change that changes nothing leaves an item in its place.
 pub fn first_page(asker: &mut Asker, list: &List, key: &str, expected: Option<&Value>) -> Compared {
     let sign = if list.path.contains('?') { '&' } else { '?' };
     let path = format!("{}{sign}limit={FIRST}", list.path);
@@ -70,7 +71,15 @@ pub fn first_page(asker: &mut Asker, list: &List, key: &str, expected: Option<&V
     if reply.status != 200 {
         return Ok(Some(refusal(list, &path, &reply)));
     }
-    let items = reply.items();
+    let mut items = reply.items();
+    if list.kind.order() == Order::LastChanged
+        && !items.iter().any(|item| list.kind.key(item) == key)
+    {
+        items = match walk(asker, list)? {
+            Ok(all) => all,
+            Err(fault) => return Ok(Some(fault)),
+        };
+    }
     let found = items.iter().find(|item| list.kind.key(item) == key);
     let fault = match (found, expected) {
         (None, None) => None,
