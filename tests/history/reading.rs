@@ -72,7 +72,9 @@ pub fn first_page(asker: &mut Asker, list: &List, key: &str, expected: Option<&V
         return Ok(Some(refusal(list, &path, &reply)));
     }
     let mut items = reply.items();
-    if list.kind.order() == Order::LastChanged && !items.iter().any(|item| list.kind.key(item) == key) {
+    if list.kind.order() == Order::LastChanged
+        && !items.iter().any(|item| list.kind.key(item) == key)
+    {
         items = match walk(asker, list)? {
             Ok(all) => all,
             Err(fault) => return Ok(Some(fault)),

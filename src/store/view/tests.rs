@@ -148,8 +148,8 @@ impl Record for Large {
 fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
     const BYTES: usize = 500_000;
     let store = store();
-    let scanned = (MAX_SCANNED_BYTES / BYTES) as u32 + 1;
-    let count = scanned + 1;
+    const SCANNED: u32 = (MAX_SCANNED_BYTES / BYTES) as u32 + 1;
+    let count = SCANNED + 1;
     for id in 0..count {
         let large = Large { id, text: "x".repeat(BYTES) };
         store.write_blocking(org(1), move |tx| tx.insert(&large)).unwrap();
@@ -159,8 +159,8 @@ fn a_part_ends_before_it_has_too_many_bytes_and_when_too_many_were_looked_at() {
     for source in [|| ListSource::TABLE, || (&BY_ID).into()] {
         assert_eq!(in_parts(&store, source, Order::Ascending, 200, |_| true), parts);
         // Those that are left out are read too.
-        let last = in_parts(&store, source, Order::Ascending, 200, |large| large.id >= scanned);
-        assert_eq!(last, [vec![], all[scanned as usize..].to_vec()]);
+        let last = in_parts(&store, source, Order::Ascending, 200, |large| large.id >= SCANNED);
+        assert_eq!(last, [vec![], all[SCANNED as usize..].to_vec()]);
     }
 }
 

@@ -26,7 +26,6 @@ fn with_narrow_key(who: &Principal) -> Principal {
         id: Id::NIL,
         name: "narrow".into(),
         org: caller.org,
-        created_by: caller.user(),
         approve_as: false,
         access: std::sync::Arc::new(access),
     };
