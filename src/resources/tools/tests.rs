@@ -111,6 +111,11 @@ fn a_version_row_holds_what_the_tool_last_was_under_that_number() {
     let expected = [pair("1.10.0", "e"), pair("1.1.0", "d"), pair("1.0.0", "b")];
     assert_eq!(versions_of(&fixture, id), expected);
 
+    // Another spelling of its number is no other version.
+    let spelled = patch(&fixture, id, json!({"version": "01.010.0"})).unwrap();
+    assert_eq!(spelled.version.as_str(), "1.10.0");
+    assert_eq!(versions_of(&fixture, id), expected);
+
     for earlier in ["1.9.99", "0.99.99"] {
         let error = patch(&fixture, id, json!({"name": "f", "version": earlier})).unwrap_err();
         assert_eq!((error.kind(), error.code()), (Kind::Conflict, "tool_version_earlier"));

@@ -1,5 +1,5 @@
 //! Versions of a tool: its last state under each version number. The row of the current version
-//! changes with the tool until an environment refers to it or a deployment has it; earlier rows never
+//! changes with the tool unless an environment refers to it or a deployment has it; earlier rows never
 //! change.
 
 use bincode::{Decode, Encode};
