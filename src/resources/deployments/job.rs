@@ -57,6 +57,8 @@ pub struct DeploymentJob {
     pub task: Option<Id<Job>>,
     /// The user who created it, also through a key.
     pub created_by: Id<User>,
+    /// Who answered for the key that created it, if it is one of a service account.
+    pub sponsor: Option<Id<User>>,
     /// When it was created.
     pub created_at: Time,
     /// When it last changed.
@@ -85,13 +87,14 @@ crate::base::portable!(DeploymentJob {
     push,
     task,
     created_by,
+    sponsor,
     created_at,
     updated_at,
     finished_at,
     expires_at,
 });
 
-/// A job as stored in version 1, without its delivery. Its fields never change.
+/// A job as stored in version 1, without its delivery and sponsor. Its fields never change.
 #[derive(Encode, Decode)]
 struct DeploymentJobV1 {
     id: Id<DeploymentJob>,
@@ -138,6 +141,7 @@ impl From<DeploymentJobV1> for DeploymentJob {
             push: old.push,
             task: old.task,
             created_by: old.created_by,
+            sponsor: None,
             created_at: old.created_at,
             updated_at: old.updated_at,
             finished_at: old.finished_at,
@@ -255,6 +259,7 @@ impl Record for DeploymentJob {
         ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
         ("task", "a row of the outbox, which ends with the job or before it"),
         ("created_by", "history: who created it may have left"),
+        ("sponsor", "history: who answered for its key may have left"),
     ];
     type Key = Id<DeploymentJob>;
     fn key(&self) -> Self::Key {

@@ -4,7 +4,7 @@
 
 use super::delivery::push_target;
 use super::job::DeploymentJob;
-use crate::auth::{Restricted, User, supposed_caller};
+use crate::auth::{Membership, Restricted, Sponsor, User, supposed_caller};
 use crate::base::{Kind, Result};
 use crate::resources::agents::Agent;
 use crate::resources::environments::Environment;
@@ -21,7 +21,9 @@ pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
     }
     if !creator_may_deploy(view, job)? {
         return Ok(Some(
-            "who created this has left the organization or may not deploy it any more".into(),
+            "who created this, or answered for the key that did, has left the organization or may \
+             not deploy it any more"
+                .into(),
         ));
     }
     // A job of an earlier release did not say where it goes.
@@ -30,15 +32,25 @@ pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
     delivery.deviation(view, job.environment, target.as_ref())
 }
 
-/// Whether the creator of a job is a member who may use all that it needs. What was deleted since does
-/// not count: the plan has its contents.
+/// Whether the creator of a job is a member who may use all that it needs, as through a key of the
+/// sponsor that the job has, if it has one. What was deleted since does not count: the plan has its
+/// contents.
 fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
     let Some(user) = view.get::<User>(&job.created_by)? else { return Ok(false) };
-    let creator = match supposed_caller(view, &user, None) {
+    let mut creator = match supposed_caller(view, &user, None) {
         Ok(creator) => creator,
         Err(error) if error.kind() == Kind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     };
+    if let Some(user) = job.sponsor {
+        let (person, membership) =
+            (view.get::<User>(&user)?, view.get::<Membership>(&(user, view.org()))?);
+        let (Some(person), Some(Membership { role, .. })) = (person, membership) else {
+            return Ok(false);
+        };
+        creator.role = creator.role.min(role);
+        creator.identity.sponsor = Some(Sponsor { user, name: person.name.to_string(), role });
+    }
     if let Some(environment) = view.get::<Restricted<Environment>>(&job.environment)?
         && environment.open_if_usable(view, &creator)?.is_none()
     {

@@ -55,6 +55,7 @@ pub fn submit_frozen(tx: &mut Tx, caller: &Caller, frozen: FrozenPlan) -> Result
         push: None,
         task: None,
         created_by: caller.user(),
+        sponsor: caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user),
         created_at: tx.now(),
         updated_at: tx.now(),
         finished_at: None,

@@ -306,10 +306,8 @@ fn the_creator_is_no_approver_where_self_approval_is_prevented() {
     world.deploy(&["ann"], json!({})).unwrap();
 }
 
-#[test]
-fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
-    let world = World::new();
-    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+/// The key of a service account for which an owner answers.
+fn key_of_service(world: &World, service: &Principal, sponsor: &Principal) -> Principal {
     let credential = Credential::Key {
         id: Id::NIL,
         name: "pipeline".into(),
@@ -317,14 +315,40 @@ fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploy
         approve_as: false,
         access: Default::default(),
     };
-    let Principal::Caller(pipeline) = caller(&world, user(&service), Role::Member, credential)
-    else {
+    let Principal::Caller(pipeline) = caller(world, user(service), Role::Member, credential) else {
         unreachable!("a caller")
     };
     let mut pipeline = Caller::clone(&pipeline);
-    let (by, name) = (user(&world.owner), "ada".into());
+    let (by, name) = (user(sponsor), "ada".into());
     pipeline.identity.sponsor = Some(Sponsor { user: by, name, role: Role::Owner });
-    let pipeline = Principal::Caller(Arc::new(pipeline));
+    Principal::Caller(Arc::new(pipeline))
+}
+
+#[test]
+fn what_a_key_deploys_is_not_applied_once_who_answered_for_it_has_left() {
+    let world = World::new();
+    let [service, cara, dan] = ["service", "cara", "dan"].map(|name| person(&world, name));
+    let pipeline = key_of_service(&world, &service, &cara);
+    world.set_approvals(json!({"approverIds": [user(&dan)]}));
+    let [waits, runs] = [(), ()].map(|()| world.deploy_as(&pipeline, &["ann"], json!({})).unwrap());
+    approve(&world, &dan, &runs, json!({})).unwrap();
+    assert_eq!(world.job(&waits)["obstacle"], Value::Null);
+    leave(&world, &cara);
+    let refused = approve(&world, &dan, &waits, json!({})).unwrap_err();
+    assert_eq!(refused.code(), "deployment_outdated");
+    world.run();
+    assert_eq!(states(&world.job(&runs)), ["failed"]);
+    assert!(world.live("ann").is_none());
+    // He may deny it all the same.
+    deny(&world, &dan, &waits, json!({})).unwrap();
+    world.assert_sound();
+}
+
+#[test]
+fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
+    let world = World::new();
+    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+    let pipeline = key_of_service(&world, &service, &world.owner);
     let both = [user(&world.owner), user(&cara)];
     world.set_approvals(json!({"approverIds": both, "preventSelfApproval": true}));
     let job = world.deploy_as(&pipeline, &["ann"], json!({})).unwrap();
