@@ -43,6 +43,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Anybody, Both, "organization", &["set_up"]),
     (Anybody, Both, "invitation", &["accept"]),
     (Anybody, Both, "password_reset", &["ask", "use"]),
+    (Anybody, Both, "mail_recipient", &["confirm"]),
     (Anybody, Both, "session", &["sign_in"]),
     (Outside, Both, "exchange_request", &["create", "get"]),
     (Outside, Both, "exchange_message", &["create", "list"]),
@@ -59,6 +60,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Admin, Session, "password_reset", &["create"]),
     (Admin, Session, "service_account", &["create", "list", "get", "update", "delete"]),
     (Member, Session, "api_key", &["create", "list", "delete"]),
+    (Admin, Session, "api_key", &["take_over"]),
     (Member, Both, "access_grant", &["list"]),
     (Admin, Both, "access_grant", &["create", "create_many", "delete"]),
     (Admin, Both, "access", &["explain"]),
@@ -128,6 +130,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
         ],
     ),
     (Member, Both, "deployment_approval", &["list"]),
+    (Member, Both, "deployment_change", &["list"]),
     (Member, Both, "agent_deployment", &["list", "redeploy"]),
     (Member, Session, "deployment_record", &["list", "get"]),
     (Member, Session, "live_deployment", &["list"]),
@@ -373,6 +376,10 @@ fn takes(vault: &Vault, route: &Route, fields: &Value) -> Vec<Granted> {
     // Every member sees that an agent is in a team.
     if route.name == "team_agent.get" {
         return Vec::new();
+    }
+    // It takes the tool away from the environment that uses it.
+    if route.name == "tool.delete" {
+        return vec![Granted::Environment];
     }
     let named = vault.named_by(route, fields);
     TAKES.iter().filter(|(name, _)| named.contains(name)).map(|(_, grant)| *grant).collect()
