@@ -8,11 +8,12 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 
 use super::access::Identity;
-use super::records::User;
+use super::records::{AddressProof, User};
 use crate::base::{Email, Error, Id, Result};
 use crate::store::{Export, ListSource, Order, Record, Tx, View};
 
-/// The addresses that the operator has named; without the record the first user is meant.
+/// The addresses that the operator has named, or that an import has kept; without the record the first
+/// user is meant.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct InstallationAdmins {
     pub addresses: Vec<Email>,
@@ -38,7 +39,10 @@ pub fn is_installation_admin(view: &View, user: Id<User>) -> Result<bool> {
     let Some(user) = view.get::<User>(&user)?.filter(|user| !user.is_service()) else {
         return Ok(false);
     };
-    Ok(named.addresses.contains(&user.email) && user.is_proved(view)?)
+    let is_named = named.addresses.iter().any(|address| {
+        *address == user.email || address.with_unicode_domain().as_ref() == Some(&user.email)
+    });
+    Ok(is_named && user.is_proved(view)?)
 }
 
 /// Requires that the person behind a credential administers the installation.
@@ -84,11 +88,24 @@ pub fn name_installation_admins(tx: &mut Tx, addresses: Option<Vec<Email>>) -> R
     }
 }
 
-/// The owner of the first organization: ids of users grow, and people are not deleted.
+/// Has those administer the installation who do now, before users arrive from another one: their ids may
+/// be older than all here, so that one of them would be the first. Without a user it is nobody, until
+/// the operator names somebody.
+///
+/// # Errors
+/// If the store fails.
+pub fn keep_installation_admins(tx: &mut Tx) -> Result<()> {
+    let (addresses, _) = installation_admins(&tx.view())?;
+    name_installation_admins(tx, Some(addresses))
+}
+
+/// The owner of the first organization: ids of users grow, and people are not deleted. Nobody who has
+/// arrived from another installation, or was invited, as long as the address is not proved.
 fn first_user(view: &View) -> Result<Option<User>> {
     let mut first = None;
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |user: User| {
-        first = (!user.is_service()).then_some(user);
+        let counts = !user.is_service() && user.proof != AddressProof::Unproved;
+        first = counts.then_some(user);
         Ok(if first.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(first)

@@ -9,7 +9,7 @@ use roadstead::app::moving::{
     ExportFile, ImportReply, ImportReport, ImportStep, Problem, check_imported,
     export_organization, import_file, import_step, undo_import,
 };
-use roadstead::auth::{Membership, Organization, User, find_person};
+use roadstead::auth::{Membership, Organization, User, find_person, is_installation_admin};
 use roadstead::base::{Email, Id, Slug};
 use roadstead::resources;
 use roadstead::store::{ListSource, Store, TableExport};
@@ -211,6 +211,10 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
             assert_eq!(membership.role, roadstead::auth::Role::Owner);
             let user = find_person(view, &Email::parse(&*grace).unwrap())?.unwrap();
             assert_eq!(user.password, None);
+            // Those who arrive have older ids than who administers the installation.
+            assert!(user.id < known.id);
+            assert!(is_installation_admin(view, known.id)?);
+            assert!(!is_installation_admin(view, user.id)? && !user.is_proved(view)?);
             Ok(())
         })
         .unwrap();

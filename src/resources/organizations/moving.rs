@@ -13,6 +13,7 @@ use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::auth::{
     AddressProof, BY_ORG, BY_SLUG, Membership, Organization, Role, User, find_person,
+    keep_installation_admins,
 };
 use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
 use crate::store::{Export, Record, TableInfo, Tx, View};
@@ -288,6 +289,7 @@ pub fn advance_import(tx: &mut Tx, first: u64, records: u64) -> Result<()> {
 pub fn publish_import(tx: &mut Tx) -> Result<()> {
     let (import, progress) = current_import(&tx.view())?;
     let OrganizationImport { organization, slug_in_file, source, members, .. } = &import;
+    keep_installation_admins(tx)?;
     tx.insert(organization)?;
     for arriving in members {
         let member = &arriving.member;
@@ -301,8 +303,8 @@ pub fn publish_import(tx: &mut Tx) -> Result<()> {
                 password: None,
                 session_generation: 0,
                 created_at: member.created_at,
-                // The operator imports it: what the organization says of the address counts.
-                proof: AddressProof::Unknown,
+                // It has no password yet: who sets one proves the address by how they got the link.
+                proof: AddressProof::Unproved,
                 keys_from: None,
             })?;
         }
