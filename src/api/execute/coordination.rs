@@ -61,13 +61,14 @@ pub trait Coordination: Subscribe {
     /// 429.
     fn take_outside_call(&self, host: &str) -> Result<()>;
 
-    /// Counts a look-up of a handle that an organization causes.
+    /// Counts look-ups of handles that an organization causes, all or none.
     ///
     /// # Errors
     /// 429.
-    fn take_lookup(&self, lane: Lane) -> Result<()>;
+    fn take_lookups(&self, lane: Lane, number: usize) -> Result<()>;
 
-    /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
+    /// Marks a request as in flight, by its fingerprint, or mails by their tag, until the guard is
+    /// dropped.
     ///
     /// # Errors
     /// 409 if it is in flight already.
@@ -104,7 +105,7 @@ pub type OnSetup = Arc<dyn Fn() + Send + Sync>;
 
 /// Marks a request as in flight until it is dropped.
 pub struct InFlightGuard {
-    _end: Box<dyn Send>,
+    _end: Box<dyn Send + Sync>,
 }
 
 /// The coordination of one process, with what the store says of others.
@@ -183,8 +184,8 @@ impl Coordination for LocalCoordination {
         self.signed_limits.call(host)
     }
 
-    fn take_lookup(&self, lane: Lane) -> Result<()> {
-        self.rate_limits.lookup(lane)
+    fn take_lookups(&self, lane: Lane, number: usize) -> Result<()> {
+        self.rate_limits.lookups(lane, number)
     }
 
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {
@@ -233,8 +234,8 @@ impl Coordination for LocalCoordination {
     }
 }
 
-/// The requests in flight that have an `Idempotency-Key` and make outgoing calls: until they are
-/// done, the store holds no record of them.
+/// The requests in flight that have an `Idempotency-Key` and make outgoing calls, and those that send
+/// mails: until they are done, the store holds no record of them.
 #[derive(Default)]
 struct InFlight(Mutex<HashSet<[u8; 32]>>);
 

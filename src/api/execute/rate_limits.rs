@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use governor::clock::{Clock as _, DefaultClock};
+use governor::clock::{Clock, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
+use governor::{NotUntil, Quota, RateLimiter};
 
 use crate::base::{Error, Kind, ReachedLimit, Result, address_block};
 use crate::store::Lane;
@@ -143,12 +143,21 @@ impl RateLimits {
         self.lookups.retain_recent();
     }
 
-    /// Counts a look-up of a handle that an organization causes.
+    /// Counts look-ups of handles that an organization causes: all or none, so that what is refused
+    /// keeps no later request waiting.
     ///
     /// # Errors
     /// 429.
-    pub fn lookup(&self, organization: Lane) -> Result<()> {
-        take(Some(&self.lookups), &organization).map_err(|secs| {
+    pub fn lookups(&self, organization: Lane, number: usize) -> Result<()> {
+        let Some(number) = u32::try_from(number).ok().and_then(NonZeroU32::new) else {
+            return Ok(());
+        };
+        let taken = match self.lookups.check_key_n(&organization, number) {
+            Ok(taken) => taken.map_err(|until| secs_until(&until)),
+            // More than there ever are at once.
+            Err(_) => Err(3600),
+        };
+        taken.map_err(|secs| {
             let (name, quota) = ("handle-checks-organization", LOOKUPS_AN_HOUR.get());
             let message =
                 "the organization has looked up too many handles; wait as Retry-After says";
@@ -168,11 +177,14 @@ fn too_many_sign_ins(secs: u32) -> Error {
 /// Takes a token from a bucket; the error is the time until there is one, in seconds.
 pub(super) fn take<K: Hash + Eq + Clone>(bucket: Option<&Keyed<K>>, key: &K) -> Result<(), u32> {
     let Some(bucket) = bucket else { return Ok(()) };
-    bucket.check_key(key).map_err(|until| {
-        let wait = until.wait_time_from(DefaultClock::default().now());
-        let secs = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
-        u32::try_from(secs).unwrap_or(u32::MAX)
-    })
+    bucket.check_key(key).map_err(|until| secs_until(&until))
+}
+
+/// The time until there is what was asked for, in seconds.
+fn secs_until(until: &NotUntil<<DefaultClock as Clock>::Instant>) -> u32 {
+    let wait = until.wait_time_from(DefaultClock::default().now());
+    let secs = wait.saturating_add(Duration::from_millis(999)).as_secs().max(1);
+    u32::try_from(secs).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -187,12 +199,25 @@ mod tests {
     fn an_organization_looks_up_so_many_handles_in_an_hour() {
         let limits = RateLimits::new(0);
         let most = LOOKUPS_AN_HOUR.get() as usize;
-        let allowed = (0..2 * most).filter(|_| limits.lookup([1; 16]).is_ok()).count();
+        let allowed = (0..2 * most).filter(|_| limits.lookups([1; 16], 1).is_ok()).count();
         // Those that have come back while it was counted.
         assert!((most..most + 10).contains(&allowed), "{allowed}");
-        let refused = limits.lookup([1; 16]).unwrap_err();
+        let refused = limits.lookups([1; 16], 1).unwrap_err();
         assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "rate_limited"));
-        assert!(limits.lookup([2; 16]).is_ok());
+        assert!(limits.lookups([2; 16], 1).is_ok());
+    }
+
+    #[test]
+    fn look_ups_for_which_there_is_no_room_together_take_none() {
+        let limits = RateLimits::new(0);
+        let most = LOOKUPS_AN_HOUR.get() as usize;
+        assert!(limits.lookups([1; 16], most - 100).is_ok());
+        for _ in 0..100 {
+            assert!(limits.lookups([1; 16], 1000).is_err());
+        }
+        assert!(limits.lookups([1; 16], 100).is_ok());
+        assert!(limits.lookups([1; 16], 2 * most).is_err());
+        assert!(limits.lookups([1; 16], 0).is_ok());
     }
 
     #[test]
