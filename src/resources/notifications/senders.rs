@@ -77,7 +77,12 @@ fn make_inert(value: &mut Value) {
     match value {
         Value::String(text) => *text = inert(text),
         Value::Array(values) => values.iter_mut().for_each(make_inert),
-        Value::Object(fields) => fields.values_mut().for_each(make_inert),
+        Value::Object(fields) => {
+            for (name, mut value) in std::mem::take(fields) {
+                make_inert(&mut value);
+                fields.insert(inert(&name), value);
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

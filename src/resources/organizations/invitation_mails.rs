@@ -48,7 +48,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(Prepared::Effect(Effect::Mail(Mail {
         id: invitation.id.to_string(),
         to: vec![invitation.email],
-        subject: format!("Invitation to {}", organization.name),
+        subject: format!("Invitation to {}", inert(&organization.name)),
         text,
         html: None,
         unsubscribe: None,

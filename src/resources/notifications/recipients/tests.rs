@@ -132,7 +132,7 @@ fn a_mail_repeats_no_link_that_a_member_has_written() {
         event_type: None,
         at: fixture.store.clock().now(),
         payload: crate::base::Json(json!({"title": "Locked: http://evil.test/unlock",
-            "more": [{"url": "www.evil.test"}]})),
+            "more": [{"url": "www.evil.test", "http://evil.test/name": 1}]})),
         guarded_by: vec![],
     };
     let attempt = DeliveryAttempt { channel, notice };
