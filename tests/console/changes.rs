@@ -100,6 +100,10 @@ fn a_channel_gets_another_address_and_keeps_its_secret() {
     assert!(refused.has_problem("url"));
     change(&edit, &[("name", "Hook"), ("url", "https://127.0.0.1:9/two")]).shows("Hook");
     assert_eq!(api.get(&path).ok()["config"]["url"], "https://127.0.0.1:9/two");
+    // Another host has another secret, which is shown once.
+    let page = ada.get(&edit);
+    let moved = ada.send(&page, &edit, &[("url", "https://localhost:9/two")]);
+    assert!(moved.text.contains("whsec_"), "{}", moved.text);
 
     let (path, edit) = make("email", json!({"to": ["a@acme.test", "b@acme.test"]}));
     assert_eq!(ada.get(&edit).field(&edit, "to"), "a@acme.test\nb@acme.test");
