@@ -3,7 +3,7 @@
 
 /// Characters without a glyph of their own: format characters, marks of direction, fillers, tags and
 /// selectors of variants. First and last of each range.
-const UNSEEN: [(char, char); 29] = [
+const UNSEEN: [(char, char); 31] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),
     ('\u{600}', '\u{605}'),
@@ -23,21 +23,19 @@ const UNSEEN: [(char, char); 29] = [
     ('\u{fe00}', '\u{fe0f}'),
     ('\u{feff}', '\u{feff}'),
     ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
+    ('\u{fff0}', '\u{fffc}'),
     ('\u{110bd}', '\u{110bd}'),
     ('\u{110cd}', '\u{110cd}'),
     ('\u{13430}', '\u{1343f}'),
+    ('\u{16fe4}', '\u{16fe4}'),
     ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d159}', '\u{1d159}'),
     ('\u{1d173}', '\u{1d17a}'),
     ('\u{e0000}', '\u{e0fff}'),
     ('\u{e000}', '\u{f8ff}'),
     ('\u{f0000}', '\u{ffffd}'),
     ('\u{100000}', '\u{10fffd}'),
 ];
-
-/// Zero-width joiner and non-joiner, and the selector of the picture of an emoji: some scripts and
-/// emoji need them between their characters.
-const JOINERS: [char; 3] = ['\u{200c}', '\u{200d}', '\u{fe0f}'];
 
 /// The letters of other scripts that look like Latin ones, beside all of Cyrillic, Armenian and
 /// Cherokee, whose letters mostly do.
@@ -68,19 +66,37 @@ fn script(c: char) -> Option<Script> {
     }
 }
 
-/// Whether a joiner may follow a character: emoji, and the scripts from Arabic to Sinhala and Khmer.
-fn takes_joiner(c: char) -> bool {
-    matches!(c,
-        '\u{600}'..='\u{dff}' | '\u{1780}'..='\u{17ff}' | '\u{2190}'..='\u{2bff}'
-        | '\u{1f000}'..='\u{1faff}' | '\u{fe0f}' | '#' | '*' | '0'..='9')
+/// Whether a character is of a script that needs joiners between its letters: those from Arabic to
+/// Sinhala, and Khmer.
+fn is_joining(c: char) -> bool {
+    matches!(c, '\u{600}'..='\u{dff}' | '\u{1780}'..='\u{17ff}')
+}
+
+/// Whether a character is a picture, of which emoji are composed.
+fn is_picture(c: char) -> bool {
+    matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Whether a joiner, or the selector of the picture of an emoji, changes what is seen between these two
+/// characters.
+fn is_needed(before: char, joiner: char, next: Option<char>) -> bool {
+    match joiner {
+        '\u{200c}' | '\u{200d}' if is_joining(before) => next.is_some_and(is_joining),
+        '\u{200d}' => (before == '\u{fe0f}' || is_picture(before)) && next.is_some_and(is_picture),
+        '\u{fe0f}' if matches!(before, '#' | '*' | '0'..='9') => next == Some('\u{20e3}'),
+        '\u{fe0f}' => is_picture(before),
+        _ => false,
+    }
 }
 
 /// Whether a text has a character for which nothing is shown where it stands.
 pub fn has_unseen(text: &str) -> bool {
     let mut before = None;
-    for c in text.chars() {
-        let is_joiner = JOINERS.contains(&c) && before.is_some_and(takes_joiner);
-        if !is_joiner && UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&c)) {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.peek().copied();
+        let is_needed = before.is_some_and(|before| is_needed(before, c, next));
+        if !is_needed && UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&c)) {
             return true;
         }
         before = Some(c);
@@ -116,6 +132,12 @@ mod tests {
             "A\u{2028}B",
             "\u{200d}",
             "\u{e000}",
+            "ben1\u{200d}",
+            "ben1\u{fe0f}",
+            "علي\u{fe0f}",
+            "علي\u{200d}",
+            "👩\u{200d}",
+            "\u{fffc}",
         ] {
             assert!(has_unseen(unseen), "{unseen:?}");
         }
@@ -125,6 +147,7 @@ mod tests {
             "王小明",
             "👩\u{200d}💻 team",
             "❤\u{fe0f}",
+            "❤\u{fe0f}\u{200d}🔥",
             "می\u{200c}خواهم",
             "1\u{fe0f}\u{20e3}",
         ] {
