@@ -254,8 +254,8 @@ impl Smtp {
     }
 }
 
-/// The mails that are being sent, each with a recipient who has got it, the newest at the end. After a restart it is sent to all, with the id by
-/// which readers drop duplicates.
+/// The mails that are being sent, each with a recipient who has got it, the newest at the end. After a
+/// restart it is sent to all, with the id by which readers drop duplicates.
 #[derive(Default)]
 struct Accepted(Mutex<VecDeque<(String, Email)>>);
 

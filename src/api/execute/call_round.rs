@@ -118,8 +118,11 @@ impl<'a> CallRound<'a> {
         for (tag, mail) in asked.mails {
             // One at a time: those that count it see the count only when the last run is committed.
             let guard = self.executor.coordination.begin(tag).map_err(|_| {
-                let message = "another test by mail is still in progress; repeat it later";
-                Error::conflict("still_under_way", message).retry_after(1)
+                Error::conflict(
+                    "still_under_way",
+                    "another test by mail is still in progress; repeat it later",
+                )
+                .retry_after(1)
             });
             self.mailing.push(guard?);
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);

@@ -2,8 +2,9 @@
 //! accounts, or with a part of these (reference: identity-and-rights, "API keys").
 //!
 //! Keys are created in a session, so nobody gives a key more rights than they have.
-//! A key's text is returned once; only its hash is stored. Nothing
-//! but who answers for a service account's key is ever updated: a lost or unneeded one is revoked, and an expired one is deleted when its event was published.
+//! A key's text is returned once; only its hash is stored. Nothing but who answers for a service
+//! account's key is ever updated: a lost or unneeded one is revoked, and an expired one is deleted when
+//! its event was published.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 //! (reference: identity-and-rights, "Service accounts").
 //!
 //! One belongs to its organization and not to the admin who created it, so that it outlives that
-//! admin's membership; each of its keys has a sponsor, an admin who answers for it. It is never an owner, never signs in, and never counts as an approver.
+//! admin's membership; each of its keys has a sponsor, an admin who answers for it. It is never an
+//! owner, never signs in, and never counts as an approver.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
