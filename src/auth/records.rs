@@ -131,7 +131,7 @@ static BY_EMAIL: Index<User, Email> = Index::unique(
 );
 
 /// Returns the person with this e-mail address. Every look-up of one goes through here: what was stored
-/// while domains were kept as they were sent is found too.
+/// while domains were kept as they were sent is found too, and finds what is stored now.
 ///
 /// # Errors
 /// If the store fails.
@@ -139,10 +139,13 @@ pub fn find_person(view: &View, email: &Email) -> Result<Option<User>> {
     if let Some(user) = view.find(&BY_EMAIL, email)? {
         return Ok(Some(user));
     }
-    match email.with_unicode_domain() {
-        Some(earlier) => view.find(&BY_EMAIL, &earlier),
-        None => Ok(None),
+    let later = Email::parse(email.as_str()).ok().filter(|later| later != email);
+    for other in [later, email.with_unicode_domain()].iter().flatten() {
+        if let Some(user) = view.find(&BY_EMAIL, other)? {
+            return Ok(Some(user));
+        }
     }
+    Ok(None)
 }
 
 /// Service accounts of an organization, oldest first.
