@@ -94,9 +94,10 @@ const DELETE_PAST: Sweep = Sweep {
 fn counted(view: &View, of: CountedFor) -> Result<Option<MailCount>> {
     let (key, now) = (of.key(), view.now());
     let full = now.plus_millis(HOUR_MILLIS);
-    let stored = view.get::<MailCount>(&key)?.map_or(now, |count| count.free_at);
-    // A time further ahead was stored while the clock was.
-    let free_at = stored.clamp(now, full).plus_millis(HOUR_MILLIS / of.most());
+    let stored = view.get::<MailCount>(&key)?.map(|count| count.free_at);
+    // A time further ahead was stored while the clock was: it limits nothing.
+    let used_until = stored.filter(|at| *at <= full).map_or(now, |at| at.max(now));
+    let free_at = used_until.plus_millis(HOUR_MILLIS / of.most());
     Ok((free_at <= full).then_some(MailCount { key, free_at }))
 }
 
@@ -145,6 +146,19 @@ mod tests {
             view.count::<MailCount>(crate::store::ListSource::TABLE, &(), 9)
         });
         assert_eq!(left.unwrap(), 0);
+    }
+
+    #[test]
+    fn what_was_counted_while_the_clock_was_ahead_limits_nothing() {
+        let fixture = Fixture::new();
+        let email = Email::parse("v@else.test").unwrap();
+        let write = move |tx: &mut Tx| {
+            let of = CountedFor::Stranger(&email);
+            tx.put(&MailCount { key: of.key(), free_at: tx.now().plus_secs(365 * 86_400) })?;
+            (0..4).map(|_| take(tx, &[of])).collect::<Result<Vec<_>>>()
+        };
+        let sent = fixture.store.write_blocking(Id::NIL, write).unwrap();
+        assert_eq!(sent, [true, true, true, false]);
     }
 
     #[test]
