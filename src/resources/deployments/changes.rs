@@ -3,6 +3,7 @@
 //! see it of a job.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,8 +80,21 @@ pub struct Comparison<'a, F> {
     /// Returns the contents of the plan.
     text: F,
     visible: Visible<'a>,
+    /// The tools of the last target: most agents of a job have the same, and they may be large.
+    last: Option<Rc<ComparedTools>>,
     lines: usize,
     bytes_left: usize,
+}
+
+/// The tools of a target beside those that are live.
+struct ComparedTools {
+    old: Vec<ContentHash>,
+    new: Vec<ContentHash>,
+    /// The names that are filled into the live ones.
+    old_names: BTreeSet<VariableName>,
+    /// The names that are filled into the planned ones.
+    new_names: BTreeSet<VariableName>,
+    changes: Vec<AgentChange>,
 }
 
 impl<'a, F: Fn(&ContentHash) -> Result<String>> Comparison<'a, F> {
@@ -92,7 +106,7 @@ impl<'a, F: Fn(&ContentHash) -> Result<String>> Comparison<'a, F> {
         text: F,
     ) -> Self {
         let (lines, bytes_left) = (MAX_COMPARED_LINES, MAX_CHANGED_BYTES);
-        Comparison { view, delivery, text, visible, lines, bytes_left }
+        Comparison { view, delivery, text, visible, last: None, lines, bytes_left }
     }
 
     /// Compares an agent's target with a deployment of it.
@@ -116,14 +130,13 @@ impl<'a, F: Fn(&ContentHash) -> Result<String>> Comparison<'a, F> {
         let new_config: AgentConfig = self.json(&target.config)?;
         let new_text = target.text.as_ref().map(&self.text).transpose()?.unwrap_or_default();
         let mut changes = changes(&old_config, &new_config)?;
-        let new_tools = self.tools(target)?;
-        let old_tools = self.tools_of(old.as_ref())?;
-        changes.extend(tool_changes(old_tools.clone(), &new_tools)?);
+        let tools = self.compare_tools(target, old.as_ref())?;
+        changes.extend(tools.changes.iter().cloned());
         let planned = match self.delivery {
-            Some(delivery) => delivery.comparable(&names(&new_tools), &self.text)?,
+            Some(delivery) => delivery.comparable(&tools.new_names, &self.text)?,
             None => Value::Null,
         };
-        let before = self.delivery_of(old.as_ref(), &names(&old_tools))?;
+        let before = self.delivery_of(old.as_ref(), &tools.old_names)?;
         changes.extend(changes_at("delivery", &before, &planned));
         self.spend(&changes)?;
         let from = old.as_ref().map_or("nothing", |old| old.version.as_str());
@@ -161,6 +174,31 @@ impl<'a, F: Fn(&ContentHash) -> Result<String>> Comparison<'a, F> {
     fn json<T: serde::de::DeserializeOwned>(&self, hash: &ContentHash) -> Result<T> {
         serde_json::from_str(&(self.text)(hash)?)
             .map_err(|e| Error::internal(format!("a planned content cannot be read: {e}")))
+    }
+
+    /// Compares the tools of a target with those of a deployment.
+    fn compare_tools(
+        &mut self,
+        target: &PlannedTarget,
+        old: Option<&Deployment>,
+    ) -> Result<Rc<ComparedTools>> {
+        let before = old.map_or(&[][..], |old| old.tools.as_slice());
+        if let Some(last) = &self.last
+            && last.new == target.tools
+            && last.old == before
+        {
+            return Ok(last.clone());
+        }
+        let (old_tools, new_tools) = (self.tools_of(old)?, self.tools(target)?);
+        let compared = Rc::new(ComparedTools {
+            old: before.to_vec(),
+            new: target.tools.clone(),
+            old_names: names(&old_tools),
+            new_names: names(&new_tools),
+            changes: tool_changes(old_tools, &new_tools)?,
+        });
+        self.last = Some(compared.clone());
+        Ok(compared)
     }
 
     fn tools(&self, target: &PlannedTarget) -> Result<Vec<DeployedTool>> {
