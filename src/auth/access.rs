@@ -75,7 +75,7 @@ impl Sponsor {
             )
         })?;
         let person = view.fetch::<User>(&user)?;
-        if !person.accepts_keys_of(key.answered_for_since()) {
+        if !person.accepts_made(key.answered_for_since()) {
             return Err(invalid_credential());
         }
         Ok(Some(Sponsor { user, name: person.name.into_string(), role }))
@@ -378,7 +378,7 @@ impl Authenticator {
         };
         let person: User = view.get(&user)?.ok_or_else(invalid_credential)?;
         let holds = match proof {
-            Proof::Key(made_at) => person.accepts_keys_of(made_at),
+            Proof::Key(made_at) => person.accepts_made(made_at),
             Proof::Session(session) => session.is_of(&person),
         };
         if !holds {

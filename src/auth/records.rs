@@ -31,7 +31,8 @@ pub struct User {
     pub created_at: Time,
     /// Whether somebody who reads the mail of the address has the account.
     pub proof: AddressProof,
-    /// Keys made by the user up to this time are refused: who made them had not proved the address.
+    /// Keys, invitations and reset links made by the user up to this time are refused: who made them had
+    /// not proved the address.
     pub keys_from: Option<Time>,
 }
 
@@ -115,8 +116,9 @@ impl User {
         }
     }
 
-    /// Whether a key that the user made, or took over, at this time is accepted.
-    pub fn accepts_keys_of(&self, made_at: Time) -> bool {
+    /// Whether what the user made at this time is accepted: a key, also one taken over then, an
+    /// invitation, a reset link.
+    pub fn accepts_made(&self, made_at: Time) -> bool {
         self.keys_from.is_none_or(|from| made_at > from)
     }
 }

@@ -13,6 +13,9 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View, codec, no_upgrade,
 };
 
+/// An invitation is valid for a week, in seconds: long enough for an absent recipient.
+pub const VALID_SECS: i64 = 7 * 24 * 3600;
+
 /// A member has at most 1,000 open invitations: enough for a large organization, and few enough to
 /// be lowered or deleted in one transaction with the inviter's role.
 pub const MAX_INVITATIONS: usize = 1000;
@@ -122,6 +125,20 @@ impl Record for Invitation {
             1 => Ok(codec::decode_body::<InvitationV1>(body)?.into()),
             _ => Err(no_upgrade::<Self>(version)),
         }
+    }
+}
+
+impl Invitation {
+    /// Whether it can be accepted: it has not expired, and who has taken over the account of its inviter
+    /// since, if somebody has, knows nothing of it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn is_open(&self, view: &View) -> Result<bool> {
+        let made_at = self.expires_at.minus_secs(VALID_SECS);
+        let inviter = view.get::<User>(&self.inviter)?;
+        let stands = inviter.is_some_and(|inviter| inviter.accepts_made(made_at));
+        Ok(stands && self.expires_at > view.now())
     }
 }
 

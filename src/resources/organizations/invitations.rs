@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::accounts;
 use super::invitation::{
-    BY_ADDRESS, BY_MAILED_TOKEN, BY_TOKEN, Invitation, invitation_token, mailed_token, require_room,
+    BY_ADDRESS, BY_MAILED_TOKEN, BY_TOKEN, Invitation, VALID_SECS, invitation_token, mailed_token,
+    require_room,
 };
 use super::invitation_mails;
 use super::invited_accounts::{self, InvitedAccount};
@@ -35,9 +36,6 @@ use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 pub(super) const RESOURCE: Resource = Resource { routes, tables: TABLES, ..Resource::EMPTY };
 
 const TABLES: &[TableInfo] = &[TableInfo::of::<Invitation>(), TableInfo::of::<InvitedAccount>()];
-
-/// An invitation is valid for a week: long enough for an absent recipient.
-const VALID_SECS: i64 = 7 * 24 * 3600;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -185,10 +183,10 @@ fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
         Some(shown) => (Some(shown), false),
         None => (view.find(&BY_MAILED_TOKEN, &hash)?, true),
     };
-    invitation
-        .filter(|invitation: &Invitation| invitation.expires_at > view.now())
-        .map(|invitation| (invitation, proves))
-        .ok_or_else(|| Error::no_such("invitation").at("token"))
+    match invitation {
+        Some(invitation) if invitation.is_open(view)? => Ok((invitation, proves)),
+        _ => Err(Error::no_such("invitation").at("token")),
+    }
 }
 
 /// Who accepts an invitation.

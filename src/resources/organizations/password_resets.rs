@@ -40,6 +40,9 @@ fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
     let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
+    if !view.fetch::<User>(&user)?.accepts_made(reset.made_at()) {
+        return Ok(false);
+    }
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
     let may = role >= Some(Role::Admin) && (member.role < Role::Owner || role == Some(Role::Owner));
     Ok(may && member.org == org)

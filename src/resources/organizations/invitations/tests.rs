@@ -219,6 +219,22 @@ fn an_account_that_an_inviter_has_made_gives_way_to_who_reads_the_mail() {
         let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
         fixture.store.read_now(Id::NIL, |view| authenticator.identify(view, raw)).is_ok()
     };
+    let theirs = move |tx: &mut Tx| {
+        tx.insert(&Invitation {
+            id: tx.new_id(),
+            org: other,
+            email: Email::parse("accomplice@else.test").unwrap(),
+            role: Role::Member,
+            inviter: before.id,
+            token: hash_of("theirs"),
+            expires_at: tx.now().plus_secs(VALID_SECS),
+            mail_base: None,
+            mailed: None,
+        })
+    };
+    fixture.store.write_blocking(other, theirs).unwrap();
+    let is_open = || fixture.store.read_now(Id::NIL, |view| open(view, "theirs")).is_ok();
+    assert!(is_open());
     let key = RawCredential::Key(crate::auth::key_hash(&key).unwrap());
     let token = RawCredential::Token(session.token);
     assert!(works(&key) && works(&token));
@@ -236,6 +252,7 @@ fn an_account_that_an_inviter_has_made_gives_way_to_who_reads_the_mail() {
     );
     assert_eq!(membership(&fixture, after.id, fixture.org).unwrap().role, Role::Admin);
     assert!(!works(&key) && !works(&token), "what the inviter held is of no use");
+    assert!(!is_open(), "nor is what they have handed out");
 
     // An account that is proved gives way to nobody.
     let third = fixture.other_org("initech").1;
