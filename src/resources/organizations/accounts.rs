@@ -4,8 +4,9 @@
 //! Invariants:
 //! - An account is proved only by a secret that was sent to its address and that nobody else has seen:
 //!   the mailed token of an invitation, a mailed link for a password; or by the operator.
-//! - The first who proves the address of an account takes it over: what others hold
-//!   of it, the password, sessions and keys, is of no use from then on.
+//! - The first who proves the address of an account takes it over: what others hold of it, the
+//!   password, sessions, keys, invitations and reset links for others, is of no use from then on. Not if
+//!   the proof is given in a session of the account: who is signed in knows the password.
 
 use crate::auth::{AddressProof, User};
 use crate::base::{Email, Name, Result};
