@@ -88,9 +88,9 @@ pub fn name_installation_admins(tx: &mut Tx, addresses: Option<Vec<Email>>) -> R
     }
 }
 
-/// Has those administer the installation who do now, before users arrive from another one: their ids may
-/// be older than all here, so that one of them would be the first. Without a user it is nobody, until
-/// the operator names somebody.
+/// Has those administer the installation who do now, before users arrive from another one: their ids
+/// may be older than all here, so that one of them would be the first. Without a user it is nobody,
+/// until the operator names somebody.
 ///
 /// # Errors
 /// If the store fails.

@@ -77,8 +77,8 @@ fn is_picture(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Whether a joiner, or the selector of the picture of an emoji, changes what is seen between these two
-/// characters.
+/// Whether a joiner, or the selector of the picture of an emoji, changes what is seen between these
+/// two characters.
 fn is_needed(before: char, joiner: char, next: Option<char>) -> bool {
     match joiner {
         '\u{200c}' | '\u{200d}' if is_joining(before) => next.is_some_and(is_joining),
