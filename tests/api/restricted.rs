@@ -220,6 +220,7 @@ impl Vault {
                 ("to", json!("1.0.0")),
                 ("label", json!("canary")),
                 ("updateEnvironmentVersions", json!([environment])),
+                ("resourceType", json!("environment")),
                 ("resourceId", json!(environment)),
             ]),
         }
