@@ -220,6 +220,7 @@ impl Vault {
                 ("to", json!("1.0.0")),
                 ("label", json!("canary")),
                 ("updateEnvironmentVersions", json!([environment])),
+                ("resourceType", json!("environment")),
                 ("resourceId", json!(environment)),
             ]),
         }
@@ -249,9 +250,10 @@ impl Vault {
     /// A request to a route that names what is restricted wherever it can.
     pub fn fields(&self, route: &Route) -> Value {
         let mut fields = sample(route);
-        for (name, _) in schema::inputs(route) {
+        for (name, schema) in schema::inputs(route) {
             match self.inputs.get(name.as_str()) {
                 // A time.
+                Some(_) if schema.to_string().contains("date-time") => {}
                 Some(_) if route.path.starts_with("/deployments") && name != "environment" => {}
                 // The other end of a copy.
                 Some(_) if fields[&name].is_object() => {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::config::AgentConfig;
-use super::status::{AgentStatus, PlaceStatus, SeenStatus};
+use super::status::{AgentStatus, PlaceStatus, SeenStatus, worst};
 use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
@@ -189,6 +189,11 @@ impl Restrictable for Agent {
 }
 
 impl Agent {
+    /// The status of the agent as a caller sees it.
+    pub fn status(&self, seen: &SeenStatus) -> AgentStatus {
+        seen.seen(self.status, self.places.as_deref())
+    }
+
     /// Returns its fleet; `None` also for one that is deleted and not taken from its agents yet.
     fn fleet(&self, view: &View) -> Result<Option<Restricted<Fleet>>> {
         self.fleet_id.map_or(Ok(None), |fleet| view.get(&fleet))
@@ -230,7 +235,7 @@ impl Output for AgentInfo {
 /// # Errors
 /// If the store fails.
 pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
-    let status = seen.status(&agent);
+    let status = agent.status(seen);
     let fleet = agent.fleet(view)?;
     Ok(AgentInfo {
         id: agent.id,
@@ -245,6 +250,14 @@ pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
         created_at: agent.created_at,
         updated_at: agent.updated_at,
     })
+}
+
+/// Returns an agent as the API returns it to a caller.
+///
+/// # Errors
+/// If the store fails.
+pub fn shown(view: &View, caller: &Caller, agent: Agent) -> Result<AgentInfo> {
+    info(view, &SeenStatus::of(view, caller)?, agent)
 }
 
 // ── Finding and saving ───────────────────────────────────────────────────────
@@ -274,6 +287,21 @@ pub fn find(view: &View, reference: &str) -> Result<Restricted<Agent>> {
     let id = Id::parse(reference);
     let found = if id.is_nil() { by_stable_key(view, reference)? } else { view.get(&id)? };
     found.ok_or_else(|| Restricted::<Agent>::missing(&reference.to_string()))
+}
+
+/// Sets the status of an agent in each environment.
+///
+/// # Errors
+/// 404 if there is no such agent.
+pub fn set_statuses(tx: &mut Tx, id: Id<Agent>, places: Vec<PlaceStatus>) -> Result<()> {
+    let old: Restricted<Agent> = tx.fetch(&id)?;
+    let agent = old.without_caller().clone();
+    let status = worst(places.iter().map(|place| place.status));
+    let places = Some(places);
+    if agent.status == status && agent.places == places {
+        return Ok(());
+    }
+    tx.replace(&old, &Restricted::new(Agent { status, places, ..agent }))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.

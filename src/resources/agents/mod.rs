@@ -21,15 +21,17 @@ use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
 use crate::store::{ACCESS_CHANGED, Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
-pub use agent::{Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find};
-use agent::{BY_FLEET, BY_STATUS, info, save};
+pub use agent::{
+    Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find, set_statuses,
+};
+use agent::{BY_FLEET, BY_STATUS, info, save, shown};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
     Variables, VariablesSchema,
 };
 use status::SeenStatus;
-pub use status::{AgentStatus, PlaceStatus, set_statuses};
+pub use status::{AgentStatus, PlaceStatus};
 pub use usable::{exists, is_open, is_usable, require_usable};
 #[cfg(test)]
 pub use versions::create as create_version;
@@ -97,7 +99,7 @@ fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
     let AgentFilter { fleet_id, status } = &req.input;
     let (caller, page) = (req.caller(), &req.page);
     let seen = SeenStatus::of(view, caller)?;
-    let is_wanted = |agent: &Agent| status.is_none_or(|status| seen.status(agent) == status);
+    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status(&seen) == status);
     let info = |view: &View, agent| info(view, &seen, agent);
     match (fleet_id, status) {
         (None, Some(status)) if seen.is_whole() => {
@@ -140,11 +142,6 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
     };
     tx.insert(&Restricted::new(agent.clone()))?;
     shown(&tx.view(), req.caller(), agent)
-}
-
-/// Returns an agent as the API returns it to a caller.
-fn shown(view: &View, caller: &Caller, agent: Agent) -> Result<AgentInfo> {
-    info(view, &SeenStatus::of(view, caller)?, agent)
 }
 
 /// Requires that a fleet exists (404) and that the caller may use it (403).

@@ -7,11 +7,10 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::agent::Agent;
-use crate::auth::{Caller, Restricted, hidden_ids, usable_ids};
+use crate::auth::{Caller, hidden_ids, usable_ids};
 use crate::base::{Id, Result};
 use crate::resources::environments::Environment;
-use crate::store::{Tx, View};
+use crate::store::View;
 
 /// The status of an agent over all environments it is deployed to: the worst, in this order.
 #[derive(
@@ -51,21 +50,6 @@ pub fn worst(statuses: impl Iterator<Item = AgentStatus>) -> AgentStatus {
     statuses.min().unwrap_or(AgentStatus::Undeployed)
 }
 
-/// Sets the status of an agent in each environment.
-///
-/// # Errors
-/// 404 if there is no such agent.
-pub fn set_statuses(tx: &mut Tx, id: Id<Agent>, places: Vec<PlaceStatus>) -> Result<()> {
-    let old: Restricted<Agent> = tx.fetch(&id)?;
-    let agent = old.without_caller().clone();
-    let status = worst(places.iter().map(|place| place.status));
-    let places = Some(places);
-    if agent.status == status && agent.places == places {
-        return Ok(());
-    }
-    tx.replace(&old, &Restricted::new(Agent { status, places, ..agent }))
-}
-
 /// What a caller sees of the status of agents.
 pub struct SeenStatus {
     /// The environments that they may use; none if that is all of them.
@@ -88,10 +72,11 @@ impl SeenStatus {
         self.usable.is_none()
     }
 
-    /// The status of an agent as the caller sees it.
-    pub fn status(&self, agent: &Agent) -> AgentStatus {
-        let Some(usable) = &self.usable else { return agent.status };
-        let seen = agent.places.iter().flatten().filter(|at| usable.contains(&at.environment));
+    /// The status that the caller sees of an agent that has this one over all environments, and these
+    /// in each.
+    pub fn seen(&self, whole: AgentStatus, places: Option<&[PlaceStatus]>) -> AgentStatus {
+        let Some(usable) = &self.usable else { return whole };
+        let seen = places.into_iter().flatten().filter(|at| usable.contains(&at.environment));
         worst(seen.map(|place| place.status))
     }
 }

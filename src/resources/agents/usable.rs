@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use super::Fleet;
 use super::agent::{Agent, FLEETS};
 use crate::auth::{Access, Caller, Restrictable, Restricted, grant_required, was_restricted};
 use crate::base::{Id, Result};
+use crate::resources::fleet::Fleet;
 use crate::store::{Order, View};
 
 /// Requires that a caller may use an agent.

@@ -9,9 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::{Agent, AgentInfo, fetch, save};
+use super::agent::{Agent, AgentInfo, fetch, save, shown};
 use super::config::AgentConfig;
-use super::shown;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
