@@ -129,23 +129,7 @@ impl Record for Fee {
     }
 }
 
-/// An organization.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-struct Library {
-    id: Id<Org>,
-}
-
-impl Record for Library {
-    const TABLE: &'static str = "libraries";
-    const ORG_SCOPED: bool = false;
-    type Key = Id<Org>;
-    fn key(&self) -> Id<Org> {
-        self.id
-    }
-}
-
 const TABLES: &[TableInfo] = &[
-    TableInfo::of::<Library>(),
     TableInfo::of::<Shelf>(),
     TableInfo::of::<Series>(),
     TableInfo::of::<Book>(),
@@ -188,12 +172,7 @@ fn rows(store: &Store) -> Rows {
 /// The rows of what `write` writes.
 fn written(write: fn(&mut Tx) -> Result<()>) -> Rows {
     let store = start(Memory::default());
-    store
-        .write_blocking(org(), move |tx| {
-            tx.insert(&Library { id: tx.org() })?;
-            write(tx)
-        })
-        .unwrap();
+    store.write_blocking(org(), write).unwrap();
     rows(&store)
 }
 
@@ -238,18 +217,12 @@ fn repaired(rows: &Rows) -> (Rows, Lost) {
     let mut found = Lost::new();
     let mut lost = |loss: &Loss| {
         found.insert((loss.kind, loss.table, loss.key.to_vec()), loss.why.to_string());
-        let before = rows.get(&(loss.table, loss.key.to_vec()));
-        assert_eq!(before.map_or(&[][..], Vec::as_slice), loss.value);
+        assert_eq!(rows.get(&(loss.table, loss.key.to_vec())).unwrap(), loss.value);
         Ok(())
     };
     let (mut storage, _) = copy_readable(&damaged, Memory::default(), &mut lost).unwrap();
     build_indexes(&mut storage, TABLES, &|_| {}).unwrap();
-    let mending = Mending {
-        organizations_table: Library::TABLE,
-        recover: |tx| tx.insert(&Library { id: tx.org() }),
-        organizations: |_| Ok(vec![org()]),
-        mend: |_| Ok(None),
-    };
+    let mending = Mending { organizations: |_| Ok(vec![org()]), mend: |_| Ok(None) };
     let keys = Keys::new([7; 32]);
     resolve_references(&mut storage, TABLES, (&keys, &mending), &|_| {}, &mut lost).unwrap();
     let store = start(storage);
@@ -281,19 +254,6 @@ fn loses(before: &Rows, expected: &[(LossKind, &'static str, Vec<u8>)]) -> Lost 
 #[test]
 fn an_intact_store_loses_nothing() {
     loses(&written(library), &[]);
-}
-
-#[test]
-fn an_organization_that_is_gone_is_made_anew_around_its_records() {
-    let before = written(library);
-    let mut rows = before.clone();
-    let place = ("libraries", org().bytes().to_vec());
-    rows.remove(&place).unwrap();
-    let (after, lost) = repaired(&rows);
-    let (_, why) = lost.iter().next().unwrap();
-    assert_eq!(lost.keys().collect::<Vec<_>>(), [&(LossKind::Recovered, place.0, place.1)]);
-    assert_eq!(why, "it is gone, and its records are not");
-    assert_eq!(after, before);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::store::engine::{
     LocalStorage as _, LoggedRedb, Redb, give_to_owner_of_directory, open_read_only,
 };
 use crate::store::repair::{Damaged, Mending, copy_readable, resolve_references};
-use crate::store::{Clock, Org, Record as _, Store, build_indexes, table_names};
+use crate::store::{Clock, Org, Store, build_indexes, table_names};
 
 pub use losses::{Losses, MAX_LISTED};
 
@@ -154,12 +154,7 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let mut lost = |loss: &crate::store::repair::Loss<'_>| losses.add(loss, &tables);
     let (mut storage, _) = copy_readable(&damaged, storage, &mut lost)?;
     build_indexes(&mut storage, &tables, &progress)?;
-    let mending = Mending {
-        organizations_table: Organization::TABLE,
-        recover: organizations::recover,
-        organizations: organizations::all,
-        mend: resources::mend,
-    };
+    let mending = Mending { organizations: organizations::all, mend: resources::mend };
     resolve_references(&mut storage, &tables, (keys, &mending), &progress, &mut lost)?;
     losses.finish()?;
     let store = Store::start(storage, Clock::system(), keys.clone(), &tables)?;

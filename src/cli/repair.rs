@@ -129,7 +129,6 @@ impl Repair {
                 LossKind::Unreadable => "left out, since they cannot be read",
                 LossKind::Duplicate => "left out, since others have their unique key",
                 LossKind::Erased => "left out, since they were deleted",
-                LossKind::Recovered => "made anew, since others belong to them",
                 LossKind::Removed => "removed, since what they belonged to is gone",
                 LossKind::Changed => "changed, since what they referred to is gone",
             };

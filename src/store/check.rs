@@ -1,7 +1,6 @@
 //! The consistency check: every record can be read, every index entry has its record, every record
 //! its index entries and the targets of its references.
 
-use super::catalog::TableInfo;
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
 use super::key::Key as _;
@@ -9,7 +8,6 @@ use super::record::{AnyIndex, Org, Record, decode, entry};
 use super::reference::{Action, AnyReference, References};
 use super::removal::is_pending;
 use crate::base::{Id, Result};
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// At most 1,000 messages are kept: enough to see what kind of damage it is.
@@ -131,28 +129,6 @@ fn has_entries<R: Record>(
 pub(super) fn owner<R: Record>(key: &[u8]) -> Id<Org> {
     let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
     owner.unwrap_or(Id::NIL)
-}
-
-/// Returns the organizations that own records of these tables. It looks at one record of each
-/// organization in a table.
-pub(super) fn owners(reader: &dyn Reader, tables: &[TableInfo]) -> Result<BTreeSet<Id<Org>>> {
-    let mut owners = BTreeSet::new();
-    for table in tables.iter().filter(|table| table.org_prefix_len > 0) {
-        let mut from = Some(0_u128);
-        while let Some(first) = from {
-            let first = first.to_be_bytes();
-            let mut owner = None;
-            let range = KeyRange { from: &first, to: None };
-            reader.scan(table.name, range, Order::Ascending, &mut |mut key, _| {
-                owner = Id::read(&mut key);
-                Ok(ControlFlow::Break(()))
-            })?;
-            owners.extend(owner);
-            from =
-                owner.and_then(|owner: Id<Org>| u128::from_be_bytes(*owner.bytes()).checked_add(1));
-        }
-    }
-    Ok(owners)
 }
 
 /// Returns the references of a record to something that is gone, each with the key of that, or the

@@ -43,7 +43,7 @@ mod turns;
 mod view;
 mod writing;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use catalog::TableInfo;
@@ -273,14 +273,6 @@ impl Store {
             (table.check_sealed)(&*reader, &self.context.keys, &mut findings)?;
         }
         Ok(findings)
-    }
-
-    /// Returns the organizations that own records of `tables`, whether or not they are there.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn owners(&self, tables: &[TableInfo]) -> Result<BTreeSet<Id<Org>>> {
-        check::owners(&*self.engine.snapshot(), tables)
     }
 }
 

@@ -10,9 +10,9 @@ use super::record::{Index, Record};
 use super::view::{KeySpan, ListSource, View};
 use crate::base::Result;
 
-/// A page ends before its records, and what is read to show them, exceed 1 MiB in total as stored:
+/// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:
 /// 200 of the largest would be 400 MiB in memory, and more as JSON.
-pub(super) const MAX_PAGE_BYTES: usize = 1024 * 1024;
+pub(super) const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page ends after 20,000 scanned records, whether they are in it or left out by a filter: a
 /// request that finds little must not read a whole table. Scanning them takes some 50 ms.
@@ -34,7 +34,7 @@ impl View<'_> {
     /// use an index.
     ///
     /// A page may have fewer records than its limit, even none, and still have a next: it ends at
-    /// 1 MiB of records, and after 20,000 scanned records or 64 MiB.
+    /// 4 MiB of records, and after 20,000 scanned records or 64 MiB.
     ///
     /// # Errors
     /// 400 if the position is not of this list.
@@ -51,7 +51,7 @@ impl View<'_> {
     }
 
     /// Does the same as [`View::page`], and turns each record into an item that shows more than the
-    /// record: what `expand` reads from the view that it gets counts for the 1 MiB as well.
+    /// record: what `expand` reads from the view that it gets counts for the 4 MiB as well.
     ///
     /// # Errors
     /// Those of `expand`; 400 if the position is not of this list.

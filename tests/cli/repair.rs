@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use roadstead::api::audit::{ChainHead, ChainedEntry};
-use roadstead::auth::{Membership, Organization};
+use roadstead::auth::Membership;
 use roadstead::resources;
 use roadstead::store::engine::{
     KeyRange, LocalStorage as _, LoggedRedb, Order, WriteBatch, WriteOp,
@@ -219,34 +219,6 @@ fn keys_of_an_account_that_is_no_member_any_more_are_gone() {
     let new = repaired(&place);
     let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
     assert_eq!(serving.caller(&key).get("/teams").status, 401);
-}
-
-#[test]
-fn an_organization_that_is_gone_is_found_and_made_anew_with_all_that_is_its_own() {
-    let (place, key) = Place::founded();
-    let serving = Serving::start(&place, &[]);
-    team(&serving.caller(&key), "crew");
-    stop(serving);
-    let mut tables = Tables::of(&place);
-    let (organization, _) = tables.rows(Organization::TABLE).remove(0);
-    tables.change(Organization::TABLE, &organization, WriteOp::Delete);
-    drop(tables);
-    let found = finds(&place.run(&["check", "--json"]))["findings"].to_string();
-    assert!(found.contains("is gone, and its records are not"), "{found}");
-    let done = place.run(&APPLY).succeeds();
-    let lost = &done["repair"]["lost"];
-    assert_eq!(lost["recovered"]["tables"], json!({"organizations": 1}), "{lost}");
-    assert_eq!(lost["removed"]["count"], 0, "{lost}");
-    let new = repaired(&place);
-    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
-    let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
-    let session = serving.caller(&key).with_fields(&[]).post("/auth/sign-in", sign_in).ok();
-    let ada = serving.caller(&key).with_bearer(session["token"].as_str().unwrap());
-    let organization = ada.get("/organizations").items()[0].clone();
-    let slug = organization["slug"].as_str().unwrap();
-    assert_eq!(slug, format!("recovered-{}", organization["id"].as_str().unwrap()));
-    let teams = Caller::anonymous(serving.address, slug).with_key(&key).walk("/teams", 100);
-    assert_eq!(teams[0]["slug"], "crew");
 }
 
 #[test]

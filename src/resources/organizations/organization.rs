@@ -108,24 +108,6 @@ pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
     Ok(ids)
 }
 
-/// Makes the transaction's organization anew, of which everything but its own record is there. It gets
-/// a slug and a name that say so.
-///
-/// # Errors
-/// If the store fails.
-pub fn recover(tx: &mut Tx) -> Result<()> {
-    let (id, now) = (tx.org(), tx.now());
-    let named = format!("recovered-{id}");
-    let organization = Organization {
-        id,
-        slug: Slug::parse(&named).map_err(Error::internal)?,
-        name: Name::parse(&named).map_err(Error::internal)?,
-        created_at: id.time(),
-        updated_at: now,
-    };
-    tx.insert(&organization)
-}
-
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
     let user = req.identity().user;
     let page = view.page(ListSource::TABLE, &user, Order::Descending, &req.page, |_| true)?;

@@ -32,19 +32,16 @@ pub enum LossKind {
     Erased,
     /// It referred to something that is gone, or belonged to such a record.
     Removed,
-    /// It was gone, though others belong to it, and is made anew.
-    Recovered,
     /// It is there, without its reference to something that is gone, or as that changed it.
     Changed,
 }
 
 impl LossKind {
     /// All kinds, in the order in which they come about.
-    pub const ALL: [LossKind; 6] = [
+    pub const ALL: [LossKind; 5] = [
         LossKind::Unreadable,
         LossKind::Duplicate,
         LossKind::Erased,
-        LossKind::Recovered,
         LossKind::Removed,
         LossKind::Changed,
     ];
@@ -55,7 +52,6 @@ impl LossKind {
             LossKind::Unreadable => "unreadable",
             LossKind::Duplicate => "duplicate",
             LossKind::Erased => "erased",
-            LossKind::Recovered => "recovered",
             LossKind::Removed => "removed",
             LossKind::Changed => "changed",
         }

@@ -9,7 +9,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::super::catalog::{TableInfo, references};
-use super::super::check::owners;
 use super::super::clock::Clock;
 use super::super::codec;
 use super::super::damage::Damage;
@@ -36,10 +35,6 @@ const ALL: KeyRange<'static> = KeyRange { from: &[], to: None };
 
 /// What a repair mends besides references, which records of several tables must agree in.
 pub struct Mending {
-    /// The table of organizations.
-    pub organizations_table: &'static str,
-    /// Makes the transaction's organization anew, which is gone.
-    pub recover: fn(&mut Tx) -> Result<()>,
     /// Returns the organizations.
     pub organizations: fn(&View) -> Result<Vec<Id<Org>>>,
     /// Mends something in the transaction's organization; returns what was wrong, or `None`.
@@ -79,8 +74,6 @@ pub fn resolve_references<S: LocalStorage>(
         bytes: 0,
         lost,
     };
-    progress("organizations");
-    resolver.recover_organizations(mending)?;
     for _ in 0..MAX_ROUNDS {
         let mut is_changed = resolver.complete_removals()?;
         for table in resolver.tables.clone() {
@@ -135,24 +128,6 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
             resolved.or_else(|_| self.run(root, |tx| (table.repair.delete)(tx, key)))?;
         }
         Ok(!orphans.is_empty())
-    }
-
-    /// Makes the organizations anew that are gone, but own records: those would be out of reach.
-    fn recover_organizations(&mut self, mending: &Mending) -> Result<()> {
-        let table = mending.organizations_table;
-        for org in owners(&*self.reader, &self.tables)? {
-            let key = org.to_bytes();
-            if self.reader.get(table, &key, &mut |_| Ok(()))? {
-                continue;
-            }
-            let why = "it is gone, and its records are not";
-            (self.lost)(&Loss { kind: LossKind::Recovered, table, key: &key, value: &[], why })?;
-            self.run((table, &key), |tx| {
-                tx.set_org(org);
-                (mending.recover)(tx).map(|()| Some(why.to_string()))
-            })?;
-        }
-        self.commit()
     }
 
     /// Completes the removals that were deferred; returns whether there were any.
