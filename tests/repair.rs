@@ -199,15 +199,19 @@ fn library(tx: &mut Tx) -> Result<()> {
 /// What was lost: kind, table and key, with the reason.
 type Lost = BTreeMap<(LossKind, &'static str, Vec<u8>), String>;
 
-/// Repairs a store with these rows, and asserts that the result is sound.
-fn repaired(rows: &Rows) -> (Rows, Lost) {
+fn reader_of(rows: &Rows) -> Arc<dyn Reader> {
     let mut writes = WriteBatch::default();
     for ((table, key), value) in rows {
         writes.add(table, key.clone(), WriteOp::Insert(value.clone()));
     }
-    let mut damaged = Memory::default();
-    damaged.commit(&writes);
-    let reader = damaged.snapshot().unwrap();
+    let mut storage = Memory::default();
+    storage.commit(&writes);
+    storage.snapshot().unwrap()
+}
+
+/// Repairs a store with these rows, and asserts that the result is sound.
+fn repaired(rows: &Rows) -> (Rows, Lost) {
+    let reader = reader_of(rows);
     let damaged = Damaged {
         reader: &*reader,
         tables: TABLES,
@@ -395,13 +399,7 @@ impl Reader for Torn {
 fn what_is_on_both_sides_of_a_damaged_page_is_kept() {
     let rows = written(library);
     let book = |id| key(&Book { id, shelf: 0, series: None });
-    let mut whole = Memory::default();
-    let mut writes = WriteBatch::default();
-    for ((table, key), value) in &rows {
-        writes.add(table, key.clone(), WriteOp::Insert(value.clone()));
-    }
-    whole.commit(&writes);
-    let torn = Torn { whole: whole.snapshot().unwrap(), damaged: ("books", book(11)) };
+    let torn = Torn { whole: reader_of(&rows), damaged: ("books", book(11)) };
     let damaged =
         Damaged { reader: &torn, tables: TABLES, is_erased: &|_, _| false, progress: &|_| {} };
     let mut places = Vec::new();
