@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::base::{Error, Result};
@@ -85,16 +86,22 @@ fn exchange(
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::internal("a child process has no pipes"));
     };
+    let (sender, output) = sync_channel(1);
+    // A child that ends early closes the pipe; why it ended is in its status.
+    let write = move || drop(stdin.write_all(input));
+    let read = move || {
+        let mut bytes = Vec::new();
+        let read = stdout.take(output_bytes as u64 + 1).read_to_end(&mut bytes);
+        drop(sender.send(read.map(|_| bytes)));
+    };
     std::thread::scope(|scope| {
-        // A child that ends early closes the pipe; why it ended is in its status.
-        scope.spawn(move || drop(stdin.write_all(input)));
-        let (sender, output) = sync_channel(1);
-        scope.spawn(move || {
-            let mut bytes = Vec::new();
-            let read = stdout.take(output_bytes as u64 + 1).read_to_end(&mut bytes);
-            drop(sender.send(read.map(|_| bytes)));
-        });
-        let end = wait(child, &output, output_bytes, deadline);
+        // A machine may have no threads left, which is no reason to panic.
+        let started = Builder::new().spawn_scoped(scope, write).map(drop);
+        let started = started.and_then(|()| Builder::new().spawn_scoped(scope, read).map(drop));
+        let end = match started {
+            Ok(()) => wait(child, &output, output_bytes, deadline),
+            Err(e) => Err(Error::internal(format!("a thread for a child cannot be started: {e}"))),
+        };
         // Both threads end with the child's pipes.
         let _ = child.kill();
         end

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -16,8 +17,13 @@ pub struct Caller {
     pub fields: Vec<(String, String)>,
     /// Called for every response with method, target and response.
     pub check: fn(&str, &str, &Reply),
-    idle: Mutex<Vec<Connection>>,
+    /// Connections that may be used again, with the time of their last use.
+    idle: Mutex<Vec<(Connection, Instant)>>,
 }
+
+/// How long a connection may have been idle to be used again: half as long as the server keeps it, so
+/// that no request meets its end.
+const REUSABLE: Duration = Duration::from_secs(60);
 
 impl Clone for Caller {
     fn clone(&self) -> Self {
@@ -123,14 +129,14 @@ impl Caller {
     fn exchange(&self, bytes: &[u8], bodiless: bool) -> io::Result<Reply> {
         let idle = self.idle.lock().unwrap().pop();
         let mut connection = match idle {
-            Some(connection) => connection,
-            None => Connection::open(self.address)?,
+            Some((connection, since)) if since.elapsed() < REUSABLE => connection,
+            _ => Connection::open(self.address)?,
         };
         let written = connection.write(bytes);
         // The server may respond, and close, before it has read everything.
         let reply = connection.reply(bodiless)?;
         if written.is_ok() && reply.header("connection") != Some("close") {
-            self.idle.lock().unwrap().push(connection);
+            self.idle.lock().unwrap().push((connection, Instant::now()));
         }
         Ok(reply)
     }
