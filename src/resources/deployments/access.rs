@@ -1,5 +1,6 @@
 //! Who may see deployments: those who may use the environment, the agents and the registries of the
-//! prompts. A public registry, too, is used by those with a grant: what anybody reads are its prompts.
+//! prompts. A public registry, too, is used by those with a grant: what anybody reads are its
+//! prompts.
 //!
 //! Of what was deleted, admins alone see what was restricted until then.
 

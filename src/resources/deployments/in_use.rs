@@ -3,8 +3,8 @@
 //!
 //! - What a version of a tool stands for never changes once it was part of a deployment.
 //! - Who deletes an agent ends its being live, which takes what a deployment to its environments takes.
-//! - Who moves an agent that is live, or that a job waits for, changes who may deploy it and fetch what
-//!   is live, which is for admins if a restricted fleet is left or entered.
+//! - Who moves an agent that is live, or that a job waits for, changes who may deploy it and fetch
+//!   what is live, which is for admins if a restricted fleet is left or entered.
 
 use super::contents::BY_TOOL_VERSION;
 use super::live::LiveDeployment;
@@ -66,8 +66,8 @@ fn check_deletion(view: &View, caller: &Caller, agent: &Agent) -> Result<()> {
 /// Checks that a caller may put an agent under another access.
 ///
 /// # Errors
-/// 403 for others than admins if the agent is live, or if a job waits for it: its creator may not be
-/// allowed to deploy it any more.
+/// 403 for others than admins if the agent is live, or if a job waits for it: its creator may not
+/// be allowed to deploy it any more.
 fn check_move(view: &View, caller: &Caller, old: &Agent, new: &Agent) -> Result<()> {
     if caller.is_admin() || old.fleet_id == new.fleet_id {
         return Ok(());
@@ -80,8 +80,8 @@ fn check_move(view: &View, caller: &Caller, old: &Agent, new: &Agent) -> Result<
     }
     Err(Error::forbidden(
         "admin_required",
-        "the agent is live, or a deployment waits for it, and who may use it would change with this \
-         fleet; only an owner or admin of the organization may do this",
+        "the agent is live, or a deployment waits for it, and who may use it would change with \
+         this fleet; only an owner or admin of the organization may do this",
     ))
 }
 

@@ -271,7 +271,7 @@ impl Planner<'_> {
             None => agent.draft.tool_refs.clone(),
         };
         let (tool_refs, tools, tool_bytes) = self.tools(&agent, &refs)?;
-        // That of the version where neither the request nor the draft names one: it is shown as well.
+        // Where neither the request nor the draft names one, that of the version is shown.
         let version_model = || Model::from_trusted(row.model.to_string());
         let model = self.new.model.clone().or(agent.draft.model).unwrap_or_else(version_model);
         let given = self.new.agent_provider_config.clone();

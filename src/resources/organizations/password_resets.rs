@@ -37,8 +37,8 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
     ))
 }
 
-/// Whether the operator has named a user to administer the installation, and not who would make a link
-/// for them: with it they could see the state of the whole server.
+/// Whether the operator has named a user to administer the installation, and not who would make a
+/// link for them: with it they could see the state of the whole server.
 fn is_named_above(view: &View, user: Id<User>, by: Id<User>) -> Result<bool> {
     let (_, are_named) = installation_admins(view)?;
     Ok(are_named && is_installation_admin(view, user)? && !is_installation_admin(view, by)?)
