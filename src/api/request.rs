@@ -30,7 +30,7 @@ pub struct RawArgs<'a> {
     pub is_lenient: bool,
     /// Whether the client prefers text, where an operation can answer with it.
     pub wants_text: bool,
-    /// Whether the request has an `If-Match`.
+    /// Whether the request has an `If-Match` that names states, which `*` does not.
     pub is_conditional: bool,
     /// How `orgSlug` is treated.
     pub org: OrgSlugMode,
@@ -110,7 +110,8 @@ pub struct Args<P, I> {
     pub link_base: String,
     /// Whether the server can send mail.
     pub sends_mail: bool,
-    /// Whether the request has an `If-Match`, which held: the client knows what it changes.
+    /// Whether the request has an `If-Match` that names states, of which one held: the client knows
+    /// what it changes.
     pub is_conditional: bool,
     /// What the server knows of itself.
     pub system: Arc<SystemMonitor>,

@@ -40,7 +40,7 @@ pub use records::{
 };
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, readable_ids, remember_deleted, restricted_deleted_since, usable_ids, visible_page,
+    hidden_ids, remember_deleted, restricted_deleted_since, usable_ids, visible_page,
     visible_page_map, visible_page_map_of, visible_page_of, was_restricted,
 };
 pub use scopes::{KeyAccess, KeyScope, MAX_SCOPES, ScopeName, ScopeRule, ScopeTarget, TargetForm};

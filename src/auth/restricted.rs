@@ -382,18 +382,6 @@ where
     visible.done(page)
 }
 
-/// Returns the ids of all resources that a caller may read, for lists of what anybody reads in a
-/// public one. Reads all resources of the type, so there must be few.
-///
-/// # Errors
-/// If the store fails.
-pub fn readable_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
-where
-    Restricted<T>: Record,
-{
-    ids(view, Visible::to::<T>(view, caller)?)
-}
-
 /// Returns the ids of all resources that a caller may use, for lists of what belongs to them. Reads
 /// all resources of the type, so there must be few.
 ///
@@ -403,13 +391,7 @@ pub fn usable_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTree
 where
     Restricted<T>: Record,
 {
-    ids(view, Visible { with_public: false, ..Visible::to::<T>(view, caller)? })
-}
-
-fn ids<T: Restrictable>(view: &View, visible: Visible) -> Result<BTreeSet<Id<T>>>
-where
-    Restricted<T>: Record,
-{
+    let visible = Visible { with_public: false, ..Visible::to::<T>(view, caller)? };
     let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let all = all.into_iter().filter(|Restricted(thing)| visible.has(thing));
     let all = all.map(|thing| thing.id()).collect();

@@ -65,6 +65,11 @@ pub fn content(json: bool, value: &impl Serialize, text: &str) -> Result<(), Fai
     }
 }
 
+/// Returns a line of JSON as it goes to stdout: what is not seen is escaped.
+pub fn json_line(json: &str) -> Cow<'_, str> {
+    escaped_json(json)
+}
+
 /// Prints an error to stderr.
 pub fn error(message: &str) {
     let _ = writeln!(std::io::stderr(), "{}", one_message(&format!("roadstead: {message}")));

@@ -47,7 +47,7 @@ impl CountedFor<'_> {
     fn key(self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("roadstead 2026 mail budget");
         match self {
-            CountedFor::Stranger(email) => hasher.update(b"s").update(email.as_bytes()),
+            CountedFor::Stranger(email) => hasher.update(b"s").update(mailbox(email).as_bytes()),
             CountedFor::Reader(org, email) => {
                 hasher.update(b"r").update(org.bytes()).update(email.as_bytes())
             }
@@ -56,6 +56,16 @@ impl CountedFor<'_> {
         };
         *hasher.finalize().as_bytes()
     }
+}
+
+/// Returns the address without what follows a `+` in its first part: it is the same mailbox.
+fn mailbox(email: &Email) -> String {
+    let Some((local, domain)) = email.rsplit_once('@') else { return email.to_string() };
+    let name = match local.split_once('+') {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => local,
+    };
+    format!("{name}@{domain}")
 }
 
 /// How much of a budget is used: it becomes free at a steady rate, until all of it is at this time.
@@ -133,8 +143,12 @@ mod tests {
         let fixture = Fixture::new();
         let (other, _) = fixture.other_org("globex");
         let orgs = [fixture.org, other, fixture.org, other, fixture.org];
-        let got: Vec<_> = orgs.iter().map(|org| sent(&fixture, "v@else.test", *org)).collect();
+        let addresses =
+            ["v@else.test", "v+a@else.test", "v+b@else.test", "v@else.test", "v+c@else.test"];
+        let all = addresses.into_iter().zip(orgs);
+        let got: Vec<_> = all.map(|(address, org)| sent(&fixture, address, org)).collect();
         assert_eq!(got, [true, true, true, false, false]);
+        assert!(sent(&fixture, "+v@else.test", other), "it has no name without the sign");
         assert!(sent(&fixture, "w@else.test", other), "others are not affected");
         fixture.pass_secs(20 * 60);
         assert!(sent(&fixture, "v@else.test", other));

@@ -203,7 +203,9 @@ fn the_draft_of_another_is_replaced_by_those_alone_who_have_read_it() {
         let ask = if_match.into_iter().fold(ask, |ask, tag| ask.with("If-Match", tag));
         ask.json(&other).send()
     };
-    replace(None).refused(409, "draft_of_another");
+    for unseen in [None, Some("*"), Some("\"nope\", *")] {
+        replace(unseen).refused(409, "draft_of_another");
+    }
     for wrong in ["\"nope\"", "", &format!("W/{first}")] {
         replace(Some(wrong)).refused(412, "changed_meanwhile");
     }

@@ -219,6 +219,18 @@ fn a_foreign_organization_looks_like_a_missing_one() {
 }
 
 #[test]
+fn an_organization_in_the_query_of_a_write_is_that_of_its_body() {
+    let (acme, other) = (Fixture::new(), Fixture::new());
+    let body = json!({"orgSlug": acme.slug, "name": "t", "type": "function"});
+    let create =
+        |slug: &str| acme.key.ask("POST", &format!("/tools?orgSlug={slug}")).json(&body).send();
+    for slug in [&*other.slug, "never-was", ""] {
+        create(slug).invalid(&["orgSlug"]);
+    }
+    create(&acme.slug).ok();
+}
+
+#[test]
 fn a_foreign_resource_looks_like_a_missing_one() {
     let (acme, other) = (Fixture::new(), Fixture::new());
     let team = json!({"slug": "t", "name": "T"});

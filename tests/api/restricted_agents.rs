@@ -259,7 +259,7 @@ fn events_of_an_agent_are_as_restricted_as_it_is_now() {
 }
 
 #[test]
-fn flags_and_assignments_of_a_public_registry_are_for_those_who_may_use_it() {
+fn flags_assignments_and_deployments_of_a_public_registry_are_for_those_who_may_use_it() {
     let acme = Fixture::new();
     let owner = &acme.owner;
     let registry = json!({"slug": "pub", "name": "P", "access": "restricted",
@@ -279,6 +279,17 @@ fn flags_and_assignments_of_a_public_registry_are_for_those_who_may_use_it() {
             assert_eq!(caller.get(list).items().len(), count, "{list}");
         }
     }
+    // So are deployments from it.
+    owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
+    owner.post("/agents", json!({"stableKey": "bot", "name": "Bot"})).ok();
+    let new = json!({"agentIds": ["bot"], "promptName": "p", "version": "1.0.0",
+        "environment": "dev", "provider": "p", "registryRef": registry});
+    let job = owner.post("/agents/deployments", new).id();
+    for (caller, count) in [(owner, 1), (&acme.member, 0)] {
+        assert_eq!(caller.get("/agents/deployments").items().len(), count);
+    }
+    let one = format!("/agents/deployments/{job}");
+    acme.member.get(&one).refused(403, "grant_required");
     // What anybody reads there stays readable.
     let read = acme.member.get(&format!("/registries/artifacts?registryRef={registry}"));
     assert_eq!(read.items().len(), 1);

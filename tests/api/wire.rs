@@ -345,6 +345,10 @@ fn health_document_and_page_need_no_credential() {
     for target in ["/nothing", "/api", "/apitools", "/../etc/passwd", "/healthz/"] {
         get("GET", target).refused(404, "no_such_path");
     }
+    // A path of the API is one however it is spelled, also for who prefers pages.
+    let request = "GET /%61pi/nothing HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n\r\n";
+    let spelled = raw(acme.address, request.as_bytes());
+    assert_eq!(spelled.header("content-type"), Some("application/json"));
     let anonymous = acme.anonymous.ask("HEAD", "/openapi.json").send();
     assert_eq!((anonymous.status, anonymous.body.len()), (200, 0));
 }

@@ -3,12 +3,12 @@
 //!
 //! - What a version of a tool stands for never changes once it was part of a deployment.
 //! - Who deletes an agent ends its being live, which takes what a deployment to its environments takes.
-//! - Who moves a live agent changes who may deploy it and fetch what is live, which is for admins if a
-//!   restricted fleet is left or entered.
+//! - Who moves an agent that is live, or that a job waits for, changes who may deploy it and fetch
+//!   what is live, which is for admins if a restricted fleet is left or entered.
 
 use super::contents::BY_TOOL_VERSION;
 use super::live::LiveDeployment;
-use super::target::TOOL_TARGETS;
+use super::target::{TOOL_TARGETS, WAITING};
 use crate::api::{Deleted, OrgSource, Req, Resource, Route, op};
 use crate::auth::{Access, Caller, MEMBER, Restrictable as _, Restricted, ScopeName};
 use crate::base::{Error, Id, Result, Version};
@@ -66,18 +66,22 @@ fn check_deletion(view: &View, caller: &Caller, agent: &Agent) -> Result<()> {
 /// Checks that a caller may put an agent under another access.
 ///
 /// # Errors
-/// 403 for others than admins if the agent is live.
+/// 403 for others than admins if the agent is live, or if a job waits for it: its creator may not
+/// be allowed to deploy it any more.
 fn check_move(view: &View, caller: &Caller, old: &Agent, new: &Agent) -> Result<()> {
     if caller.is_admin() || old.fleet_id == new.fleet_id {
         return Ok(());
     }
-    if gate(view, old)? == gate(view, new)? || live_of(view, old)?.is_empty() {
+    if gate(view, old)? == gate(view, new)? {
+        return Ok(());
+    }
+    if live_of(view, old)?.is_empty() && view.count(&WAITING, &old.id, 1)? == 0 {
         return Ok(());
     }
     Err(Error::forbidden(
         "admin_required",
-        "the agent is live, and who may use it would change with this fleet; only an owner or admin of \
-         the organization may do this",
+        "the agent is live, or a deployment waits for it, and who may use it would change with \
+         this fleet; only an owner or admin of the organization may do this",
     ))
 }
 

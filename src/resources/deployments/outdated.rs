@@ -65,7 +65,6 @@ fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
     }
     for registry in &job.registries {
         if let Some(registry) = registries::find_by_id(view, *registry)?
-            && !registry.is_public()
             && registry.open_if_usable(view, &creator)?.is_none()
         {
             return Ok(false);

@@ -118,7 +118,7 @@ impl PlannedTarget {
 }
 
 /// Waiting targets by agent.
-static WAITING: Index<DeploymentTarget, Id<Agent>> =
+pub static WAITING: Index<DeploymentTarget, Id<Agent>> =
     Index::non_unique("deployment_targets.waiting", |target| {
         let agent = target.planned.agent.as_ref().map(|agent| agent.id);
         agent.filter(|_| target.state == TargetState::Waiting)

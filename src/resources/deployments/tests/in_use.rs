@@ -207,8 +207,16 @@ fn only_an_admin_puts_a_live_agent_under_another_access() {
     }
     // Other changes are his, and so is the move of an agent that is live nowhere.
     move_to(&world, ben, "ann", shut.clone()).unwrap();
-    move_to(&world, ben, "bob", vault).unwrap();
+    move_to(&world, ben, "bob", vault.clone()).unwrap();
     move_to(&world, ben, "bob", Value::Null).unwrap();
+    // While a job waits for it, its move would decide about that job.
+    world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
+    let job = world.deploy(&["bob"], json!({})).unwrap();
+    let refused = move_to(&world, ben, "bob", vault.clone()).unwrap_err();
+    assert_eq!(refused.code(), "admin_required");
+    approve(&world, &world.owner, &job, json!({})).unwrap();
+    world.run();
+    assert_eq!(world.job(&job)["state"], "complete");
     world.assert_sound();
 }
 

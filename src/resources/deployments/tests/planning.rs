@@ -179,6 +179,9 @@ fn the_registry_and_the_model_come_from_each_draft() {
     let texts = [0, 1].map(|n| job["plan"]["targets"][n]["compiled"].clone());
     assert_eq!(texts, ["For m.", "Hello."]);
     assert_eq!((&job["registryRef"], &job["model"]), (&json!("acme/main"), &Value::Null));
+    // What runs is shown, also where nobody but the version names it.
+    let models = [0, 1].map(|n| job["plan"]["targets"][n]["config"]["model"].clone());
+    assert_eq!(models, [json!("m"), json!("generic")]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use super::super::password_reset::{VALID_SECS, issue_password_reset};
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;
-use crate::auth::passwords;
-use crate::base::Kind;
+use crate::auth::{name_installation_admins, passwords};
+use crate::base::{Email, Kind};
 use crate::outbox::RetentionSettings;
 use crate::resources::testing::Fixture;
 
@@ -99,4 +99,23 @@ fn the_record_holds_neither_the_token_nor_its_plain_hash() {
         fixture.store.read_now(Id::NIL, |view| view.fetch(&user_of(&fixture.member))).unwrap();
     assert_ne!(stored.hash, *blake3::hash(token.as_bytes()).as_bytes());
     assert_eq!(stored.hash, hash_of(fixture.store.keys(), &token));
+}
+
+#[test]
+fn whom_the_operator_has_named_is_let_in_by_no_admin_of_an_organization() {
+    let fixture = Fixture::new();
+    let ben = user_of(&fixture.member);
+    let user: User = fixture.store.read_now(Id::NIL, |view| view.fetch(&ben)).unwrap();
+    let name = |named: Option<Vec<Email>>| {
+        let write = move |tx: &mut Tx| name_installation_admins(tx, named.clone());
+        fixture.store.write_blocking(Id::NIL, write).unwrap();
+    };
+    let before = make(&fixture);
+    name(Some(vec![user.email]));
+    assert_eq!(use_link(&fixture, &before).err().unwrap().kind(), Kind::NotFound);
+    let refused = fixture.write_as(&fixture.owner, create, ben, ()).err().unwrap();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "installation_admin_required"));
+    name(None);
+    use_link(&fixture, &make(&fixture)).unwrap();
+    fixture.assert_sound();
 }
