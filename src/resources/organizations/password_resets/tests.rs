@@ -84,10 +84,7 @@ fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation()
     assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound);
     let again = fixture.write_as(&fixture.owner, create, user_of(&fixture.member), ());
     let refused = again.err().unwrap();
-    assert_eq!(
-        (refused.kind(), refused.code()),
-        (Kind::Forbidden, "installation_admin_required")
-    );
+    assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "installation_admin_required"));
     use_link(&fixture, &operator(&fixture)).unwrap();
 }
 
