@@ -76,7 +76,7 @@ impl Sponsor {
         })?;
         let person = view.fetch::<User>(&user)?;
         if !person.accepts_made(key.answered_for_since()) {
-            return Err(invalid_credential());
+            return Err(made_before_proof());
         }
         Ok(Some(Sponsor { user, name: person.name.into_string(), role }))
     }
@@ -377,12 +377,10 @@ impl Authenticator {
             }
         };
         let person: User = view.get(&user)?.ok_or_else(invalid_credential)?;
-        let holds = match proof {
-            Proof::Key(made_at) => person.accepts_made(made_at),
-            Proof::Session(session) => session.is_of(&person),
-        };
-        if !holds {
-            return Err(invalid_credential());
+        match proof {
+            Proof::Key(made_at) if !person.accepts_made(made_at) => return Err(made_before_proof()),
+            Proof::Session(session) if !session.is_of(&person) => return Err(invalid_credential()),
+            Proof::Key(_) | Proof::Session(_) => {}
         }
         Ok(Identity { user, name: person.name.into_string(), credential, sponsor, expires_at })
     }
@@ -475,6 +473,15 @@ pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result
         expires_at: key.and_then(|key| key.expires_at),
     };
     enter(view, &identity, view.get::<Organization>(&view.org())?)
+}
+
+/// The error of a key that its owner may wonder about, who has proved the address since.
+fn made_before_proof() -> Error {
+    Error::unauthenticated(
+        "this key was made before the e-mail address of the account behind it was proved, and is \
+         refused since; create another or, if it is a service account's, have an admin take it \
+         over",
+    )
 }
 
 fn invalid_credential() -> Error {

@@ -28,7 +28,8 @@ impl Record for InstallationAdmins {
 }
 
 /// Whether a user administers the installation. An account whose address is not proved does not:
-/// somebody else may have made it.
+/// somebody else may have made it. That an organization considers it verified is not enough, which may
+/// be one that the user has made.
 ///
 /// # Errors
 /// If the store fails.
@@ -42,7 +43,14 @@ pub fn is_installation_admin(view: &View, user: Id<User>) -> Result<bool> {
     let is_named = named.addresses.iter().any(|address| {
         *address == user.email || address.with_unicode_domain().as_ref() == Some(&user.email)
     });
-    Ok(is_named && user.is_proved(view)?)
+    match user.proof {
+        AddressProof::Proved => Ok(is_named),
+        AddressProof::Unproved => Ok(false),
+        // The operator vouched for whoever set the server up.
+        AddressProof::Unknown => {
+            Ok(is_named && first_user(view)?.is_some_and(|first| first.id == user.id))
+        }
+    }
 }
 
 /// Requires that the person behind a credential administers the installation.
@@ -96,6 +104,11 @@ pub fn name_installation_admins(tx: &mut Tx, addresses: Option<Vec<Email>>) -> R
 /// If the store fails.
 pub fn keep_installation_admins(tx: &mut Tx) -> Result<()> {
     let (addresses, _) = installation_admins(&tx.view())?;
+    let first = first_user(&tx.view())?;
+    if let Some(first) = first.filter(|first| first.proof == AddressProof::Unknown) {
+        // That this was the first cannot be told later.
+        tx.replace(&first, &User { proof: AddressProof::Proved, ..first.clone() })?;
+    }
     name_installation_admins(tx, Some(addresses))
 }
 

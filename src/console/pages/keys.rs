@@ -108,10 +108,16 @@ impl Key {
     /// Why it does less than it was made for, or nothing; empty if it does not.
     fn limit(&self) -> &'static str {
         match (&self.service_account_id.0, self.created_by_role.0) {
-            (None, _) | (_, Some(Role::Admin | Role::Owner)) => "",
-            (_, Some(Role::Member)) => "A member answers for it: it has no admin's rights",
-            (_, None) => "Nobody answers for it: it is refused",
+            (None, Some(_)) | (_, Some(Role::Admin | Role::Owner)) => "",
+            (Some(_), Some(Role::Member)) => "A member answers for it: it has no admin's rights",
+            (Some(_), None) => "Nobody answers for it: it is refused",
+            (None, None) => "Made before the address of its account was proved: it is refused",
         }
+    }
+
+    /// Whether it does more once an admin answers for it.
+    fn may_be_taken_over(&self) -> bool {
+        self.service_account_id.0.is_some() && !self.limit().is_empty()
     }
 
     /// As whom it acts.

@@ -63,7 +63,8 @@ pub(super) struct ApiKeyInfo {
     /// The person who answers for it: who created it or, if it is a service account's, took it over.
     created_by: Id<User>,
     /// The present role of that person, above which the key of a service account has no rights; null
-    /// if they are no member, so that the key is refused until an admin takes it over.
+    /// if they are no member, or answer for it since before the address of their account was proved, so
+    /// that the key is refused, that of a service account until an admin takes it over.
     created_by_role: Option<Role>,
     created_at: Time,
     /// Time of the last use; it lags by up to a minute.
@@ -150,7 +151,9 @@ fn permissions(key: &ApiKey) -> Vec<&'static str> {
 /// If the store fails.
 pub(super) fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
     let is_of_service = view.fetch::<User>(&key.user)?.is_service();
-    let by = view.get::<Membership>(&(key.created_by, view.org()))?;
+    let person = view.get::<User>(&key.created_by)?;
+    let stands = person.is_some_and(|person| person.accepts_made(key.answered_for_since()));
+    let by = view.get::<Membership>(&(key.created_by, view.org()))?.filter(|_| stands);
     Ok(ApiKeyInfo {
         permissions: permissions(&key),
         access: key.access.clone(),

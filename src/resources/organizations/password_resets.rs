@@ -15,9 +15,7 @@ use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
-use crate::auth::{
-    ANYONE, Membership, Role, SESSION_ADMIN, User, installation_admins, is_installation_admin,
-};
+use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User, is_installation_admin};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{ListSource, TableInfo, Tx, View};
 
@@ -37,11 +35,10 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
     ))
 }
 
-/// Whether the operator has named a user to administer the installation, and not who would make a
-/// link for them: with it they could see the state of the whole server.
-fn is_named_above(view: &View, user: Id<User>, by: Id<User>) -> Result<bool> {
-    let (_, are_named) = installation_admins(view)?;
-    Ok(are_named && is_installation_admin(view, user)? && !is_installation_admin(view, by)?)
+/// Whether a user may be let in by an admin as far as the installation goes: who administers all of it
+/// is above the admins of any organization.
+fn is_below(view: &View, user: Id<User>, admin: Id<User>) -> Result<bool> {
+    Ok(!is_installation_admin(view, user)? || is_installation_admin(view, admin)?)
 }
 
 /// Whether the admin who made a link could still make it.
@@ -49,9 +46,8 @@ fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
     let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
-    if !view.fetch::<User>(&user)?.accepts_made(reset.made_at())
-        || is_named_above(view, reset.user, user)?
-    {
+    let made_by: User = view.fetch(&user)?;
+    if !made_by.accepts_made(reset.made_at()) || !is_below(view, reset.user, user)? {
         return Ok(false);
     }
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
@@ -120,18 +116,18 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
     }
     require_manager(caller, &[membership.role])?;
     require_only_here(&tx.view(), user)?;
-    if is_named_above(&tx.view(), user, caller.user())? {
-        return Err(Error::forbidden(
-            "installation_admin_required",
-            "the operator has named this user to administer the installation, so that only another \
-             who does may let them in; the operator can, with `roadstead reset-password`",
-        ));
-    }
     let target: User = tx.fetch(&user)?;
     if target.is_service() {
         return Err(Error::conflict(
             "service_account_password",
             "a service account has no password; create an API key for it",
+        ));
+    }
+    if !is_below(&tx.view(), user, caller.user())? {
+        return Err(Error::forbidden(
+            "installation_admin_required",
+            "this user administers the whole server, whose operator alone lets them in, with \
+             `roadstead reset-password`",
         ));
     }
     let by = Admin { org: tx.org(), user: caller.user() };

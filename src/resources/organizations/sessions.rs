@@ -143,11 +143,9 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
         expires_at: now.plus_secs(SESSION_SECS),
     };
     tx.insert(&session)?;
-    tx.put(&KnownSignInAddress {
-        email: user.email.clone(),
-        address: address_block(address).to_string(),
-        at: now,
-    })?;
+    // As it is typed: accounts of before may have their domain in another form.
+    let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
+    tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
     to_info(&tx.view(), &session, user)
 }
 
