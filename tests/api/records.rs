@@ -178,6 +178,7 @@ fn unfinished_import(tx: &mut Tx) -> Result<()> {
         members: vec![MovedMember::from_json(member, &input).unwrap()],
         digest: [1; 32],
         source: "elsewhere".into(),
+        accepts_unproved: false,
     };
     begin_import(tx, &arriving).map(drop)
 }

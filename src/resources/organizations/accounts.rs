@@ -40,7 +40,7 @@ pub(super) fn create(
 }
 
 /// Sets a new password, which ends all sessions. If `proves`, who sets it has proved the address: an
-/// account that was not proved is taken over, so that keys made until now are refused, too.
+/// account that nobody had proved is taken over, so that keys made until now are refused, too.
 ///
 /// # Errors
 /// If the store fails.
@@ -53,7 +53,8 @@ pub(super) fn set_password(
     let session_generation = old.session_generation + 1;
     let mut new = User { password, session_generation, ..old.clone() };
     if proves {
-        if !old.is_proved(&tx.view())? {
+        // Of an account from before proofs were asked for, the keys have been in use all along.
+        if old.proof == AddressProof::Unproved {
             new.keys_from = Some(tx.now());
         }
         new.proof = AddressProof::Proved;
