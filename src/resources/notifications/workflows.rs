@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::api::{Output, Req, ResourceRef};
 use crate::base::{Email, Error, HttpUrl, Id, Json, JsonMap, Result};
 use crate::outbox::{Channel, EventType};
+use crate::outside::webhook;
 use crate::store::{Page, View};
 
 /// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
@@ -97,8 +98,8 @@ impl WorkflowKey {
                 // Generated if absent.
                 let secret = json!({
                     "type": ["string", "null"],
-                    "pattern": "^whsec_[A-Za-z0-9+/]{22,}={0,2}$",
-                    "maxLength": 256,
+                    "pattern": webhook::SECRET_PATTERN,
+                    "maxLength": webhook::MAX_SECRET_LEN,
                 });
                 object(json!({"url": url, "secret": secret}), json!(["url"]))
             }
@@ -219,7 +220,7 @@ mod tests {
             (WorkflowKey::Webhook, json!({"url": url, "secret": null}), json!({"secret": "x"})),
             (
                 WorkflowKey::Webhook,
-                json!({"url": url, "secret": "whsec_YSBzZWNyZXQgb2YgMTYrIGJ5dGVz"}),
+                json!({"url": url, "secret": "whsec_YSBzZWNyZXQgb2YgMjQrIGJ5dGVzISEh"}),
                 json!({"url": url, "secret": "c2VjcmV0"}),
             ),
             (WorkflowKey::Email, json!({"to": ["ada@acme.test"]}), json!({"to": []})),
