@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::error::BackupError;
@@ -12,7 +12,7 @@ use super::reader::Backup;
 use crate::app::data::DataDir;
 use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
-use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY};
+use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY, LOST_AND_FOUND, UNFINISHED};
 use crate::app::secret_key::{self, KeySource, write_private};
 use crate::app::written_by;
 use crate::base::{MasterKey, Time};
@@ -136,7 +136,7 @@ fn new_ledger(given: Option<Erasures>, own: Vec<Erasure>, header: &Header) -> Op
     }
 }
 
-/// Refuses a place where something is.
+/// Refuses a place where something is, but for what every new file system has.
 pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
     let refused = |why: String| {
         Err(BackupError::Unusable(format!(
@@ -147,11 +147,21 @@ pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
     match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => refused(format!("cannot be used: {error}")),
-        Ok(mut entries) => match entries.next() {
+        Ok(_) => match placement::what_is_in(path, &[UNFINISHED]) {
             None => Ok(()),
-            Some(_) => refused("is not empty".into()),
+            Some(found) => refused(format!("is not empty: it has {found}")),
         },
     }
+}
+
+/// Whether a directory cannot be replaced by another: something is mounted there. What becomes its
+/// content is made in it, which is also where there is room for it.
+fn is_mount_point(place: &Path) -> bool {
+    let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
+    let Some((own, above)) = device(place).zip(place.parent().and_then(device)) else {
+        return false;
+    };
+    own != above || place.join(LOST_AND_FOUND).exists()
 }
 
 /// The key of a backup.
@@ -296,8 +306,8 @@ impl Drop for Building {
     }
 }
 
-/// Creates a directory beside the place of a data directory, with this at the end of its name, and
-/// locks it. What an earlier process left in it is there.
+/// Creates a directory beside the place of a data directory, with this at the end of its name, or in
+/// it, where something is mounted there, and locks it. What an earlier process left in it is there.
 ///
 /// # Errors
 /// If it cannot be written, or another process `does` the same.
@@ -307,12 +317,16 @@ pub(in crate::app) fn lock_beside(
     does: &str,
 ) -> Result<(PathBuf, File), BackupError> {
     let place = dir.absolute();
-    let name = place
-        .file_name()
-        .ok_or_else(|| BackupError::Unusable(format!("{} cannot be replaced", place.display())))?;
-    let mut unfinished = name.to_os_string();
-    unfinished.push(ending);
-    let path = place.with_file_name(unfinished);
+    let path = if is_mount_point(&place) {
+        place.join(UNFINISHED)
+    } else {
+        let name = place.file_name().ok_or_else(|| {
+            BackupError::Unusable(format!("{} cannot be replaced", place.display()))
+        })?;
+        let mut unfinished = name.to_os_string();
+        unfinished.push(ending);
+        place.with_file_name(unfinished)
+    };
     let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
     created.map_err(unwritable(&path))?;
     let lock = File::open(&path).map_err(unwritable(&path))?;
@@ -331,12 +345,16 @@ pub(in crate::app) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Back
     move |error| BackupError::Unusable(format!("{path} cannot be written: {error}"))
 }
 
-/// Moves a directory to its place, where there is none or an empty one, durably.
+/// Moves a directory to its place, where there is none or an empty one, durably. One that was made in
+/// its place is emptied into it, and is complete with its last file.
 ///
 /// # Errors
 /// If that is not possible.
 pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), BackupError> {
     File::open(path)?.sync_all()?;
+    if path.parent() == Some(place) {
+        return move_files_up(path, place).map_err(unwritable(place));
+    }
     // Replaces an empty directory, and nothing else.
     fs::rename(path, place).map_err(|error| {
         BackupError::Unusable(format!(
@@ -349,6 +367,24 @@ pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), B
         File::open(parent)?.sync_all()?;
     }
     Ok(())
+}
+
+/// Moves the files of a directory into the one above it, the one that makes it a data directory last,
+/// and removes it.
+fn move_files_up(path: &Path, place: &Path) -> std::io::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(entry?.file_name());
+    }
+    names.sort_by_key(|name| name == FORMAT_FILE);
+    for name in names {
+        if name == FORMAT_FILE {
+            File::open(place)?.sync_all()?;
+        }
+        fs::rename(path.join(&name), place.join(&name))?;
+    }
+    fs::remove_dir(path)?;
+    File::open(place)?.sync_all()
 }
 
 /// Returns the name of the key that a header asks for.

@@ -344,13 +344,33 @@ fn a_backup_made_while_the_key_is_replaced_opens_with_the_new_one_and_completes_
     assert!(!place.other().is_rotating().unwrap());
 }
 
+/// A new disk is where one restores to, and what is mounted cannot be replaced by another directory.
+#[test]
+fn a_new_file_system_is_restored_into() {
+    let place = founded();
+    let (backup, other) = (place.backup(), place.other());
+    fs::create_dir_all(other.path().join("lost+found")).unwrap();
+    // What a restore left that was killed.
+    fs::create_dir_all(other.path().join("unfinished")).unwrap();
+    fs::write(other.path().join("unfinished").join("roadstead.redb"), "a part").unwrap();
+    let damaged = [&backup[..backup.len() / 2], b"x"].concat();
+    assert!(place.restore(&damaged, &place.settings()).is_err());
+    assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1, "nothing is left");
+    place.restore(&backup, &place.settings()).unwrap();
+    assert_eq!(place.beside_other(), ["data"]);
+    assert!(other.path().join("lost+found").exists() && !other.path().join("unfinished").exists());
+    assert!(other.open().is_ok());
+    assert!(refused(place.restore(&backup, &place.settings())).contains("is not empty"));
+}
+
 #[test]
 fn only_an_empty_directory_is_restored_into() {
     let place = founded();
     let (backup, other) = (place.backup(), place.other());
     fs::create_dir_all(other.path()).unwrap();
     fs::write(other.path().join("mine"), "mine").unwrap();
-    assert!(refused(place.restore(&backup, &place.settings())).contains("is not empty"));
+    let why = refused(place.restore(&backup, &place.settings()));
+    assert!(why.contains("is not empty: it has mine;"), "{why}");
     assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
     fs::remove_file(other.path().join("mine")).unwrap();
     place.restore(&backup, &place.settings()).unwrap();
