@@ -17,7 +17,7 @@ use super::erasures::Erasures;
 use super::moving::Trial;
 use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
-use crate::base::Time;
+use crate::base::{HttpUrl, Time};
 use crate::http::max_connections;
 use crate::store::{Clock, KnownDamage};
 
@@ -395,6 +395,11 @@ fn settings(settings: &[Setting], found: &mut Findings) {
     let listen = value("--listen").unwrap_or_default();
     let is_local = ["127.", "localhost:", "[::1]"].iter().any(|local| listen.starts_with(local));
     match (value("--public-url"), value("--trusted-proxy")) {
+        (Some(url), _) if !HttpUrl::parse(url).is_ok_and(|url| url.is_origin()) => found.error(
+            "public-url",
+            format!("{url} has a path: the web console works at the root of a host only"),
+            "--public-url with a host of its own for the server, without a path",
+        ),
         (Some(url), None) if url.starts_with("https:") => found.warn(
             "trusted-proxy",
             format!(

@@ -48,6 +48,7 @@ mod store_check;
 #[cfg(feature = "postgres")]
 mod store_flag;
 mod values;
+mod variables;
 mod version;
 
 use std::process::ExitCode;
@@ -162,15 +163,19 @@ fn with_variables(command: clap::Command) -> clap::Command {
 pub fn run() -> ExitCode {
     memory::disable_core_dumps();
     memory::use_small_pages();
-    let parsed = command().try_get_matches().and_then(|matches| {
+    let mut command = command();
+    variables::warn_of_misspelt(&command);
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         let settings = settings::given(&matches);
-        Ok((Cli::from_arg_matches(&matches)?, settings))
+        Ok((Cli::from_arg_matches(&matches)?, settings, matches))
     });
-    let (cli, settings) = match parsed {
+    let (cli, settings, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&hints::with_hint(error)),
     };
-    match run_command(cli.command, settings) {
+    let done = variables::require_values(&command, &matches)
+        .and_then(|()| run_command(cli.command, settings));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(message)) => {
             output::error(&message);

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::output;
 #[cfg(feature = "postgres")]
 use super::store_flag::StoreFlag;
+use super::{output, values};
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::{PasswordResetLink, reset_password};
 use crate::base::HttpUrl;
@@ -26,7 +26,7 @@ pub struct ResetPassword {
     email: String,
 
     /// URL under which people open the server; by default the running server's, or a path
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
     public_url: Option<HttpUrl>,
 
     #[cfg(feature = "postgres")]

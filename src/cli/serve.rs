@@ -53,7 +53,7 @@ pub struct Serve {
     pub(super) store: Option<String>,
 
     /// URL under which clients reach this server; used in links
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
     public_url: Option<HttpUrl>,
 
     /// A proxy whose X-Forwarded-For is trusted (a network or an address; repeatable)
