@@ -108,11 +108,13 @@ impl Check {
 /// Verifies the pages of the file in a child process: a damaged file can make the database library
 /// panic, exhaust memory or never return.
 pub(super) fn file_is_intact(data: &str) -> Result<bool, Failure> {
-    let output = Command::new(std::env::current_exe()?)
+    let wrong = || Failure::io("this program cannot be started again");
+    let output = Command::new(std::env::current_exe().map_err(wrong())?)
         .args(["check", "--file-only", "--data", data])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .output()?;
+        .output()
+        .map_err(wrong())?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(2) => {

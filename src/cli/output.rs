@@ -100,7 +100,7 @@ fn line(text: &str) -> Result<(), Failure> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         // The reader has closed the pipe: `roadstead routes | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        written => written.map_err(Failure::io("stdout")),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Reading a password: from the terminal, unseen, or from stdin.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Stdin, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
-use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex as Code, Termios};
 
 use super::failure::Failure;
 use crate::auth::passwords::Password;
@@ -30,7 +31,7 @@ pub fn ask() -> Result<Password, Failure> {
 /// Returns the first line of stdin, without its end.
 pub fn first_line() -> Result<String, Failure> {
     let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
+    io::stdin().lock().read_line(&mut line).map_err(Failure::io("stdin"))?;
     let end = line.trim_end_matches('\n').trim_end_matches('\r').len();
     line.truncate(end);
     Ok(line)
@@ -44,16 +45,29 @@ pub fn parse(text: &str) -> Result<Password, Failure> {
     Password::parse(text).map_err(|problem| Failure::Usage(format!("the password {problem}")))
 }
 
-/// Asks a terminal, which does not show what is typed.
+/// Asks a terminal, which does not show what is typed. Ctrl-C ends the process, as it does elsewhere,
+/// once the terminal shows again what is typed.
 pub fn unseen(prompt: &str) -> Result<String, Failure> {
-    let _hidden = Hidden::new(io::stdin())?;
+    let wrong = || Failure::io("the terminal");
+    let hidden = Hidden::new(io::stdin()).map_err(wrong())?;
     let mut stderr = io::stderr();
-    stderr.write_all(visible::line(prompt).as_bytes())?;
-    stderr.flush()?;
-    first_line()
+    let asked = stderr.write_all(visible::line(prompt).as_bytes()).and_then(|()| stderr.flush());
+    asked.map_err(wrong())?;
+    let line = hidden.line();
+    drop(hidden);
+    let Some(line) = line.map_err(wrong())? else {
+        let _ = stderr.write_all(b"\n");
+        // Whoever waits for this process learns that it was interrupted, as of any other.
+        let _ = kill_process(getpid(), Signal::INT);
+        return Err(Failure::Failed("interrupted".into()));
+    };
+    Ok(line)
 }
 
 /// A terminal that shows nothing of what is typed but the ends of lines, until this is dropped.
+///
+/// The keys that end a process would leave the terminal as it is: meanwhile they end the line, and
+/// the process ends afterwards.
 struct Hidden {
     terminal: Stdin,
     before: Termios,
@@ -63,11 +77,34 @@ impl Hidden {
     fn new(terminal: Stdin) -> io::Result<Self> {
         let before = termios::tcgetattr(&terminal)?;
         let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
         hidden.local_modes.insert(LocalModes::ECHONL);
+        for (end, key) in [(Code::VEOL, Code::VINTR), (Code::VEOL2, Code::VQUIT)] {
+            hidden.special_codes[end] = before.special_codes[key];
+        }
         // What was typed before the prompt stays: the other line may be there already.
         termios::tcsetattr(&terminal, OptionalActions::Drain, &hidden)?;
         Ok(Hidden { terminal, before })
+    }
+
+    /// Returns the line that is typed, without its end; `None` if it was interrupted.
+    fn line(&self) -> io::Result<Option<String>> {
+        // A key that does not exist has the code 0.
+        let is = |byte: u8, key| byte != 0 && byte == self.before.special_codes[key];
+        let mut line = Vec::new();
+        for byte in self.terminal.lock().bytes() {
+            match byte? {
+                b'\n' => break,
+                byte if is(byte, Code::VINTR) || is(byte, Code::VQUIT) => return Ok(None),
+                // Nothing of a line, as elsewhere.
+                byte if is(byte, Code::VSUSP) => {}
+                byte => line.push(byte),
+            }
+        }
+        let line = String::from_utf8(line).map_err(|_| {
+            io::Error::new(io::ErrorKind::InvalidData, "what was typed is not UTF-8")
+        })?;
+        Ok(Some(line.trim_end_matches('\r').to_string()))
     }
 }
 

@@ -61,7 +61,9 @@ impl ResetPassword {
             email: self.email.clone(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
         };
-        match control::ask(&dir, &request, &mut |_| {})? {
+        match control::ask(&dir, &request, &mut |_| {})
+            .map_err(Failure::io("the control socket"))?
+        {
             Some(ControlResponse::PasswordReset(link)) => Ok(link),
             Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
             Some(_) => Err(Failure::Failed("an unexpected reply of the server".into())),

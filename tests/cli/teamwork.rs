@@ -187,6 +187,14 @@ fn the_log_is_shown_oldest_first_and_followed() {
     let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
     assert!(stopped.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    // As with `| head -1`: it ends without another entry that it could fail to print.
+    let mut follow = desk.command(&["logs", "--follow", "--limit", "1", "--json"]);
+    let mut child = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("team.timeline_milestone"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! changes nothing then.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,9 @@ const TRIAL: &str = "import-trial";
 
 /// What is in it: a data directory, which locks itself.
 const STORE: &str = "data";
+
+/// A file that came from a stream.
+const INPUT: &str = "input";
 
 /// The directory of a trial; removed when it is dropped.
 pub struct Trial {
@@ -60,6 +63,17 @@ impl Trial {
             Ok(lock) => Ok(Trial { path, _lock: lock }),
             Err(error) => Err(Problem(format!("{} cannot be used: {error}", path.display()))),
         }
+    }
+
+    /// Keeps what comes from a stream as a file, which can be read twice, until the trial is dropped.
+    ///
+    /// # Errors
+    /// If the stream cannot be read, or the file not be written.
+    pub fn keep(&self, stream: &mut dyn Read) -> Result<PathBuf, Problem> {
+        let path = self.path.join(INPUT);
+        let kept = File::create(&path).and_then(|mut file| std::io::copy(stream, &mut file));
+        kept.map_err(|error| Problem(format!("{} cannot be written: {error}", path.display())))?;
+        Ok(path)
     }
 
     /// Creates the store of the trial.

@@ -154,7 +154,8 @@ impl ClientFlags {
             }
             Some("-") => {
                 let mut text = String::new();
-                io::stdin().lock().take(MAX_CREDENTIAL_BYTES).read_to_string(&mut text)?;
+                let mut stdin = io::stdin().lock().take(MAX_CREDENTIAL_BYTES);
+                stdin.read_to_string(&mut text).map_err(Failure::io("stdin"))?;
                 Some(text)
             }
             Some(path) => Some(private_file::read(path.as_ref())?),

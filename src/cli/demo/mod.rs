@@ -8,7 +8,7 @@ mod client;
 mod sample;
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
@@ -172,7 +172,8 @@ impl DemoDir {
         let name = format!("roadstead-demo-{}", codec::hex(&Clock::system().random::<8>()));
         let path = std::env::temp_dir().join(name);
         // It will hold a key, which other users of this machine must not read.
-        std::fs::DirBuilder::new().mode(0o700).create(Path::new(&path))?;
+        let created = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        created.map_err(Failure::io(path.display()))?;
         Ok(DemoDir { path, is_temporary: true })
     }
 }
