@@ -85,7 +85,7 @@ fn assert_signed(reply: &Reply) {
 #[track_caller]
 fn assert_unsigned(reply: &Reply) {
     reply.refused(401, "unauthenticated");
-    assert!(reply.header("www-authenticate").is_some());
+    assert_eq!(reply.header("www-authenticate"), Some("Nostr realm=\"roadstead\""));
 }
 
 #[test]
