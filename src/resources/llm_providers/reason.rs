@@ -1,0 +1,143 @@
+//! Why a provider refused a request, in its own words, without the secrets in them.
+
+use serde_json::Value;
+
+use crate::base::visible;
+
+/// More than the sentence that vendors write.
+const MAX_CHARS: usize = 300;
+
+/// Where vendors have the sentence in the body of an error.
+const PLACES: [&str; 6] =
+    ["/error/message", "/error", "/message", "/detail", "/detail/0/msg", "/errors/0/message"];
+
+/// How keys of vendors begin. An error can name another key than the one that was sent: that of a
+/// gateway, for what is behind it.
+const KEY_PREFIXES: [&str; 12] =
+    ["sk-", "rk-", "pk-", "AIza", "gsk_", "xai-", "pplx-", "hf_", "r8_", "nvapi-", "rsk_", "eyJ"];
+
+/// What begins like a key and is shorter is a word.
+const MIN_KEY_LEN: usize = 10;
+
+/// A part of the key that was sent, of at least so many characters, is as good as the key.
+const PART_LEN: usize = 8;
+
+/// Returns the reason in the body of an error, on one line; `None` if there is none.
+pub fn reason(body: &[u8], key: Option<&str>) -> Option<String> {
+    let text = match serde_json::from_slice::<Value>(body) {
+        Ok(body) => {
+            let body = body.get(0).unwrap_or(&body);
+            let texts = PLACES.iter().filter_map(|place| body.pointer(place)?.as_str());
+            texts.map(str::trim).find(|text| !text.is_empty())?.to_string()
+        }
+        // A line of plain text; a page says nothing that is worth a line.
+        Err(_) => {
+            let text = std::str::from_utf8(body).ok()?.trim();
+            let is_sentence = !text.is_empty() && !text.starts_with('<') && !text.contains('\n');
+            is_sentence.then(|| text.to_string())?
+        }
+    };
+    // Cut afterwards: a part of a key would not be recognized.
+    let shown = without_secrets(&text, key);
+    let mut shown = visible::line(&shown).into_owned();
+    if let Some((at, _)) = shown.char_indices().nth(MAX_CHARS) {
+        shown.truncate(at);
+        shown.push('…');
+    }
+    Some(shown)
+}
+
+/// Replaces the key that was sent, parts of it, and what looks like another key.
+fn without_secrets(text: &str, key: Option<&str>) -> String {
+    let text = key.map_or_else(|| text.to_string(), |key| text.replace(key, "…"));
+    let words = text.split_inclusive(char::is_whitespace);
+    words
+        .map(|word| {
+            let bare = word.trim_end();
+            if is_secret(bare, key) { format!("…{}", &word[bare.len()..]) } else { word.into() }
+        })
+        .collect()
+}
+
+fn is_secret(word: &str, key: Option<&str>) -> bool {
+    // A key that is masked in its middle still shows its ends.
+    word.contains("***")
+        || KEY_PREFIXES.iter().any(|prefix| has_key(word, prefix))
+        || key.is_some_and(|key| has_part(word, key))
+}
+
+/// Whether a word has something that begins like a key, at the beginning of a part of the word.
+fn has_key(word: &str, prefix: &str) -> bool {
+    word.match_indices(prefix).any(|(at, _)| {
+        let begins = !word[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+        let rest = word[at..].find(|c: char| !(c.is_ascii_graphic() && !"\"'`,;)".contains(c)));
+        begins && rest.unwrap_or(word.len() - at) >= MIN_KEY_LEN
+    })
+}
+
+fn has_part(word: &str, key: &str) -> bool {
+    // Of a short key, a part is a word of any text.
+    key.len() >= 2 * PART_LEN
+        && key
+            .as_bytes()
+            .windows(PART_LEN)
+            .any(|part| word.as_bytes().windows(PART_LEN).any(|other| other == part))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const KEY: &str = "sk-0123456789abcdefXYZ";
+
+    fn of(body: &str) -> Option<String> {
+        reason(body.as_bytes(), Some(KEY))
+    }
+
+    #[test]
+    fn the_reason_is_found_where_vendors_have_it() {
+        for body in [
+            r#"{"error":{"message":"no such model","type":"x"}}"#,
+            r#"{"type":"error","error":{"type":"not_found_error","message":"no such model"}}"#,
+            r#"[{"error":{"code":400,"message":" no such model\n"}}]"#,
+            r#"{"error":"no such model"}"#,
+            r#"{"object":"error","message":"no such model"}"#,
+            r#"{"detail":"no such model"}"#,
+            r#"{"detail":[{"loc":[],"msg":"no such model"}]}"#,
+            r#"{"errors":[{"message":"no such model"}]}"#,
+            "no such model\n",
+        ] {
+            assert_eq!(of(body).as_deref(), Some("no such model"), "{body}");
+        }
+        for body in ["", "{}", "null", "<html>no</html>", "a\nb", r#"{"error":{"code":1}}"#] {
+            assert_eq!(of(body), None, "{body}");
+        }
+        let long = of(&"x".repeat(1000)).unwrap();
+        assert_eq!(long.chars().count(), MAX_CHARS + 1);
+        assert_eq!(of("a\u{1b}[2J").as_deref(), Some("a⟨U+001B⟩[2J"));
+    }
+
+    #[test]
+    fn no_secret_is_in_a_reason() {
+        for (said, shown) in [
+            (format!("Incorrect key: {KEY}."), "Incorrect key: …."),
+            ("Incorrect key: sk-01***************fXYZ. See".into(), "Incorrect key: … See"),
+            (format!("key={} is wrong", &KEY[3..]), "… is wrong"),
+            ("Received API Key = AIzaSyD-another-key, Key".into(), "Received API Key = … Key"),
+            ("(Bearer sk-of-a-gateway-behind)".into(), "(Bearer …"),
+            ("the task-force-of-models is busy".into(), "the task-force-of-models is busy"),
+            ("model claude-haiku-4-5-20251001".into(), "model claude-haiku-4-5-20251001"),
+        ] {
+            let body = json!({"error": {"message": said}}).to_string();
+            assert_eq!(of(&body).as_deref(), Some(shown));
+        }
+        // At the end of what is shown, too.
+        let late = format!("{} {KEY}", "x".repeat(MAX_CHARS - 5));
+        assert!(!of(&late).unwrap().contains("sk-"));
+        // A short key is a word, and still not shown.
+        let short = reason(b"\"pass\" is wrong: password", Some("pass"));
+        assert_eq!(short.as_deref(), Some("\"…\" is wrong: …word"));
+    }
+}
