@@ -34,6 +34,11 @@ pub struct Check {
 }
 
 impl Check {
+    /// Whether it was started by another one.
+    pub(super) fn is_child(&self) -> bool {
+        self.file_only
+    }
+
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
         let dir = self.common.data_dir();

@@ -164,11 +164,14 @@ pub fn run() -> ExitCode {
     memory::disable_core_dumps();
     memory::use_small_pages();
     let mut command = command();
-    variables::warn_of_misspelt(&command);
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         let settings = settings::given(&matches);
         Ok((Cli::from_arg_matches(&matches)?, settings, matches))
     });
+    // What a child process says on stderr is for its parent.
+    if !matches!(&parsed, Ok((Cli { command: Command::Check(check) }, ..)) if check.is_child()) {
+        variables::warn_of_misspelt(&command);
+    }
     let (cli, settings, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&hints::with_hint(error)),
