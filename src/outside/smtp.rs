@@ -6,10 +6,8 @@
 //! is not restricted as those of other calls are: it is the operator's choice, and mail servers are
 //! often private.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -27,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::mail::{Mail, MailFailure, MailSender, Sending};
+use super::recipients::Recipients;
 use crate::base::{Email, Error, Result, visible};
 
 /// Time for the server's answer to each command; all of them together have half a minute. Servers
@@ -153,7 +152,9 @@ pub struct Smtp {
     server: String,
     /// One permit per mail under way.
     slots: Semaphore,
-    accepted: Accepted,
+    accepted: Recipients,
+    /// Whom a mail was sent to without success, or is being sent to.
+    tried: Recipients,
 }
 
 impl Smtp {
@@ -189,7 +190,8 @@ impl Smtp {
             from,
             server,
             slots: Semaphore::new(MAX_AT_ONCE),
-            accepted: Accepted::default(),
+            accepted: Recipients::default(),
+            tried: Recipients::default(),
         })
     }
 
@@ -223,10 +225,8 @@ impl Smtp {
     /// were not accepted or the time was over, it is sent to the rest alone.
     async fn deliver(&self, mail: &Mail) -> std::result::Result<(), MailFailure> {
         let mut failed = Vec::new();
-        for to in &mail.to {
-            if self.accepted.has(&mail.id, to) {
-                continue;
-            }
+        for to in self.in_order(mail) {
+            self.tried.note(&mail.id, to);
             match self.deliver_to(mail, to).await {
                 Ok(()) => self.accepted.note(&mail.id, to),
                 Err(failure) => failed.push((to, failure)),
@@ -234,8 +234,19 @@ impl Smtp {
         }
         if failed.is_empty() {
             self.accepted.forget(&mail.id);
+            self.tried.forget(&mail.id);
         }
         outcome(mail, failed)
+    }
+
+    /// Returns the recipients that have not got a mail, those to whom it was not sent before first: one
+    /// whose server takes all the time that there is keeps the others from theirs once at most.
+    fn in_order<'a>(&self, mail: &'a Mail) -> Vec<&'a Email> {
+        let rest = mail.to.iter().filter(|to| !self.accepted.has(&mail.id, to));
+        let (tried, mut first): (Vec<_>, Vec<_>) =
+            rest.partition(|to| self.tried.has(&mail.id, to));
+        first.extend(tried);
+        first
     }
 
     async fn deliver_to(&self, mail: &Mail, to: &Email) -> std::result::Result<(), MailFailure> {
@@ -259,36 +270,6 @@ impl Smtp {
                 MAIL_TIMEOUT.as_secs()
             ))),
         }
-    }
-}
-
-/// The mails that are being sent, each with a recipient who has got it, the newest at the end. After a
-/// restart it is sent to all, with the id by which readers drop duplicates.
-#[derive(Default)]
-struct Accepted(Mutex<VecDeque<(String, Email)>>);
-
-impl Accepted {
-    /// More than are being retried at any time.
-    const MOST: usize = 10_000;
-
-    fn has(&self, mail: &str, to: &Email) -> bool {
-        self.lock().iter().any(|(id, accepted)| id == mail && accepted == to)
-    }
-
-    fn note(&self, mail: &str, to: &Email) {
-        let mut accepted = self.lock();
-        if accepted.len() == Self::MOST {
-            accepted.pop_front();
-        }
-        accepted.push_back((mail.into(), to.clone()));
-    }
-
-    fn forget(&self, mail: &str) {
-        self.lock().retain(|(id, _)| id != mail);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Email)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -550,6 +531,21 @@ mod tests {
             assert!(text.lines().any(|other| other == line), "{line} in {text}");
         }
         assert!(message.envelope().to().iter().all(|to| AsRef::<str>::as_ref(to).is_ascii()));
+    }
+
+    #[tokio::test]
+    async fn who_could_not_be_reached_before_comes_last() {
+        let (smtp, mail) = (smtp("r@acme.test").unwrap(), mail());
+        let [ada, b] = [&mail.to[0], &mail.to[1]];
+        assert_eq!(smtp.in_order(&mail), [ada, b]);
+        // As where the time was over with the first.
+        smtp.tried.note(&mail.id, ada);
+        assert_eq!(smtp.in_order(&mail), [b, ada]);
+        smtp.accepted.note(&mail.id, b);
+        assert_eq!(smtp.in_order(&mail), [ada]);
+        assert_eq!(smtp.in_order(&Mail { id: "0190-b".into(), ..mail.clone() }), [ada, b]);
+        assert!(smtp.deliver(&mail).await.is_err());
+        assert_eq!(smtp.in_order(&mail), [ada]);
     }
 
     #[test]
