@@ -89,6 +89,7 @@ fn add(tx: &mut Tx, nth: usize, resource: usize) -> Result<()> {
         actor_id: Some(Id::new(actor)),
         actor_name: "Ada Lovelace".into(),
         via: None,
+        person: None,
         action: action.into(),
         resource_type: kind.into(),
         resource_id: Some(format!("r{resource}")),

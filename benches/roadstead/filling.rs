@@ -81,6 +81,7 @@ impl Filling<'_> {
             user: founded.user.id,
             name: founded.user.name.to_string(),
             credential: Credential::Session(Id::NIL),
+            sponsor: None,
             expires_at: None,
         };
         Principal::Caller(Arc::new(Caller {

@@ -24,10 +24,10 @@ pub use retention::{ChainStart, DELETE_EXPIRED, OLDEST};
 pub use verify::verify;
 
 use super::output::{PeerRef, ResourceRef};
-use crate::auth::{Credential, Identity};
+use crate::auth::{Credential, Identity, User};
 use crate::base::{Id, PublicKey, Result, Time};
 use crate::outbox::Sweep;
-use crate::store::{Export, Org, Record, TableInfo, Tx};
+use crate::store::{Export, Org, Record, TableInfo, Tx, codec, no_upgrade};
 
 /// The tables of the entries and of their chains.
 pub const TABLES: &[TableInfo] = &[
@@ -72,6 +72,14 @@ pub enum AuditOutcome {
 }
 crate::store::stored_enum!(AuditOutcome { Success = 0, Refused = 1 });
 
+/// A person as an audit entry names them.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+pub struct AuditPerson {
+    pub id: Id<User>,
+    /// Their name at the time.
+    pub name: String,
+}
+
 /// An action of a caller, or the refusal of one; in its own table while it is pending.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct AuditEntry {
@@ -88,6 +96,8 @@ pub struct AuditEntry {
     pub actor_name: String,
     /// The key's name.
     pub via: Option<String>,
+    /// The person who answered for it, if the actor is the key of a service account.
+    pub person: Option<AuditPerson>,
     /// The route's name, noun and verb (`task.create`).
     pub action: String,
     /// The kind of the resource: usually the action's noun.
@@ -111,10 +121,57 @@ impl Record for AuditEntry {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),
         ("actor_id", "history: the actor may have been deleted"),
+        ("person.id", "history: the person may have left"),
     ];
+    const VERSION: u8 = 2;
     type Key = Id<AuditEntry>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<AuditEntryV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// Version 1 named no person.
+#[derive(Encode, Decode)]
+struct AuditEntryV1 {
+    id: Id<AuditEntry>,
+    org: Id<Org>,
+    created_at: Time,
+    actor_type: ActorType,
+    actor_id: Option<Id<()>>,
+    actor_name: String,
+    via: Option<String>,
+    action: String,
+    resource_type: String,
+    resource_id: Option<String>,
+    detail: Option<String>,
+    request_id: String,
+    outcome: AuditOutcome,
+}
+
+impl From<AuditEntryV1> for AuditEntry {
+    fn from(old: AuditEntryV1) -> Self {
+        AuditEntry {
+            id: old.id,
+            org: old.org,
+            created_at: old.created_at,
+            actor_type: old.actor_type,
+            actor_id: old.actor_id,
+            actor_name: old.actor_name,
+            via: old.via,
+            person: None,
+            action: old.action,
+            resource_type: old.resource_type,
+            resource_id: old.resource_id,
+            detail: old.detail,
+            request_id: old.request_id,
+            outcome: old.outcome,
+        }
     }
 }
 
@@ -150,6 +207,7 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
         actor_id: None,
         actor_name: "Roadstead".into(),
         via: None,
+        person: None,
         action: done.action.into(),
         resource_type: noun.into(),
         resource_id: Some(done.resource_id.into()),
@@ -182,7 +240,10 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
         Credential::Key { id, name, .. } => (ActorType::Key, Some(id.cast()), Some(name.clone())),
         Credential::Session(_) => (ActorType::User, Some(identity.user.cast()), None),
     };
-    record(tx, (actor_type, actor_id, identity.name.clone(), via), audited)
+    let sponsor = identity.sponsor.as_ref();
+    let person = sponsor.map(|by| AuditPerson { id: by.user, name: by.name.clone() });
+    let name = identity.name.clone();
+    record(tx, Actor { kind: actor_type, id: actor_id, name, via, person }, audited)
 }
 
 /// Inserts an audit entry for an outside agent into the transaction's organization. Without a peer
@@ -190,24 +251,30 @@ pub fn audit(tx: &mut Tx, identity: &Identity, audited: Audited) -> Result<()> {
 pub fn audit_peer(tx: &mut Tx, pubkey: &PublicKey, audited: Audited) -> Result<()> {
     let id = audited.peer.map(|peer| peer.id);
     let name = audited.peer.map_or(pubkey.to_string(), |peer| peer.name.clone());
-    record(tx, (ActorType::Peer, id, name, None), audited)
+    record(tx, Actor { kind: ActorType::Peer, id, name, via: None, person: None }, audited)
 }
 
-/// The type, the id and the name of an actor, and the name of the key it acts through.
-type Actor = (ActorType, Option<Id<()>>, String, Option<String>);
+/// The actor of an entry; its fields are those of [`AuditEntry`].
+struct Actor {
+    kind: ActorType,
+    id: Option<Id<()>>,
+    name: String,
+    via: Option<String>,
+    person: Option<AuditPerson>,
+}
 
 fn record(tx: &mut Tx, actor: Actor, audited: Audited) -> Result<()> {
-    let (actor_type, actor_id, actor_name, via) = actor;
     let Audited { action, resource, detail, request_id, outcome, peer: _ } = audited;
     let noun = || action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {
         id: tx.new_id(),
         org: tx.org(),
         created_at: tx.now(),
-        actor_type,
-        actor_id,
-        actor_name,
-        via,
+        actor_type: actor.kind,
+        actor_id: actor.id,
+        actor_name: actor.name,
+        via: actor.via,
+        person: actor.person,
         action: action.into(),
         resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
         resource_id: resource.map(|resource| resource.id.clone()),

@@ -33,13 +33,13 @@ pub use common_params::OrgRequired;
 pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest};
-pub use read::{Input, count_values};
+pub use read::{Input, count_values, order_issue};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_names};
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use system::{
-    SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode, SystemRetention,
-    SystemSample, SystemStatus, SystemStorage,
+    OrganizationCreators, SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode,
+    SystemRetention, SystemSample, SystemStatus, SystemStorage,
 };
 pub use webhook::Webhook;

@@ -30,6 +30,8 @@ pub struct RawArgs<'a> {
     pub is_lenient: bool,
     /// Whether the client prefers text, where an operation can answer with it.
     pub wants_text: bool,
+    /// Whether the request has an `If-Match` that names states, which `*` does not.
+    pub is_conditional: bool,
     /// How `orgSlug` is treated.
     pub org: OrgSlugMode,
     /// The argument other than `orgSlug` that determines the organization.
@@ -62,6 +64,7 @@ impl<'a> RawArgs<'a> {
             unread_query: "",
             is_lenient: false,
             wants_text: false,
+            is_conditional: false,
             org,
             reference: None,
             targets: Vec::new(),
@@ -107,6 +110,9 @@ pub struct Args<P, I> {
     pub link_base: String,
     /// Whether the server can send mail.
     pub sends_mail: bool,
+    /// Whether the request has an `If-Match` that names states, of which one held: the client knows
+    /// what it changes.
+    pub is_conditional: bool,
     /// What the server knows of itself.
     pub system: Arc<SystemMonitor>,
 }

@@ -68,8 +68,12 @@ pub struct Route {
     /// Whether it takes much processor time however small its requests are: it runs in the turn of its
     /// organization, not on a thread that serves requests.
     pub costly: bool,
+    /// A parameter of the query with which it is, too.
+    pub costly_with: Option<&'static str>,
     /// Whether it reads the audit log: entries of what was answered before are appended first.
     pub reads_audit_log: bool,
+    /// The read whose answer `If-Match` is compared with, where that is not the GET of its path.
+    pub compared_with: Option<Operation>,
     pub operation: Operation,
 }
 
@@ -98,7 +102,9 @@ impl Route {
             unaudited: false,
             open_before_setup: false,
             costly: false,
+            costly_with: None,
             reads_audit_log: false,
+            compared_with: None,
             operation,
         }
     }
@@ -226,9 +232,22 @@ impl Route {
         self
     }
 
+    /// Does the same for requests with this parameter in the query.
+    pub fn costly_with(mut self, parameter: &'static str) -> Self {
+        self.costly_with = Some(parameter);
+        self
+    }
+
     /// Appends the entries of what was answered before to the audit log before it runs.
     pub fn reads_audit_log(mut self) -> Self {
         self.reads_audit_log = true;
+        self
+    }
+
+    /// Evaluates `If-Match` on a POST: `current` takes the same arguments, and reads what a GET of the
+    /// thing answers that the request is about.
+    pub fn compared_with(mut self, current: Operation) -> Self {
+        self.compared_with = Some(current);
         self
     }
 
@@ -260,6 +279,7 @@ impl Route {
     /// Whether it evaluates `If-Match`.
     pub fn is_conditional_write(&self) -> bool {
         matches!(self.method, Method::Patch | Method::Put | Method::Delete)
+            || self.compared_with.is_some()
     }
 
     /// Binds a request's arguments to the operation.

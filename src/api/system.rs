@@ -171,9 +171,23 @@ pub struct SystemSample {
     pub memory_bytes: Option<u64>,
 }
 
-/// What was measured last, and the figures of the last hour.
+/// Who may create organizations, by `--who-may-create-organizations`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrganizationCreators {
+    /// Every user.
+    #[default]
+    Everyone,
+    /// Those who administer the installation.
+    InstallationAdmins,
+}
+
+/// What was measured last, the figures of the last hour, and what the operator has decided.
 #[derive(Debug, Default)]
-pub struct SystemMonitor(Mutex<Measured>);
+pub struct SystemMonitor {
+    measured: Mutex<Measured>,
+    /// Who may create organizations.
+    pub organization_creators: OrganizationCreators,
+}
 
 #[derive(Debug, Default)]
 struct Measured {
@@ -201,6 +215,11 @@ impl Default for SystemStatus {
 }
 
 impl SystemMonitor {
+    /// Creates the monitor of a server that was not measured yet.
+    pub fn new(organization_creators: OrganizationCreators) -> Self {
+        SystemMonitor { measured: Mutex::default(), organization_creators }
+    }
+
     /// Records what was measured, whose history is ignored, and the figures of the interval that
     /// ended then.
     pub fn record(&self, status: SystemStatus, sample: Option<SystemSample>) {
@@ -220,7 +239,7 @@ impl SystemMonitor {
     }
 
     fn lock(&self) -> MutexGuard<'_, Measured> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::{AuditReply, AuditRequest, audit_reply};
 use super::backup::{self, BackupWanted, LastBackup};
 use super::data::DataDir;
+use super::installation::{AdminsChange, AdminsOfInstallation, admins_of_installation};
 use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, import_step};
 use super::panics;
 use super::placement::SOCKET;
@@ -68,6 +69,11 @@ pub enum Request {
         email: String,
         /// The base of the link, if not the server's own.
         public_url: Option<String>,
+    },
+    /// Say or change who administers the installation.
+    InstallationAdmins {
+        /// The change, if there is one.
+        change: Option<AdminsChange>,
     },
     /// Write an organization as lines.
     Export {
@@ -130,6 +136,8 @@ pub enum ControlResponse {
     Audit(AuditReply),
     /// The link was made.
     PasswordReset(PasswordResetLink),
+    /// Who administers the installation.
+    InstallationAdmins(AdminsOfInstallation),
     /// The next lines of an export.
     Lines(String),
     /// The export is complete.
@@ -264,6 +272,12 @@ fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> Control
             let link_base = public_url.as_deref().unwrap_or(link_base);
             match reset_password(store, email, link_base) {
                 Ok(link) => ControlResponse::PasswordReset(link),
+                Err(error) => ControlResponse::Failed(error.message().into()),
+            }
+        }
+        Request::InstallationAdmins { change } => {
+            match admins_of_installation(store, change.as_ref()) {
+                Ok(admins) => ControlResponse::InstallationAdmins(admins),
                 Err(error) => ControlResponse::Failed(error.message().into()),
             }
         }

@@ -11,6 +11,7 @@ pub mod doctor;
 mod erasures;
 mod format_file;
 mod host;
+mod installation;
 #[cfg(feature = "postgres")]
 pub mod migration;
 mod monitor;
@@ -42,6 +43,9 @@ pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
 pub use check::check_store;
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
+pub use installation::{
+    AdminsChange, AdminsOfInstallation, admins_of_installation, parse as parse_admins,
+};
 use monitor::Monitor;
 pub use recovery::{PasswordResetLink, reset_password};
 pub use rotation::{Rotated, rotate};
@@ -49,9 +53,9 @@ pub use secret_key::{KeySource, key_in_file};
 pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
 
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
-use crate::api::{Route, SystemMonitor};
+use crate::api::{OrganizationCreators, Route, SystemMonitor};
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
-use crate::base::{Error, Id, Result};
+use crate::base::{Email, Error, Id, Result};
 use crate::console::Console;
 use crate::http::{
     self, BodyBudgets, Document, Metrics, MetricsToken, Protocol, Router, ServerContext, Site,
@@ -79,6 +83,10 @@ pub struct ServerConfig {
     pub rate_limit: u32,
     /// `--metrics-token`.
     pub metrics_token: Option<MetricsToken>,
+    /// `--installation-admin`: who administers the installation from now on; `None`: who did before.
+    pub installation_admins: Option<Vec<Email>>,
+    /// `--who-may-create-organizations`.
+    pub organization_creators: OrganizationCreators,
     /// Settings of background jobs.
     pub settings: RetentionSettings,
     /// `--allow-private-network`.
@@ -110,6 +118,8 @@ impl Default for ServerConfig {
             open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
             metrics_token: None,
+            installation_admins: None,
+            organization_creators: OrganizationCreators::Everyone,
             settings: RetentionSettings::default(),
             allow_private: Vec::new(),
             extra_roots_pem: None,
@@ -173,7 +183,7 @@ impl Server {
             Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
             None => coordination.on_setup(on_setup),
         });
-        let system = Arc::<SystemMonitor>::default();
+        let system = Arc::new(SystemMonitor::new(config.organization_creators));
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
             system: system.clone(),

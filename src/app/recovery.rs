@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::audit::{SystemAction, audit_system};
-use crate::auth::{BY_EMAIL, user_organizations};
+use crate::auth::{find_person, user_organizations};
 use crate::base::{Email, Error, Id, Result};
 use crate::resources::organizations;
 use crate::store::Store;
@@ -26,7 +26,7 @@ pub struct PasswordResetLink {
 pub fn reset_password(store: &Store, email: &str, link_base: &str) -> Result<PasswordResetLink> {
     let email = Email::parse(email).map_err(|what| Error::invalid_at("--email", what))?;
     let made = store.write_blocking(Id::NIL, move |tx| {
-        let user = tx.find(&BY_EMAIL, &email)?.ok_or_else(|| Error::no_such("user"))?;
+        let user = find_person(&tx.view(), &email)?.ok_or_else(|| Error::no_such("user"))?;
         let made = organizations::issue_password_reset(tx, &user)?;
         let resource_id = &user.id.to_string();
         let action = "password_reset.create";

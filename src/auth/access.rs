@@ -7,86 +7,16 @@ use std::sync::Arc;
 
 use super::basis::{Access, AccessBasis, grant_required};
 use super::credential_cache::{CredentialCache, Validity};
+use super::raw_credential::RawCredential;
 use super::records::{
-    ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, KeyHash, Membership, Organization,
-    ResourceType, Role, Session, User,
+    ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, Membership, Organization, ResourceType, Role,
+    User,
 };
 use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
-use super::tokens::{KEY_PREFIX, Tokens, key_hash};
+use super::session::Session;
+use super::tokens::Tokens;
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Key, Lane, ListSource, Order, Org, Tx, View, WorkHints};
-
-/// The credential of a request, not yet verified; of several, `X-API-Key` takes precedence. It has
-/// no `Debug`: session tokens must not be logged.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub enum RawCredential {
-    /// None.
-    Absent,
-    /// Not in the form of a credential.
-    Malformed,
-    /// A key or token in quotation marks, as variables of a shell or an `.env` file may hold.
-    Quoted,
-    /// A key, as its hash.
-    Key(KeyHash),
-    /// A session token, not yet parsed.
-    Token(String),
-    /// A signed Nostr event (NIP-98), not yet read. It is valid for one request of a route for
-    /// outside agents.
-    Nostr(String),
-}
-
-impl RawCredential {
-    /// Reads the values of all `X-API-Key` and all `Authorization` headers. A repeated header is
-    /// malformed: a proxy in front of the server may have checked the other value.
-    pub fn from_headers<'a>(
-        mut keys: impl Iterator<Item = &'a [u8]>,
-        mut authorizations: impl Iterator<Item = &'a [u8]>,
-    ) -> Self {
-        let as_key = |text: &str| match key_hash(text) {
-            Some(hash) => RawCredential::Key(hash),
-            None if is_quoted(text) => RawCredential::Quoted,
-            None => RawCredential::Malformed,
-        };
-        let (value, another, is_key) = match (keys.next(), authorizations.next()) {
-            (Some(key), _) => (key, keys.next(), true),
-            (None, Some(authorization)) => (authorization, authorizations.next(), false),
-            (None, None) => return RawCredential::Absent,
-        };
-        if another.is_some() {
-            return RawCredential::Malformed;
-        }
-        let Ok(text) = std::str::from_utf8(value) else { return RawCredential::Malformed };
-        if is_key {
-            return as_key(text);
-        }
-        match text.split_once(' ') {
-            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                if is_quoted(token) {
-                    RawCredential::Quoted
-                } else if token.starts_with(KEY_PREFIX) {
-                    as_key(token)
-                } else {
-                    RawCredential::Token(token.into())
-                }
-            }
-            Some((scheme, event)) if scheme.eq_ignore_ascii_case("nostr") => {
-                RawCredential::Nostr(event.trim_start().into())
-            }
-            _ => RawCredential::Malformed,
-        }
-    }
-
-    /// Identifies this credential in memory without revealing it.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        match self {
-            RawCredential::Absent | RawCredential::Malformed | RawCredential::Quoted => [0; 32],
-            RawCredential::Key(hash) => *hash,
-            RawCredential::Token(text) | RawCredential::Nostr(text) => {
-                *blake3::hash(text.as_bytes()).as_bytes()
-            }
-        }
-    }
-}
 
 /// A verified credential.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +27,6 @@ pub enum Credential {
         name: String,
         /// The organization it is for.
         org: Id<Org>,
-        /// The user who created it: an admin, if its user is a service account.
-        created_by: Id<User>,
         /// Whether it was given `deployment:approve-as`.
         approve_as: bool,
         /// How much of its user's rights it has.
@@ -115,10 +43,42 @@ impl Credential {
             id: key.id,
             name: key.name.to_string(),
             org: key.org,
-            created_by: key.created_by,
             approve_as: key.approve_as,
             access: Arc::new(key.access.clone()),
         }
+    }
+}
+
+/// The person who answers for the key of a service account, as a member of the key's organization at
+/// present. The key has no more rights than they have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sponsor {
+    pub user: Id<User>,
+    pub name: String,
+    pub role: Role,
+}
+
+impl Sponsor {
+    /// Returns the sponsor of a key; `None` for a key that acts as who created it.
+    ///
+    /// # Errors
+    /// 401 if they are no member of the key's organization.
+    pub fn of(view: &View, key: &ApiKey) -> Result<Option<Self>> {
+        if !key.has_sponsor() {
+            return Ok(None);
+        }
+        let membership = view.get::<Membership>(&(key.created_by, key.org))?;
+        let Membership { user, role, .. } = membership.ok_or_else(|| {
+            Error::unauthenticated(
+                "who is responsible for this key of a service account is no member of the \
+                 organization; one of its admins must take the key over",
+            )
+        })?;
+        let person = view.fetch::<User>(&user)?;
+        if !person.accepts_made(key.answered_for_since()) {
+            return Err(made_before_proof());
+        }
+        Ok(Some(Sponsor { user, name: person.name.into_string(), role }))
     }
 }
 
@@ -128,6 +88,8 @@ pub struct Identity {
     pub user: Id<User>,
     pub name: String,
     pub credential: Credential,
+    /// The person who answers for the credential, if the user is a service account.
+    pub sponsor: Option<Sponsor>,
     /// When the credential expires.
     pub expires_at: Option<Time>,
 }
@@ -143,12 +105,16 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// The person who answers for the request: the user, or who created the key of a service account.
+    /// The person who answers for the request: the user, or the sponsor of a service account's key.
     pub fn person(&self) -> Id<User> {
-        match &self.credential {
-            Credential::Key { created_by, .. } => *created_by,
-            Credential::Session(_) => self.user,
-        }
+        self.sponsor.as_ref().map_or(self.user, |sponsor| sponsor.user)
+    }
+
+    /// The role in an organization of which the user is a member: that of the user, and no higher than
+    /// that of the sponsor. Nothing else decides what role a caller has.
+    pub fn role_in(&self, membership: &Membership) -> Role {
+        let sponsor = self.sponsor.as_ref().map(|sponsor| sponsor.role);
+        sponsor.map_or(membership.role, |role| role.min(membership.role))
     }
 
     /// How much of the user's rights the credential has; `None` in a session, which has all.
@@ -183,11 +149,17 @@ impl Caller {
         self.identity.user
     }
 
-    /// Whether this is the user, or the one who created the key that is used: who knows the key of a
-    /// service account can act through it.
+    /// Whether this is the user, or the one who answers for the key that is used: who knows the key of
+    /// a service account can act through it.
     pub fn may_be(&self, user: Id<User>) -> bool {
-        matches!(&self.identity.credential, Credential::Key { created_by: by, .. } if *by == user)
-            || user == self.user()
+        user == self.user() || user == self.identity.person()
+    }
+
+    /// Those who must each have a grant for what is restricted: the user, and the sponsor of a service
+    /// account's key unless they are an admin, who needs none.
+    fn grantees(&self) -> impl Iterator<Item = Id<User>> {
+        let sponsor = self.identity.sponsor.as_ref().filter(|sponsor| sponsor.role < Role::Admin);
+        std::iter::once(self.user()).chain(sponsor.map(|sponsor| sponsor.user))
     }
 
     /// Whether the role is admin or owner.
@@ -241,8 +213,13 @@ impl Caller {
         if self.is_admin() {
             return Ok(Some(AccessBasis::Admin));
         }
-        let grant: Option<Grant> = view.find(&GRANT_BY_TARGET, &(self.user(), kind, id))?;
-        Ok(grant.map(|grant| AccessBasis::Grant(grant.id)))
+        let mut basis = None;
+        for user in self.grantees() {
+            let grant: Option<Grant> = view.find(&GRANT_BY_TARGET, &(user, kind, id))?;
+            let Some(grant) = grant else { return Ok(None) };
+            basis = basis.or(Some(AccessBasis::Grant(grant.id)));
+        }
+        Ok(basis)
     }
 
     /// Refuses a caller who may not use a resource with 403.
@@ -256,14 +233,18 @@ impl Caller {
         if self.is_allowed(view, kind, id, access)? { Ok(()) } else { Err(grant_required()) }
     }
 
-    /// The resources of a type for which the user has a grant; lists are filtered by them.
+    /// The resources of a type for which the caller has the grants; lists are filtered by them.
     pub(super) fn granted(&self, view: &View, kind: ResourceType) -> Result<BTreeSet<Id<Granted>>> {
-        let mut granted = BTreeSet::new();
-        view.for_each(&GRANT_BY_TARGET, &(self.user(), kind), Order::Ascending, |grant: Grant| {
-            granted.insert(grant.resource_id);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(granted)
+        let mut granted: Option<BTreeSet<Id<Granted>>> = None;
+        for user in self.grantees() {
+            let mut own = BTreeSet::new();
+            view.for_each(&GRANT_BY_TARGET, &(user, kind), Order::Ascending, |grant: Grant| {
+                own.insert(grant.resource_id);
+                Ok(ControlFlow::Continue(()))
+            })?;
+            granted = Some(granted.map_or_else(|| own.clone(), |all| &all & &own));
+        }
+        Ok(granted.unwrap_or_default())
     }
 }
 
@@ -353,7 +334,13 @@ impl Authenticator {
     }
 
     fn look_up(&self, view: &View, raw: &RawCredential) -> Result<Identity> {
-        let (user, session, credential, expires_at) = match raw {
+        /// What must still hold of the user.
+        enum Proof {
+            /// A key made at this time.
+            Key(Time),
+            Session(Session),
+        }
+        let (user, proof, credential, sponsor, expires_at) = match raw {
             RawCredential::Absent => {
                 return Err(Error::unauthenticated(
                     "send an API key in X-API-Key, or a key or session token as a bearer token",
@@ -372,21 +359,30 @@ impl Authenticator {
                 if view.get::<Membership>(&(key.user, key.org))?.is_none() {
                     return Err(invalid_credential());
                 }
-                (key.user, None, Credential::of_key(&key), key.expires_at)
+                let sponsor = Sponsor::of(view, &key)?;
+                (
+                    key.user,
+                    Proof::Key(key.answered_for_since()),
+                    Credential::of_key(&key),
+                    sponsor,
+                    key.expires_at,
+                )
             }
             RawCredential::Token(token) => {
                 let (id, user) =
                     self.tokens.read(token, view.now()).ok_or_else(invalid_credential)?;
                 let session: Session = view.get(&id)?.ok_or_else(invalid_credential)?;
                 let expires_at = Some(session.expires_at);
-                (user, Some(session), Credential::Session(id), expires_at)
+                (user, Proof::Session(session), Credential::Session(id), None, expires_at)
             }
         };
         let person: User = view.get(&user)?.ok_or_else(invalid_credential)?;
-        if session.is_some_and(|session| !session.is_of(&person)) {
-            return Err(invalid_credential());
+        match proof {
+            Proof::Key(made_at) if !person.accepts_made(made_at) => return Err(made_before_proof()),
+            Proof::Session(session) if !session.is_of(&person) => return Err(invalid_credential()),
+            Proof::Key(_) | Proof::Session(_) => {}
         }
-        Ok(Identity { user, name: person.name.into_string(), credential, expires_at })
+        Ok(Identity { user, name: person.name.into_string(), credential, sponsor, expires_at })
     }
 
     /// Returns the caller in the organization with this slug.
@@ -457,7 +453,7 @@ fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -
             identity: identity.clone(),
             org: id,
             org_slug: organization.slug,
-            role: membership.role,
+            role: identity.role_in(&membership),
         }),
         _ => Err(Error::organization_not_found("orgSlug")),
     }
@@ -467,20 +463,25 @@ fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -
 /// with this key of theirs: for explaining what they may do, without a credential of theirs.
 ///
 /// # Errors
-/// 404 for a user who is no member.
+/// 404 for a user who is no member; 401 for a key without a [`Sponsor`] who is one.
 pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result<Caller> {
     let identity = Identity {
         user: user.id,
         name: user.name.to_string(),
         credential: key.map_or(Credential::Session(Id::NIL), Credential::of_key),
+        sponsor: key.map_or(Ok(None), |key| Sponsor::of(view, key))?,
         expires_at: key.and_then(|key| key.expires_at),
     };
     enter(view, &identity, view.get::<Organization>(&view.org())?)
 }
 
-/// Whether a credential begins with a quotation mark, which no valid one does.
-fn is_quoted(text: &str) -> bool {
-    text.starts_with(['"', '\'', '“', '‘'])
+/// The error of a key that its owner may wonder about, who has proved the address since.
+fn made_before_proof() -> Error {
+    Error::unauthenticated(
+        "this key was made before the e-mail address of the account behind it was proved, and is \
+         refused since; create another or, if it is a service account's, have an admin take it \
+         over",
+    )
 }
 
 fn invalid_credential() -> Error {
@@ -522,48 +523,5 @@ pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
 pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
     let credential = Credential::Session(Id::NIL);
-    Ok(Arc::new(Identity { user, name, credential, expires_at: None }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::auth::key_text;
-
-    #[test]
-    fn a_key_takes_precedence_and_a_repeated_header_is_malformed() {
-        let (one, other) = (key_text([1; 32]), key_text([2; 32]));
-        let raw = |keys: &[&str], authorizations: &[&str]| {
-            let bytes = |text: &&str| text.as_bytes().to_vec();
-            let keys: Vec<_> = keys.iter().map(bytes).collect();
-            let authorizations: Vec<_> = authorizations.iter().map(bytes).collect();
-            RawCredential::from_headers(
-                keys.iter().map(Vec::as_slice),
-                authorizations.iter().map(Vec::as_slice),
-            )
-        };
-        let key = |text: &str| RawCredential::Key(key_hash(text).unwrap());
-        let bearer = format!("bearer {other}");
-        let table = [
-            (raw(&[], &[]), RawCredential::Absent),
-            (raw(&[&one], &[]), key(&one)),
-            (raw(&[], &[&bearer]), key(&other)),
-            (raw(&[], &["Bearer x.y.z"]), RawCredential::Token("x.y.z".into())),
-            (raw(&[&one], &[&bearer, "Basic x"]), key(&one)),
-            (raw(&[""], &[&bearer]), RawCredential::Malformed),
-            (raw(&[&one, &one], &[]), RawCredential::Malformed),
-            (raw(&[&one, "x"], &[&bearer]), RawCredential::Malformed),
-            (raw(&[], &[&bearer, &bearer]), RawCredential::Malformed),
-            (raw(&[], &["Basic x"]), RawCredential::Malformed),
-            (raw(&[], &["nostr e30="]), RawCredential::Nostr("e30=".into())),
-            (raw(&[&one], &["Nostr e30="]), key(&one)),
-            (raw(&[], &["Nostr e30=", "Nostr e30="]), RawCredential::Malformed),
-            (raw(&[], &[&one]), RawCredential::Malformed),
-            (raw(&[&format!("\"{one}\"")], &[]), RawCredential::Quoted),
-            (raw(&[], &[&format!("Bearer '{one}'")]), RawCredential::Quoted),
-        ];
-        for (n, (raw, expected)) in table.into_iter().enumerate() {
-            assert!(raw == expected, "row {n}");
-        }
-    }
+    Ok(Arc::new(Identity { user, name, credential, sponsor: None, expires_at: None }))
 }

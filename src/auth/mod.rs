@@ -7,36 +7,47 @@
 mod access;
 mod basis;
 mod credential_cache;
+mod installation;
 pub mod nostr;
 pub mod passwords;
 mod policy;
+mod raw_credential;
 mod records;
 mod restricted;
 mod scopes;
+mod session;
 mod tokens;
 
 pub use access::{
-    Authenticator, Caller, Credential, Identity, RawCredential, credential_bytes, in_session,
+    Authenticator, Caller, Credential, Identity, Sponsor, credential_bytes, in_session,
     key_organization, organization_named, supposed_caller, user_organizations,
 };
 pub use basis::{Access, AccessBasis, grant_required};
-pub use policy::{
-    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, MEMBER, MEMBER_OR_PUBLIC, OUTSIDE_AGENT,
-    RequiredCredential, SESSION, SESSION_ADMIN, SESSION_MEMBER,
+pub use installation::{
+    InstallationAdmins, installation_admins, is_installation_admin, keep_installation_admins,
+    name_installation_admins, require_installation_admin,
 };
+pub use policy::{
+    ADMIN, ANYONE, AuthPolicy, CREDENTIAL, INSTALLATION_ADMIN, MEMBER, MEMBER_OR_PUBLIC,
+    OUTSIDE_AGENT, RequiredCredential, SESSION, SESSION_ADMIN, SESSION_MEMBER,
+};
+pub use raw_credential::RawCredential;
 pub use records::{
-    ApiKey, BY_EMAIL, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant,
-    Granted, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KNOWN_ADDRESS_SECS,
-    KNOWN_ADDRESSES_BY_TIME, KeyHash, KeyUse, KnownSignInAddress, Membership, Organization,
-    ResourceType, Role, SERVICE_ACCOUNTS_BY_ORG, SESSIONS_BY_EXPIRY, SESSIONS_BY_USER, Session,
-    User, UserKind,
+    AddressProof, ApiKey, BY_ORG, BY_SLUG, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER,
+    Grant, Granted, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_SPONSOR, KEYS_BY_USER, KeyHash,
+    KeyUse, Membership, Organization, ResourceType, Role, SERVICE_ACCOUNTS_BY_ORG, User, UserKind,
+    find_person,
 };
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
-    hidden_ids, restricted_deleted_since, visible_ids, visible_page, visible_page_map,
-    visible_page_map_of, visible_page_of, was_restricted,
+    hidden_ids, remember_deleted, restricted_deleted_since, usable_ids, visible_page,
+    visible_page_map, visible_page_map_of, visible_page_of, was_restricted,
 };
 pub use scopes::{KeyAccess, KeyScope, MAX_SCOPES, ScopeName, ScopeRule, ScopeTarget, TargetForm};
+pub use session::{
+    KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
+    SESSIONS_BY_USER, Session,
+};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 
 use crate::store::TableInfo;
@@ -52,4 +63,5 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<Grant>(),
     TableInfo::of::<KnownSignInAddress>(),
     TableInfo::of::<DeletedRestricted>(),
+    TableInfo::of::<InstallationAdmins>(),
 ];

@@ -3,7 +3,7 @@
 use super::records::Role;
 use crate::base::{Error, Kind, Result};
 
-/// Who may call a route: three independent requirements.
+/// Who may call a route: independent requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthPolicy {
     pub credential: RequiredCredential,
@@ -13,6 +13,9 @@ pub struct AuthPolicy {
     /// Whether public resources may be read without membership or credential. Only for routes whose
     /// arguments are in the query.
     pub public_read: bool,
+    /// Whether it is about the whole installation, so that the person behind the credential must
+    /// administer that besides.
+    pub installation: bool,
 }
 
 /// The kind of credential that a route requires.
@@ -44,6 +47,8 @@ pub const MEMBER: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Member))
 pub const MEMBER_OR_PUBLIC: AuthPolicy = AuthPolicy { public_read: true, ..MEMBER };
 /// An admin or owner of the organization, by key or session.
 pub const ADMIN: AuthPolicy = AuthPolicy::new(KeyOrSession, Some(Role::Admin));
+/// An admin or owner of the organization, by key or session, who administers the installation.
+pub const INSTALLATION_ADMIN: AuthPolicy = AuthPolicy { installation: true, ..ADMIN };
 /// A member of the organization, by session.
 pub const SESSION_MEMBER: AuthPolicy = AuthPolicy::new(Session, Some(Role::Member));
 /// An admin or owner of the organization, by session.
@@ -52,7 +57,7 @@ pub const SESSION_ADMIN: AuthPolicy = AuthPolicy::new(Session, Some(Role::Admin)
 impl AuthPolicy {
     /// A policy without public reading.
     pub const fn new(credential: RequiredCredential, role: Option<Role>) -> Self {
-        AuthPolicy { credential, role, public_read: false }
+        AuthPolicy { credential, role, public_read: false, installation: false }
     }
 
     /// Whether a request without a credential is refused, unless the resource is public.

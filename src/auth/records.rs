@@ -6,8 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::scopes::KeyAccess;
-use crate::base::{Email, Id, Name, Slug, Time};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
+use crate::base::{Email, Id, Name, Result, Slug, Time};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, View, codec,
+    no_upgrade,
+};
 
 /// A user. It has no `Debug`: password hashes must not be logged.
 #[derive(Clone, Encode, Decode)]
@@ -26,6 +29,54 @@ pub struct User {
     /// The organization that owns the user, if it is a service account.
     pub service_of: Option<Id<Org>>,
     pub created_at: Time,
+    /// Whether somebody who reads the mail of the address has the account.
+    pub proof: AddressProof,
+    /// Keys, invitations and reset links made by the user up to this time are refused: who made them had
+    /// not proved the address.
+    pub keys_from: Option<Time>,
+}
+
+/// Whether an account is known to belong to who reads the mail of its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressProof {
+    /// It was made when that was not asked: it counts as proved if an organization considers the
+    /// address verified.
+    Unknown,
+    /// Nobody has proved it: the person who does takes the account over.
+    Unproved,
+    /// Proved by a token that was sent to the address, or vouched for by the operator.
+    Proved,
+}
+crate::store::stored_enum!(AddressProof { Unknown = 0, Unproved = 1, Proved = 2 });
+
+/// A user as stored in version 1. Its fields never change.
+#[derive(Encode, Decode)]
+struct UserV1 {
+    id: Id<User>,
+    email: Email,
+    name: Name,
+    image: Option<String>,
+    password: Option<String>,
+    session_generation: u32,
+    service_of: Option<Id<Org>>,
+    created_at: Time,
+}
+
+impl From<UserV1> for User {
+    fn from(old: UserV1) -> Self {
+        User {
+            id: old.id,
+            email: old.email,
+            name: old.name,
+            image: old.image,
+            password: old.password,
+            session_generation: old.session_generation,
+            service_of: old.service_of,
+            created_at: old.created_at,
+            proof: AddressProof::Unknown,
+            keys_from: None,
+        }
+    }
 }
 
 /// What a user is.
@@ -49,16 +100,55 @@ impl User {
     pub fn is_service(&self) -> bool {
         self.service_of.is_some()
     }
+
+    /// Whether who has the account has proved to read the mail of its address.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn is_proved(&self, view: &View) -> Result<bool> {
+        match self.proof {
+            AddressProof::Proved => Ok(true),
+            AddressProof::Unproved => Ok(false),
+            AddressProof::Unknown => {
+                let memberships = view.all::<Membership>(ListSource::TABLE, &self.id)?;
+                Ok(memberships.iter().any(|membership| membership.email_verified))
+            }
+        }
+    }
+
+    /// Whether what the user made at this time is accepted: a key, also one taken over then, an
+    /// invitation, a reset link.
+    pub fn accepts_made(&self, made_at: Time) -> bool {
+        self.keys_from.is_none_or(|from| made_at > from)
+    }
 }
 
 /// People by e-mail address. Service accounts are not found by theirs, which nobody reads: so none
 /// is invited, and none signs in or resets a password.
-pub static BY_EMAIL: Index<User, Email> = Index::unique(
+static BY_EMAIL: Index<User, Email> = Index::unique(
     "users.by_email",
     "email_taken",
     "a user with this e-mail address exists already",
     |user| (!user.is_service()).then(|| user.email.clone()),
 );
+
+/// Returns the person with this e-mail address. Every look-up of one goes through here: what was stored
+/// while domains were kept as they were sent is found too, and finds what is stored now.
+///
+/// # Errors
+/// If the store fails.
+pub fn find_person(view: &View, email: &Email) -> Result<Option<User>> {
+    if let Some(user) = view.find(&BY_EMAIL, email)? {
+        return Ok(Some(user));
+    }
+    let later = Email::parse(email.as_str()).ok().filter(|later| later != email);
+    for other in [later, email.with_unicode_domain()].iter().flatten() {
+        if let Some(user) = view.find(&BY_EMAIL, other)? {
+            return Ok(Some(user));
+        }
+    }
+    Ok(None)
+}
 
 /// Service accounts of an organization, oldest first.
 pub static SERVICE_ACCOUNTS_BY_ORG: Index<User, (Id<Org>, Id<User>)> =
@@ -80,9 +170,16 @@ impl Record for User {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SERVICE_ORG];
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_EMAIL, &SERVICE_ACCOUNTS_BY_ORG];
+    const VERSION: u8 = 2;
     type Key = Id<User>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<UserV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -193,7 +290,8 @@ pub struct ApiKey {
     pub org: Id<Org>,
     /// The user it acts as.
     pub user: Id<User>,
-    /// The user who created it: the same, or an admin for a service account.
+    /// The person who answers for it: the same user or, for a service account, the admin who created
+    /// it or took it over.
     pub created_by: Id<User>,
     /// Says what the key is used for.
     pub name: Name,
@@ -208,6 +306,57 @@ pub struct ApiKey {
     pub expires_at: Option<Time>,
     /// When the next event about its expiry is due.
     pub next_notice_at: Option<Time>,
+    /// When the person who answers for it took it over, if another made it.
+    pub taken_over_at: Option<Time>,
+}
+
+/// An API key as stored in version 1. Its fields never change.
+#[derive(Encode, Decode)]
+struct ApiKeyV1 {
+    id: Id<ApiKey>,
+    hash: KeyHash,
+    org: Id<Org>,
+    user: Id<User>,
+    created_by: Id<User>,
+    name: Name,
+    start: String,
+    approve_as: bool,
+    access: KeyAccess,
+    created_at: Time,
+    expires_at: Option<Time>,
+    next_notice_at: Option<Time>,
+}
+
+impl From<ApiKeyV1> for ApiKey {
+    fn from(old: ApiKeyV1) -> Self {
+        ApiKey {
+            id: old.id,
+            hash: old.hash,
+            org: old.org,
+            user: old.user,
+            created_by: old.created_by,
+            name: old.name,
+            start: old.start,
+            approve_as: old.approve_as,
+            access: old.access,
+            created_at: old.created_at,
+            expires_at: old.expires_at,
+            next_notice_at: old.next_notice_at,
+            taken_over_at: None,
+        }
+    }
+}
+
+impl ApiKey {
+    /// Whether somebody else than its user answers for it, which means that it is a service account's.
+    pub fn has_sponsor(&self) -> bool {
+        self.created_by != self.user
+    }
+
+    /// Since when the person who answers for it does so.
+    pub fn answered_for_since(&self) -> Time {
+        self.taken_over_at.unwrap_or(self.created_at)
+    }
 }
 
 /// Keys of an organization, oldest first.
@@ -217,6 +366,12 @@ pub static KEYS_BY_ORG: Index<ApiKey, (Id<Org>, Id<ApiKey>)> =
 /// Keys of a user in an organization.
 pub static KEYS_BY_USER: Index<ApiKey, (Id<Org>, Id<User>)> =
     Index::non_unique("api_keys.by_user", |key| Some((key.org, key.user)));
+
+/// Keys of service accounts by who answers for them.
+pub static KEYS_BY_SPONSOR: Index<ApiKey, (Id<Org>, Id<User>)> =
+    Index::non_unique("api_keys.by_sponsor", |key| {
+        key.has_sponsor().then_some((key.org, key.created_by))
+    });
 
 /// Keys by when the next event about their expiry is due.
 pub static KEYS_BY_EXPIRY_NOTICE: Index<ApiKey, Time> =
@@ -236,14 +391,21 @@ impl Record for ApiKey {
     const EXPORT: Export<Self> = Export::LeftOut("credentials are created where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: the admin who created it may have left")];
+        &[("created_by", "history: the admin may have left, and may return")];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_EXPIRY_NOTICE];
+        &[&KEYS_BY_ORG, &KEYS_BY_USER, &KEYS_BY_SPONSOR, &KEYS_BY_EXPIRY_NOTICE];
+    const VERSION: u8 = 2;
     type Key = KeyHash;
     fn key(&self) -> Self::Key {
         self.hash
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<ApiKeyV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -272,56 +434,6 @@ impl Record for KeyUse {
     type Key = Id<ApiKey>;
     fn key(&self) -> Self::Key {
         self.key
-    }
-}
-
-/// A session of a signed-in user.
-#[derive(Clone, Debug, Encode, Decode)]
-pub struct Session {
-    /// Its id, the token's `sid`.
-    pub id: Id<Session>,
-    pub user: Id<User>,
-    /// The user's [`session_generation`](User::session_generation) for which it is valid.
-    pub generation: u32,
-    pub created_at: Time,
-    pub expires_at: Time,
-}
-
-impl Session {
-    /// Whether it is one of `user`, a person, that no change of the password has ended. Its expiry is
-    /// checked separately.
-    pub fn is_of(&self, user: &User) -> bool {
-        let is_current = self.generation == user.session_generation;
-        self.user == user.id && is_current && !user.is_service()
-    }
-}
-
-/// Sessions by user and generation, oldest first.
-pub static SESSIONS_BY_USER: Index<Session, (Id<User>, u32)> =
-    Index::non_unique("sessions.by_user", |session| Some((session.user, session.generation)));
-
-/// Sessions by expiry.
-pub static SESSIONS_BY_EXPIRY: Index<Session, Time> =
-    Index::non_unique("sessions.by_end", |session| Some(session.expires_at));
-
-static SESSION_USER: Reference<Session, User> = Reference::cascade(
-    &["user"],
-    |user: &User| user.id.to_bytes(),
-    |session: &Session, _| vec![session.user.to_bytes()],
-)
-.by(&SESSIONS_BY_USER);
-
-impl Record for Session {
-    const TABLE: &'static str = "sessions";
-    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
-    const ORG_SCOPED: bool = false;
-    const AFFECTS_ACCESS: bool = true;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY];
-    type Key = Id<Session>;
-    fn key(&self) -> Self::Key {
-        self.id
     }
 }
 
@@ -400,35 +512,5 @@ impl Record for Grant {
     type Key = Id<Grant>;
     fn key(&self) -> Self::Key {
         self.id
-    }
-}
-
-/// An IP address from which a user has signed in. Its sign-in attempts are counted separately, so
-/// that anonymous clients cannot lock the user out (reference: conventions, "Rate limits").
-#[derive(Clone, Debug, Encode, Decode)]
-pub struct KnownSignInAddress {
-    /// The e-mail address of the user.
-    pub email: Email,
-    /// The [block](crate::base::address_block) of the IP address.
-    pub address: String,
-    /// The last sign-in.
-    pub at: Time,
-}
-
-/// How long an address remains known after a sign-in.
-pub const KNOWN_ADDRESS_SECS: i64 = 30 * 24 * 3600;
-
-/// Known addresses by time, for their retention.
-pub static KNOWN_ADDRESSES_BY_TIME: Index<KnownSignInAddress, Time> =
-    Index::non_unique("known_addresses.by_time", |known| Some(known.at));
-
-impl Record for KnownSignInAddress {
-    const TABLE: &'static str = "known_addresses";
-    const EXPORT: Export<Self> = Export::LeftOut("where people signed in to this installation");
-    const ORG_SCOPED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&KNOWN_ADDRESSES_BY_TIME];
-    type Key = (Email, String);
-    fn key(&self) -> Self::Key {
-        (self.email.clone(), self.address.clone())
     }
 }

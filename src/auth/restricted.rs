@@ -130,8 +130,17 @@ impl<T: Restrictable> Restricted<T> {
         if self.0.access(&tx.view())? == Access::Organization {
             return Ok(());
         }
-        tx.put(&DeletedRestricted { id: self.id().cast(), deleted_at: tx.now(), in_log: true })
+        remember_deleted(tx, self.id())
     }
+}
+
+/// Keeps what was written about something restricted hidden from all but admins, now that it is
+/// deleted.
+///
+/// # Errors
+/// If the store fails.
+pub fn remember_deleted<T: ?Sized>(tx: &mut Tx, id: Id<T>) -> Result<()> {
+    tx.put(&DeletedRestricted { id: id.cast(), deleted_at: tx.now(), in_log: true })
 }
 
 /// A restricted resource that was deleted. Its grants are gone with it, so that only admins see what
@@ -245,10 +254,12 @@ where
     .deferred()
 }
 
-/// The resources of a type that are visible to a caller: those they may use, and public ones.
+/// The resources of a type that a caller sees.
 struct Visible<'a> {
     view: View<'a>,
     is_admin: bool,
+    /// Whether public ones count, which can be read without being used.
+    with_public: bool,
     granted: BTreeSet<Id<Granted>>,
     /// Whether what a resource decides about is visible; for those that decide about several.
     decided: RefCell<BTreeMap<Id<Granted>, bool>>,
@@ -257,10 +268,12 @@ struct Visible<'a> {
 }
 
 impl<'a> Visible<'a> {
+    /// Those that the caller may use, and public ones.
     fn to<T: Restrictable>(view: &View<'a>, caller: &Caller) -> Result<Self> {
         Ok(Visible {
             view: *view,
             is_admin: caller.is_admin(),
+            with_public: true,
             granted: caller.granted(view, T::KIND)?,
             decided: RefCell::default(),
             failed: RefCell::new(Ok(())),
@@ -269,7 +282,7 @@ impl<'a> Visible<'a> {
 
     fn has<T: Restrictable>(&self, thing: &T) -> bool {
         let Some(guard) = thing.guard().filter(|_| !self.is_admin) else { return true };
-        if thing.is_public() || self.granted.contains(&guard) {
+        if self.with_public && thing.is_public() || self.granted.contains(&guard) {
             return true;
         }
         if let Some(decided) = self.decided.borrow().get(&guard) {
@@ -369,16 +382,16 @@ where
     visible.done(page)
 }
 
-/// Returns the ids of all resources that are visible to a caller, for lists of what belongs to
-/// them. Reads all resources of the type, so there must be few.
+/// Returns the ids of all resources that a caller may use, for lists of what belongs to them. Reads
+/// all resources of the type, so there must be few.
 ///
 /// # Errors
 /// If the store fails.
-pub fn visible_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
+pub fn usable_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
 where
     Restricted<T>: Record,
 {
-    let visible = Visible::to::<T>(view, caller)?;
+    let visible = Visible { with_public: false, ..Visible::to::<T>(view, caller)? };
     let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let all = all.into_iter().filter(|Restricted(thing)| visible.has(thing));
     let all = all.map(|thing| thing.id()).collect();

@@ -7,7 +7,8 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use super::records::{KeyHash, Session, User};
+use super::records::{KeyHash, User};
+use super::session::Session;
 use crate::base::{Error, Id, Keys, MasterKey, Result, Time};
 
 // ── API keys ─────────────────────────────────────────────────────────────────

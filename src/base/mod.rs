@@ -17,9 +17,11 @@ mod nullable;
 mod number;
 pub mod portable;
 mod selector;
+mod spelling;
 mod text;
 mod time;
 mod validated;
+pub mod visible;
 
 pub use address::{address_block, address_network};
 pub use bounded_list::BoundedList;

@@ -31,11 +31,11 @@ impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
 
 impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for Int<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        fn check<const MIN: i64, const MAX: i64>(n: i64) -> Result<Int<MIN, MAX>, String> {
-            if (MIN..=MAX).contains(&n) {
-                Ok(Int(n))
-            } else {
-                Err(format!("must be a whole number from {MIN} to {MAX}"))
+        // Wider than its bounds, so that whatever is beyond them gets the same answer.
+        fn check<const MIN: i64, const MAX: i64>(n: i128) -> Result<Int<MIN, MAX>, String> {
+            match i64::try_from(n) {
+                Ok(n) if (MIN..=MAX).contains(&n) => Ok(Int(n)),
+                _ => Err(format!("must be a whole number from {MIN} to {MAX}")),
             }
         }
         checked(deserializer, check::<MIN, MAX>, || Int(MIN))

@@ -172,7 +172,7 @@ impl<R: TextRule> Portable for Validated<R> {
         written(self)
     }
     fn from_json(value: Value, _: &Importing) -> Result<Self, String> {
-        read(value)
+        Validated::parse_earlier(read::<String>(value)?)
     }
 }
 

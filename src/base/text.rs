@@ -18,13 +18,19 @@ use bincode::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
+use unicode_normalization::UnicodeNormalization as _;
 
+use super::spelling::{has_unseen, mixes_scripts};
 use super::validated::checked;
 
 /// The validation rule of a kind of text.
 pub trait TextRule {
     /// Returns the text as it is stored; the error is a phrase that says what it must be.
     fn check(text: String) -> Result<String, String>;
+    /// Does the same for a text that an earlier version may have validated, by the rule of then.
+    fn check_earlier(text: String) -> Result<String, String> {
+        Self::check(text)
+    }
     /// Returns its JSON Schema.
     fn schema() -> serde_json::Value;
 }
@@ -36,6 +42,13 @@ impl<R: TextRule> Validated<R> {
     /// Checks a text; the error is a phrase such as "must be at most 200 characters".
     pub fn parse(text: impl Into<String>) -> Result<Self, String> {
         R::check(text.into()).map(|text| Validated(text, PhantomData))
+    }
+}
+
+impl<R: TextRule> Validated<R> {
+    /// Checks a text that an earlier version may have validated.
+    pub fn parse_earlier(text: impl Into<String>) -> Result<Self, String> {
+        R::check_earlier(text.into()).map(|text| Validated(text, PhantomData))
     }
 }
 
@@ -140,7 +153,9 @@ impl<'de, R, C> bincode::BorrowDecode<'de, C> for Validated<R> {
 
 // ── The kinds ────────────────────────────────────────────────────────────────
 
-/// A name: 1 to 200 characters, none of them a control character.
+/// A name: 1 to 200 characters, among them one that is seen, and none that could pass it off as
+/// another: no control, format or invisible character, and no letters of scripts that look alike in
+/// one word.
 pub type Name = Validated<NameRule>;
 /// A title or subject: 1 to 500 characters.
 pub type Title = Text<1, 500>;
@@ -194,6 +209,19 @@ fn check_length(text: &str, min: usize, max: usize) -> Result<(), String> {
 pub struct NameRule;
 impl TextRule for NameRule {
     fn check(text: String) -> Result<String, String> {
+        let text = Self::check_earlier(text)?;
+        if text.trim().is_empty() {
+            return Err("must not be blank".into());
+        }
+        if has_unseen(&text) {
+            return Err("must not contain invisible characters or marks of direction".into());
+        }
+        if mixes_scripts(&text) {
+            return Err("must not mix letters of scripts that look alike in one word".into());
+        }
+        Ok(text)
+    }
+    fn check_earlier(text: String) -> Result<String, String> {
         check_length(&text, 1, 200)?;
         if text.chars().any(char::is_control) {
             return Err("must not contain control characters".into());
@@ -245,9 +273,25 @@ impl TextRule for PromptRule {
 /// The rule of [`Email`].
 pub struct EmailRule;
 impl TextRule for EmailRule {
-    /// One `@` with something on both sides, no blanks or control characters, at most 254 bytes
-    /// (the longest that SMTP can carry). Whether the address exists is not checked.
+    /// One `@` with something on both sides, at most 254 bytes (the longest that SMTP can carry), the
+    /// domain in the ASCII form of IDNA. Nothing that makes it look like another address: no blanks,
+    /// control or invisible characters, and no letters of scripts that look alike in one label.
+    /// Whether the address exists is not checked.
     fn check(text: String) -> Result<String, String> {
+        const FORM: &str = "must be an e-mail address of at most 254 characters";
+        let text = Self::check_earlier(text)?;
+        if text.is_ascii() {
+            return Ok(text);
+        }
+        let (local, domain) = text.rsplit_once('@').ok_or(FORM)?;
+        if has_unseen(&text) || mixes_scripts(&text) || !local.nfkc().eq(local.chars()) {
+            return Err("must not contain characters that make it look like another address".into());
+        }
+        let domain = idna::domain_to_ascii(domain).map_err(|_| FORM)?;
+        // What the mapping has made of it must still be an address.
+        Self::check_earlier(format!("{local}@{domain}"))
+    }
+    fn check_earlier(text: String) -> Result<String, String> {
         let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ',');
         let good = match text.rsplit_once('@') {
             Some((local, domain)) => {
@@ -267,6 +311,17 @@ impl TextRule for EmailRule {
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "format": "email", "maxLength": 254})
+    }
+}
+
+impl Validated<EmailRule> {
+    /// The same address as accounts have it that were made while domains were kept as they were sent;
+    /// `None` if that is the same.
+    pub fn with_unicode_domain(&self) -> Option<Self> {
+        let (local, domain) = self.0.rsplit_once('@')?;
+        let (unicode, result) = idna::domain_to_unicode(domain);
+        (result.is_ok() && unicode != domain)
+            .then(|| Validated(format!("{local}@{unicode}"), PhantomData))
     }
 }
 
@@ -312,6 +367,19 @@ fn is_host_and_port(authority: &str) -> bool {
     // `+80` parses as a number, but is not a port.
     let number = |port: &str| !port.starts_with('+') && port.parse::<u16>().is_ok();
     is_host && (port.is_empty() || port.strip_prefix(':').is_some_and(number))
+}
+
+impl Validated<HttpUrlRule> {
+    /// The host, in lower case, without a port.
+    pub fn host(&self) -> String {
+        let rest = self.0.split_once("://").map_or(self.as_str(), |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => host,
+            _ => authority,
+        };
+        host.to_ascii_lowercase()
+    }
 }
 
 /// The rule of [`HttpUrl`].
@@ -382,6 +450,50 @@ pub(super) mod tests {
     fn e_mail_addresses_are_kept_in_lower_case() {
         assert_eq!(Email::parse("Ada@Acme.Test").unwrap().as_str(), "ada@acme.test");
         assert_invalid::<EmailRule>(&["", "ada", "@acme.test", "ada@", "a b@acme.test", "a@b@c"]);
+    }
+
+    #[test]
+    fn an_e_mail_address_looks_like_no_other() {
+        assert_invalid::<EmailRule>(&[
+            "ben@аcme.test", // The first letter of the domain is Cyrillic.
+            "bеn@acme.test", // So is the second of the name.
+            "b\u{200b}en@acme.test",
+            "ben\u{202e}@acme.test",
+            "ben\u{3164}@acme.test",
+            "ｂen@acme.test",
+        ]);
+        let parsed = |text: &str| Email::parse(text).unwrap().into_string();
+        assert_eq!(parsed("ben@acme．test"), "ben@acme.test");
+        assert_eq!(parsed("Zoë@Bücher.Example"), "zoë@xn--bcher-kva.example");
+        assert_eq!(parsed("ada@xn--bcher-kva.example"), "ada@xn--bcher-kva.example");
+        assert_eq!(parsed("почта@пример.рф"), "почта@xn--e1afmkfd.xn--p1ai");
+        assert_eq!(parsed("a_b+c@under_score.test"), "a_b+c@under_score.test");
+        let old = Email::parse("ada@bücher.example").unwrap().with_unicode_domain();
+        assert_eq!(old.unwrap().as_str(), "ada@bücher.example");
+        assert_eq!(Email::parse("ada@acme.test").unwrap().with_unicode_domain(), None);
+    }
+
+    #[test]
+    fn a_name_is_seen_and_looks_like_no_other() {
+        assert_valid::<NameRule>(&["Ada", "Zoë Müller", "王小明", "Ада", "👩\u{200d}💻", " x "]);
+        let unseen = [" ", "\u{a0}", "\u{3164}", "Ada\u{202e}", "Ad\u{200b}a", "Adа", "a\nb"];
+        assert_invalid::<NameRule>(&unseen);
+        // What was stored before is still read.
+        assert!(Name::parse_earlier("Ada\u{202e}").is_ok());
+        assert!(Email::parse_earlier("b\u{200b}en@acme.test").is_ok());
+        assert!(Name::parse_earlier("a\nb").is_err());
+    }
+
+    #[test]
+    fn the_host_of_a_url_is_without_its_port() {
+        for (url, host) in [
+            ("https://A.test/x", "a.test"),
+            ("https://a.test:8443?y=1:2", "a.test"),
+            ("http://[::1]:80/", "[::1]"),
+            ("http://[::1]", "[::1]"),
+        ] {
+            assert_eq!(HttpUrl::parse(url).unwrap().host(), host);
+        }
     }
 
     #[test]

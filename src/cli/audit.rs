@@ -218,7 +218,8 @@ impl Export {
                 let AuditReply::Entries { lines, last } = logs.ask(&request)? else {
                     return Err(Failure::unexpected_reply());
                 };
-                let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+                let mut written = lines.iter().map(|line| output::json_line(line));
+                let written = written.try_for_each(|line| writeln!(out, "{line}"));
                 match written {
                     // The reader has closed the pipe.
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),

@@ -3,6 +3,8 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::base::visible;
+
 /// Flags that other servers have, and what they are here.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--port", "--host", "--bind", "--addr", "--address", "-p"], "--listen 127.0.0.1:7420"),
@@ -14,8 +16,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["--log", "--verbose", "--debug", "-v"], "--log-level debug"),
 ];
 
-/// Adds a hint to an error, where there is one.
+/// Adds a hint to an error, where there is one, and keeps each argument that it repeats on one line.
 pub fn with_hint(mut error: clap::Error) -> clap::Error {
+    let shown: Vec<_> =
+        error.context().filter(|(kind, _)| *kind != ContextKind::Usage).map(on_one_line).collect();
+    for (kind, value) in shown {
+        error.insert(kind, value);
+    }
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         _ => String::new(),
@@ -39,4 +46,22 @@ pub fn with_hint(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, hint);
     }
     error
+}
+
+/// Returns what an error says, arguments that it repeats among it, on a line each.
+fn on_one_line((kind, value): (ContextKind, &ContextValue)) -> (ContextKind, ContextValue) {
+    let line = |text: &str| visible::line(text).into_owned();
+    let styled = |text: &StyledStr| StyledStr::from(line(&text.to_string()));
+    let value = match value {
+        ContextValue::String(text) => ContextValue::String(line(text)),
+        ContextValue::Strings(texts) => {
+            ContextValue::Strings(texts.iter().map(|text| line(text)).collect())
+        }
+        ContextValue::StyledStr(text) => ContextValue::StyledStr(styled(text)),
+        ContextValue::StyledStrs(texts) => {
+            ContextValue::StyledStrs(texts.iter().map(styled).collect())
+        }
+        other => other.clone(),
+    };
+    (kind, value)
 }

@@ -37,8 +37,12 @@ pub struct Import {
     #[arg(long = "as", value_name = "SLUG", env = "ROADSTEAD_AS", value_parser = |text: &str| Slug::parse(text))]
     slug: Option<Slug>,
 
+    /// Make members also of accounts here whose address nobody has proved
+    #[arg(long, env = "ROADSTEAD_ACCEPT_UNPROVED", value_parser = BoolishValueParser::new())]
+    accept_unproved: bool,
+
     /// Remove what an interrupted import has written
-    #[arg(long, env = "ROADSTEAD_UNDO", value_parser = BoolishValueParser::new(), conflicts_with_all = ["file", "slug"])]
+    #[arg(long, env = "ROADSTEAD_UNDO", value_parser = BoolishValueParser::new(), conflicts_with_all = ["file", "slug", "accept_unproved"])]
     undo: bool,
 
     #[cfg(feature = "postgres")]
@@ -71,6 +75,7 @@ impl Import {
         let mut file = ExportFile::open(path)
             .map_err(|problem| Failure::Failed(format!("{}: {problem}", path.display())))?;
         file.arriving.slug = self.slug.clone();
+        file.arriving.accepts_unproved = self.accept_unproved;
         let tried = try_file(place.trial()?, &mut file);
         output::progress("");
         tried?;

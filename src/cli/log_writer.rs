@@ -1,10 +1,12 @@
-//! Where log lines go: stderr, with each event on one line.
+//! Where log lines go: stderr, with each event on one line and nothing in it that is not seen.
 
 use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Writes events to stderr with control characters escaped, so that a text of somebody else's (a
+use crate::base::visible;
+
+/// Writes events to stderr with characters escaped that are not seen, so that a text of somebody else's (a
 /// reason that a server gave, a path) cannot begin a line of its own.
 #[derive(Clone, Copy)]
 pub struct OneLineEach {
@@ -33,14 +35,20 @@ impl Write for OneLineEach {
     }
 }
 
-/// Escapes the control characters of an event but the line feed at its end.
+/// Escapes what is not seen of an event but the line feed at its end.
 fn one_line(event: &str, has_colors: bool) -> String {
     let line = event.strip_suffix('\n').unwrap_or(event);
     let mut escaped = String::with_capacity(event.len());
-    for character in line.chars() {
-        if character.is_control() && !(has_colors && character == '\x1b') {
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        let is_color = has_colors && character == '\x1b';
+        // What runs a pipeline takes `##[error]` for a command, wherever it is in a line.
+        let begins_command = character == '#' && characters.peek() == Some(&'#');
+        if begins_command || visible::is_invisible(character) && !is_color {
             // Also an escape of JSON, whose writer lets some of them pass.
-            escaped.push_str(&format!("\\u{:04x}", u32::from(character)));
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             escaped.push(character);
         }
@@ -59,6 +67,8 @@ mod tests {
         let expected =
             "INFO a reason: nothing\\u000d\\u000aINFO sign-in failed \\u0085 \\u001b[31m\n";
         assert_eq!(one_line(event, false), expected);
+        let hidden = "INFO \u{202e}\u{e0069} ##[error]\n";
+        assert_eq!(one_line(hidden, false), "INFO \\u202e\\udb40\\udc69 \\u0023#[error]\n");
         assert_eq!(one_line("\x1b[32mINFO\x1b[0m é\n", true), "\x1b[32mINFO\x1b[0m é\n");
     }
 }

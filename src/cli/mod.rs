@@ -21,6 +21,7 @@ pub use client::files::fuzzing;
 mod hints;
 mod import;
 mod init;
+mod installation_admins;
 mod log_writer;
 mod manual;
 mod memory;
@@ -52,6 +53,7 @@ mod version;
 use std::process::ExitCode;
 
 use clap::builder::BoolishValueParser;
+use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app::Setting;
@@ -109,6 +111,7 @@ enum Command {
     #[cfg(feature = "postgres")]
     Migrate(migrate::Migrate),
     ResetPassword(reset_password::ResetPassword),
+    InstallationAdmins(installation_admins::InstallationAdmins),
     ExtractText(extract_text::ExtractText),
     Routes(routes::Routes),
     Openapi(openapi::OpenApi),
@@ -163,7 +166,10 @@ pub fn run() -> ExitCode {
         let settings = settings::given(&matches);
         Ok((Cli::from_arg_matches(&matches)?, settings))
     });
-    let (cli, settings) = parsed.unwrap_or_else(|error| hints::with_hint(error).exit());
+    let (cli, settings) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse_usage(&hints::with_hint(error)),
+    };
     match run_command(cli.command, settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(message)) => {
@@ -175,6 +181,16 @@ pub fn run() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints help and version as clap does, and what is wrong with the arguments, which others may have
+/// written, as everything else.
+fn refuse_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        error.exit();
+    }
+    output::usage(&error.render().to_string());
+    ExitCode::from(2)
 }
 
 fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> {
@@ -194,6 +210,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         #[cfg(feature = "postgres")]
         Command::Migrate(command) => command.run(),
         Command::ResetPassword(command) => command.run(),
+        Command::InstallationAdmins(command) => command.run(),
         Command::ExtractText(command) => command.run(),
         Command::Routes(command) => command.run(),
         Command::Openapi(command) => command.run(),

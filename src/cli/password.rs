@@ -6,6 +6,7 @@ use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 
 use super::failure::Failure;
 use crate::auth::passwords::Password;
+use crate::base::visible;
 
 /// Asks for a new password twice, in a terminal that does not show it.
 ///
@@ -47,7 +48,7 @@ pub fn parse(text: &str) -> Result<Password, Failure> {
 pub fn unseen(prompt: &str) -> Result<String, Failure> {
     let _hidden = Hidden::new(io::stdin())?;
     let mut stderr = io::stderr();
-    stderr.write_all(prompt.as_bytes())?;
+    stderr.write_all(visible::line(prompt).as_bytes())?;
     stderr.flush()?;
     first_line()
 }

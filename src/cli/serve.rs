@@ -17,13 +17,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
 use super::{open_files, output, values};
+use crate::api::OrganizationCreators;
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
-use crate::base::{HttpUrl, Id};
+use crate::auth::name_installation_admins;
+use crate::base::{Email, HttpUrl, Id};
 use crate::http::MetricsToken;
 use crate::outbox::RetentionSettings;
 use crate::outside::smtp::{Smtp, SmtpConfig, SmtpUrl};
 use crate::resources::organizations;
-use crate::store::Store;
+use crate::store::{Store, Tx};
 
 /// Signals within half a second of each other are one: `timeout` signals a process, and then its
 /// group.
@@ -65,6 +67,14 @@ pub struct Serve {
     /// A token that lets its bearer read /metrics from another machine
     #[arg(long, value_name = "TOKEN", env = "ROADSTEAD_METRICS_TOKEN", hide_env_values = true, value_parser = values::token)]
     metrics_token: Option<String>,
+
+    /// E-mail address of who administers the installation, in place of those so far (repeatable)
+    #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_INSTALLATION_ADMIN", value_parser = values::email, value_delimiter = ',')]
+    installation_admin: Vec<Email>,
+
+    /// Who may create organizations: everyone with an account, or who administers the installation
+    #[arg(long, value_name = "WHO", env = "ROADSTEAD_WHO_MAY_CREATE_ORGANIZATIONS", default_value = "everyone", value_parser = values::creators)]
+    who_may_create_organizations: OrganizationCreators,
 
     /// Refuse to create a data directory: fail if there is none
     #[arg(long, env = "ROADSTEAD_MUST_EXIST", value_parser = BoolishValueParser::new())]
@@ -136,6 +146,7 @@ impl Serve {
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
+            name_admins(&store, &config).await?;
             let used = dir.clone();
             let on_setup = Arc::new(move || remove_setup_link(&used));
             let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
@@ -168,6 +179,9 @@ impl Serve {
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),
             rate_limit: self.rate_limit,
+            installation_admins: (!self.installation_admin.is_empty())
+                .then(|| self.installation_admin.clone()),
+            organization_creators: self.who_may_create_organizations,
             metrics_token: self.metrics_token.as_deref().map(MetricsToken::new),
             settings: RetentionSettings {
                 memory_retention_secs: self.memory_retention,
@@ -198,6 +212,15 @@ impl Serve {
         })?;
         Ok(Some(smtp))
     }
+}
+
+/// Names those who administer the installation, if flags say who.
+pub(super) async fn name_admins(store: &Store, config: &ServerConfig) -> Result<(), Failure> {
+    if let Some(admins) = config.installation_admins.clone() {
+        let name = move |tx: &mut Tx| name_installation_admins(tx, Some(admins.clone()));
+        store.write(Id::NIL, name).await?;
+    }
+    Ok(())
 }
 
 /// Runs a future on a new multi-threaded runtime.

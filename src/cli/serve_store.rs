@@ -13,7 +13,7 @@ use tokio::task::block_in_place;
 use super::common::init_server_logging;
 use super::failure::Failure;
 use super::output;
-use super::serve::{Serve, Shutdown, listen_at, local_url, run};
+use super::serve::{Serve, Shutdown, listen_at, local_url, name_admins, run};
 use super::store_check::url;
 use crate::app::shared_store::SharedStore;
 use crate::app::{Server, ServerConfig};
@@ -60,6 +60,7 @@ impl Serve {
             let seen = block_in_place(|| look(&engine, &is_replicated, None));
             let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
             let link = setup_link(&store, &link_base).await?;
+            name_admins(&store, &config).await?;
             let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
             let config = ServerConfig { leases, nodes, ..config };
             let server = Server::start_with(store.clone(), listener, config, None)?;

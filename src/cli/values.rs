@@ -2,6 +2,9 @@
 
 use ipnet::IpNet;
 
+use crate::api::OrganizationCreators;
+use crate::base::Email;
+
 /// Parses a duration such as `30d`, `12h`, `15m` or `10s` into seconds; at most 100 years.
 pub fn duration_secs(text: &str) -> Result<i64, String> {
     const MAX_SECS: i64 = 100 * 365 * 24 * 3600;
@@ -18,6 +21,20 @@ pub fn duration_secs(text: &str) -> Result<i64, String> {
     match number.checked_mul(unit_secs) {
         Some(secs @ 0..=MAX_SECS) => Ok(secs),
         _ => Err("must be from 0s to 36500d".into()),
+    }
+}
+
+/// Parses an e-mail address.
+pub fn email(text: &str) -> Result<Email, String> {
+    Email::parse(text)
+}
+
+/// Parses who may create organizations.
+pub fn creators(text: &str) -> Result<OrganizationCreators, String> {
+    match text {
+        "everyone" => Ok(OrganizationCreators::Everyone),
+        "installation-admins" => Ok(OrganizationCreators::InstallationAdmins),
+        _ => Err("give everyone or installation-admins".into()),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::base::{Error, Result};
 use crate::http::{InProcess, Origin, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
-pub(super) const SESSION: &str = "/auth/session";
+pub const SESSION: &str = "/auth/session";
 
 /// Lists are read whole in pages of this size, and not more of them than this.
 const PAGE: &str = "100";
@@ -47,6 +47,12 @@ impl Api {
     pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
         let calls = InProcess::new(executor, router, origin);
         Api { calls, org_slug: None, idempotency_key: None }
+    }
+
+    /// The API for what goes on after a page was answered: each call sees the newest state.
+    pub fn reading_newest(&self) -> Api {
+        let calls = self.calls.reading_newest();
+        Api { calls, org_slug: self.org_slug.clone(), idempotency_key: None }
     }
 
     /// Calls with this session's token from now on.
@@ -156,14 +162,18 @@ impl Api {
     ///
     /// # Errors
     /// Those of the route.
-    pub async fn get_tagged<T: DeserializeOwned>(&self, path: &str) -> Result<(T, Vec<u8>)> {
+    pub async fn get_tagged<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<(T, Vec<u8>)> {
         let response =
-            self.respond(Method::Get, path, &self.query(&[]), Arguments::Query, None).await?;
+            self.respond(Method::Get, path, &self.query(query), Arguments::Query, None).await?;
         let tag = response.etag.map(|tag| tag.as_bytes().to_vec()).unwrap_or_default();
         Ok((InProcess::parse(path, response)?, tag))
     }
 
-    /// Updates or replaces a resource, by PATCH or PUT, that still has this entity tag.
+    /// Updates or replaces a resource that still has this entity tag.
     ///
     /// # Errors
     /// 412 if it has another one; those of the route.
@@ -179,10 +189,13 @@ impl Api {
         InProcess::parse(path, response)
     }
 
-    /// Whether the visitor's role lets them call a route; what depends on the resource, its grants
+    /// Whether a role lets the visitor call a route, and whether they administer the installation; what
+    /// depends on the resource, its grants
     /// and its state, only the call itself tells.
-    pub fn may(&self, method: Method, path: &str, role: Role) -> bool {
-        self.calls.find(method, path).is_ok_and(|(route, _)| route.policy.role <= Some(role))
+    pub fn may(&self, method: Method, path: &str, role: Role, of_installation: bool) -> bool {
+        self.calls.find(method, path).is_ok_and(|(route, _)| {
+            route.policy.role <= Some(role) && (of_installation || !route.policy.installation)
+        })
     }
 
     async fn with_query<T: DeserializeOwned>(

@@ -30,6 +30,8 @@ pub struct Checked {
     /// Imports with the versions found.
     pub imports: BTreeMap<String, String>,
     pub compiled: String,
+    /// Characters of the compiled text that a reader would not see.
+    pub invisible: usize,
     pub verdict: Verdict,
     /// The text filled with the values of an environment, if one was chosen.
     pub preview: Option<Preview>,
@@ -64,11 +66,13 @@ pub enum Verdict {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Compiled {
     compiled: String,
     imports: BTreeMap<String, String>,
     variables: Vec<String>,
     problems: Vec<Diagnostic>,
+    invisible_characters: usize,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +128,7 @@ pub async fn check(visit: &Visit, text: &Text<'_>) -> Result<Checked> {
         variables: compiled.variables,
         imports: compiled.imports,
         compiled: compiled.compiled,
+        invisible: compiled.invisible_characters,
         verdict,
     })
 }

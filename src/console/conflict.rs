@@ -146,7 +146,7 @@ impl Visit {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let (stored, tag) = self.api.get_tagged(path).await?;
+            let (stored, tag) = self.api.get_tagged(path, &[]).await?;
             let edited = edited(&stored);
             let was = self.form.sent("was");
             let is_same =

@@ -51,6 +51,8 @@ pub enum Flash {
     ServiceAccountCreated,
     /// An API key was revoked.
     KeyRevoked,
+    /// A service account's key was taken over.
+    KeyTakenOver,
     /// A grant was created.
     GrantCreated,
     /// A grant was removed.
@@ -243,6 +245,7 @@ const ALL: &[(Flash, &str, &str)] = &[
     (Flash::Left, "left", "You have left the organization."),
     (Flash::ServiceAccountCreated, "account-created", "The service account was created."),
     (Flash::KeyRevoked, "key-revoked", "The key was revoked."),
+    (Flash::KeyTakenOver, "key-taken-over", "You answer for the key now."),
     (Flash::GrantCreated, "grant-created", "Access was granted."),
     (Flash::GrantRemoved, "grant-removed", "The grant was removed."),
     (Flash::ProviderCreated, "provider-created", "The provider was created."),

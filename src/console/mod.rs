@@ -15,6 +15,7 @@ mod cookies;
 mod diff;
 mod dispatch;
 mod errors;
+mod escaper;
 mod fields;
 mod filters;
 mod flash;

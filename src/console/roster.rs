@@ -33,6 +33,7 @@ pub struct Member {
     pub email: String,
     pub name: String,
     pub email_verified: bool,
+    pub address_proved: bool,
     pub role: Role,
     pub joined_at: Time,
 }

@@ -43,6 +43,13 @@ pub struct List<T: DeserializeOwned> {
     pub next_cursor: Nullable<String>,
 }
 
+impl<T: DeserializeOwned> List<T> {
+    /// A list without items.
+    pub fn none() -> Self {
+        List { items: Vec::new(), next_cursor: Nullable(None) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

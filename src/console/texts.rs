@@ -73,6 +73,15 @@ pub fn text(key: &str) -> &str {
     }
 }
 
+/// Says how many characters of a text a reader would not see; empty if none.
+pub fn invisible(count: impl std::borrow::Borrow<usize>) -> String {
+    match count.borrow() {
+        0 => String::new(),
+        1 => "1 invisible character".into(),
+        count => format!("{count} invisible characters"),
+    }
+}
+
 /// The name of a role.
 pub fn role(role: &Role) -> &'static str {
     match role {

@@ -54,6 +54,8 @@ pub struct Visit {
 pub struct CurrentSession {
     pub user: User,
     pub memberships: Vec<Membership>,
+    /// Whether they administer the installation.
+    pub installation_admin: bool,
 }
 
 /// The visitor.
@@ -139,7 +141,11 @@ impl Visit {
 
     /// Whether the visitor's role lets them call a route.
     pub fn may(&self, method: Method, path: &str) -> bool {
-        self.membership.as_ref().is_some_and(|member| self.api.may(method, path, member.role))
+        let of_installation =
+            self.session.as_ref().is_some_and(|session| session.installation_admin);
+        self.membership
+            .as_ref()
+            .is_some_and(|member| self.api.may(method, path, member.role, of_installation))
     }
 
     /// Requires what [`Visit::may`] says, for a page that is a form alone.

@@ -48,7 +48,7 @@ pub async fn answer(
     let mut response = answered.unwrap_or_else(|error| {
         observed.failed(context, &error, address, request_id);
         log_failure(&error, request_id);
-        if wants_html(&head.headers) && !head.uri.path().starts_with("/api/") {
+        if wants_html(&head.headers) && !normalized(head.uri.path()).starts_with("/api/") {
             return context.site.error_page(&error, request_id);
         }
         problem::reply(&error, request_id)

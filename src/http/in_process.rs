@@ -85,6 +85,11 @@ impl InProcess {
         Ok(())
     }
 
+    /// The same, each call seeing the newest state.
+    pub fn reading_newest(&self) -> Self {
+        InProcess { at: None, ..self.clone() }
+    }
+
     /// Who calls, if a credential was verified.
     pub fn identity(&self) -> Option<Arc<Identity>> {
         self.authenticated.as_ref()?.identity().cloned()

@@ -197,12 +197,14 @@ pub const TEST_TYPE: &str = "channel.test";
 impl Notice {
     /// Returns the notice of an event in a channel.
     pub(super) fn of(delivery: &Delivery, event: Event) -> Self {
+        // Not those of the delivery: an earlier version may have created it, which said less.
+        let guarded_by = event.guards();
         Notice {
             id: delivery.id,
             event_type: Some(event.event_type),
             at: event.created_at,
             payload: event.payload,
-            guarded_by: delivery.guarded_by.clone(),
+            guarded_by,
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result
         channel,
         event: event.id,
         event_type: event.event_type,
-        guarded_by: event.about.guards(),
+        guarded_by: event.guards(),
         created_at: event.created_at,
         status: DeliveryStatus::Failed,
         attempts: 0,

@@ -6,20 +6,34 @@ use super::deliveries::DeliveryAttempt;
 use crate::base::Result;
 use crate::outside::mail::Mail;
 use crate::outside::{Call, CallResult, Response};
-use crate::store::{Tx, View};
+use crate::store::Tx;
 
 /// An action executed at least once, after the transaction that prepared it is durable.
 pub enum Effect {
     /// An HTTP call. Its limits end well before a lease does (60 s).
     Call(Box<Call>),
-    /// Several HTTP calls, a few at a time, within this time for all: at most half of a lease.
-    Calls(Vec<Call>, Duration),
+    /// Several HTTP calls, a few at a time.
+    Calls(Calls),
     /// A mail.
     Mail(Mail),
     /// Rows of the product, such as a task or a wake, written in one transaction with the result of
     /// the job: exactly once.
     Rows(WriteRows),
 }
+
+/// Several HTTP calls.
+pub struct Calls {
+    /// The calls, in the order in which they are started.
+    pub calls: Vec<Call>,
+    /// The time for all of them: at most half of a lease.
+    pub total: Duration,
+    /// Whether further ones are started after this result of the call with this index. Those that are
+    /// not have no result.
+    pub goes_on: GoesOn,
+}
+
+/// Whether further calls are started after a result; see [`Calls::goes_on`].
+pub type GoesOn = Box<dyn Fn(usize, &CallResult) -> bool + Send + Sync>;
 
 /// Writes rows in a transaction of the job's organization. It is idempotent: it may run again.
 pub type WriteRows = Box<dyn Fn(&mut Tx) -> Result<()> + Send>;
@@ -29,7 +43,7 @@ pub type WriteRows = Box<dyn Fn(&mut Tx) -> Result<()> + Send>;
 pub enum EffectResult {
     /// The response to a call, whatever its status.
     Response(Response),
-    /// The results of several calls, each with its URL.
+    /// The results of the calls that were started of several, each with its URL.
     Answers(Vec<(String, CallResult)>),
     /// The mail was accepted, or the rows were written.
     Done,
@@ -76,5 +90,5 @@ pub struct Workflow {
     /// Returns the effect that delivers an event. It runs in a transaction of the channel's
     /// organization, once for each attempt. An error is a failed attempt: its message is in the
     /// log, and the delivery is retried.
-    pub effect: fn(&View, &DeliveryAttempt) -> Result<Effect>,
+    pub effect: fn(&mut Tx, &DeliveryAttempt) -> Result<Effect>,
 }

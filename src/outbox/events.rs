@@ -193,8 +193,8 @@ impl ResourceId {
 pub struct About {
     /// The resource itself.
     pub resource: ResourceId,
-    /// The restrictable resources that it belongs to: members who may not use all of them do not
-    /// see the event. Empty where every member may see it.
+    /// What it belongs to: members who may not use all of it do not see the event, and what belongs to
+    /// a user is for that user and for admins. Empty where every member may see it.
     pub guarded_by: Vec<ResourceId>,
 }
 crate::base::portable!(About { resource, guarded_by });
@@ -205,18 +205,14 @@ impl About {
         About { resource: ResourceId::new(kind, id), guarded_by: Vec::new() }
     }
 
-    /// Names a restrictable resource that the event belongs to, beside those named before.
+    /// Names a restrictable resource, an agent or a user that the event belongs to, beside those named
+    /// before.
     pub fn guarded_by<T: ?Sized>(mut self, kind: &'static str, id: Id<T>) -> Self {
         let guard = ResourceId::new(kind, id);
         if !self.guarded_by.contains(&guard) {
             self.guarded_by.push(guard);
         }
         self
-    }
-
-    /// The ids of the resources that the event belongs to.
-    pub fn guards(&self) -> Vec<Id<()>> {
-        self.guarded_by.iter().map(|guard| guard.id).collect()
     }
 }
 
@@ -239,6 +235,25 @@ pub struct Event {
 }
 crate::base::portable!(Event { id, event_type, about, payload, created_at, attempts, sent_at });
 
+impl Event {
+    /// The ids of what the event belongs to. Earlier versions did not say that an event about an agent
+    /// belongs to that agent, and one about an API key to the user of the key.
+    pub fn guards(&self) -> Vec<Id<()>> {
+        let mut guards: Vec<_> = self.about.guarded_by.iter().map(|guard| guard.id).collect();
+        let unsaid = match self.event_type {
+            EventType::AgentStale | EventType::AgentDrifted | EventType::AgentError => {
+                Some(self.about.resource.id)
+            }
+            EventType::ApiKeyExpiring | EventType::ApiKeyExpired => {
+                self.payload.0["userId"].as_str().map(Id::parse)
+            }
+            _ => None,
+        };
+        guards.extend(unsaid.filter(|guard| !guards.contains(guard)));
+        guards
+    }
+}
+
 /// Events by type and time. Every entry ends with the record's key, so that a page is found and
 /// counted without reading a record.
 pub static EVENTS_BY_TYPE: Index<Event, EventType> =
@@ -247,11 +262,12 @@ pub static EVENTS_BY_TYPE: Index<Event, EventType> =
 /// Guarded events by type and time, with their guards: the log leaves out those that a member may not
 /// see without reading them.
 pub(super) static GUARDED_EVENTS: Index<Event, GuardedKey> =
-    Index::non_unique("events.guarded", |event| {
-        let guards = event.about.guards();
+    Index::non_unique("events.guarded", |event: &Event| {
+        let guards = event.guards();
         let key = || (event.event_type, event.created_at, event.id, Guards::of(&guards));
         (!guards.is_empty()).then(key)
-    });
+    })
+    .version(2);
 
 type GuardedKey = (EventType, Time, Id<Event>, Guards);
 

@@ -4,7 +4,7 @@
 //! channel, and deliveries through other channels. Both are scanned by key only and merged. Entries
 //! about resources that are hidden from the reader are left out, also by key.
 
-use std::collections::{BTreeSet, BinaryHeap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use super::channels::{Channel, in_app};
@@ -13,6 +13,7 @@ use super::deliveries::{
 };
 use super::delivering::schedule;
 use super::events::{EVENTS_BY_TYPE, Event, EventType, GUARDED_EVENTS, find_event};
+use super::guards::HiddenGuards;
 use super::sweeps::{SWEEP_ROWS, SweepProgress, due};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{Index, Key, ListSource, Order, Org, Tx, View};
@@ -20,8 +21,8 @@ use crate::store::{Index, Key, ListSource, Order, Org, Tx, View};
 // ── Reading ──────────────────────────────────────────────────────────────────
 
 /// A query of the log. An absent filter matches every entry.
-#[derive(Clone, Debug)]
-pub struct LogQuery {
+#[derive(Debug)]
+pub struct LogQuery<'a> {
     /// Only entries of this type.
     pub event_type: Option<EventType>,
     /// Only entries of this channel.
@@ -32,11 +33,11 @@ pub struct LogQuery {
     pub start: Time,
     /// Only entries before this time.
     pub end: Time,
-    /// The resources that are hidden from the reader: no entries of events that belong to them.
-    pub hidden: BTreeSet<Id<()>>,
+    /// What is hidden from the reader: no entries of events that belong to it.
+    pub hidden: HiddenGuards<'a>,
 }
 
-impl LogQuery {
+impl LogQuery<'_> {
     /// Whether entries of the built-in channel can match: all of them are sent.
     fn has_events(&self, org: Id<Org>) -> bool {
         self.channel.is_none_or(|channel| channel == in_app(org))
@@ -82,7 +83,7 @@ pub struct Walked {
 /// If the store fails.
 pub fn walk_log(
     view: &View,
-    query: &LogQuery,
+    query: &LogQuery<'_>,
     mut visit: impl FnMut(LogPosition) -> ControlFlow<()>,
 ) -> Result<Walked> {
     let mut streams = streams(view, query);
@@ -199,7 +200,7 @@ impl Chunk {
 }
 
 /// Returns the ranges whose entries match a query.
-fn streams<'a>(view: &'a View, query: &'a LogQuery) -> Vec<Stream<'a>> {
+fn streams<'a>(view: &'a View, query: &'a LogQuery<'a>) -> Vec<Stream<'a>> {
     let mut streams = Vec::new();
     if query.has_events(view.org()) {
         let scan: Scan = Box::new(move |before, limit| events_before(view, query, before, limit));
@@ -238,7 +239,7 @@ pub(super) fn combinations(
 /// Returns the deliveries under `of` in `index`.
 fn of_index<'a, K: Key + Copy>(
     view: &'a View,
-    query: &'a LogQuery,
+    query: &'a LogQuery<'a>,
     index: &'static Index<Delivery, (K, Place)>,
     of: K,
 ) -> Stream<'a> {
@@ -254,7 +255,7 @@ fn of_index<'a, K: Key + Copy>(
     Stream::new(query.end, Box::new(scan))
 }
 
-fn events_before(view: &View, query: &LogQuery, before: Before, limit: usize) -> Result<Chunk> {
+fn events_before(view: &View, query: &LogQuery<'_>, before: Before, limit: usize) -> Result<Chunk> {
     let mut chunk = Chunk::new();
     let mut keep = |(at, id): (Time, Id<Event>)| {
         Ok(chunk.push(LogPosition { at, id: id.cast(), is_event: true }, true, limit))
@@ -266,7 +267,7 @@ fn events_before(view: &View, query: &LogQuery, before: Before, limit: usize) ->
             view.entries(&EVENTS_BY_TYPE, &from, &to, Order::Descending, |_, key| keep(key))?;
         }
     }
-    if let (false, Some(last)) = (query.hidden.is_empty(), chunk.last) {
+    if let (false, Some(last)) = (query.hidden.is_none(), chunk.last) {
         let hidden = hidden_events(view, query, last, before)?;
         chunk.positions.retain(|position| !hidden.contains(&position.id));
     }
@@ -277,7 +278,7 @@ fn events_before(view: &View, query: &LogQuery, before: Before, limit: usize) ->
 /// as many guarded ones as there are events in the range.
 fn hidden_events(
     view: &View,
-    query: &LogQuery,
+    query: &LogQuery<'_>,
     first: Before,
     before: Before,
 ) -> Result<HashSet<Id<LogEntry>>> {
@@ -288,7 +289,7 @@ fn hidden_events(
         }
         let (from, to) = ((of, first), (of, before));
         view.entries(&GUARDED_EVENTS, &from, &to, Order::Ascending, |(_, _, id, guards), key| {
-            let all = || Ok(view.fetch::<Event>(&key)?.about.guards());
+            let all = || Ok(view.fetch::<Event>(&key)?.guards());
             if guards.are_hidden(&query.hidden, all)? {
                 hidden.insert(id.cast());
             }

@@ -34,10 +34,11 @@ pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
     mend_deliveries,
 };
-pub use effects::{Effect, EffectResult, Workflow, WriteRows};
+pub use effects::{Calls, Effect, EffectResult, GoesOn, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
 pub(crate) use failures::log_failure;
 pub use fan_out::publish;
+pub use guards::HiddenGuards;
 pub use handlers::{JobHandler, MAX_DELAY_SECS, Prepared, Settled, enqueue, retry_at};
 pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};

@@ -9,7 +9,7 @@ use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 
 use super::due_scan::DueScan;
-use super::effects::{Effect, EffectResult, Workflow, WriteRows};
+use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
 use super::handlers::{JobHandler, Prepared, Settled, retry_at};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
@@ -190,10 +190,11 @@ impl Runner {
                 Ok(answer) => EffectResult::Response(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
-            Effect::Calls(calls, total) => {
+            Effect::Calls(Calls { calls, total, goes_on }) => {
                 let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
                 let deadline = tokio::time::Instant::now() + total;
-                let results = self.outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline).await;
+                let sent = self.outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
+                let results = sent.await;
                 EffectResult::Answers(urls.into_iter().zip(results).collect())
             }
             Effect::Mail(mail) => match timeout(MAIL_TIMEOUT, self.mail.send(&mail)).await {
@@ -268,7 +269,7 @@ impl Runner {
                     let key = &attempt.channel.workflow;
                     let workflow = workflows.iter().find(|workflow| workflow.key == key);
                     let effect = match workflow {
-                        Some(workflow) => (workflow.effect)(&tx.view(), &attempt),
+                        Some(workflow) => (workflow.effect)(tx, &attempt),
                         None => Err(Error::internal(format!("there is no workflow {key}"))),
                     };
                     match effect {

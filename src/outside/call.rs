@@ -101,6 +101,8 @@ pub enum Failure {
     Busy,
     /// One request asked for so many calls that none of them is made.
     TooMuch,
+    /// The host was asked for too many handles in the last hour. Nothing was sent.
+    TooOften { host: String },
     /// The host name did not resolve.
     Name { host: String, reason: String },
     /// The address is neither public nor allowed. `address` is for the log only.
@@ -139,11 +141,14 @@ impl fmt::Display for Failure {
             Failure::TooMuch => {
                 write!(f, "this takes more calls than one request may make; ask for less at once")
             }
-            Failure::Name { host, reason } => write!(f, "{host} cannot be resolved: {reason}"),
-            Failure::Address { host, .. } => write!(
+            Failure::TooOften { host } => {
+                write!(f, "{host} was asked for too many handles; try again in an hour")
+            }
+            // One text for both: names of the operator's network are nobody's business.
+            Failure::Name { host, .. } | Failure::Address { host, .. } => write!(
                 f,
-                "{host} has an address that is not public; the operator can allow it with \
-                 --allow-private-network"
+                "{host} cannot be resolved, or has an address that is not public; the operator can \
+                 allow such an address with --allow-private-network"
             ),
             Failure::Connect { host, reason } => {
                 write!(f, "{host} cannot be connected to: {reason}")

@@ -17,6 +17,7 @@ use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Method, Response};
 use super::child::Children;
 use super::connect::{self, Connection, Lookup, Resolver, Target};
 use super::idle::IdleConnections;
+use super::lookup_limit::{LookupLimit, is_lookup};
 use super::mail::{MailSender, NotConfigured};
 use crate::base;
 
@@ -59,6 +60,8 @@ pub struct Outside {
     tls: TlsConnector,
     /// One permit per call in flight.
     pub(super) slots: Arc<Semaphore>,
+    /// How often hosts are asked for handles.
+    lookups: Arc<LookupLimit>,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
     /// Starts child processes.
@@ -76,6 +79,7 @@ impl Outside {
             allow: config.allow_private.into(),
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            lookups: Arc::default(),
             mail: Arc::new(NotConfigured),
             children: Children::default(),
         })
@@ -114,6 +118,9 @@ impl Outside {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
         let target = Target::parse(&call.url, limits.https_only)?;
+        if is_lookup(&call) && !self.lookups.take(&target.host) {
+            return Err(Failure::TooOften { host: target.host });
+        }
         let mut request = request(&target, call)?;
         if kept.is_none() {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -11,7 +11,7 @@ pub struct Mail {
     /// Identifies it, the same at every attempt, so that a mail server or a reader can drop
     /// duplicates. Letters, digits and hyphens.
     pub id: String,
-    /// Who receives it.
+    /// Who receives it, each as a mail of their own.
     pub to: Vec<Email>,
     /// Its subject, one line.
     pub subject: String,
@@ -21,6 +21,24 @@ pub struct Mail {
     /// The subject of a mail to the sender by which a recipient asks for no more of these; none
     /// where that makes no sense, as in an answer to what the recipient did.
     pub unsubscribe: Option<String>,
+}
+
+/// Returns a text that somebody has chosen, such as a name, so that a mail can repeat it: without
+/// control characters, and without anything that programs for mail turn into a link.
+pub fn inert(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let mut inert = String::with_capacity(text.len());
+    for (place, c) in chars.iter().enumerate() {
+        let follows = |next: char| next.is_alphanumeric() || matches!(next, '/' | '[');
+        let is_inside = chars.get(place + 1).is_some_and(|next| follows(*next));
+        match c {
+            c if c.is_control() => inert.push(' '),
+            '.' | ':' if is_inside => inert.extend(['[', *c, ']']),
+            '@' => inert.push_str("[at]"),
+            c => inert.push(*c),
+        }
+    }
+    inert
 }
 
 /// Sends mails.
@@ -65,5 +83,25 @@ impl MailSender for NotConfigured {
 
     fn is_configured(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_mail_is_no_link() {
+        for (name, shown) in [
+            ("Acme", "Acme"),
+            ("Dr. Ada & Co.", "Dr. Ada & Co."),
+            ("Locked: http://evil.test/unlock", "Locked: http[:]//evil[.]test/unlock"),
+            ("www.evil.test", "www[.]evil[.]test"),
+            ("mailto:eve@evil.test", "mailto[:]eve[at]evil[.]test"),
+            ("a\r\nBcc: eve@evil.test", "a  Bcc: eve[at]evil[.]test"),
+            ("http://[::1]/", "http[:]//[:[:]1]/"),
+        ] {
+            assert_eq!(inert(name), shown);
+        }
     }
 }

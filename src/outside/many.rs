@@ -23,16 +23,29 @@ pub struct CallResult {
 }
 
 impl Outside {
-    /// Sends these calls, `concurrency` of them at a time (at least one), and returns their results
-    /// in the same order. A call that is not complete by `deadline` is [`Failure::TimedOut`], and
-    /// one not started by then is never sent; each call's own limits apply as well. Once all
-    /// answers together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future
-    /// closes all connections.
+    /// Sends these calls as [`Outside::send_while`] does, all of them.
     pub async fn send_all(
         &self,
         calls: Vec<Call>,
         concurrency: usize,
         deadline: Instant,
+    ) -> Vec<CallResult> {
+        self.send_while(calls, concurrency, deadline, |_, _| true).await
+    }
+
+    /// Sends these calls, `concurrency` of them at a time (at least one), and returns their results
+    /// in the same order. After a result, told with its index, for which `goes_on` is false, no further
+    /// call is started, and those that were not started have no result. A call that is not complete by
+    /// `deadline` is [`Failure::TimedOut`], and one not started by then is never sent; each call's own
+    /// limits apply as well. Once all
+    /// answers together exceed 64 MiB, the rest is [`Failure::TooLarge`]. Dropping the future
+    /// closes all connections.
+    pub async fn send_while(
+        &self,
+        calls: Vec<Call>,
+        concurrency: usize,
+        deadline: Instant,
+        goes_on: impl Fn(usize, &CallResult) -> bool,
     ) -> Vec<CallResult> {
         let whole = deadline.saturating_duration_since(Instant::now());
         let mut results: Vec<CallResult> =
@@ -40,18 +53,27 @@ impl Outside {
         let mut waiting = calls.into_iter().enumerate();
         let mut running = JoinSet::new();
         let mut bytes = 0;
+        let (mut started, mut goes_further) = (0, true);
         loop {
-            while running.len() < concurrency.max(1)
+            while goes_further
+                && running.len() < concurrency.max(1)
                 && Instant::now() < deadline
                 && let Some((index, call)) = waiting.next()
             {
+                started = index + 1;
                 let client = self.clone();
                 running
                     .spawn(async move { (index, client.send_timed(call, deadline, whole).await) });
             }
             match running.join_next().await {
-                None => return results,
+                None => {
+                    if !goes_further {
+                        results.truncate(started);
+                    }
+                    return results;
+                }
                 Some(Ok((index, result))) => {
+                    goes_further &= goes_on(index, &result);
                     bytes += result.answer.as_ref().map_or(0, |answer| answer.body.len());
                     if bytes <= MAX_TOTAL_BYTES {
                         results[index] = result;

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::call::{BodyLimit, Call, Failure, Limits, Method};
+use super::lookup_limit::LOOKUP_PATH;
 use super::many::CallResult;
 use crate::base::{Handle, PublicKey};
 
@@ -48,7 +49,7 @@ pub fn lookup(handle: &Handle) -> Call {
     Call {
         method: Method::Get,
         // Neither part has characters with a meaning in a URL.
-        url: format!("https://{}/.well-known/nostr.json?name={}", handle.domain(), handle.name()),
+        url: format!("https://{}{LOOKUP_PATH}{}", handle.domain(), handle.name()),
         headers: vec![("accept".into(), "application/json".into())],
         body: Vec::new(),
         limits: Limits {
@@ -96,7 +97,7 @@ pub fn read(result: &CallResult, name: &str) -> Nip05Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outside::Response;
+    use crate::outside::{Response, is_lookup};
 
     const KEY: &str = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
 
@@ -114,7 +115,7 @@ mod tests {
         let call = lookup(&Handle::parse("bob.b_c-d@Bücher.Example").unwrap());
         let url = "https://xn--bcher-kva.example/.well-known/nostr.json?name=bob.b_c-d";
         assert_eq!(call.url, url);
-        assert!(call.limits.https_only);
+        assert!(call.limits.https_only && is_lookup(&call));
     }
 
     #[test]

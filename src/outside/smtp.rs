@@ -6,8 +6,10 @@
 //! is not restricted as those of other calls are: it is the operator's choice, and mail servers are
 //! often private.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lettre::address::Address;
@@ -23,7 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::mail::{Mail, MailFailure, MailSender, Sending};
-use crate::base::{Email, Error, Result};
+use crate::base::{Email, Error, Result, visible};
 
 /// Time for the server's answer to each command; all of them together have half a minute. Servers
 /// that check a mail before they accept it take a few seconds.
@@ -149,6 +151,7 @@ pub struct Smtp {
     server: String,
     /// One permit per mail under way.
     slots: Semaphore,
+    accepted: Accepted,
 }
 
 impl Smtp {
@@ -177,37 +180,63 @@ impl Smtp {
             transport = transport.credentials(Credentials::new(user.clone(), password.clone()));
         }
         let server = format!("{}:{}", url.host, url.port);
-        Ok(Smtp { transport: transport.build(), from, server, slots: Semaphore::new(MAX_AT_ONCE) })
+        Ok(Smtp {
+            transport: transport.build(),
+            from,
+            server,
+            slots: Semaphore::new(MAX_AT_ONCE),
+            accepted: Accepted::default(),
+        })
     }
 
-    fn message(&self, mail: &Mail) -> std::result::Result<Message, String> {
+    /// The mail as one of its recipients gets it, who does not see the others.
+    fn message(&self, mail: &Mail, to: &Email) -> std::result::Result<Message, String> {
         let domain = self.from.email.domain();
         let mut message = Message::builder()
             .from(self.from.clone())
-            .subject(one_line(&mail.subject))
+            .subject(visible::line(&mail.subject))
             .message_id(Some(format!("<{}@{domain}>", mail.id)))
             .date_now()
             // Nobody's absence is answered to a program (RFC 3834).
             .raw_header(header("Auto-Submitted", "auto-generated".into()));
-        for to in &mail.to {
-            message = message.to(Mailbox::new(None, address(to)?));
-        }
+        message = message.to(Mailbox::new(None, address(to)?));
         if let Some(subject) = &mail.unsubscribe {
             let subject = utf8_percent_encode(&one_line(subject), NON_ALPHANUMERIC).to_string();
             let link = format!("<mailto:{}?subject={subject}>", self.from.email);
             message = message.raw_header(header("List-Unsubscribe", link));
         }
+        // Of HTML, too: in it a mark is text, wherever it is.
+        let shown = |text: &str| visible::block(text).into_owned();
+        let text = shown(&mail.text);
         let message = match &mail.html {
-            Some(html) => message
-                .multipart(MultiPart::alternative_plain_html(mail.text.clone(), html.clone())),
-            None => message.singlepart(lettre::message::SinglePart::plain(mail.text.clone())),
+            Some(html) => message.multipart(MultiPart::alternative_plain_html(text, shown(html))),
+            None => message.singlepart(lettre::message::SinglePart::plain(text)),
         };
         message.map_err(|error| error.to_string())
     }
 
+    /// Sends a mail to each of its recipients, one after the other. If it is sent again, because some
+    /// were not accepted or the time was over, it is sent to the rest alone.
     async fn deliver(&self, mail: &Mail) -> std::result::Result<(), MailFailure> {
+        let mut result = Ok(());
+        for to in &mail.to {
+            if self.accepted.has(&mail.id, to) {
+                continue;
+            }
+            match self.deliver_to(mail, to).await {
+                Ok(()) => self.accepted.note(&mail.id, to),
+                Err(failure) => result = Err(failure),
+            }
+        }
+        if result.is_ok() {
+            self.accepted.forget(&mail.id);
+        }
+        result
+    }
+
+    async fn deliver_to(&self, mail: &Mail, to: &Email) -> std::result::Result<(), MailFailure> {
         let server = &self.server;
-        let message = self.message(mail);
+        let message = self.message(mail, to);
         let message =
             message.map_err(|why| MailFailure(format!("the mail cannot be written: {why}")))?;
         let send = async {
@@ -222,6 +251,36 @@ impl Smtp {
                 MAIL_TIMEOUT.as_secs()
             ))),
         }
+    }
+}
+
+/// The mails that are being sent, each with a recipient who has got it, the newest at the end. After a
+/// restart it is sent to all, with the id by which readers drop duplicates.
+#[derive(Default)]
+struct Accepted(Mutex<VecDeque<(String, Email)>>);
+
+impl Accepted {
+    /// More than are being retried at any time.
+    const MOST: usize = 10_000;
+
+    fn has(&self, mail: &str, to: &Email) -> bool {
+        self.lock().iter().any(|(id, accepted)| id == mail && accepted == to)
+    }
+
+    fn note(&self, mail: &str, to: &Email) {
+        let mut accepted = self.lock();
+        if accepted.len() == Self::MOST {
+            accepted.pop_front();
+        }
+        accepted.push_back((mail.into(), to.clone()));
+    }
+
+    fn forget(&self, mail: &str) {
+        self.lock().retain(|(id, _)| id != mail);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Email)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -288,8 +347,8 @@ mod tests {
             id: "0190-a".into(),
             to: vec![Email::parse("ada@acme.test").unwrap(), Email::parse("b@acme.test").unwrap()],
             subject: "Größe\r\nBcc: eve@evil.test".into(),
-            text: "plain".into(),
-            html: Some("<p>html</p>".into()),
+            text: "plain\u{e0069}".into(),
+            html: Some("<p>html\u{202e}</p>".into()),
             unsubscribe: Some("no more".into()),
         }
     }
@@ -351,12 +410,14 @@ mod tests {
 
     #[test]
     fn a_mail_has_both_parts_and_no_header_of_its_subject() {
-        let message = smtp("Roadstead <roadstead@acme.test>").unwrap().message(&mail()).unwrap();
+        let message =
+            smtp("Roadstead <roadstead@acme.test>").unwrap().message(&mail(), &mail().to[0]);
+        let message = message.unwrap();
         let text = String::from_utf8(message.formatted()).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         for line in [
             "From: Roadstead <roadstead@acme.test>",
-            "To: ada@acme.test, b@acme.test",
+            "To: ada@acme.test",
             "Message-ID: <0190-a@acme.test>",
             "Auto-Submitted: auto-generated",
             "List-Unsubscribe: <mailto:roadstead@acme.test?subject=no%20more>",
@@ -364,8 +425,24 @@ mod tests {
             assert!(head.lines().any(|other| other == line), "{line} in {head}");
         }
         assert!(!head.to_lowercase().contains("\nbcc"), "{head}");
-        assert!(body.contains("text/plain") && body.contains("plain\r\n"), "{body}");
-        assert!(body.contains("text/html") && body.contains("<p>html</p>"), "{body}");
+        assert!(!head.contains("b@acme.test"), "the others are not seen: {head}");
+        assert!(body.contains("text/plain") && body.contains("plain="), "{body}");
+        assert!(body.contains("text/html") && body.contains("<p>html="), "{body}");
+    }
+
+    #[test]
+    fn what_a_reader_would_not_see_has_marks_in_every_part_of_a_mail() {
+        let subject = "sum\u{200b}mary\n".to_string();
+        let mail = Mail { subject, ..mail() };
+        let message = smtp("r@acme.test").unwrap().message(&mail, &mail.to[0]).unwrap().formatted();
+        let text = String::from_utf8(message).unwrap();
+        // Quoted-printable, and an encoded word.
+        assert!(text.contains("plain=E2=9F=A8U+E0069=E2=9F=A9"), "{text}");
+        assert!(text.contains("html=E2=9F=A8U+202E=E2=9F=A9"), "{text}");
+        assert!(text.contains("=?utf-8?b?"), "{text}");
+        for hidden in ["=F3=A0", "=E2=80=AE", "=E2=80=8B"] {
+            assert!(!text.contains(hidden), "{text}");
+        }
     }
 
     #[test]

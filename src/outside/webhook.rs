@@ -89,6 +89,9 @@ pub fn secret_text(random: &[u8; 32]) -> String {
     format!("{PREFIX}{}", STANDARD.encode(random))
 }
 
+/// The length of a key of 128 bits: a shorter one can be guessed from a signature.
+pub const MIN_KEY_BYTES: usize = 16;
+
 /// Parses the text form of a signing secret (`whsec_…`) into its key; None if it is invalid.
 pub fn secret_key(text: &str) -> Option<Vec<u8>> {
     let key = LENIENT.decode(text.strip_prefix(PREFIX)?).ok()?;

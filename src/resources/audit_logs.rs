@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::audit::{
-    ActorType, AuditEntry, AuditOutcome, ChainHead, ChainStart, ChainedEntry, PostingList, Term,
-    find_entry, first_at,
+    ActorType, AuditEntry, AuditOutcome, AuditPerson, ChainHead, ChainStart, ChainedEntry,
+    PostingList, Term, find_entry, first_at,
 };
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op, order_issue};
 use crate::auth::{Organization, SESSION_ADMIN};
 use crate::base::{Id, Issue, Result, Slug, Time};
 use crate::store::{Key as _, Order, Page, PageRequest, Record as _, View, codec};
@@ -30,7 +30,7 @@ const MAX_SEEKS: usize = 20_000;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditFilter {
-    /// Only entries of the user or API key with this id.
+    /// Only entries of the user or API key with this id, and of keys for which the user answered.
     actor: Option<Id<()>>,
     /// Only entries of this action, such as `tool.create`.
     action: Option<String>,
@@ -46,11 +46,7 @@ pub struct AuditFilter {
 
 impl Input for AuditFilter {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if let (Some(from), Some(to)) = (self.from, self.to)
-            && to < from
-        {
-            issues.push(Issue::new("to", "must not be before from"));
-        }
+        issues.extend(order_issue(self.from, self.to));
     }
 }
 
@@ -90,6 +86,9 @@ struct AuditActor {
     id: Option<Id<()>>,
     /// The name of the user, also of the one that an API key belongs to.
     name: String,
+    /// The person who answered for it, if the actor is the API key of a service account; otherwise
+    /// null.
+    person: Option<AuditPerson>,
 }
 
 /// What it was done to.
@@ -114,6 +113,7 @@ impl AuditLogEntry {
                 r#type: entry.actor_type,
                 id: entry.actor_id,
                 name: entry.actor_name,
+                person: entry.person,
             },
             via: entry.via,
             action: entry.action,

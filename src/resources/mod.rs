@@ -3,6 +3,7 @@
 
 mod environments;
 mod fleet;
+mod mail_budget;
 pub mod organizations;
 mod registries;
 mod llm_providers;
@@ -44,6 +45,7 @@ pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
     fleet::RESOURCE,
+    mail_budget::RESOURCE,
     organizations::RESOURCE,
     llm_providers::RESOURCE,
     governance::RESOURCE,

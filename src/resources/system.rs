@@ -1,12 +1,11 @@
-//! The state of the server, for admins: version, storage, retention, the last backup, and the figures
+//! The state of the server: version, storage, retention, the last backup, and the figures
 //! of the last hour (reference: command-line, "State of the server").
 //!
-//! It is that of the whole installation, and open to those who may read `/metrics` with a credential of
-//! an organization: beside those figures it says where the servers of the installation run, and
-//! nothing of any one organization.
+//! It is that of the whole installation, and so for those who administer it, as `/metrics` with a
+//! credential is: any user can create an organization, and is an admin there.
 
 use crate::api::{Output, Req, Resource, ResourceRef, Route, SystemStatus, op};
-use crate::auth::{ADMIN, ScopeName};
+use crate::auth::{INSTALLATION_ADMIN, ScopeName};
 use crate::base::Result;
 use crate::store::View;
 
@@ -25,7 +24,7 @@ fn get(_: &View, req: &Req) -> Result<SystemStatus> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/system", ADMIN, "system.get", op::read(get))
+        Route::get("/system", INSTALLATION_ADMIN, "system.get", op::read(get))
             .needs(ScopeName::MetricsRead)
             .about("Get the state of the server"),
     ]

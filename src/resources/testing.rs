@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use crate::api::{Args, Principal, Req};
-use crate::auth::{Caller, Credential, Identity, Membership, Organization, Role, User};
+use crate::auth::{
+    AddressProof, Caller, Credential, Identity, Membership, Organization, Role, User,
+};
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
 
@@ -146,6 +148,7 @@ pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
         address,
         link_base: "http://127.0.0.1:7420".into(),
         sends_mail: true,
+        is_conditional: false,
         system: Default::default(),
     }
 }
@@ -181,13 +184,16 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Princi
             session_generation: 0,
             service_of: None,
             created_at: tx.now(),
+            proof: AddressProof::Proved,
+            keys_from: None,
         };
         tx.insert(&user)?;
         let membership =
             Membership { user: user.id, org, role, email_verified: true, joined_at: tx.now() };
         tx.insert(&membership)?;
         let credential = Credential::Session(tx.new_id());
-        let identity = Identity { user: user.id, name: name.into(), credential, expires_at: None };
+        let (user, name, sponsor) = (user.id, name.into(), None);
+        let identity = Identity { user, name, credential, sponsor, expires_at: None };
         Ok(Caller { identity, org, org_slug: organization.slug, role })
     });
     Principal::Caller(Arc::new(caller.unwrap()))

@@ -291,10 +291,15 @@ fn a_test_says_what_the_receiver_answered_and_leaves_nothing_in_the_log() {
     assert!(receiver.is_idle(), "one test is one message");
     assert_eq!(entries(&crew, &made), Vec::<Value>::new());
 
-    let to = json!({"to": ["ada@acme.test"]});
-    let mail = channel(&crew, "email", to);
+    let members = crew.acme.owner.get("/organizations/members").items();
+    let owner = members.iter().find(|one| one["role"] == "owner").unwrap()["email"].clone();
+    let mail = channel(&crew, "email", json!({"to": [owner]}));
     let failed = crew.acme.admin.post(&path(&mail, "/test"), json!({})).ok();
     assert!(failed["message"].as_str().unwrap().contains("--smtp-url"), "{failed}");
+    let mail = channel(&crew, "email", json!({"to": ["stranger@else.test"]}));
+    assert_eq!(mail["unconfirmed"], json!(["stranger@else.test"]));
+    let failed = crew.acme.admin.post(&path(&mail, "/test"), json!({})).ok();
+    assert!(failed["message"].as_str().unwrap().contains("has confirmed"), "{failed}");
     let ann = crew.hire("ann");
     let wake = channel(&crew, "agent_wake", json!({"teamId": crew.team, "agentId": ann}));
     assert_eq!(crew.acme.admin.post(&path(&wake, "/test"), json!({})).ok()["ok"], true);

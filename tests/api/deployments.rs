@@ -165,9 +165,57 @@ fn waiting_ends_when_access_does() {
     acme.admin.patch(&dev, json!({"access": "restricted"})).ok();
     member.reply(false).unwrap().refused(403, "grant_required");
     acme.member.get("/agents/ann/deployed?environment=dev").refused(403, "grant_required");
-    acme.member.delete("/agents/ann").ok();
+    acme.member.delete("/agents/ann").refused(403, "grant_required");
+    acme.owner.delete("/agents/ann").ok();
     owner.reply(false).unwrap().refused(404, "not_found");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn nobody_changes_or_takes_away_what_was_approved_without_an_approval() {
+    let acme = acme(&["ann"]);
+    let good = json!({"url": "https://good.test/${DB}"});
+    let tool = json!({"name": "t", "type": "http", "providerConfig": good});
+    let tool = acme.member.post("/tools", tool).id();
+    let there = format!("/tools/{tool}");
+    let dev = acme.admin.get("/environments").items().remove(0)["id"].clone();
+    let dev = format!("/environments/{}", dev.as_str().unwrap());
+    let approve = |job: Value| {
+        acme.owner.post(&path(&job, "/approve"), json!({"planHash": job["planHash"]})).ok();
+        until(&acme.admin, &job, "complete")
+    };
+    let approvals = json!({"approverIds": [acme.owner_id]});
+    acme.admin.patch(&dev, json!({"access": "restricted", "approvals": approvals})).ok();
+    let tools = json!({"toolIds": [tool], "environment": "dev"});
+    approve(acme.admin.post("/agents/tool-deployments", tools).ok());
+    let new = body(&["ann"], json!({"toolRefs": [{"toolId": tool}]}));
+    approve(acme.admin.post("/agents/deployments", new.clone()).ok());
+
+    let evil = json!({"providerConfig": {"url": "https://evil.test/${DB}"}});
+    for caller in [&acme.member, &acme.key, &acme.owner] {
+        caller.patch(&there, evil.clone()).refused(409, "tool_version_in_use");
+    }
+    acme.member.delete(&there).refused(403, "grant_required");
+    acme.owner.delete(&there).refused(409, "tool_in_use");
+    acme.member.delete("/agents/ann").refused(403, "grant_required");
+    acme.owner.delete("/agents/ann").refused(409, "deployment_live");
+    assert_eq!(acme.key.get("/agents/ann/deployed?environment=dev").status, 200);
+
+    // As a version of its own it is free to change, and shown to whoever approves it.
+    let mut bumped = evil;
+    bumped["bumpVersion"] = json!("patch");
+    acme.member.patch(&there, bumped).ok();
+    let new = body(&["ann"], json!({"toolRefs": [{"toolId": tool, "version": "1.0.1"}]}));
+    let job = acme.admin.post("/agents/deployments", new).ok();
+    let shown = &job["plan"]["tools"][0];
+    assert_eq!(pick(shown, "version placeholders"), json!(["1.0.1", ["DB"]]));
+    assert_eq!(shown["providerConfig"]["url"], "https://evil.test/${DB}");
+    let changed = acme.owner.get(&path(&job, "/changes")).items();
+    let url = json!({
+        "path": "tools.t.providerConfig.url", "from": "https://good.test/${DB}",
+        "to": "https://evil.test/${DB}",
+    });
+    assert!(changed[0]["changes"].as_array().unwrap().contains(&url), "{}", changed[0]);
 }
 
 /// Sets the approvals of `dev`.

@@ -40,7 +40,7 @@ fn drafts_are_saved_listed_shown_and_deleted() {
         "id": made["id"], "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
         "promptName": "p", "draftVersion": "1.0.0", "body": "{{ not yet", "metadata": {},
         "createdBy": acme.member_id, "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "updatedBy": acme.member_id, "updatedAt": made["createdAt"],
     });
     assert_eq!(made, expected);
     let again = save(&acme, "p", "1.0.0", "mended").ok();
@@ -147,7 +147,7 @@ fn a_source_is_compiled_and_its_problems_are_returned() {
     };
     let expected = json!({
         "compiled": "{{a}} calm", "imports": {"tone": "1.0.0"}, "variables": ["a"],
-        "problems": [],
+        "problems": [], "invisibleCharacters": 0,
     });
     assert_eq!(compile("{{a}} {{ import \"tone@1\" }}"), expected);
     let problems = compile("ä {{ 1 }}\n{{ import \"tone@2\" }}")["problems"].clone();
@@ -187,4 +187,46 @@ fn a_prompt_is_rendered_with_given_values_and_those_of_the_environment() {
     let restricted = json!({"slug": "prod", "name": "P", "access": "restricted"});
     acme.owner.post("/environments", restricted).ok();
     render(json!({"environment": "prod"})).refused(403, "grant_required");
+}
+
+#[test]
+fn the_draft_of_another_is_replaced_by_those_alone_who_have_read_it() {
+    let acme = acme();
+    let made = save(&acme, "p", "1.0.0", "good").ok();
+    let path = one(&acme, "p", made["id"].as_str().unwrap(), "");
+    let tag = |reply: Reply| reply.header("etag").unwrap().to_string();
+    let first = tag(acme.member.get(&path));
+    let fields = json!({"artifactType": "prompt", "draftVersion": "1.0.0", "body": "evil"});
+    let other = body(&acme, fields);
+    let replace = |if_match: Option<&str>| {
+        let ask = acme.admin.ask("POST", "/prompts/p/drafts");
+        let ask = if_match.into_iter().fold(ask, |ask, tag| ask.with("If-Match", tag));
+        ask.json(&other).send()
+    };
+    for unseen in [None, Some("*"), Some("\"nope\", *")] {
+        replace(unseen).refused(409, "draft_of_another");
+    }
+    for wrong in ["\"nope\"", "", &format!("W/{first}")] {
+        replace(Some(wrong)).refused(412, "changed_meanwhile");
+    }
+    assert_eq!(acme.member.get(&path).ok()["body"], "good");
+    let replaced = replace(Some(&first)).ok();
+    assert_eq!(pick(&replaced, "id body createdBy"), json!([made["id"], "evil", acme.member_id]));
+    assert_ne!(replaced["updatedBy"], replaced["createdBy"]);
+    // Now it is that of the admin, and what its first author knows of it is out of date.
+    save(&acme, "p", "1.0.0", "good").refused(409, "draft_of_another");
+    replace(None).ok();
+
+    let publish = |tag: &str| {
+        let to = format!("/prompts/p/drafts/{}/publish", made["id"].as_str().unwrap());
+        let ask = acme.member.ask("POST", &to).with("If-Match", tag);
+        ask.json(&body(&acme, json!({}))).send()
+    };
+    for stale in ["\"nope\"", &first] {
+        publish(stale).refused(412, "changed_meanwhile");
+    }
+    assert_eq!(acme.member.get(&path).ok()["body"], "evil", "it is still a draft");
+    let now = tag(acme.member.get(&path));
+    assert_eq!(publish(&now).ok()["source"], "evil");
+    publish(&now).refused(404, "not_found");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use roadstead::api::audit::{AuditEntry, ChainedEntry};
 use roadstead::app::{DataDir, Server, ServerConfig};
-use roadstead::auth::{Membership, Role, Session, Tokens, User};
+use roadstead::auth::{AddressProof, Membership, Role, Session, Tokens, User};
 use roadstead::base::{Email, Id, Name, Slug};
 use roadstead::resources::organizations::{self, NewFoundation};
 use roadstead::store::{ListSource, Org, Store, View};
@@ -167,6 +167,8 @@ impl Running {
                 session_generation: 0,
                 service_of: None,
                 created_at: tx.now(),
+                proof: AddressProof::Proved,
+                keys_from: None,
             };
             tx.insert(&user)?;
             let joined_at = tx.now();

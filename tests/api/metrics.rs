@@ -20,8 +20,9 @@ fn value(text: &str, sample: &str) -> Option<f64> {
 }
 
 #[test]
-fn they_are_for_direct_callers_on_this_machine_the_token_and_admins() {
-    let acme = Fixture::new();
+fn they_are_for_direct_callers_on_this_machine_the_token_and_who_administers_the_installation() {
+    let first = Running::start(config());
+    let acme = first.fixture();
     let from_afar = |caller: &Caller| {
         let (name, value) = &caller.fields[0];
         scrape(acme.address, &format!("X-Forwarded-For: 192.0.2.1\r\n{name}: {value}\r\n"))
@@ -41,6 +42,10 @@ fn they_are_for_direct_callers_on_this_machine_the_token_and_admins() {
     from_afar(&acme.owner).refused(403, "admin_required");
     from_afar(&key_of(&acme.member)).refused(403, "admin_required");
     assert_eq!(from_afar(&acme.key).status, 200);
+    // Not for an admin of whatever organization.
+    from_afar(&key_of(&acme.admin)).refused(403, "installation_admin_required");
+    from_afar(&first.fixture().key).refused(403, "installation_admin_required");
+    first.stop();
 
     let metrics_token = Some(roadstead::http::MetricsToken::new("scrape-me"));
     let running = Running::start(roadstead::app::ServerConfig { metrics_token, ..config() });

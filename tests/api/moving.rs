@@ -9,7 +9,9 @@ use roadstead::app::moving::{
     ExportFile, ImportReply, ImportReport, ImportStep, Problem, check_imported,
     export_organization, import_file, import_step, undo_import,
 };
-use roadstead::auth::{BY_EMAIL, Membership, Organization, User};
+use roadstead::auth::{
+    AddressProof, Membership, Organization, User, find_person, is_installation_admin,
+};
 use roadstead::base::{Email, Id, Slug};
 use roadstead::resources;
 use roadstead::store::{ListSource, Store, TableExport};
@@ -36,22 +38,29 @@ fn exported(store: &Store, slug: &str) -> Vec<String> {
 struct Place {
     dir: tempfile::TempDir,
     store: Store,
+    accepts_unproved: bool,
 }
 
 impl Place {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = DataDir::at(dir.path().join("data")).create().unwrap();
-        Place { dir, store }
+        Place { dir, store, accepts_unproved: false }
+    }
+
+    /// One beside a server.
+    fn of(running: &Running) -> Self {
+        let (dir, store) = (tempfile::tempdir().unwrap(), running.store.clone());
+        Place { dir, store, accepts_unproved: false }
     }
 
     /// Opens the data directory again, as after a crash.
     fn reopened(self) -> Self {
-        let Place { dir, store } = self;
+        let Place { dir, store, accepts_unproved } = self;
         drop(store);
         let data = DataDir::at(dir.path().join("data"));
         let store = crate::client::eventually("the directory is free", || data.open().ok());
-        Place { dir, store }
+        Place { dir, store, accepts_unproved }
     }
 
     fn file(&self, lines: &[String]) -> PathBuf {
@@ -67,6 +76,7 @@ impl Place {
     fn import_as(&self, lines: &[String], slug: Option<&str>) -> Result<ImportReport, Problem> {
         let mut file = ExportFile::open(&self.file(lines))?;
         file.arriving.slug = slug.map(|slug| Slug::parse(slug).unwrap());
+        file.arriving.accepts_unproved = self.accepts_unproved;
         import_file(&mut file, &mut |step| self.apply(&step), &mut |_| {})
     }
 
@@ -182,6 +192,31 @@ fn the_file_of_a_filled_organization_has_records_of_every_table() {
 }
 
 #[test]
+fn an_account_that_nobody_has_proved_becomes_a_member_only_if_the_operator_accepts_it() {
+    let (running, fixture, lines) = acme();
+    let other = Running::start(config());
+    let globex = other.fixture();
+    let ada = format!("ada@{}.test", fixture.slug);
+    let email = Email::parse(&*ada).unwrap();
+    let squat = move |tx: &mut roadstead::store::Tx| {
+        let user: User = tx.fetch(&Id::parse(&globex.owner_id))?;
+        let proof = AddressProof::Unproved;
+        tx.replace(&user, &User { email: email.clone(), proof, ..user.clone() })
+    };
+    other.store.write_blocking(Id::NIL, squat).unwrap();
+    let mut place = Place::of(&other);
+    let before = place.records();
+    let refused = place.import_as(&lines, Some("moved")).unwrap_err();
+    assert!(refused.0.contains(&ada) && refused.0.contains("--accept-unproved"), "{refused}");
+    assert_eq!(place.records(), before);
+
+    place.accepts_unproved = true;
+    assert_eq!(place.import_as(&lines, Some("moved")).unwrap().known_members, [ada]);
+    other.stop();
+    running.stop();
+}
+
+#[test]
 fn members_are_matched_by_address_and_others_get_an_account_without_a_password() {
     let (running, fixture, lines) = acme();
     let other = Running::start(config());
@@ -198,7 +233,7 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
         }
     });
     let known = known.unwrap();
-    let place = Place { dir: tempfile::tempdir().unwrap(), store: other.store.clone() };
+    let place = Place::of(&other);
     let report = place.import_as(&lines, Some("moved")).unwrap();
     assert_eq!(report.known_members, [ada]);
     assert!(report.created_members.contains(&grace), "{report:?}");
@@ -209,8 +244,12 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
         .read_now(org, |view| {
             let membership: Membership = view.fetch(&(known.id, org))?;
             assert_eq!(membership.role, roadstead::auth::Role::Owner);
-            let user = view.find(&BY_EMAIL, &Email::parse(&*grace).unwrap())?.unwrap();
+            let user = find_person(view, &Email::parse(&*grace).unwrap())?.unwrap();
             assert_eq!(user.password, None);
+            // Those who arrive have older ids than who administers the installation.
+            assert!(user.id < known.id);
+            assert!(is_installation_admin(view, known.id)?);
+            assert!(!is_installation_admin(view, user.id)? && !user.is_proved(view)?);
             Ok(())
         })
         .unwrap();
@@ -395,7 +434,7 @@ fn what_is_there_already_is_not_imported_again() {
     let at = first(&lines, "teams");
     let stolen = with(&lines, 1, |line| line["member"]["user"] = json!(globex.owner_id));
     assert!(at > 1);
-    let place = Place { dir: tempfile::tempdir().unwrap(), store: other.store.clone() };
+    let place = Place::of(&other);
     let refused = place.import_as(&stolen, Some("moved")).unwrap_err();
     assert!(refused.0.contains("with another address"), "{refused}");
     let organizations =

@@ -219,6 +219,18 @@ fn a_foreign_organization_looks_like_a_missing_one() {
 }
 
 #[test]
+fn an_organization_in_the_query_of_a_write_is_that_of_its_body() {
+    let (acme, other) = (Fixture::new(), Fixture::new());
+    let body = json!({"orgSlug": acme.slug, "name": "t", "type": "function"});
+    let create =
+        |slug: &str| acme.key.ask("POST", &format!("/tools?orgSlug={slug}")).json(&body).send();
+    for slug in [&*other.slug, "never-was", ""] {
+        create(slug).invalid(&["orgSlug"]);
+    }
+    create(&acme.slug).ok();
+}
+
+#[test]
 fn a_foreign_resource_looks_like_a_missing_one() {
     let (acme, other) = (Fixture::new(), Fixture::new());
     let team = json!({"slug": "t", "name": "T"});
@@ -263,7 +275,9 @@ fn x_api_key_wins_over_authorization() {
     assert_eq!(both(&good, &bad).status, 200);
     assert_eq!(both(&good, "nonsense").status, 200);
     both(&bad, &good).refused(401, "unauthenticated");
-    both("", &good).refused(401, "unauthenticated");
+    // A variable that is not set: no key was sent.
+    assert_eq!(both("", &good).status, 200);
+    both("", &bad).refused(401, "unauthenticated");
     let theirs = other.key.credential();
     assert_eq!(both(&good, theirs).status, 200);
     both(theirs, &good).refused(404, "organization_not_found");

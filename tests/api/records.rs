@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 use roadstead::api::audit::{ChainStart, Link, SystemAction, audit_system};
-use roadstead::app::{DataDir, ServerConfig};
+use roadstead::app::{AdminsChange, DataDir, ServerConfig, admins_of_installation};
 use roadstead::auth::Organization;
 use roadstead::base::{Email, Id, Importing, Portable as _, Result};
 use roadstead::outbox::{
@@ -178,6 +178,7 @@ fn unfinished_import(tx: &mut Tx) -> Result<()> {
         members: vec![MovedMember::from_json(member, &input).unwrap()],
         digest: [1; 32],
         source: "elsewhere".into(),
+        accepts_unproved: false,
     };
     begin_import(tx, &arriving).map(drop)
 }
@@ -210,6 +211,8 @@ pub fn fill(dir: &Path, much: bool) {
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
     running.store.write_blocking(acme, channel_with_delivery).unwrap();
+    let admins = AdminsChange::To(vec!["eve@acme.test".into()]);
+    admins_of_installation(&running.store, Some(&admins)).unwrap();
     running.stop();
 }
 
@@ -222,6 +225,8 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         "access": ["label:move@main#staging", "tool:read"]});
     owner.post("/api-keys", scoped).ok();
     owner.post("/organizations/members", json!({"email": "new@acme.test", "role": "member"})).ok();
+    let mail = json!({"name": "m", "workflow": "email", "config": {"to": ["v@else.test"]}});
+    owner.post("/notifications/channels", mail).ok();
     let domain = owner.post("/organizations/domains", json!({"domain": "acme.test"})).id();
     let setup = json!({"slug": "prod", "name": "Prod", "description": "d", "access": "restricted",
         "approvals": {"approverIds": [fixture.owner_id]}});

@@ -133,6 +133,8 @@ enum Kind {
     },
     Admin {
         key: bool,
+        /// Whether it is the first owner of the installation, who administers that.
+        first_owner: bool,
     },
     /// An outside agent that signs its requests.
     Signer,
@@ -153,7 +155,10 @@ fn expected(route: &Route, kind: Kind) -> Expected {
     let policy = route.policy;
     let is_key = matches!(
         kind,
-        Refused { key: true } | Outsider { key: true } | Member { key: true } | Admin { key: true }
+        Refused { key: true }
+            | Outsider { key: true }
+            | Member { key: true }
+            | Admin { key: true, .. }
     );
     let of_an_organization = !matches!(route.org_source, OrgSource::Installation);
     match kind {
@@ -166,6 +171,9 @@ fn expected(route: &Route, kind: Kind) -> Expected {
         _ if !policy.needs_credential() => Expected::Anything,
         Outsider { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
         Member { .. } if policy.needs_admin() => Expected::Refused(403, "admin_required"),
+        Admin { first_owner: false, .. } if policy.installation => {
+            Expected::Refused(403, "installation_admin_required")
+        }
         _ => Expected::LetIn,
     }
 }
@@ -204,11 +212,11 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
         ("an agent outside", Signer, outside_agent(anonymous)),
         ("a member's session", Member { key: false }, acme.member.clone()),
         ("a member's key", Member { key: true }, key_of(&acme.member)),
-        ("an admin's session", Admin { key: false }, acme.admin.clone()),
-        ("an admin's key", Admin { key: true }, key_of(&acme.admin)),
-        ("the owner's session", Admin { key: false }, acme.owner.clone()),
-        ("the owner's key", Admin { key: true }, acme.key.clone()),
-        ("the owner's key as a bearer", Admin { key: true }, {
+        ("an admin's session", Admin { key: false, first_owner: false }, acme.admin.clone()),
+        ("an admin's key", Admin { key: true, first_owner: false }, key_of(&acme.admin)),
+        ("the owner's session", Admin { key: false, first_owner: true }, acme.owner.clone()),
+        ("the owner's key", Admin { key: true, first_owner: true }, acme.key.clone()),
+        ("the owner's key as a bearer", Admin { key: true, first_owner: true }, {
             anonymous.with_bearer(acme.key.credential())
         }),
         ("a stranger's session", Outsider { key: false }, other.owner.about(&acme.slug)),
@@ -263,7 +271,11 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
     };
     all.push(("a bad key before a good session", Refused { key: true }, mixed(&bad, good)));
     let good = acme.key.credential();
-    all.push(("a good key before a bad bearer", Admin { key: true }, mixed(good, "nonsense")));
+    all.push((
+        "a good key before a bad bearer",
+        Admin { key: true, first_owner: true },
+        mixed(good, "nonsense"),
+    ));
     all
 }
 

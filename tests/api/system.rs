@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use roadstead::api::OrganizationCreators;
 use roadstead::app::backup::LastBackup;
 use roadstead::app::doctor::{self, Level};
-use roadstead::app::{DataDir, ServerConfig, Startup, control};
+use roadstead::app::{
+    AdminsChange, DataDir, ServerConfig, Startup, admins_of_installation, control,
+};
 use roadstead::base::Time;
 use roadstead::outbox::RetentionSettings;
 use roadstead::store::Clock;
@@ -21,17 +24,78 @@ fn key_with(session: &Caller, access: Value) -> Caller {
 }
 
 #[test]
-fn it_is_for_admins_by_session_or_by_a_key_with_the_scope_of_the_metrics() {
-    let acme = Fixture::new();
-    for admin in [&acme.owner, &acme.admin, &acme.key] {
+fn it_is_for_who_administers_the_installation_in_a_session_or_by_a_key_with_the_scope() {
+    let running = Running::start(config());
+    let acme = running.fixture();
+    // The owner of the first organization, unless the operator names others.
+    for admin in [&acme.owner, &acme.key] {
         admin.get("/system").ok();
     }
     acme.member.get("/system").refused(403, "admin_required");
     key_with(&acme.member, json!("full")).get("/system").refused(403, "admin_required");
     for access in [json!(["metrics:read"]), json!("read")] {
-        key_with(&acme.admin, access).get("/system").ok();
+        key_with(&acme.owner, access).get("/system").ok();
     }
-    key_with(&acme.admin, json!(["tool:read"])).get("/system").refused(403, "scope_missing");
+    key_with(&acme.owner, json!(["tool:read"])).get("/system").refused(403, "scope_missing");
+    for other in [&acme.admin, &key_with(&acme.admin, json!("full"))] {
+        other.get("/system").refused(403, NOT_NAMED);
+    }
+    running.stop();
+}
+
+const NOT_NAMED: &str = "installation_admin_required";
+
+#[test]
+fn nobody_sees_it_by_an_organization_of_their_own() {
+    let running = Running::start(config());
+    let acme = running.fixture();
+    acme.member.post("/organizations", json!({"slug": "bens-own", "name": "B"})).ok();
+    let ben = acme.member.about("bens-own");
+    ben.get("/system").refused(403, NOT_NAMED);
+    let key = key_with(&ben, json!("full"));
+    key.get("/system").refused(403, NOT_NAMED);
+    assert_eq!(ben.get("/auth/session").ok()["installationAdmin"], false);
+    assert_eq!(acme.owner.get("/auth/session").ok()["installationAdmin"], true);
+    let explained = "/access/explain?action=system.get&userId=";
+    let asked = acme.owner.get(&format!("{explained}{}", acme.owner_id)).ok();
+    assert_eq!(asked["allowed"], true);
+
+    // The operator names Ben in place of the owner.
+    let email = |id: &str| {
+        let members = acme.owner.get("/organizations/members").items();
+        let found = members.into_iter().find(|one| one["userId"] == json!(id)).unwrap();
+        found["email"].as_str().unwrap().to_string()
+    };
+    let change = AdminsChange::To(vec![email(&acme.member_id).to_uppercase()]);
+    let now = admins_of_installation(&running.store, Some(&change)).unwrap();
+    assert_eq!((now.addresses, now.named), (vec![email(&acme.member_id)], true));
+    ben.get("/system").ok();
+    key.get("/system").ok();
+    acme.owner.get("/system").refused(403, NOT_NAMED);
+    acme.member.get("/system").refused(403, "admin_required");
+    // The key of a service account counts for who answers for it.
+    let account = json!({"name": "Prometheus", "role": "admin"});
+    let account = ben.post("/organizations/service-accounts", account).id();
+    let made = ben.post("/api-keys", json!({"name": "p", "serviceAccountId": account})).ok();
+    ben.with_key(made["key"].as_str().unwrap()).get("/system").ok();
+
+    let change = AdminsChange::To(vec!["nobody".into()]);
+    assert!(admins_of_installation(&running.store, Some(&change)).is_err());
+    admins_of_installation(&running.store, Some(&AdminsChange::ToFirstOwner)).unwrap();
+    acme.owner.get("/system").ok();
+    ben.get("/system").refused(403, NOT_NAMED);
+    running.stop();
+}
+
+#[test]
+fn only_who_administers_the_installation_creates_organizations_if_the_operator_says_so() {
+    let organization_creators = OrganizationCreators::InstallationAdmins;
+    let running = Running::start(ServerConfig { organization_creators, ..config() });
+    let acme = running.fixture();
+    let new = json!({"slug": "another", "name": "A"});
+    acme.admin.post("/organizations", new.clone()).refused(403, NOT_NAMED);
+    acme.owner.post("/organizations", new).ok();
+    running.stop();
 }
 
 #[test]
@@ -95,6 +159,12 @@ fn its_figures_are_those_of_all_organizations_together() {
         acme.owner.post("/tools", json!({"name": name, "type": "function"})).ok();
     }
     acme.owner.post("/tools", json!({})).invalid(&["name", "type"]);
+    let both = [&acme, &globex].map(|of| {
+        let members = of.owner.get("/organizations/members").items();
+        let owner = members.into_iter().find(|one| one["role"] == "owner").unwrap();
+        owner["email"].as_str().unwrap().to_string()
+    });
+    admins_of_installation(&running.store, Some(&AdminsChange::To(both.into()))).unwrap();
     let history = |of: &Fixture| of.owner.get("/system").ok()["history"].clone();
     // An interval is ten seconds.
     let seen = within(Duration::from_secs(30), "the end of an interval", || {

@@ -108,6 +108,8 @@ fn environments_move_to_the_new_version_all_or_none() {
     assert_eq!(version_in(&dev), "1.2.0");
     // The reference is set where nothing else changes, and goes with the tool.
     acme.owner.patch(&path, json!({"updateEnvironmentVersions": []})).ok();
+    acme.owner.delete(&path).refused(409, "tool_in_use");
+    acme.owner.patch(&format!("/environments/{test}"), json!({"approvals": null})).ok();
     acme.owner.delete(&path).ok();
     assert_eq!([version_in(&dev), version_in(&test)], [Value::Null, Value::Null]);
 }

@@ -47,6 +47,7 @@ mod pulled;
 mod rotation;
 mod secrets;
 mod serving;
+mod shown;
 mod teamwork;
 mod terminal;
 mod waking_commands;

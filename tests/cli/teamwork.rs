@@ -75,7 +75,7 @@ fn what_others_wrote_does_not_control_the_terminal() {
     let title = "fine\u{1b}[2J\u{7}";
     desk.json(&["task", "create", title, "--team", "shipping"]);
     let shown = desk.run(&["task", "list", "--team", "shipping"]).stdout;
-    assert!(shown.contains("fine\\u{1b}[2J\\u{7}") && !shown.contains('\u{1b}'), "{shown:?}");
+    assert!(shown.contains("fine⟨U+001B⟩[2J⟨U+0007⟩") && !shown.contains('\u{1b}'), "{shown:?}");
     let raw = desk.json(&["task", "get", "1", "--team", "shipping"]);
     assert_eq!(raw["title"], title);
 }

@@ -27,6 +27,7 @@ mod server;
 mod operations;
 mod sessions;
 mod strangers;
+mod streams;
 mod settings;
 #[path = "../api/sites.rs"]
 mod sites;

@@ -111,6 +111,50 @@ fn a_draft_is_saved_opened_again_and_closed_by_publishing_it() {
 }
 
 #[test]
+fn what_a_text_hides_is_shown_everywhere_and_saved_as_it_is() {
+    let server = Running::new();
+    server.registry();
+    let ada = server.signed_in("ada@acme.test");
+    let text = "Be kind.\u{e0069}\u{202e} ❤️\u{200b}\n";
+    let shown = "Be kind.⟨U+E0069⟩⟨U+202E⟩ ❤️⟨U+200B⟩";
+    let editor = ada.get(EDIT);
+    let fields = [("source", text), ("version", "0.1.0"), ("action", "draft")];
+    let artifact = ada.submit(&editor, EDIT, &fields);
+    let drafts = artifact.links().into_iter().find(|link| link.contains("draft=")).unwrap();
+    // An editor has the text itself, and a check says what is in it.
+    let editor = ada.get(&drafts);
+    assert_eq!(editor.field(EDIT, "source"), text);
+    let checked = ada.send(&editor, EDIT, &[("action", "check")]);
+    checked.shows("3 invisible characters");
+    assert_eq!(checked.field(EDIT, "source"), text);
+    let published = ada.submit(&checked, EDIT, &[("action", "publish"), ("version", "1.0.0")]);
+    published.shows(shown).shows("3 invisible characters");
+    let read = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
+    assert_eq!(server.ada().get(read).ok()["source"], text, "byte for byte");
+
+    // What approvers see: the preview and the job.
+    server.ada().post("/agents", json!({"stableKey": "scribe", "name": "Scribe"})).ok();
+    let me = server.ada().get("/whoami").ok()["userId"].clone();
+    let staging = json!({"slug": "staging", "name": "Staging", "approvals": {"approverIds": [me]}});
+    server.ada().post("/environments", staging).ok();
+    let body = json!({"agentIds": ["scribe"], "environment": "staging", "provider": "anthropic",
+        "registryRef": "acme/main", "promptName": "notes", "version": "1.0.0"});
+    let job = server.ada().post("/agents/deployments", body).ok();
+    assert_eq!(job["plan"]["invisibleCharacters"], 3, "{job}");
+    let page = ada.get(&format!("/o/acme/deployments/jobs/{}", job["id"].as_str().unwrap()));
+    page.shows(shown).shows("3 invisible characters").shows("Approve");
+
+    // So it is on every page, since no template can forget it.
+    let prompt = "Search\u{202e} twice.";
+    let tool = json!({"name": "search", "type": "http", "prompt": prompt});
+    let tool = server.ada().post("/tools", tool).ok();
+    let page = format!("/o/acme/tools/{}", tool["id"].as_str().unwrap());
+    ada.get(&page).shows("Search⟨U+202E⟩ twice.");
+    let edit = format!("{page}/edit");
+    assert_eq!(ada.get(&edit).field(&edit, "prompt"), prompt);
+}
+
+#[test]
 fn a_version_is_deleted_unless_something_needs_it() {
     let server = Running::new();
     server.registry();

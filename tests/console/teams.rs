@@ -216,3 +216,22 @@ fn a_full_board_is_small() {
     assert!(board.text.len() < 60_000, "{} bytes", board.text.len());
     board.shows("All of these");
 }
+
+#[test]
+fn the_entry_of_a_restricted_agent_is_shown_without_what_is_its_own() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let api = server.ada();
+    let memory = json!({"content": "It begins on Monday."});
+    api.post(&format!("/teams/{team}/agents/{agent}/memories"), memory).ok();
+    let fleet = api.post("/fleets", json!({"name": "F", "access": "restricted"})).id();
+    api.patch("/agents/scribe", json!({"fleetId": fleet})).ok();
+    server.add("ben", "member");
+    let path = format!("/o/acme/teams/crew/agents/{agent}");
+    let page = server.signed_in("ada@acme.test").get(&path);
+    page.shows("It begins on Monday.").shows("Remove from the team");
+    let page = server.signed_in("ben@acme.test").get(&path);
+    assert_eq!(page.status, 200);
+    page.shows("scribe").shows("restricted fleet");
+    page.hides("It begins on Monday.").hides("Remove from the team").hides("Change role");
+}

@@ -116,6 +116,20 @@ impl Visitor {
         panic!("{path} leads on and on");
     }
 
+    /// Asks for a page, and leaves the answer to be read.
+    pub fn connect(&self, path: &str) -> Connection {
+        let cookies = self.cookies.borrow().clone();
+        let all: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (address, cookies) = (self.address, all.join("; "));
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookies}\r\n\
+             Sec-Fetch-Site: same-origin\r\n\r\n"
+        );
+        let mut connection = Connection::open(self.address).unwrap();
+        connection.write(head.as_bytes()).unwrap();
+        connection
+    }
+
     /// Sends a form of a page, with these fields filled.
     #[track_caller]
     pub fn send(&self, page: &Page, action: &str, fields: &[(&str, &str)]) -> Page {

@@ -23,7 +23,9 @@ enum Why {
 const UNSTATED: &[(&str, Why)] = &[
     ("AccessQuestion", Why::Query),
     ("AuditFilter", Why::Query),
+    ("DeploymentFilter", Why::Query),
     ("DocumentSearch", Why::Query),
+    ("HeatmapQuery", Why::Query),
     ("ListingSearch", Why::Query),
     ("LogFilter", Why::Query),
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),

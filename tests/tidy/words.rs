@@ -50,8 +50,14 @@ const BANS: &[Ban] = &[
     Ban {
         code: &["println!", "eprintln!", "print!", "eprint!"],
         paths: EVERYWHERE,
-        except: COMMANDS,
-        instead: "return it, or log it with tracing",
+        except: &[],
+        instead: "return it, or log it with tracing; a command prints through cli/output.rs",
+    },
+    Ban {
+        code: &["stdout()", "stderr()"],
+        paths: EVERYWHERE,
+        except: PRINTING,
+        instead: "print through cli/output.rs, which shows what is not seen",
     },
     Ban {
         code: &["std::env", "env::"],
@@ -92,6 +98,18 @@ const BANS: &[Ban] = &[
         instead: "an operation sees the organization of its request alone (Req, View, Tx)",
     },
     Ban {
+        code: &["fetch_member("],
+        paths: &["src/resources/teams/"],
+        // The check itself, what every member sees of an agent, and what the service does.
+        except: &[
+            "src/resources/teams/member.rs",
+            "src/resources/teams/usable.rs",
+            "src/resources/teams/members.rs",
+            "src/resources/teams/notices.rs",
+        ],
+        instead: "a request that names an agent needs a UsableMember (AgentRef::open)",
+    },
+    Ban {
         code: &["TcpStream::connect", "UnixStream::connect", "UdpSocket::", "lookup_host"],
         paths: EVERYWHERE,
         // The control socket is a file of the data directory. A check of a database puts a proxy that
@@ -99,6 +117,21 @@ const BANS: &[Ban] = &[
         except: &["src/outside/", "src/app/control.rs", "src/store/engine/conformance/cutting.rs"],
         instead: "send a Call through outside",
     },
+];
+
+/// Files that write to stdout and stderr themselves, and what.
+const PRINTING: &[&str] = &[
+    "src/cli/output.rs",       // The one place that prints texts.
+    "src/cli/log_writer.rs",   // Log lines, escaped as there.
+    "src/cli/password.rs",     // The prompt for a password.
+    "src/cli/audit.rs",        // Entries of the audit log as lines of JSON.
+    "src/cli/backup.rs",       // A backup, encrypted.
+    "src/cli/completions.rs",  // A script of our own.
+    "src/cli/export.rs",       // An organization as lines of JSON.
+    "src/cli/extract_text.rs", // The text of a document, to the server that asked for it.
+    "src/cli/common.rs",       // Asks whether it is a terminal.
+    "src/cli/store_check.rs",  // Asks whether it is a terminal.
+    "src/cli/client/wakes.rs", // Hands stderr to a command.
 ];
 
 /// Files of resources that look into other organizations than the request's, and why.
@@ -183,7 +216,9 @@ fn code_that_has_a_better_replacement_is_not_used() {
             ("src/store/check.rs", "use redb::Database;", "View and Tx"),
             ("src/store/engine/redb.rs", "use redb::Database;", ""),
             ("src/http/handler.rs", "TcpStream::connect(there)", "outside"),
-            ("src/cli/routes.rs", "println!()", ""),
+            ("src/cli/routes.rs", "println!()", "cli/output.rs"),
+            ("src/cli/routes.rs", "io::stderr().write_all(text)", "cli/output.rs"),
+            ("src/cli/output.rs", "io::stderr().write_all(text)", ""),
         ],
     );
     assert_clean(of_product(banned_words));

@@ -98,6 +98,14 @@ fn an_event_arrives_as_a_mail_with_both_parts() {
     let Some(mut server) = MailServer::start() else { return };
     let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
     let (acme, channel) = serve(&url, &["ada@acme.test", "ben@acme.test"], true);
+    // Who is no member with a verified address agrees first.
+    let asked = server.next();
+    assert_eq!(asked["to"], json!(["ben@acme.test"]));
+    let confirmation = json!({"token": link_token(&asked, "/confirm-mail")});
+    let confirm = "/notifications/recipients/confirm";
+    let anonymous = acme.owner.with_fields(&[]);
+    let done = anonymous.ask("POST", confirm).json(&confirmation).send().ok();
+    assert_eq!(done, json!({"email": "ben@acme.test", "organization": "Acme"}));
     let subscription = json!({"channelId": channel, "eventType": "team.timeline_milestone"});
     acme.owner.post("/notifications/subscriptions", subscription).ok();
     let team = acme.team("shipping", None);
@@ -107,9 +115,9 @@ fn an_event_arrives_as_a_mail_with_both_parts() {
     let mail = server.next();
     assert_eq!(mail["tls"], true);
     assert_eq!(mail["from"], "roadstead@acme.test");
-    assert_eq!(mail["to"], json!(["ada@acme.test", "ben@acme.test"]));
+    assert_eq!(mail["to"], json!(["ada@acme.test"]));
     let header = |name: &str| mail["headers"][name].as_str().unwrap_or_default().to_string();
-    assert_eq!(header("subject"), "[Ops] A milestone was reached: Größe <b>1.0</b>");
+    assert_eq!(header("subject"), "[Ops] A milestone was reached: Größe <b>1[.]0</b>");
     assert_eq!(header("from"), FROM);
     assert_eq!(header("auto-submitted"), "auto-generated");
     let unsubscribe = header("list-unsubscribe");
@@ -118,8 +126,11 @@ fn an_event_arrives_as_a_mail_with_both_parts() {
     assert_eq!(header("message-id"), format!("<{}@acme.test>", log[0]["id"].as_str().unwrap()));
     let part = |name: &str| mail[name].as_str().unwrap().replace("\r\n", "\n");
     let (plain, html) = (part("plain"), part("html"));
-    assert!(plain.contains("\nTitle: Größe <b>1.0</b>\n"), "{plain}");
-    assert!(html.contains("Größe &lt;b&gt;1.0&lt;/b&gt;"), "{html}");
+    assert!(plain.contains("\nTitle: Größe <b>1[.]0</b>\n"), "{plain}");
+    assert!(html.contains("Größe &lt;b&gt;1[.]0&lt;/b&gt;"), "{html}");
+    let other = server.next();
+    assert_eq!(other["to"], json!(["ben@acme.test"]), "each has a mail of their own");
+    assert_eq!(other["headers"]["message-id"], mail["headers"]["message-id"]);
 }
 
 /// The token in the link of a mail with plain text only.
@@ -133,7 +144,7 @@ fn link_token(mail: &Value, path: &str) -> String {
 fn a_reset_link_is_mailed_to_who_has_an_account() {
     let Some(mut server) = MailServer::start() else { return };
     let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
-    let (acme, _) = serve(&url, &["ops@acme.test"], true);
+    let (acme, _) = serve(&url, &["ada@acme.test"], true);
     let anonymous = acme.owner.with_fields(&[]);
     let forget = |email: &str| {
         let body = json!({ "email": email });
@@ -158,16 +169,41 @@ fn a_reset_link_is_mailed_to_who_has_an_account() {
 }
 
 #[test]
-fn an_invitation_is_mailed_with_the_link_that_is_shown() {
+fn an_invitation_is_mailed_with_a_link_that_the_inviter_does_not_see_three_times_an_hour() {
     let Some(mut server) = MailServer::start() else { return };
     let url = format!("smtp://mailer:geheim%3A1%2F@localhost:{}", server.starttls);
-    let (acme, _) = serve(&url, &["ops@acme.test"], true);
+    let (acme, _) = serve(&url, &["ada@acme.test"], true);
     let body = json!({"email": "grace@acme.test", "role": "member"});
     let made = acme.owner.post("/organizations/members", body).ok();
     let mail = server.next();
     assert_eq!(mail["to"], json!(["grace@acme.test"]));
     assert_eq!(mail["headers"]["subject"], "Invitation to Acme");
-    assert_eq!(link_token(&mail, "/invitations"), made["token"].as_str().unwrap());
+    let token = link_token(&mail, "/invitations");
+    assert_ne!(token, made["token"].as_str().unwrap());
+    let accept = json!({"token": token, "name": "Grace", "password": "correct horse battery"});
+    let anonymous = acme.owner.with_fields(&[]);
+    anonymous.ask("POST", "/auth/invitations/accept").json(&accept).send().ok();
+    let members = acme.owner.get("/organizations/members").items();
+    assert_eq!(
+        (&members[0]["email"], &members[0]["addressProved"]),
+        (&json!("grace@acme.test"), &json!(true))
+    );
+
+    // Whoever invites, and into whatever organization.
+    let new = json!({"slug": "locked", "name": "Your account is locked: http://evil.test/unlock"});
+    acme.owner.post("/organizations", new).ok();
+    let other = acme.owner.about("locked");
+    let victim = json!({"email": "victim@acme.test", "role": "member"});
+    let mailed = [&acme.owner, &other, &other, &other, &acme.owner].map(|inviter| {
+        inviter.post("/organizations/members", victim.clone()).ok()["mailed"] == true
+    });
+    assert_eq!(mailed, [true, true, true, false, false]);
+    for _ in 0..3 {
+        let mail = server.next();
+        assert_eq!(mail["to"], json!(["victim@acme.test"]));
+        let text = format!("{} {}", mail["headers"]["subject"], mail["plain"]);
+        assert!(!text.contains("evil.test"), "{text}");
+    }
 }
 
 #[test]
@@ -192,7 +228,19 @@ fn what_the_mail_server_refuses_is_said() {
     let wrong = failure(&format!("smtp://mailer:wrong-password@{at}"), &["ada@acme.test"], true);
     assert!(wrong.contains(&at) && wrong.contains("535"), "{wrong}");
     assert!(!wrong.contains("wrong-password"), "{wrong}");
-    let unknown = failure(&good, &["ada@acme.test", "nobody@acme.test"], true);
+    let (acme, channel) = serve(&good, &["ada@acme.test"], true);
+    let invited = json!({"email": "nobody@acme.test", "role": "member"});
+    let token = acme.owner.post("/organizations/members", invited).ok()["token"].clone();
+    let accept = json!({"token": token, "name": "N", "password": "correct horse battery"});
+    let anonymous = acme.owner.with_fields(&[]);
+    let joined = anonymous.ask("POST", "/auth/invitations/accept").json(&accept).send().ok();
+    let member = format!("/organizations/members/{}", joined["user"]["id"].as_str().unwrap());
+    acme.owner.patch(&member, json!({"emailVerified": true})).ok();
+    let path = format!("/notifications/channels/{channel}");
+    let both = json!({"config": {"to": ["ada@acme.test", "nobody@acme.test"]}});
+    acme.owner.patch(&path, both).ok();
+    let unknown = acme.owner.post(&format!("{path}/test"), json!({})).ok();
+    let unknown = unknown["message"].as_str().unwrap();
     assert!(unknown.contains("there is no such mailbox"), "{unknown}");
     let untrusted = failure(&good, &["ada@acme.test"], false);
     assert!(untrusted.to_lowercase().contains("certificate"), "{untrusted}");

@@ -11,10 +11,12 @@ use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
-use super::AuditEntry;
 use super::postings::Postings;
+use super::{AuditEntry, AuditEntryV1};
 use crate::base::{Id, Keys, Result, Time};
-use crate::store::{AnyIndex, Export, Index, Key as _, ListSource, Order, Org, Record, Tx, View};
+use crate::store::{
+    AnyIndex, Export, Index, Key as _, ListSource, Order, Org, Record, Tx, View, codec, no_upgrade,
+};
 
 /// A step appends at most 100 entries: some 75 KiB of rows, so that it is light work.
 const APPENDED_ROWS: usize = 100;
@@ -73,10 +75,35 @@ impl Record for ChainedEntry {
         ("entry.id", "history: the pending entry was removed when this was written"),
         ("entry.org", "organizations are not removed"),
         ("entry.actor_id", "history: the actor may have been deleted"),
+        ("entry.person.id", "history: the person may have left"),
     ];
+    const VERSION: u8 = 2;
     type Key = u64;
     fn key(&self) -> Self::Key {
         self.sequence
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<ChainedEntryV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// Version 1 had entries of version 1.
+#[derive(Encode, Decode)]
+struct ChainedEntryV1 {
+    sequence: u64,
+    entry: AuditEntryV1,
+    latest: Time,
+    previous: [u8; 32],
+    hash: [u8; 32],
+}
+
+impl From<ChainedEntryV1> for ChainedEntry {
+    fn from(old: ChainedEntryV1) -> Self {
+        let ChainedEntryV1 { sequence, entry, latest, previous, hash } = old;
+        ChainedEntry { sequence, entry: entry.into(), latest, previous, hash }
     }
 }
 
@@ -113,6 +140,11 @@ impl ChainedEntry {
         content.add_optional(entry.detail.as_deref().map(str::as_bytes));
         content.add(entry.request_id.as_bytes());
         content.add(&entry.outcome.to_bytes());
+        // Only if there is one: entries of version 1 have hashes without it.
+        if let Some(person) = &entry.person {
+            content.add(person.id.bytes());
+            content.add(person.name.as_bytes());
+        }
         content.0
     }
 }

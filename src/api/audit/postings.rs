@@ -19,7 +19,7 @@ const BLOCK: u64 = 128;
 /// What entries are found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TermKind {
-    /// The id of the actor.
+    /// The id of the actor, or of the person who answered for it.
     Actor,
     /// The action.
     Action,
@@ -39,7 +39,7 @@ pub struct Term {
 }
 
 impl Term {
-    /// The entries of an actor.
+    /// The entries of an actor, and those for which a person answered.
     pub fn actor(id: Id<()>) -> Self {
         Term { kind: TermKind::Actor, value: *id.bytes() }
     }
@@ -64,6 +64,7 @@ impl Term {
     fn all(entry: &AuditEntry) -> impl Iterator<Item = Term> {
         [
             entry.actor_id.map(Term::actor),
+            entry.person.as_ref().map(|person| Term::actor(person.id.cast())),
             Some(Term::action(&entry.action)),
             Some(Term::resource_type(&entry.resource_type)),
             entry.resource_id.as_deref().map(Term::resource),

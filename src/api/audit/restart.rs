@@ -129,6 +129,7 @@ impl Restart {
             actor_id: None,
             actor_name: "Roadstead".into(),
             via: None,
+            person: None,
             action: "audit_log.restart".into(),
             resource_type: "audit_log".into(),
             resource_id: Some(first.to_string()),

@@ -11,7 +11,7 @@ use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{
     Authenticator, Identity, RawCredential, key_organization, organization_named,
-    user_organizations,
+    require_installation_admin, user_organizations,
 };
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{Org, Tx, View, WorkHints};
@@ -55,19 +55,23 @@ impl AuthRequest<'_> {
     /// Returns the principal and a view scoped to the organization of the request.
     ///
     /// # Errors
-    /// 401; 404 for the organization; 403 for the role and for the scopes of the key.
+    /// 401; 404 for the organization; 403 for the role, for the scopes of the key, and for who does not
+    /// administer the installation.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         if let Principal::Caller(caller) = &who {
             self.route.policy.require_role(caller.role)?;
         }
-        match self.check_scopes(&view, &who, hint) {
-            Ok(()) => Ok((who, view)),
-            Err(refusal) => match self.as_outsider(&view, &who, hint)? {
-                Some(outsider) => Ok((outsider, view)),
-                None => Err(refusal),
-            },
+        let who = match self.check_scopes(&view, &who, hint) {
+            Ok(()) => who,
+            Err(refusal) => self.as_outsider(&view, &who, hint)?.ok_or(refusal)?,
+        };
+        if self.route.policy.installation
+            && let Principal::Caller(caller) = &who
+        {
+            require_installation_admin(&view, &caller.identity)?;
         }
+        Ok((who, view))
     }
 
     /// Requires the scopes that the route declares, if the credential is an API key and the route

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::coordination::InFlightGuard;
 use super::executor::Executor;
 use super::outside_calls::OutsideCall;
 use super::slots::Slot;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
 use crate::base::{Error, Result};
-use crate::outside::Call;
 use crate::outside::mail::MailFailure;
+use crate::outside::{Call, is_lookup};
 use crate::store::{Lane, WorkHints};
 
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
@@ -40,6 +41,8 @@ pub struct CallRound<'a> {
     deadline: Option<Instant>,
     /// Held as long as the results of costly work are.
     slot: Option<Arc<Slot>>,
+    /// The mails that were sent, until what counts them is committed or not.
+    mailing: Vec<InFlightGuard>,
 }
 
 impl<'a> CallRound<'a> {
@@ -53,6 +56,7 @@ impl<'a> CallRound<'a> {
             from_outside,
             deadline: None,
             slot: None,
+            mailing: Vec::new(),
         }
     }
 
@@ -77,7 +81,8 @@ impl<'a> CallRound<'a> {
     /// # Errors
     /// 503 if no slot for work, searches or calls becomes free, the searches take too long, too many calls
     /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
-    /// calls to one host.
+    /// calls to one host, or the organization too many look-ups; 409 while another operation sends a
+    /// mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         self.do_work(asked.works, from).await?;
         if !asked.searches.is_empty() {
@@ -89,6 +94,11 @@ impl<'a> CallRound<'a> {
             let _slot = self.executor.call_slots.take(from.0, from.1).await?;
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
+            // Those of outside agents have limits of their own.
+            if self.from_outside.is_none() {
+                let lookups = calls.iter().filter(|call| is_lookup(call)).count();
+                self.executor.coordination.take_lookups(from.1, lookups)?;
+            }
             let _permit = match self.from_outside {
                 Some(address) => Some(self.admit(&calls, address).await?),
                 None => None,
@@ -106,6 +116,15 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
         }
         for (tag, mail) in asked.mails {
+            // One at a time: those that count it see the count only when the last run is committed.
+            let guard = self.executor.coordination.begin(tag).map_err(|_| {
+                Error::conflict(
+                    "still_under_way",
+                    "another test by mail is still in progress; repeat it later",
+                )
+                .retry_after(1)
+            });
+            self.mailing.push(guard?);
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let sent = timeout_at(deadline, self.executor.outside.mail.send(&mail)).await;
             let late = || MailFailure("the mail server did not accept the mail in time".into());

@@ -35,6 +35,13 @@ impl IfMatch {
             return Ok(None);
         }
         let tags = request.preconditions.if_match.iter().map(|tags| tags.to_vec()).collect();
+        if let Some(current) = &request.route.compared_with {
+            let bound = current.bind(false, request.route.path, context.raw(arguments, mode))?;
+            return Ok(match bound.action {
+                Action::Read(reading, None) => Some(IfMatch { tags, reading: Some(reading) }),
+                _ => None,
+            });
+        }
         let Some(reading) = request.reading.filter(|reading| reading.has_tag()) else {
             // A resource without a read has no tag that could match.
             return Ok(Some(IfMatch { tags, reading: None }));

@@ -75,6 +75,13 @@ impl RequestContext<'_> {
         }
     }
 
+    /// Whether the request has an `If-Match` that names states, which `*` does not.
+    fn names_a_state(&self) -> bool {
+        let tags = &self.request.preconditions.if_match;
+        let mut all = tags.iter().flat_map(|tags| tags.split(|byte| *byte == b','));
+        !tags.is_empty() && all.all(|tag| tag.trim_ascii() != b"*")
+    }
+
     /// The arguments for the called route.
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let source = self.request.route.org_source;
@@ -83,6 +90,7 @@ impl RequestContext<'_> {
             unread_query: if mode == SourceFormat::Body { self.request.query } else { "" },
             is_lenient: self.request.is_lenient,
             wants_text: self.request.wants_text,
+            is_conditional: self.names_a_state(),
             org: source.org_slug(),
             reference: source.argument(),
             targets: self.request.route.target_arguments(),
@@ -102,6 +110,7 @@ impl RequestContext<'_> {
             unread_query: "",
             is_lenient: true,
             wants_text: false,
+            is_conditional: false,
             org: OrgSlugMode::Ignored,
             reference: None,
             targets: Vec::new(),

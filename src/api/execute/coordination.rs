@@ -12,19 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::answer_quota::AnswerQuota;
-use super::rate_limits::RateLimits;
+use super::rate_limits::{CountedCredential, RateLimits};
 use super::signed_limits::SignedLimits;
 use crate::api::idempotency::StoredAnswers;
 use crate::base::{Error, Id, Result};
-use crate::store::{ListSource, Listener, Org, Store, Subscribe, Topic};
+use crate::store::{Lane, ListSource, Listener, Org, Store, Subscribe, Topic};
 
 /// The state that processes serving the same store share besides it.
 pub trait Coordination: Subscribe {
-    /// Counts a request against the rate limit of its credential or, without one, of its address.
+    /// Counts a request against the rate limits of its credential and of the person behind it or,
+    /// without one, of its address.
     ///
     /// # Errors
     /// 429.
-    fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()>;
+    fn take_request(&self, credential: Option<CountedCredential>, address: IpAddr) -> Result<()>;
 
     /// Counts a sign-in attempt; `is_known` if the address has signed in with the e-mail before.
     ///
@@ -60,7 +61,14 @@ pub trait Coordination: Subscribe {
     /// 429.
     fn take_outside_call(&self, host: &str) -> Result<()>;
 
-    /// Marks a request as in flight, by its fingerprint, until the guard is dropped.
+    /// Counts look-ups of handles that an organization causes, all or none.
+    ///
+    /// # Errors
+    /// 429.
+    fn take_lookups(&self, lane: Lane, number: usize) -> Result<()>;
+
+    /// Marks a request as in flight, by its fingerprint, or mails by their tag, until the guard is
+    /// dropped.
     ///
     /// # Errors
     /// 409 if it is in flight already.
@@ -97,7 +105,7 @@ pub type OnSetup = Arc<dyn Fn() + Send + Sync>;
 
 /// Marks a request as in flight until it is dropped.
 pub struct InFlightGuard {
-    _end: Box<dyn Send>,
+    _end: Box<dyn Send + Sync>,
 }
 
 /// The coordination of one process, with what the store says of others.
@@ -148,7 +156,7 @@ impl Subscribe for LocalCoordination {
 }
 
 impl Coordination for LocalCoordination {
-    fn take_request(&self, credential: Option<[u8; 32]>, address: IpAddr) -> Result<()> {
+    fn take_request(&self, credential: Option<CountedCredential>, address: IpAddr) -> Result<()> {
         self.rate_limits.request(credential, address)
     }
 
@@ -174,6 +182,10 @@ impl Coordination for LocalCoordination {
 
     fn take_outside_call(&self, host: &str) -> Result<()> {
         self.signed_limits.call(host)
+    }
+
+    fn take_lookups(&self, lane: Lane, number: usize) -> Result<()> {
+        self.rate_limits.lookups(lane, number)
     }
 
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard> {
@@ -222,8 +234,8 @@ impl Coordination for LocalCoordination {
     }
 }
 
-/// The requests in flight that have an `Idempotency-Key` and make outgoing calls: until they are
-/// done, the store holds no record of them.
+/// The requests in flight that have an `Idempotency-Key` and make outgoing calls, and those that send
+/// mails: until they are done, the store holds no record of them.
 #[derive(Default)]
 struct InFlight(Mutex<HashSet<[u8; 32]>>);
 

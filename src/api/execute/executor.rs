@@ -20,7 +20,7 @@ use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
 use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
-use crate::store::{Listener, Org, Store, View, org_topic};
+use crate::store::{ACCESS_CHANGED, Listener, Org, Store, View, org_topic};
 
 /// Requests that make calls at a time: with eight calls each they take half of the calls
 /// that the process makes; the rest is left to what the server sends by itself. A user has half of them
@@ -156,6 +156,11 @@ impl Executor {
     /// Subscribes to the commits in an organization.
     pub fn subscribe_to(&self, org: Id<Org>) -> Listener {
         self.coordination.subscribe(org_topic(org))
+    }
+
+    /// Subscribes to changes of who may do what: whoever goes on telling of changes asks again then.
+    pub fn subscribe_to_access(&self) -> Listener {
+        self.coordination.subscribe(ACCESS_CHANGED)
     }
 
     /// Returns when the process begins to stop.

@@ -50,8 +50,10 @@ impl Executor {
         } else {
             self.identify(request).await?
         };
-        let bucket = identity.as_ref().map(|_| request.credential.fingerprint());
-        let taken = self.coordination.take_request(bucket, request.address);
+        let counted = identity
+            .as_ref()
+            .map(|identity| (request.credential.fingerprint(), *identity.person().bytes()));
+        let taken = self.coordination.take_request(counted, request.address);
         // For the log: which credential it is.
         taken.map_err(|error| match &identity {
             Some(identity) => error.detail(identity),
@@ -94,7 +96,7 @@ impl Executor {
         let lane = self.authenticator.lane(&request.credential, identity);
         let user = identity.map_or(lane, |identity| *identity.person().bytes());
         let work = WorkHints { lane, user, bytes: request.arguments.len() };
-        if request.route.costly { work.costly() } else { work }
+        if request.is_costly() { work.costly() } else { work }
     }
 
     fn auth_request<'a>(&'a self, request: &'a Request<'_>) -> AuthRequest<'a> {

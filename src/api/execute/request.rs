@@ -82,6 +82,17 @@ impl<'a> Request<'a> {
     }
 }
 
+impl Request<'_> {
+    /// Whether it takes much processor time however small it is.
+    pub(super) fn is_costly(&self) -> bool {
+        let has = |name: &str| match &self.arguments {
+            Arguments::Json(arguments) => arguments.get(name).is_some(),
+            _ => form_urlencoded::parse(self.query.as_bytes()).any(|(sent, _)| sent == name),
+        };
+        self.route.costly || self.route.costly_with.is_some_and(has)
+    }
+}
+
 /// A request that borrows nothing, for another thread.
 pub(super) struct OwnedRequest {
     route: Arc<Route>,

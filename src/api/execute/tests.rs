@@ -23,8 +23,8 @@ use crate::api::{
     ResourceRef, Route, op,
 };
 use crate::auth::{
-    ADMIN, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role, Session, User,
-    organization_named,
+    ADMIN, AddressProof, MEMBER, MEMBER_OR_PUBLIC, Membership, Organization, RawCredential, Role,
+    Session, User, organization_named,
 };
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
 use crate::outside::{self, Outside};
@@ -230,6 +230,8 @@ fn member_of(tx: &mut Tx, slug: &str) -> Result<(Id<Org>, Session)> {
         session_generation: 0,
         service_of: None,
         created_at: now,
+        proof: AddressProof::Proved,
+        keys_from: None,
     })?;
     tx.insert(&Membership { user, org, role: Role::Member, email_verified: true, joined_at: now })?;
     let expires_at: Time = now.plus_secs(3600);

@@ -60,6 +60,9 @@ pub fn bind<P: PathParams, I: Input>(
         issues.push(Issue::new(path_names(route.path).nth(index).unwrap_or_default(), problem));
     });
     let org_slug = read_org_slug(&raw, &mut issues);
+    if let (Some(org_slug), false) = (&org_slug, raw.unread_query.is_empty()) {
+        refuse_other_org(raw.unread_query, org_slug, &mut issues);
+    }
     let common = CommonParams::read(route, &raw, &mut issues);
     let unknown = if raw.is_lenient {
         UnknownFields::Ignored
@@ -81,6 +84,7 @@ pub fn bind<P: PathParams, I: Input>(
         address: raw.address,
         link_base: raw.link_base.into(),
         sends_mail: raw.sends_mail,
+        is_conditional: raw.is_conditional,
         system: raw.system,
     };
     // Whether it is required and valid is decided by the operation's own input.
@@ -105,6 +109,14 @@ fn refuse_unread(query: &str, issues: &mut Vec<Issue>) {
     issues.extend(unread.map(|name| {
         Issue::new(shortened(name), "is not read from the query; send it in the body")
     }));
+}
+
+/// Refuses an organization in the query that is not the one in the body.
+fn refuse_other_org(query: &str, org_slug: &str, issues: &mut Vec<Issue>) {
+    let sent = parse_query(query);
+    if sent.get("orgSlug").is_some_and(|sent| sent.as_str() != Some(org_slug)) {
+        issues.push(Issue::new("orgSlug", "must be the same in the query as in the body"));
+    }
 }
 
 /// Reads one of the common parameters; `None` if it has problems, which are added to `issues`.

@@ -16,6 +16,10 @@ pub fn about_access(policy: AuthPolicy) -> &'static str {
         "sm" => "For members of the organization, in a session; not with an API key.",
         "sa" => "For owners and admins of the organization, in a session; not with an API key.",
         "r" => "For members of the organization, and for every client if the registry is public.",
+        "i" => {
+            "For owners and admins of the organization who administer the installation, with an API \
+             key or in a session."
+        }
         "n" => "For agents outside, which sign each request with their Nostr key (NIP-98).",
         "m" => "For members of the organization, with an API key or in a session.",
         _ => "For owners and admins of the organization, with an API key or in a session.",
@@ -27,8 +31,8 @@ pub fn scopes(route: &Route) -> Vec<&'static str> {
     route.required_scopes.iter().map(|required| required.name.text()).collect()
 }
 
-/// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `sm`,
-/// `sa`, `n`.
+/// The abbreviation of a policy in the table of routes: `any`, `s`, `m`, `r`, `a`, `i`,
+/// `sm`, `sa`, `n`.
 pub fn who(policy: AuthPolicy) -> &'static str {
     match (policy.credential, policy.role) {
         (RequiredCredential::Nostr, _) => "n",
@@ -36,6 +40,7 @@ pub fn who(policy: AuthPolicy) -> &'static str {
         (RequiredCredential::Session, None) => "s",
         (RequiredCredential::Session, Some(Role::Member)) => "sm",
         (RequiredCredential::Session, _) => "sa",
+        _ if policy.installation => "i",
         _ if policy.public_read => "r",
         (_, None | Some(Role::Member)) => "m",
         _ => "a",

@@ -55,7 +55,8 @@ response again, with `Idempotency-Replayed: true`.
 PATCH, PUT and DELETE evaluate `If-Match` (412).
 
 **Access.** The `x-rule` of a route says who may call it: `any` every client, `m` a member and `a` \
-an admin of the organization, by API key or session, `sm` and `sa` the same by session only, `s` \
+an admin of the organization, by API key or session, `i` as `a` if they administer the installation, \
+`sm` and `sa` the same by session only, `s` \
 any session, `r` as `m`, and every client if the registry is public, `n` agents outside, which \
 sign their requests with NIP-98. Its `x-required-scopes` are what an API key needs whose access is \
 a list of scopes.";

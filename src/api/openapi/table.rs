@@ -9,6 +9,7 @@ use crate::auth::{ScopeName, TargetForm};
 pub const LEGEND: &str = "any: every client; m, a: a member, an admin, by key or session; \
                       sm, sa: the same by session only; s: any session; \
                       r: as m, and every client if the registry is public; \
+                      i: as a, of those who administer the installation; \
                       n: an agent outside, which signs its requests";
 
 /// Formats the routes in aligned columns, one block per group.

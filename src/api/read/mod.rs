@@ -39,7 +39,7 @@ pub use query::{ObjectParameters, parse_query};
 pub use state::MAX_ISSUES;
 pub use values::count_values;
 
-use crate::base::{Error, Issue, Result};
+use crate::base::{Error, Issue, Result, Time};
 
 /// The input of an operation.
 pub trait Input: DeserializeOwned + Send + Sync + 'static {
@@ -49,6 +49,13 @@ pub trait Input: DeserializeOwned + Send + Sync + 'static {
 
 /// Takes nothing.
 impl Input for () {}
+
+/// The issue of a range of time that ends before it begins: for the [`Input::check`] of every filter with
+/// `from` and `to`.
+pub fn order_issue(from: Option<Time>, to: Option<Time>) -> Option<Issue> {
+    let is_reversed = from.zip(to).is_some_and(|(from, to)| to < from);
+    is_reversed.then(|| Issue::new("to", "must not be before from"))
+}
 
 /// Reads an input and checks the rules between its fields.
 ///

@@ -190,6 +190,15 @@ fn parse_digits(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
+/// The functions for whole numbers of each type.
+macro_rules! whole_numbers {
+    ($($deserialize:ident $visit:ident $number:ident),* $(,)?) => {$(
+        fn $deserialize<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
+            visitor.$visit(self.whole_number($number::MIN, $number::MAX)?)
+        }
+    )*};
+}
+
 impl<'de> Deserializer<'de> for Reader<'_> {
     type Error = ReadError;
 
@@ -216,36 +225,10 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         visitor.visit_bool(self.bool()?)
     }
 
-    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_i8(self.whole_number(i8::MIN, i8::MAX)?)
-    }
-
-    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_i16(self.whole_number(i16::MIN, i16::MAX)?)
-    }
-
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_i32(self.whole_number(i32::MIN, i32::MAX)?)
-    }
-
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_i64(self.whole_number(i64::MIN, i64::MAX)?)
-    }
-
-    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_u8(self.whole_number(u8::MIN, u8::MAX)?)
-    }
-
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_u16(self.whole_number(u16::MIN, u16::MAX)?)
-    }
-
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_u32(self.whole_number(u32::MIN, u32::MAX)?)
-    }
-
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        visitor.visit_u64(self.whole_number(u64::MIN, u64::MAX)?)
+    whole_numbers! {
+        deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32,
+        deserialize_i64 visit_i64 i64, deserialize_i128 visit_i128 i128, deserialize_u8 visit_u8 u8,
+        deserialize_u16 visit_u16 u16, deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
     }
 
     fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {

@@ -100,6 +100,7 @@ impl ExportFile {
                 members: members.collect::<Result<_, _>>().map_err(|why| wrong("member", why))?,
                 digest: digest.into(),
                 source: one_line(&end.installation),
+                accepts_unproved: false,
             },
             lines,
         })

@@ -50,6 +50,8 @@ pub struct Arriving {
     members: Vec<Value>,
     digest: String,
     source: String,
+    #[serde(default)]
+    accepts_unproved: bool,
 }
 
 impl Arriving {
@@ -61,6 +63,7 @@ impl Arriving {
             members: arriving.members.iter().map(|member| member.to_json(out)).collect(),
             digest: blake3::Hash::from(arriving.digest).to_hex().to_string(),
             source: arriving.source.clone(),
+            accepts_unproved: arriving.accepts_unproved,
         }
     }
 
@@ -75,6 +78,7 @@ impl Arriving {
             members: self.members.iter().map(member).collect::<Result<_, _>>().map_err(wrong)?,
             digest: from_hex(&self.digest).ok_or_else(|| wrong("has no hash".into()))?,
             source: self.source.clone(),
+            accepts_unproved: self.accepts_unproved,
         })
     }
 }

@@ -10,7 +10,7 @@ use super::api::{Api, segment};
 use super::artifact_name::registry_ref;
 use super::assignments::Assignments;
 use super::flags::ClientFlags;
-use super::table::{cell, printable};
+use super::table::{cell, one_line};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::cli::values::duration_secs;
@@ -104,7 +104,7 @@ impl Deploy {
         }
         if self.preview {
             let preview = api.post_in_org("/agents/deployments/preview", body)?;
-            return output::print(self.client.json, &preview, &printable(&preview_text(&preview)));
+            return output::print(self.client.json, &preview, preview_text(&preview));
         }
         let mut job = api.post_in_org("/agents/deployments", body)?;
         if self.wait {
@@ -129,7 +129,7 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
     while !FINAL.contains(&job["state"].as_str().unwrap_or_default()) {
         let state = cell(&job["state"]);
         if state != shown {
-            output::status(&printable(&format!("job {}: {state}", cell(&job["id"]))));
+            output::status(&format!("job {}: {state}", cell(&job["id"])));
             shown = state;
         }
         if Instant::now() >= until {
@@ -145,14 +145,24 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
 /// Prints a job and its targets.
 pub fn print_job(job: &Value, json: bool) -> Result<(), Failure> {
     let mut text = format!("job {}: {}", cell(&job["id"]), cell(&job["state"]));
+    if let Some(count @ 1..) = job["plan"]["invisibleCharacters"].as_u64() {
+        text.push_str(&format!("\n  invisible characters: {count}"));
+    }
     for target in job["targets"].as_array().into_iter().flatten() {
         let name = if target["stableKey"].is_null() { "toolId" } else { "stableKey" };
         text.push_str(&format!("\n  {}: {}", cell(&target[name]), cell(&target["state"])));
         if let Some(error) = target["error"].as_str() {
-            text.push_str(&format!(", {error}"));
+            text.push_str(&format!(", {}", one_line(error)));
         }
     }
-    output::print(json, job, &printable(&text))
+    if let Some(why) = job["obstacle"].as_str() {
+        text.push_str(&format!("\n  not applied any more: {}", one_line(why)));
+    }
+    if job["state"] == "pending_approval" {
+        let plan = plan_text(&job["plan"]);
+        text.push_str(&format!("\nplan: {}\n{}", cell(&job["planHash"]), plan.trim_end()));
+    }
+    output::print(json, job, text.trim_end())
 }
 
 fn preview_text(preview: &Value) -> String {
@@ -165,17 +175,53 @@ fn preview_text(preview: &Value) -> String {
         text.push_str(&format!(
             "{}: {live}\n{}",
             cell(&target["stableKey"]),
-            cell(&target["diff"])
+            target["diff"].as_str().unwrap_or_default()
         ));
         for change in target["changes"].as_array().into_iter().flatten() {
             let [path, from, to] = ["path", "from", "to"].map(|field| cell(&change[field]));
             text.push_str(&format!("  {path}: {from} -> {to}\n"));
         }
     }
+    if let Some(count @ 1..) = preview["plan"]["invisibleCharacters"].as_u64() {
+        text.push_str(&format!("invisible characters: {count}\n"));
+    }
+    text.push_str(&plan_text(&preview["plan"]));
     if !preview["plan"]["approvals"].is_null() {
         let needed = cell(&preview["plan"]["approvals"]["minApprovals"]);
         text.push_str(&format!("approvals needed: {needed}\n"));
     }
     text.push_str(&format!("plan: {}", cell(&preview["planHash"])));
+    text
+}
+
+/// What runs beside the texts: the definitions of the tools, and where manifests go.
+fn plan_text(plan: &Value) -> String {
+    let mut text = String::new();
+    for tool in plan["tools"].as_array().into_iter().flatten() {
+        let [name, version, kind] = ["name", "version", "type"].map(|field| cell(&tool[field]));
+        text.push_str(&format!("tool {name} {version} ({kind})\n"));
+        if let Some(prompt) = tool["prompt"].as_str() {
+            text.push_str("  prompt:\n");
+            prompt.lines().for_each(|line| text.push_str(&format!("    {}\n", one_line(line))));
+        }
+        text.push_str(&format!("  providerConfig: {}\n", cell(&tool["providerConfig"])));
+        let names: Vec<_> =
+            tool["placeholders"].as_array().into_iter().flatten().map(cell).collect();
+        if !names.is_empty() {
+            text.push_str(&format!("  filled in: {}\n", names.join(", ")));
+        }
+    }
+    let delivery = &plan["delivery"];
+    if delivery.is_object() {
+        let [to, set] = ["endpoint", "credentialSetAt"].map(|field| cell(&delivery[field]));
+        text.push_str(&format!("posted to {to} (credential set {set})\n"));
+        for secret in delivery["secrets"].as_array().into_iter().flatten() {
+            let [name, set] = ["name", "setAt"].map(|field| cell(&secret[field]));
+            text.push_str(&format!("  secret {name} (set {set})\n"));
+        }
+        for (name, value) in delivery["variables"].as_object().into_iter().flatten() {
+            text.push_str(&format!("  variable {name} = {}\n", cell(value)));
+        }
+    }
     text
 }

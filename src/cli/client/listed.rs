@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::output::{self, Text};
 
 /// The first items of a list.
 pub struct Listed {
@@ -26,7 +26,7 @@ impl Listed {
     }
 
     /// Prints the items, as a text or as JSON, and says if there are more.
-    pub fn print(&self, json: bool, text: &str) -> Result<(), Failure> {
+    pub fn print(&self, json: bool, text: impl Into<Text>) -> Result<(), Failure> {
         output::print(json, &json!({"items": self.items, "more": self.has_more}), text)?;
         if self.has_more && !json {
             let shown = self.items.len();

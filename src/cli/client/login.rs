@@ -8,7 +8,6 @@ use serde_json::json;
 use super::api::{Api, only_organization};
 use super::flags::{ClientFlags, credential};
 use super::profiles::{DEFAULT, Profile, Profiles};
-use super::table::printable;
 use super::whoami;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -63,7 +62,7 @@ impl Login {
         who["profile"] = json!(name);
         who["orgSlug"] = json!(org_slug);
         let text = format!("{}\nprofile: {name}", whoami::text(&who));
-        output::print(self.client.json, &who, &printable(&text))
+        output::print(self.client.json, &who, text)
     }
 
     /// Returns the key that was given, or asks for it.

@@ -12,7 +12,7 @@ use super::flags::ClientFlags;
 use super::listed::Listed;
 use super::refusal::Refusal;
 use super::stop::Stop;
-use super::table::{Table, cell, printable, time};
+use super::table::{Table, cell, one_line, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -66,7 +66,7 @@ impl Logs {
         listed.items.reverse();
         if !self.follow {
             let table = Table::of(["TIME (UTC)", "EVENT", "STATUS", "ABOUT"], &listed.items, row);
-            return listed.print(self.client.json, &table.text("no entries"));
+            return listed.print(self.client.json, table.text("no entries"));
         }
         api.block_on(self.follow(&api, &org, listed.items, read))
     }
@@ -83,8 +83,8 @@ impl Logs {
         let mut backoff = Backoff::default();
         loop {
             for entry in entries.drain(..) {
-                let text = printable(&row(&entry).join("  ")).replace('\n', " ");
-                output::print(self.client.json, &entry, &text)?;
+                let text = one_line(&row(&entry).join("  "));
+                output::print(self.client.json, &entry, text)?;
             }
             tokio::select! {
                 () = stop.asked() => return Ok(()),

@@ -7,7 +7,7 @@ use super::api::segment;
 use super::flags::ClientFlags;
 use super::listed::Listed;
 use super::lookup::{AgentFlag, Team, TeamFlag};
-use super::table::{Table, cell, printable, time};
+use super::table::{Table, cell, time};
 use super::text_file::text_or_stdin;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -67,7 +67,7 @@ impl Flags {
             let (from, id) = (cell(&message["from"]["name"]), cell(&message["id"]));
             [time(&message["createdAt"]), from, id, read.into(), text]
         });
-        listed.print(self.client.json, &table.text(nothing))
+        listed.print(self.client.json, table.text(nothing))
     }
 }
 
@@ -178,7 +178,7 @@ impl Send {
             team.path("/messages")
         };
         let message = api.post_in_org(&path, body)?;
-        let shown = printable(&format!("sent: {}", cell(&message["id"])));
+        let shown = format!("sent: {}", cell(&message["id"]));
         output::print(self.flags.client.json, &message, &shown)
     }
 }

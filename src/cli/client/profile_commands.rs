@@ -86,7 +86,7 @@ impl List {
             table.add(vec![mark.into(), name.clone(), profile.url.clone(), org, end]);
         }
         let value = json!({"file": profiles::path()?, "items": items});
-        output::print(self.client.json, &value, &table.text("no profiles; see: roadstead login"))
+        output::print(self.client.json, &value, table.text("no profiles; see: roadstead login"))
     }
 }
 

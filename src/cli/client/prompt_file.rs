@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::table::one_line;
 use super::text_file::{self, position};
 use super::toml_json::{self, NotJson};
 use crate::cli::failure::Failure;
@@ -59,9 +60,10 @@ pub struct FileProblem {
 
 impl std::fmt::Display for FileProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (path, message) = (one_line(&self.path), one_line(&self.message));
         match self.line {
-            0 => write!(f, "{}: {}", self.path, self.message),
-            line => write!(f, "{}:{line}:{}: {}", self.path, self.column, self.message),
+            0 => write!(f, "{path}: {message}"),
+            line => write!(f, "{path}:{line}:{}: {message}", self.column),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::table::one_line;
 use crate::cli::failure::Failure;
 
 /// Why a request has no result.
@@ -90,16 +91,22 @@ impl From<Refusal> for Failure {
             (401, _) => "\nThe key or session is not valid here (any more): roadstead login",
             _ => "",
         };
+        let message = one_line(&problem.message);
         // The message may be that of the only issue.
-        let is_said = |line: &String| line.trim_start() == problem.message;
+        let is_said = |line: &String| line.trim_start() == message;
         let lines = problem.issues.iter().map(issue_line);
         let issues: String = lines.filter(|line| !is_said(line)).collect();
-        Failure::Failed(format!("{} ({}){issues}{hint}", problem.message, problem.code))
+        Failure::Failed(format!("{message} ({}){issues}{hint}", one_line(&problem.code)))
     }
 }
 
 fn issue_line((path, message): &(String, String)) -> String {
-    if path.is_empty() { format!("\n  {message}") } else { format!("\n  {path} {message}") }
+    let message = one_line(message);
+    if path.is_empty() {
+        format!("\n  {message}")
+    } else {
+        format!("\n  {} {message}", one_line(path))
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,16 @@
-//! Tables and texts for people.
-//!
-//! What a server answers was written by others: control characters in it are shown, not sent to the
-//! terminal, where they could hide or change what is on it.
-
-use std::io::IsTerminal as _;
+//! Tables and texts for people. What is in a cell or a line was written by others: it has no line
+//! end, which would begin a line of its own.
 
 use serde_json::Value;
+
+use crate::base::visible;
+use crate::cli::output::Text;
 
 /// The widest column but the last: a longer text is cut off, so that a table keeps its shape.
 const MAX_WIDTH: usize = 48;
 
 /// The widest last column, which may be a title.
 const MAX_LAST_WIDTH: usize = 100;
-
-/// Begins and ends bold text.
-const BOLD: (&str, &str) = ("\x1b[1m", "\x1b[0m");
 
 /// Rows below names of columns.
 pub struct Table {
@@ -45,9 +41,9 @@ impl Table {
     }
 
     /// The text; `nothing` if there are no rows.
-    pub fn text(&self, nothing: &str) -> String {
+    pub fn text(&self, nothing: &str) -> Text {
         if self.rows.is_empty() {
-            return nothing.to_string();
+            return nothing.into();
         }
         let last = self.names.len().saturating_sub(1);
         let cell = |column: usize, text: &str| {
@@ -69,46 +65,24 @@ impl Table {
             let cells = cells.iter().zip(&widths).map(|(text, &width)| format!("{text:width$}"));
             cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
         };
-        let (begin, end) = if has_colors() { BOLD } else { ("", "") };
-        let mut text = format!("{begin}{}{end}\n", line(self.names.clone()));
+        let mut body = String::new();
         for row in &rows {
-            text.push_str(&line(row.iter().map(String::as_str).collect()));
-            text.push('\n');
+            body.push_str(&line(row.iter().map(String::as_str).collect()));
+            body.push('\n');
         }
-        text
+        Text { heading: Some(line(self.names.clone())), body }
     }
-}
-
-/// Whether stdout is a terminal whose user wants colors (<https://no-color.org>).
-pub fn has_colors() -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
-}
-
-/// Returns a text of several lines without what a terminal would obey. In a pipe it stays as it is.
-pub fn for_terminal(text: &str) -> String {
-    if std::io::stdout().is_terminal() { printable(text) } else { text.to_string() }
-}
-
-/// Returns a text whose control characters, except line feeds and tabs, are escaped.
-pub fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Marks of direction can show a text in another order than it has.
-        let is_mark = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if (c.is_control() && c != '\n' && c != '\t') || is_mark {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
 }
 
 /// Returns a text on one line.
-fn one_line(text: &str) -> String {
-    printable(text).replace(['\n', '\t'], " ")
+pub fn one_line(text: &str) -> String {
+    let text = visible::block(text);
+    text.replace("\r\n", " ").replace(['\n', '\t'], " ")
+}
+
+/// Returns a text of several lines, each of them indented: none of them looks like one of the command's.
+pub fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
 fn cut(text: &str, widest: usize) -> String {
@@ -118,11 +92,11 @@ fn cut(text: &str, widest: usize) -> String {
     text.chars().take(widest.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A value in a cell: texts and numbers as they are, `-` for none.
+/// A value in a cell or a line: texts on one line, numbers as they are, `-` for none.
 pub fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => one_line(text),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
@@ -146,23 +120,26 @@ mod tests {
     fn columns_are_aligned_and_lines_have_no_blanks_at_their_ends() {
         let items = [json!({"a": "x", "b": 1}), json!({"a": "longer", "b": null})];
         let table = Table::of(["A", "B"], &items, |item| [cell(&item["a"]), cell(&item["b"])]);
-        assert_eq!(table.text("none"), "A       B\nx       1\nlonger  -\n");
-        assert_eq!(Table::new(&["A"]).text("none"), "none");
+        let expected =
+            Text { heading: Some("A       B".into()), body: "x       1\nlonger  -\n".into() };
+        assert_eq!(table.text("none"), expected);
+        assert_eq!(Table::new(&["A"]).text("none"), "none".into());
     }
 
     #[test]
-    fn no_text_of_others_controls_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\r\u{202e}c\td\n"), "a\\u{1b}[2Jb\\u{d}\\u{202e}c\td\n");
-        let items = [json!("two\nlines\x07")];
+    fn no_text_of_others_begins_a_line_of_its_own() {
+        let items = [json!("two\r\nlines\x07")];
         let table = Table::of(["A"], &items, |item| [cell(item)]);
-        assert_eq!(table.text(""), "A\ntwo lines\\u{7}\n");
+        assert_eq!(table.text("").body, "two lines⟨U+0007⟩\n");
+        assert_eq!(format!("name: {}", cell(&json!("a\nrole: admin"))), "name: a role: admin");
+        assert_eq!(indented("a\nb"), "  a\n  b");
     }
 
     #[test]
     fn long_texts_are_cut_off() {
         let mut table = Table::new(&["A", "B"]);
         table.add(vec!["é".repeat(60), "b".into()]);
-        let text = table.text("");
+        let text = table.text("").body;
         assert!(text.contains(&format!("{}…  b", "é".repeat(47))), "{text}");
     }
 

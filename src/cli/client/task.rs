@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::api::segment;
 use super::flags::ClientFlags;
 use super::lookup::{AgentFlag, Team, TeamFlag};
-use super::table::{Table, cell, printable, time};
+use super::table::{Table, cell, indented, time};
 use super::text_file::text_or_stdin;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -103,7 +103,7 @@ impl List {
             let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
             [number, status, agent_name(&agents, &task["assigneeAgentId"]), title]
         });
-        listed.print(self.flags.client.json, &table.text("no tasks"))
+        listed.print(self.flags.client.json, table.text("no tasks"))
     }
 }
 
@@ -134,10 +134,11 @@ impl Get {
         let mut text = task_text(&task);
         for note in notes.iter().rev() {
             let (from, at) = (cell(&note["from"]["name"]), time(&note["createdAt"]));
-            text.push_str(&format!("\n\n{from}, {at}:\n{}", cell(&note["body"])));
+            let body = indented(note["body"].as_str().unwrap_or_default());
+            text.push_str(&format!("\n\n{from}, {at}:\n{body}"));
         }
         task["notes"] = notes.into();
-        output::print(self.flags.client.json, &task, &printable(&text))
+        output::print(self.flags.client.json, &task, text)
     }
 }
 
@@ -145,7 +146,7 @@ fn task_text(task: &Value) -> String {
     let [number, title, status] = ["number", "title", "status"].map(|field| cell(&task[field]));
     let mut text = format!("#{number} {title}\nstatus: {status}");
     if let Some(description) = task["description"].as_str() {
-        text.push_str(&format!("\n\n{description}"));
+        text.push_str(&format!("\n\n{}", indented(description)));
     }
     text
 }
@@ -304,5 +305,5 @@ impl Note {
 }
 
 fn print_changed(flags: &Flags, task: &Value) -> Result<(), Failure> {
-    output::print(flags.client.json, task, &printable(&task_text(task)))
+    output::print(flags.client.json, task, task_text(task))
 }

@@ -21,7 +21,7 @@ use super::listed::Listed;
 use super::lookup::{Team, TeamFlag};
 use super::refusal::Refusal;
 use super::stop::Stop;
-use super::table::{Table, cell, printable, time};
+use super::table::{Table, cell, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -117,7 +117,7 @@ impl Wakes {
                 ["reason", "attempts", "taskId"].map(|field| cell(&wake[field]));
             [time(&wake["createdAt"]), reason, attempts, task]
         });
-        listed.print(self.client.json, &table.text("no wakes"))
+        listed.print(self.client.json, table.text("no wakes"))
     }
 }
 
@@ -185,7 +185,7 @@ impl Worker<'_> {
 
     /// Runs the command for a wake, and acknowledges it if that succeeded.
     async fn work(&mut self, wake: &Value, stop: &mut Stop) -> Result<(), Failure> {
-        let name = printable(&format!("{} {}", cell(&wake["reason"]), cell(&wake["id"])));
+        let name = format!("{} {}", cell(&wake["reason"]), cell(&wake["id"]));
         let ended = self.execute(wake, stop).await?;
         if !ended.success() {
             self.failed += 1;

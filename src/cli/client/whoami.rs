@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::flags::ClientFlags;
-use super::table::{cell, printable};
+use super::table::cell;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
@@ -20,7 +20,7 @@ impl WhoAmI {
         let api = self.client.connect()?;
         let mut who = api.whoami()?;
         who["url"] = json!(api.base());
-        output::print(self.client.json, &who, &printable(&text(&who)))
+        output::print(self.client.json, &who, text(&who))
     }
 }
 

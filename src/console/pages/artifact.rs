@@ -52,7 +52,15 @@ struct Draft {
     id: String,
     draft_version: String,
     created_by: String,
+    updated_by: Nullable<String>,
     updated_at: Time,
+}
+
+impl Draft {
+    /// Whose text it is.
+    fn author(&self) -> &str {
+        self.updated_by.as_deref().unwrap_or(&self.created_by)
+    }
 }
 
 #[derive(Deserialize)]

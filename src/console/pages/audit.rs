@@ -50,6 +50,12 @@ struct Entry {
 #[derive(Deserialize)]
 struct Actor {
     name: String,
+    person: Nullable<Person>,
+}
+
+#[derive(Deserialize)]
+struct Person {
+    name: String,
 }
 
 #[derive(Deserialize)]

@@ -74,6 +74,8 @@ pub struct Channel {
     pub workflow: String,
     pub config: Map<String, Value>,
     pub enabled: bool,
+    /// The recipients of mail who have not agreed.
+    pub unconfirmed: Vec<String>,
     pub built_in: bool,
 }
 

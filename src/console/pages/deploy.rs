@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::agent_versions::Change;
 use super::agents::Agent;
 use super::deployments::path;
+use super::plan::{Delivery, PlanTool, Shown, Target, shown};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
-use crate::console::diff::{self, Row};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -30,8 +30,6 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/deployments/new")
 
 /// So many agents can be ticked; others are named.
 const OFFERED: &str = "100";
-/// Rows of all diffs on a page.
-const ROWS: usize = 1000;
 /// The prefix of fields with values of variables, which is the API's.
 const VARIABLES: &str = "agentVariables.";
 
@@ -78,16 +76,6 @@ struct DeployPreview {
     people: People,
 }
 
-/// What would change for an agent.
-struct Shown {
-    key: String,
-    live: String,
-    rows: Vec<Row>,
-    /// Rows that are left out.
-    rest: usize,
-    changes: Vec<Change>,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Preview {
@@ -97,15 +85,12 @@ struct Preview {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Plan {
+    invisible_characters: usize,
     tools: Vec<PlanTool>,
+    delivery: Nullable<Delivery>,
     approvals: Nullable<Policy>,
-}
-
-#[derive(Deserialize)]
-struct PlanTool {
-    name: String,
-    version: String,
 }
 
 #[derive(Clone, Deserialize)]
@@ -113,22 +98,6 @@ struct PlanTool {
 struct Policy {
     approver_ids: Vec<String>,
     min_approvals: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Target {
-    stable_key: String,
-    live: Nullable<Live>,
-    diff: String,
-    changes: Vec<Change>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Live {
-    prompt_name: String,
-    version: String,
 }
 
 #[derive(Deserialize)]
@@ -255,9 +224,7 @@ async fn preview(visit: &Visit, body: Value, error: Option<Error>) -> Result<Rep
         Ok(preview) => preview,
         Err(error) => return form(visit, visit.failed(error)?).await,
     };
-    let mut left = ROWS;
-    let targets = std::mem::take(&mut preview.targets).into_iter();
-    let targets = targets.map(|target| shown(target, &mut left)).collect();
+    let targets = shown(std::mem::take(&mut preview.targets), &preview.plan.tools);
     let kept = visit.form.kept().filter(|(name, _)| !matches!(*name, "action" | "planHash"));
     let of = |name: &str| visit.form.get(name).trim();
     let title = format!("Deploy {} {} to {}", of("promptName"), of("version"), of("environment"));
@@ -272,19 +239,4 @@ async fn preview(visit: &Visit, body: Value, error: Option<Error>) -> Result<Rep
         people: People::read(&visit.api).await?,
     };
     render(page.frame.status, &page)
-}
-
-fn shown(target: Target, left: &mut usize) -> Shown {
-    let mut rows = diff::rows(&target.diff);
-    let rest = rows.len().saturating_sub(*left);
-    rows.truncate(*left);
-    *left -= rows.len();
-    let live = target.live.0.map(|live| format!("{} {}", live.prompt_name, live.version));
-    Shown {
-        key: target.stable_key,
-        live: live.unwrap_or_default(),
-        rows,
-        rest,
-        changes: target.changes,
-    }
 }

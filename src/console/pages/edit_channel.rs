@@ -5,7 +5,7 @@ use askama::Template;
 use serde_json::{Map, Value, json};
 
 use super::channel::{api_path, crumbs};
-use super::channels::{Channel, agents, at_fields, choices, entered};
+use super::channels::{Channel, agents, at_fields, choices, entered, signing_secret};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::conflict::Edited;
@@ -106,7 +106,16 @@ async fn save(visit: &Visit) -> Result<Reply> {
         body["config"] = entered(visit, &channel.workflow);
     }
     match visit.save(&api_path(visit), body, |channel| edited(visit, channel)).await {
-        Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::ChannelSaved)),
+        Ok(saved) => {
+            let path = visit.path.trim_end_matches("/edit");
+            // A webhook at another host has another secret.
+            match (saved["secret"].as_str(), saved["name"].as_str()) {
+                (Some(secret), Some(name)) => {
+                    signing_secret(visit, name, secret.into(), path.into())
+                }
+                _ => Ok(visit.done(path, Flash::ChannelSaved)),
+            }
+        }
         Err(error) => form(visit, visit.failed(error)?).await,
     }
 }

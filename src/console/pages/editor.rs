@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::Method;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::check::{Checked, Text, Verdict, check};
@@ -347,7 +348,17 @@ async fn save_draft(visit: &Visit, place: &Place) -> Result<Reply> {
         "metadata": metadata(visit)?,
     });
     let path = format!("/prompts/{}/drafts", segment(&place.name));
-    visit.api.post::<Value>(&path, body).await?;
+    let version = visit.form.get("version").trim();
+    let old = drafts(visit, place).await?.into_iter().find(|draft| draft.draft_version == version);
+    let Some(old) = old else {
+        visit.api.post::<Value>(&path, body).await?;
+        return Ok(visit.done(&place.path, Flash::DraftSaved));
+    };
+    // It may be somebody else's: the form has shown it, or asked whether to save over it.
+    let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
+    let one = format!("{path}/{}", segment(&old.id));
+    let (_, tag) = visit.api.get_tagged::<Value>(&one, &of).await?;
+    visit.api.change_if::<Value>(Method::Post, &path, body, &tag).await?;
     Ok(visit.done(&place.path, Flash::DraftSaved))
 }
 

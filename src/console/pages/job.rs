@@ -5,9 +5,11 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::agent_versions::Change;
 use super::deployments::{Environments, Target};
+use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, shown};
 use crate::auth::Role;
-use crate::base::{Error, Result, Time};
+use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -36,6 +38,12 @@ struct JobPage {
     job: Job,
     title: String,
     environment: String,
+    /// What changes for each target.
+    targets: Vec<Shown>,
+    /// Whether there is more of that than an answer may have.
+    is_too_large: bool,
+    /// How what is or was live is called.
+    was: &'static str,
     approvals: Vec<Approval>,
     people: People,
     may_decide: bool,
@@ -57,12 +65,16 @@ struct Job {
     created_by: String,
     created_at: Time,
     finished_at: Nullable<Time>,
+    obstacle: Nullable<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Plan {
+    invisible_characters: usize,
     targets: Vec<PlanTarget>,
     tools: Vec<PlanTool>,
+    delivery: Nullable<Delivery>,
 }
 
 #[derive(Deserialize)]
@@ -79,12 +91,6 @@ impl PlanTarget {
     fn config(&self) -> String {
         serde_json::to_string_pretty(&self.config).unwrap_or_default()
     }
-}
-
-#[derive(Deserialize)]
-struct PlanTool {
-    name: String,
-    version: String,
 }
 
 #[derive(Deserialize)]
@@ -118,10 +124,20 @@ fn api_path(visit: &Visit) -> String {
     format!("/agents/deployments/{}", segment(visit.param(1)))
 }
 
+/// What the job changes, and whether that is more than an answer may have.
+async fn changes(visit: &Visit) -> Result<(Vec<ChangedTarget>, bool)> {
+    match visit.api.items(&format!("{}/changes", api_path(visit)), &[]).await {
+        Ok(changes) => Ok((changes, false)),
+        Err(error) if error.kind() == Kind::TooLarge => Ok((Vec::new(), true)),
+        Err(error) => Err(error),
+    }
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let job: Job = visit.api.get(&api_path(visit), &[]).await?;
     let approvals = format!("{}/approvals", api_path(visit));
     let approvals: List<Approval> = visit.api.get(&approvals, &[("limit", "100")]).await?;
+    let (changes, is_too_large) = changes(visit).await?;
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
     let is_asked = approvals
@@ -139,6 +155,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         path: visit.path.clone(),
         title,
         environment: environments.name(&job.environment_id).into(),
+        targets: shown(changes, &job.plan.tools),
+        is_too_large,
+        was: if OPEN.contains(&job.state.as_str()) { "now" } else { "before" },
         approvals: approvals.items,
         people: People::read(&visit.api).await?,
         may_decide: is_asked && job.state == "pending_approval",

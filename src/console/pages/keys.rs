@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::confirm::Confirm;
 use super::shown_once::ShownOnce;
+use crate::api::Method;
 use crate::auth::{Role, ScopeName};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
@@ -28,6 +29,9 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/keys/{key}/delete")
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(revoke(visit))),
+    Page::of_org("/o/{org}/settings/keys/{key}/take-over")
+        .get(|visit| Box::pin(confirm_taking_over(visit, None)))
+        .post(|visit| Box::pin(take_over(visit))),
 ];
 
 /// How long a key may be valid: days, and the label.
@@ -67,16 +71,18 @@ struct NewKey {
     is_admin: bool,
 }
 
+/// An API key.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Key {
+pub struct Key {
     id: String,
-    name: String,
-    start: String,
+    pub name: String,
+    pub start: String,
     permissions: Vec<String>,
     access: Value,
     service_account_id: Nullable<String>,
     created_by: String,
+    created_by_role: Nullable<Role>,
     last_used_at: Nullable<Time>,
     expires_at: Nullable<Time>,
 }
@@ -97,6 +103,21 @@ impl Key {
             text.push_str(", approves for others");
         }
         text
+    }
+
+    /// Why it does less than it was made for, or nothing; empty if it does not.
+    fn limit(&self) -> &'static str {
+        match (&self.service_account_id.0, self.created_by_role.0) {
+            (None, Some(_)) | (_, Some(Role::Admin | Role::Owner)) => "",
+            (Some(_), Some(Role::Member)) => "A member answers for it: it has no admin's rights",
+            (Some(_), None) => "Nobody answers for it: it is refused",
+            (None, None) => "Made before the address of its account was proved: it is refused",
+        }
+    }
+
+    /// Whether it does more once an admin answers for it.
+    fn may_be_taken_over(&self) -> bool {
+        self.service_account_id.0.is_some() && !self.limit().is_empty()
     }
 
     /// As whom it acts.
@@ -209,6 +230,39 @@ async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         back: visit.in_org("/settings/keys"),
     }
     .show(error.as_ref())
+}
+
+/// Reads the keys of service accounts for which a member answers.
+///
+/// # Errors
+/// Those of the route.
+pub async fn sponsored_by(visit: &Visit, user: &str) -> Result<Vec<Key>> {
+    let keys: Vec<Key> = visit.api.items("/api-keys", &[("createdBy", user)]).await?;
+    Ok(keys.into_iter().filter(|key| key.service_account_id.0.is_some()).collect())
+}
+
+async fn confirm_taking_over(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Post, "/api-keys/id/take-over")?;
+    let key = find(visit).await?;
+    Confirm {
+        frame: crumbs(visit, visit.frame(&format!("Take over the key {}?", key.name))),
+        consequences: format!(
+            "You answer for what is done with the key {}… from then on, and it has no more rights \
+             than you have. Its text stays the same. Others who have a copy can go on using it.",
+            key.start
+        ),
+        label: format!("Take over {}", key.name),
+        back: visit.in_org("/settings/keys"),
+    }
+    .show(error.as_ref())
+}
+
+async fn take_over(visit: &Visit) -> Result<Reply> {
+    let path = format!("/api-keys/{}/take-over", segment(visit.param(1)));
+    match visit.api.post::<Value>(&path, json!({})).await {
+        Ok(_) => Ok(visit.done(&visit.in_org("/settings/keys"), Flash::KeyTakenOver)),
+        Err(error) => confirm_taking_over(visit, visit.failed(error)?).await,
+    }
 }
 
 async fn revoke(visit: &Visit) -> Result<Reply> {

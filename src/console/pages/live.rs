@@ -1,5 +1,6 @@
 //! `/o/{org}/live`: tells a script that something in the organization has changed. It says no more
-//! than that: the script asks for its page again, whose rights are looked at then.
+//! than that: the script asks for its page again, whose rights are looked at then. It ends when the
+//! session or the membership does.
 
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::base::{Error, Id, Result};
+use crate::console::api::{Api, SESSION};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
-use crate::console::visit::Visit;
+use crate::console::visit::{CurrentSession, Visit};
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/live").get(|visit| Box::pin(open(visit)))];
@@ -21,7 +23,7 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/live").get(|visit| Box::pin(
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Changes are told at most so often.
 const PAUSE: Duration = Duration::from_millis(250);
-/// A stream ends after this long; the browser opens another, whose session is looked at.
+/// A stream ends after this long; the browser opens another.
 const MAX_TIME: Duration = Duration::from_secs(600);
 
 const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
@@ -38,17 +40,29 @@ async fn open(visit: &Visit) -> Result<Reply> {
     let mine: List<Organization> = visit.api.get("/organizations", &[("limit", "100")]).await?;
     let own = mine.items.into_iter().find(|one| one.slug == visit.member().org_slug);
     let own = own.ok_or_else(|| Error::no_such("organization"))?;
-    let executor = visit.api.calls.executor.clone();
+    let calls = &visit.api.calls;
+    let identity = calls.identity().ok_or_else(|| Error::internal("a stream without a session"))?;
+    let slot = calls.executor.stream_slot(&calls.credential, &identity).await?;
+    let (api, executor) = (visit.api.reading_newest(), calls.executor.clone());
     let mut changes = executor.subscribe_to(Id::parse(&own.id));
+    let mut access = executor.subscribe_to_access();
     let (events, body) = mpsc::channel(1);
     tokio::spawn(async move {
+        let _slot = slot;
         let end = Instant::now() + MAX_TIME;
-        let mut next = RETRY;
-        while events.send(Ok(next)).await.is_ok() {
+        let mut next = Some(RETRY);
+        // Looked at after subscribing, so that no commit in between is missed, and before each event.
+        while is_member(&api, &own.slug).await {
+            if let Some(event) = next.take()
+                && events.send(Ok(event)).await.is_err()
+            {
+                return;
+            }
             sleep(PAUSE).await;
             next = tokio::select! {
-                () = changes.notified() => CHANGED,
-                () = sleep(HEARTBEAT) => ALIVE,
+                () = changes.notified() => Some(CHANGED),
+                () = access.notified() => None,
+                () = sleep(HEARTBEAT) => Some(ALIVE),
                 () = sleep_until(end) => return,
                 () = executor.stopped() => return,
                 () = events.closed() => return,
@@ -56,4 +70,10 @@ async fn open(visit: &Visit) -> Result<Reply> {
         }
     });
     Ok(Reply::events(body))
+}
+
+/// Whether the session still holds, and whoever it is of is a member.
+async fn is_member(api: &Api, slug: &str) -> bool {
+    let session: Result<CurrentSession> = api.get(SESSION, &[]).await;
+    session.is_ok_and(|session| session.memberships.iter().any(|one| one.org_slug == slug))
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::confirm::Confirm;
+use super::keys::{Key, sponsored_by};
 use super::members::roles;
 use super::shown_once::ShownOnce;
 use crate::api::Method;
@@ -44,6 +45,8 @@ struct MemberPage {
     may_change: bool,
     may_remove: bool,
     may_explain: bool,
+    /// The keys of service accounts that they answer for.
+    keys: Vec<Key>,
 }
 
 #[derive(Template)]
@@ -83,7 +86,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     if member.is_service() {
         roles.truncate(2);
     }
+    let keys = sponsored_by(visit, &member.user_id).await?;
     let page = MemberPage {
+        keys,
         frame: crumbs(visit, visit.frame(&member.name)).failed(error.as_ref()),
         base: visit.in_org("/settings"),
         roles,
@@ -159,13 +164,27 @@ async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
                             with it. Their account stays.";
         (format!("Remove {name}?"), consequences, format!("Remove {name}"))
     };
+    let keys = sponsored_by(visit, &member.user_id).await?;
     Confirm {
         frame: crumbs(visit, visit.frame(&title)),
-        consequences: consequences.into(),
+        consequences: format!("{consequences}{}", stopped(&keys)),
         label,
         back: visit.in_org(&format!("/settings/members/{}", segment(&member.user_id))),
     }
     .show(error.as_ref())
+}
+
+/// Says which keys of service accounts are refused when who answers for them leaves.
+fn stopped(keys: &[Key]) -> String {
+    if keys.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = keys.iter().map(|key| format!("{} ({}…)", key.name, key.start)).collect();
+    format!(
+        " These keys of service accounts are refused from then on, until an admin takes them over: \
+         {}.",
+        names.join(", ")
+    )
 }
 
 async fn remove(visit: &Visit) -> Result<Reply> {

@@ -62,6 +62,7 @@ struct Invite {
 struct Invited {
     email: String,
     invitation_url: String,
+    mailed: bool,
 }
 
 /// The roles that a visitor may give, with what they may do.
@@ -108,10 +109,11 @@ async fn invite(visit: &Visit) -> Result<Reply> {
         "email": visit.form.get("email").trim(), "role": visit.form.get("role"),
     });
     match visit.api.post::<Invited>("/organizations/members", body).await {
-        Ok(Invited { email, invitation_url }) => ShownOnce {
+        Ok(Invited { email, invitation_url, mailed }) => ShownOnce {
             frame: visit.frame("Invitation link"),
             lead: format!(
-                "Give this link to {email}. Who opens it joins; it works once, for a week."
+                "{}Give this link to {email}. Who opens it joins; it works once, for a week.",
+                if mailed { "Another link is mailed to the address, and proves it. " } else { "" }
             ),
             secret: invitation_url,
             command: String::new(),

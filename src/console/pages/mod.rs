@@ -31,6 +31,7 @@ mod deploy;
 mod fleets;
 pub mod inbox;
 pub mod peers;
+mod plan;
 mod task;
 mod tasks;
 mod team_agent;
@@ -50,6 +51,7 @@ mod audit;
 mod channel;
 mod channels;
 mod confirm;
+mod confirm_mail;
 mod directory;
 mod document;
 mod edit_channel;
@@ -81,6 +83,7 @@ const ALL: &[&[Page]] = &[
     sign_in::PAGES,
     sign_out::PAGES,
     invitations::PAGES,
+    confirm_mail::PAGES,
     reset_password::PAGES,
     theme::PAGES,
     home::PAGES,

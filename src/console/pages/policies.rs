@@ -47,10 +47,11 @@ pub const TABS: [(&str, &str); 3] = [
 ];
 
 /// The types of rules.
-const TYPES: [(&str, &str); 8] = [
+const TYPES: [(&str, &str); 9] = [
     ("forbidPattern", "Must not match the pattern"),
     ("requirePattern", "Must match the pattern"),
     ("maxLength", "Has at most this many characters"),
+    ("forbidInvisible", "Has at most this many invisible characters"),
     ("requireVariable", "Must use the variable"),
     ("forbidVariable", "Must not use the variable"),
     ("requireMetadata", "Must have the metadata"),
@@ -233,7 +234,8 @@ fn entered(visit: &Visit) -> Vec<Row> {
 fn body(visit: &Visit) -> Value {
     let rule = |row: Row| {
         // What is no number is for the API to refuse.
-        let number = row.value.trim().parse::<i64>().ok().filter(|_| row.kind == "maxLength");
+        let is_number = ["maxLength", "forbidInvisible"].contains(&row.kind.as_str());
+        let number = row.value.trim().parse::<i64>().ok().filter(|_| is_number);
         let value = number.map_or_else(|| json!(row.value), |number| json!(number));
         let mut rule = json!({"type": row.kind, "value": value});
         if row.kind == "judge" && !row.provider.is_empty() {

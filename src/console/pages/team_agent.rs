@@ -43,6 +43,8 @@ struct AgentPage {
     org: String,
     agent: TeamAgent,
     roles: [(&'static str, &'static str); 2],
+    /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
+    is_usable: bool,
     wakes: List<Wake>,
     /// Numbers of the tasks that they are about, by id.
     tasks: BTreeMap<String, u32>,
@@ -156,13 +158,20 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let agent: TeamAgent = api.get(&at(""), &[]).await?;
     let few = [("limit", ROWS)];
     let peek = [("limit", ROWS), ("peek", "true")];
-    let wakes: List<Wake> = api.get(&at("/wakes"), &peek).await?;
+    let wakes = api.get::<List<Wake>>(&at("/wakes"), &peek).await;
+    let is_usable = !matches!(&wakes, Err(error) if error.code() == "grant_required");
+    let wakes = if is_usable { wakes? } else { List::none() };
     let about = wakes.items.iter().filter_map(|wake| wake.task_id.as_deref());
     let tasks = place.numbers_of(api, about).await?;
     let search = visit.query.get("q").trim();
     let mut query = vec![("limit", ROWS)];
     query.extend((!search.is_empty()).then_some(("q", search)));
     query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    let (runs, memories) = if is_usable {
+        (api.get(&at("/runs"), &few).await?, api.get(&at("/memories"), &query).await?)
+    } else {
+        (List::none(), List::none())
+    };
     let frame = place.crumbs(visit, visit.frame(&agent.name)).crumb("Agents", place.at("/agents"));
     let error = error.as_ref();
     let failed = if error.is_some() { visit.form.get("action") } else { "" };
@@ -180,10 +189,11 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         failed: failed.into(),
         wake_was: conflict::was(visit, error, &wake, is_of_wakes),
         org: visit.in_org(""),
+        is_usable,
         wakes,
         tasks,
-        runs: api.get(&at("/runs"), &few).await?,
-        memories: api.get(&at("/memories"), &query).await?,
+        runs,
+        memories,
         roles: ROLES,
         search: search.into(),
         next: format!("{}?{}", visit.path, filter(search)),

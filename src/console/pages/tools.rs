@@ -100,6 +100,7 @@ struct Tool {
     provider_config: Map<String, Value>,
     version: String,
     created_by: String,
+    updated_by: Nullable<String>,
     updated_at: Time,
 }
 
@@ -119,11 +120,20 @@ struct Version {
     version: String,
     provider_config: Map<String, Value>,
     description: Nullable<String>,
+    prompt: Nullable<String>,
     created_by: String,
     created_at: Time,
+    updated_by: Nullable<String>,
+    updated_at: Nullable<Time>,
 }
 
 impl Version {
+    /// Who changed it after it was set, if anybody did.
+    fn changed_by(&self) -> Option<&str> {
+        let is_changed = self.updated_at.0.is_some_and(|at| at != self.created_at);
+        self.updated_by.as_deref().filter(|_| is_changed)
+    }
+
     fn config(&self) -> String {
         config(&self.provider_config)
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hyper::header::{FORWARDED, HeaderMap, HeaderName, VIA};
 
-use crate::auth::{ScopeName, key_organization};
+use crate::auth::{ScopeName, key_organization, require_installation_admin};
 use crate::base::{Error, Id, Result};
 use crate::http::context::ServerContext;
 use crate::http::headers::raw_credential;
@@ -22,7 +22,8 @@ const OF_PROXIES: [HeaderName; 7] = [
 ];
 
 /// Requires that the caller may read the metrics: one on this machine that no proxy stands before,
-/// or one with the metrics token or an admin's API key that has the scope `metrics:read`.
+/// or one with the metrics token or the API key, with the scope `metrics:read`, of an admin who
+/// administers the installation.
 ///
 /// # Errors
 /// 401 without a valid credential, 403 without the right.
@@ -49,7 +50,10 @@ async fn require_admin_key(context: &ServerContext, headers: &HeaderMap) -> Resu
         let identity = authenticator.identify(view, &credential)?;
         let org = key_organization(&identity).unwrap_or(Id::NIL);
         match authenticator.authorize_in(view, &credential, org) {
-            Ok(caller) if caller.is_admin() => caller.require_scope(ScopeName::MetricsRead, None),
+            Ok(caller) if caller.is_admin() => {
+                caller.require_scope(ScopeName::MetricsRead, None)?;
+                require_installation_admin(view, &caller.identity)
+            }
             _ => Err(Error::forbidden(
                 "admin_required",
                 "from another machine this takes the metrics token (--metrics-token) or the API \

@@ -45,7 +45,11 @@ const CALLS: JobHandler = JobHandler {
                 https_only: false,
             },
         });
-        Ok(Prepared::Effect(Effect::Calls(calls.into(), Duration::from_secs(5))))
+        Ok(Prepared::Effect(Effect::Calls(Calls {
+            calls: calls.into(),
+            total: Duration::from_secs(5),
+            goes_on: Box::new(|_, _| true),
+        })))
     },
     settle: |tx, _, result| {
         let EffectResult::Answers(answers) = result else { panic!("it made calls") };

@@ -8,7 +8,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::{Organization, Restricted};
 use crate::base::{Handle, PublicKey, Result};
 use crate::resources::agents::Agent;
-use crate::resources::listings::{ContactPolicy, Listing};
+use crate::resources::listings::Listing;
 use crate::resources::teams;
 use crate::store::View;
 
@@ -201,17 +201,14 @@ pub fn card(view: &View, listing: &Listing, base: &str) -> Result<AgentCard> {
     })
 }
 
-/// Returns where the agent takes requests: the exchange of a team that it is in. `None` if it takes
-/// none.
+/// Returns where requests to the agent go: the exchange of a team that it is in. `None` if it is in
+/// none. Its contact policy is not told: only its owners know that.
 fn exchange(
     view: &View,
     listing: &Listing,
     organization: &Organization,
     base: &str,
 ) -> Result<Option<String>> {
-    if listing.contact_policy == ContactPolicy::Closed {
-        return Ok(None);
-    }
     let team = teams::team_of(view, listing.agent)?;
     Ok(team.map(|team| format!("{base}/api/exchange/{}/{team}/requests", organization.slug)))
 }

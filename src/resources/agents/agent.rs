@@ -2,14 +2,17 @@
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::config::AgentConfig;
+use super::status::{AgentStatus, PlaceStatus, SeenStatus, worst};
 use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec, no_upgrade,
+};
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -35,6 +38,9 @@ pub struct Agent {
     pub created_at: Time,
     /// When any field last changed, its status aside.
     pub updated_at: Time,
+    /// Its state in each environment, of which `status` is the worst. `None` of an agent that an
+    /// earlier version stored, until `deployments` has found out.
+    pub places: Option<Vec<PlaceStatus>>,
 }
 crate::base::portable!(Agent {
     id,
@@ -48,7 +54,46 @@ crate::base::portable!(Agent {
     status,
     created_at,
     updated_at,
+    places,
 });
+
+/// An agent as stored in version 1, without the states in each environment. Its fields never change.
+#[derive(Encode, Decode)]
+struct AgentV1 {
+    id: Id<Agent>,
+    stable_key: StableKey,
+    name: Name,
+    description: Option<Description>,
+    fleet_id: Option<Id<Fleet>>,
+    draft: AgentConfig,
+    draft_revision: u32,
+    latest_version: Option<u32>,
+    status: AgentStatus,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl From<AgentV1> for Agent {
+    fn from(old: AgentV1) -> Self {
+        let AgentV1 { id, stable_key, name, description, fleet_id, draft, .. } = old;
+        let AgentV1 { draft_revision, latest_version, status, created_at, updated_at, .. } = old;
+        let places = (status == AgentStatus::Undeployed).then(Vec::new);
+        Agent {
+            id,
+            stable_key,
+            name,
+            description,
+            fleet_id,
+            draft,
+            draft_revision,
+            latest_version,
+            status,
+            created_at,
+            updated_at,
+            places,
+        }
+    }
+}
 
 static BY_STABLE_KEY: Index<Restricted<Agent>, StableKey> = Index::unique(
     "agents.by_stable_key",
@@ -65,12 +110,25 @@ pub static BY_FLEET: Index<Restricted<Agent>, Id<Fleet>> =
 pub static BY_STATUS: Index<Restricted<Agent>, AgentStatus> =
     Index::non_unique("agents.by_status", |agent| Some(agent.without_caller().status));
 
+/// Agents whose states in each environment are not known yet.
+pub static WITHOUT_PLACES: Index<Restricted<Agent>, ()> =
+    Index::non_unique("agents.without_places", |agent| {
+        agent.without_caller().places.is_none().then_some(())
+    });
+
 /// Stable keys and names of agents by fleet, so that those of a fleet are listed without reading the
 /// agents, whose drafts are large.
 pub static NAMES_BY_FLEET: Index<Restricted<Agent>, (Id<Fleet>, StableKey, Name)> =
     Index::non_unique("agents.names_by_fleet", |agent| {
         let agent = agent.without_caller();
         agent.fleet_id.map(|fleet| (fleet, agent.stable_key.clone(), agent.name.clone()))
+    });
+
+/// Fleets by agent, so that who may use an agent is known without reading it.
+pub static FLEETS: Index<Restricted<Agent>, (Id<Agent>, Id<Fleet>)> =
+    Index::non_unique("agents.fleets", |agent| {
+        let agent = agent.without_caller();
+        agent.fleet_id.map(|fleet| (agent.id, fleet))
     });
 
 static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear(
@@ -91,16 +149,25 @@ impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &NAMES_BY_FLEET];
+        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &WITHOUT_PLACES, &NAMES_BY_FLEET, &FLEETS];
+    const VERSION: u8 = 2;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("draft.tool_refs.tool_id", "a tool may be deleted while agents use it")];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
+        ("places.environment", "follows what is live and was reported there, which go with it"),
+    ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
         self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         self.remember_deleted(tx)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(Restricted::new(codec::decode_body::<AgentV1>(body)?.into())),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -122,6 +189,11 @@ impl Restrictable for Agent {
 }
 
 impl Agent {
+    /// The status of the agent as a caller sees it.
+    pub fn status(&self, seen: &SeenStatus) -> AgentStatus {
+        seen.seen(self.status, self.places.as_deref())
+    }
+
     /// Returns its fleet; `None` also for one that is deleted and not taken from its agents yet.
     fn fleet(&self, view: &View) -> Result<Option<Restricted<Fleet>>> {
         self.fleet_id.map_or(Ok(None), |fleet| view.get(&fleet))
@@ -129,31 +201,6 @@ impl Agent {
 }
 
 // ── What callers see ─────────────────────────────────────────────────────────
-
-/// The status of an agent over all environments it is deployed to: the worst, in this order.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentStatus {
-    /// It reported an error.
-    Error,
-    /// It has not reported for too long.
-    Stale,
-    /// It runs something other than what was deployed.
-    Drifted,
-    /// It is deployed.
-    Deployed,
-    /// It is deployed nowhere.
-    Undeployed,
-}
-crate::store::stored_enum!(AgentStatus {
-    Error = 0,
-    Stale = 1,
-    Drifted = 2,
-    Deployed = 3,
-    Undeployed = 4,
-});
 
 /// An agent as the API returns it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -171,7 +218,7 @@ pub struct AgentInfo {
     pub draft_revision: u32,
     /// The number of the newest version; null if there is none.
     pub latest_version: Option<u32>,
-    /// The worst status of the agent in any environment.
+    /// The worst status of the agent in any environment that the caller may use.
     pub status: AgentStatus,
     pub created_at: Time,
     pub updated_at: Time,
@@ -183,11 +230,12 @@ impl Output for AgentInfo {
     }
 }
 
-/// Returns an agent as the API returns it.
+/// Returns an agent as the API returns it to a caller who sees this of its status.
 ///
 /// # Errors
 /// If the store fails.
-pub fn info(view: &View, agent: Agent) -> Result<AgentInfo> {
+pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
+    let status = agent.status(seen);
     let fleet = agent.fleet(view)?;
     Ok(AgentInfo {
         id: agent.id,
@@ -198,10 +246,18 @@ pub fn info(view: &View, agent: Agent) -> Result<AgentInfo> {
         draft: agent.draft,
         draft_revision: agent.draft_revision,
         latest_version: agent.latest_version,
-        status: agent.status,
+        status,
         created_at: agent.created_at,
         updated_at: agent.updated_at,
     })
+}
+
+/// Returns an agent as the API returns it to a caller.
+///
+/// # Errors
+/// If the store fails.
+pub fn shown(view: &View, caller: &Caller, agent: Agent) -> Result<AgentInfo> {
+    info(view, &SeenStatus::of(view, caller)?, agent)
 }
 
 // ── Finding and saving ───────────────────────────────────────────────────────
@@ -233,17 +289,19 @@ pub fn find(view: &View, reference: &str) -> Result<Restricted<Agent>> {
     found.ok_or_else(|| Restricted::<Agent>::missing(&reference.to_string()))
 }
 
-/// Sets the status of an agent.
+/// Sets the status of an agent in each environment.
 ///
 /// # Errors
 /// 404 if there is no such agent.
-pub fn set_status(tx: &mut Tx, id: Id<Agent>, status: AgentStatus) -> Result<()> {
+pub fn set_statuses(tx: &mut Tx, id: Id<Agent>, places: Vec<PlaceStatus>) -> Result<()> {
     let old: Restricted<Agent> = tx.fetch(&id)?;
     let agent = old.without_caller().clone();
-    if agent.status == status {
+    let status = worst(places.iter().map(|place| place.status));
+    let places = Some(places);
+    if agent.status == status && agent.places == places {
         return Ok(());
     }
-    tx.replace(&old, &Restricted::new(Agent { status, ..agent }))
+    tx.replace(&old, &Restricted::new(Agent { status, places, ..agent }))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.

@@ -2,11 +2,14 @@
 //! agent has a draft that is changed in place ([`config`]) and numbered versions, each a
 //! permanent copy of the draft ([`versions`]).
 //!
-//! An agent is addressed by its stable key. It cannot be deleted while it is in a team. In a
+//! An agent is addressed by its stable key. `deployments` declares the routes that change and delete
+//! one, which depends on where it is live. It cannot be deleted while it is in a team. In a
 //! restricted fleet ([`Fleet`]) it is for admins and those with a grant for the fleet.
 
 mod agent;
 mod config;
+mod status;
+mod usable;
 mod versions;
 
 use schemars::JsonSchema;
@@ -15,19 +18,24 @@ use serde::Deserialize;
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName, visible_page_map, visible_page_map_of};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
-use crate::store::{Page, TableInfo, Tx, View};
+use crate::store::{ACCESS_CHANGED, Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
-pub use agent::{Agent, AgentStatus, NAMES_BY_FLEET, by_stable_key, fetch, find, set_status};
-use agent::{AgentInfo, BY_FLEET, BY_STATUS, info, save};
+pub use agent::{
+    Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find, set_statuses,
+};
+use agent::{BY_FLEET, BY_STATUS, info, save, shown};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
     Variables, VariablesSchema,
 };
+use status::SeenStatus;
+pub use status::{AgentStatus, PlaceStatus};
+pub use usable::{exists, is_open, is_usable, require_usable};
 #[cfg(test)]
 pub use versions::create as create_version;
-pub use versions::{AgentChange, changes, version};
+pub use versions::{AgentChange, changes, changes_at, version};
 
 /// Agents and their versions.
 pub const RESOURCE: Resource = Resource {
@@ -90,12 +98,14 @@ impl Input for AgentFilter {}
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
     let AgentFilter { fleet_id, status } = &req.input;
     let (caller, page) = (req.caller(), &req.page);
-    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status == status);
+    let seen = SeenStatus::of(view, caller)?;
+    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status(&seen) == status);
+    let info = |view: &View, agent| info(view, &seen, agent);
     match (fleet_id, status) {
-        (None, None) => visible_page_map(view, caller, page, is_wanted, info),
-        (None, Some(status)) => {
+        (None, Some(status)) if seen.is_whole() => {
             visible_page_map_of(view, caller, &BY_STATUS, status, page, (is_wanted, info))
         }
+        (None, _) => visible_page_map(view, caller, page, is_wanted, info),
         // Agents may still name a deleted fleet for a while.
         (Some(fleet), _) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
         (Some(fleet), _) => {
@@ -105,7 +115,7 @@ fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
 }
 
 fn get(view: &View, req: &Req<String>) -> Result<AgentInfo> {
-    info(view, fetch(view, req.caller(), &req.params)?)
+    shown(view, req.caller(), fetch(view, req.caller(), &req.params)?)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
@@ -128,9 +138,10 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         status: AgentStatus::Undeployed,
         created_at: tx.now(),
         updated_at: tx.now(),
+        places: Some(Vec::new()),
     };
     tx.insert(&Restricted::new(agent.clone()))?;
-    info(&tx.view(), agent)
+    shown(&tx.view(), req.caller(), agent)
 }
 
 /// Requires that a fleet exists (404) and that the caller may use it (403).
@@ -141,7 +152,17 @@ fn require_fleet(view: &View, caller: &Caller, fleet: Option<&Id<Fleet>>) -> Res
     found.ok_or_else(missing)?.open(view, caller).map(|_| ())
 }
 
-fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
+/// Whether a caller may make an agent another one. Deployments, which agents do not know, answer it.
+pub type CheckMove = fn(&View, &Caller, &Agent, &Agent) -> Result<()>;
+
+/// Whether a caller may delete an agent. Deployments, which agents do not know, answer it.
+pub type CheckDeletion = fn(&View, &Caller, &Agent) -> Result<()>;
+
+/// Changes an agent or its draft.
+///
+/// # Errors
+/// 404, 403, and those of `check`, which sees the agent before and after.
+pub fn update(tx: &mut Tx, req: &Req<String, AgentPatch>, check: CheckMove) -> Result<AgentInfo> {
     let patch = &req.input;
     let old = fetch(&tx.view(), req.caller(), &req.params)?;
     require_fleet(&tx.view(), req.caller(), patch.fleet_id.value())?;
@@ -152,13 +173,21 @@ fn update(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
     if let Some(draft) = &patch.draft {
         new.draft = draft.applied_to(&tx.view(), &old.draft)?;
     }
+    check(&tx.view(), req.caller(), &old, &new)?;
     let new = save(tx, &old, new)?;
-    info(&tx.view(), new)
+    if new.fleet_id != old.fleet_id {
+        tx.signal(ACCESS_CHANGED); // Who waits for its wakes may have to stop.
+    }
+    shown(&tx.view(), req.caller(), new)
 }
 
-/// Deletes an agent with its versions; 409 while it is in a team.
-pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+/// Deletes an agent with its versions.
+///
+/// # Errors
+/// 404, 403, those of `check`, and 409 while it is in a team.
+pub fn delete(tx: &mut Tx, req: &Req<String>, check: CheckDeletion) -> Result<Deleted> {
     let agent = fetch(&tx.view(), req.caller(), &req.params)?;
+    check(&tx.view(), req.caller(), &agent)?;
     tx.remove(&Restricted::new(agent.clone()))?;
     Ok(Deleted::new(agent.id))
 }
@@ -176,12 +205,6 @@ fn routes() -> Vec<Route> {
         Route::get("/agents/{stableKey}", MEMBER, "agent.get", op::read(get))
             .needs(ScopeName::AgentRead)
             .about("Get an agent"),
-        Route::patch("/agents/{stableKey}", MEMBER, "agent.update", op::write(update))
-            .needs(ScopeName::AgentWrite)
-            .about("Update an agent or its draft"),
-        Route::delete("/agents/{stableKey}", MEMBER, "agent.delete", op::write(delete))
-            .needs(ScopeName::AgentWrite)
-            .about("Delete an agent with its versions"),
     ]
 }
 

@@ -10,6 +10,15 @@ use crate::base::Kind;
 use crate::resources::testing::Fixture;
 use crate::store::ListSource;
 
+fn change(tx: &mut Tx, req: &Req<String, AgentPatch>) -> Result<AgentInfo> {
+    update(tx, req, |_, _, _, _| Ok(()))
+}
+
+/// Deletes an agent, wherever it is live.
+pub fn remove(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
+    delete(tx, req, |_, _, _| Ok(()))
+}
+
 /// Makes an agent as a member.
 pub fn make(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
     fixture.write(create, (), Fixture::input(body)?)
@@ -27,7 +36,7 @@ pub fn patch_as(
     stable_key: &str,
     body: Value,
 ) -> Result<AgentInfo> {
-    fixture.write_as(who, update, stable_key.to_string(), Fixture::input(body)?)
+    fixture.write_as(who, change, stable_key.to_string(), Fixture::input(body)?)
 }
 
 /// Returns an agent as somebody sees it.
@@ -48,7 +57,7 @@ pub fn every_use(fixture: &Fixture, who: &Principal, stable_key: &str) -> Vec<Re
     vec![
         shown(fixture, who, stable_key).map(|_| ()),
         patch_as(fixture, who, stable_key, json!({})).map(|_| ()),
-        fixture.write_as(who, delete, key(), ()).map(|_| ()),
+        fixture.write_as(who, remove, key(), ()).map(|_| ()),
         fixture.write_as(who, versions::create, key(), ()).map(|_| ()),
         fixture.write_as(who, versions::restore, (key(), 1), ()).map(|_| ()),
         fixture.read_as(who, versions::list, key(), ()).map(|_| ()),
@@ -70,7 +79,7 @@ pub fn id_of(fixture: &Fixture, stable_key: &str) -> String {
 
 /// Updates an agent as a member.
 pub fn update_agent(fixture: &Fixture, stable_key: &str, body: Value) -> Result<AgentInfo> {
-    fixture.write(update, stable_key.to_string(), Fixture::input(body)?)
+    fixture.write(change, stable_key.to_string(), Fixture::input(body)?)
 }
 
 fn patch(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
@@ -295,7 +304,7 @@ fn an_agent_goes_with_its_versions() {
     let fixture = world_with_agent();
     snapshot(&fixture);
     let id = fixture.read(get, "a".to_string(), ()).unwrap().id;
-    let delete = || fixture.write(delete, "a".to_string(), ());
+    let delete = || fixture.write(remove, "a".to_string(), ());
     assert_eq!(delete().unwrap().id, id.to_string());
     assert_eq!(delete().unwrap_err().kind(), Kind::NotFound);
     let findings = fixture.store.check(&RESOURCE.tables()).unwrap();
@@ -307,7 +316,7 @@ fn an_agent_created_again_has_none_of_the_versions_that_are_yet_to_be_removed() 
     let fixture = world_with_agent();
     let many = crate::store::MAX_DEFERRED_CHANGES as u32 + 10;
     (0..many).for_each(|_| drop(snapshot(&fixture)));
-    fixture.write(delete, "a".to_string(), ()).unwrap();
+    fixture.write(remove, "a".to_string(), ()).unwrap();
     make(&fixture, json!({"stableKey": "a", "name": "A"})).unwrap();
     let left = |view: &View| view.count(ListSource::<AgentVersion>::TABLE, &(), usize::MAX);
     let left = || fixture.store.read_now(fixture.org, left).unwrap();

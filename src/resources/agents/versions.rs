@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::agent::{Agent, AgentInfo, fetch, info, save};
+use super::agent::{Agent, AgentInfo, fetch, save, shown};
 use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, ScopeName, User};
@@ -185,6 +185,13 @@ pub fn changes(from: &AgentConfig, to: &AgentConfig) -> Result<Vec<AgentChange>>
     Ok(changes)
 }
 
+/// Returns the differences between two values at `path`: objects are compared key by key.
+pub fn changes_at(path: &str, from: &Value, to: &Value) -> Vec<AgentChange> {
+    let mut changes = Vec::new();
+    compare(path, from, to, &mut changes);
+    changes
+}
+
 fn hash(config: &AgentConfig) -> Result<String> {
     Ok(blake3::hash(canonical(&json(config)?).as_bytes()).to_string())
 }
@@ -201,6 +208,17 @@ pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDif
     let to = version(&req.input.to)?;
     let changes = changes(&from.config, &to.config)?;
     Ok(AgentDiff { from: from.version, to: to.version, changes })
+}
+
+impl AgentChange {
+    /// Its size in an answer, about.
+    pub fn bytes(&self) -> usize {
+        let size = |value: &Json| match &value.0 {
+            Value::String(text) => text.len(),
+            other => other.to_string().len(),
+        };
+        self.path.len() + size(&self.from) + size(&self.to)
+    }
 }
 
 /// Collects the differences at `path`: objects are compared key by key, other values, also lists, as
@@ -236,7 +254,7 @@ pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo
     let agent = fetch(&tx.view(), req.caller(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
     let restored = save(tx, &agent, Agent { draft: version.config, ..agent.clone() })?;
-    info(&tx.view(), restored)
+    shown(&tx.view(), req.caller(), restored)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

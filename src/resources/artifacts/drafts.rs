@@ -5,25 +5,22 @@
 //! Drafts are never public, whatever the visibility of their registry. The record of a published or
 //! deleted draft stays for the retention period, and no operation returns it.
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::draft::{BY_VERSION, DraftEnd, OLDEST, OUTSTANDING};
+pub use super::draft::{DELETE_CLOSED, Draft};
 use super::id::{ArtifactId, Model, generic};
 use super::publishing::{ArtifactVersion, Publication, publish};
-use super::version::{Numbers, numbers, versions_at};
+use super::version::{numbers, versions_at};
 use crate::api::{
-    Calls, Deleted, Input, OldestRow, OrgSource, Outcome, Output, Req, Resource, ResourceRef,
-    Route, op,
+    Calls, Deleted, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op,
 };
-use crate::auth::{MEMBER, Restricted, ScopeName, User};
+use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
-use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
-use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
-};
+use crate::store::{Order, Page, Record as _, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -31,112 +28,6 @@ pub(super) const RESOURCE: Resource = Resource {
     sweeps: &[DELETE_CLOSED],
     oldest: &[OLDEST],
     ..Resource::EMPTY
-};
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// A version that is being written.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct Draft {
-    pub id: Id<Draft>,
-    /// The artifact, which need not exist yet.
-    pub of: ArtifactId,
-    /// The version to publish it as.
-    pub draft_version: Version,
-    /// Its text.
-    pub body: Prompt,
-    /// The metadata given by its author.
-    pub metadata: JsonMap,
-    pub created_by: Id<User>,
-    pub created_at: Time,
-    /// When it was last saved.
-    pub updated_at: Time,
-    /// How it was closed; none while it is outstanding.
-    pub end: Option<DraftEnd>,
-}
-crate::base::portable!(Draft {
-    id,
-    of,
-    draft_version,
-    body,
-    metadata,
-    created_by,
-    created_at,
-    updated_at,
-    end,
-});
-
-/// How a draft was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DraftEnd {
-    /// It was published.
-    Published(Time),
-    /// It was deleted.
-    Deleted(Time),
-}
-impl DraftEnd {
-    fn at(self) -> Time {
-        match self {
-            DraftEnd::Published(at) | DraftEnd::Deleted(at) => at,
-        }
-    }
-}
-crate::store::stored_enum!(DraftEnd { Published(at: Time) = 0, Deleted(at: Time) = 1 });
-
-static OUTSTANDING: Index<Draft, ArtifactId> =
-    Index::non_unique("drafts.outstanding", |draft| draft.end.is_none().then(|| draft.of.clone()));
-
-/// Closed drafts, by time.
-static CLOSED: Index<Draft, Time> =
-    Index::non_unique("drafts.closed", |draft| draft.end.map(DraftEnd::at));
-
-static BY_VERSION: Index<Draft, (ArtifactId, Numbers)> = Index::unique(
-    "drafts.by_version",
-    "draft_exists",
-    "a draft of this version exists already; choose another draftVersion",
-    |draft| draft.end.is_none().then(|| (draft.of.clone(), numbers(&draft.draft_version))),
-);
-
-static REGISTRY: Reference<Draft, Restricted<Registry>> = Reference::cascade(
-    &["of.registry"],
-    |registry: &Restricted<Registry>| registry.id().to_bytes(),
-    |draft: &Draft, _| vec![draft.of.registry.to_bytes()],
-)
-.deferred();
-
-impl Record for Draft {
-    const TABLE: &'static str = "drafts";
-    const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &CLOSED, &BY_VERSION];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: the user who created it may have left")];
-    type Key = (Id<Registry>, Id<Draft>);
-    fn key(&self) -> Self::Key {
-        (self.of.registry, self.id)
-    }
-}
-
-// ── Retention ────────────────────────────────────────────────────────────────
-
-/// Deletes drafts that were closed longer ago than the operator's `--log-retention`.
-pub(super) const DELETE_CLOSED: Sweep = Sweep {
-    name: "delete closed drafts",
-    every_secs: 600,
-    run: |tx: &mut Tx, settings: &RetentionSettings| {
-        let end = tx.now().minus_secs(settings.log_retention_secs);
-        delete_due(tx, &CLOSED, |draft: &Draft| draft.end.is_some_and(|closed| closed.at() <= end))
-    },
-    installation: false,
-};
-
-/// The draft that was closed first, for the metrics.
-const OLDEST: OldestRow = OldestRow {
-    table: Draft::TABLE,
-    read: |view| {
-        let oldest = view.first(&CLOSED, &(), Order::Ascending)?;
-        Ok(oldest.and_then(|draft| draft.end).map(DraftEnd::at))
-    },
 };
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -165,7 +56,8 @@ pub struct NewDraft {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
     registry_ref: String,
     artifact_type: ArtifactType,
-    /// The version to publish it as. An outstanding draft of the same version is overwritten.
+    /// The version to publish it as. An outstanding draft of the same version is overwritten, one that
+    /// somebody else has saved only with its ETag in `If-Match`.
     draft_version: Version,
     /// The text, in the template language.
     body: Prompt,
@@ -223,6 +115,8 @@ pub struct DraftInfo {
     metadata: JsonMap,
     created_by: Id<User>,
     created_at: Time,
+    /// The user who last saved it; null if an earlier release wrote it.
+    updated_by: Option<Id<User>>,
     updated_at: Time,
 }
 
@@ -243,6 +137,7 @@ fn info(registry: &Registry, draft: Draft) -> DraftInfo {
         metadata: draft.metadata,
         created_by: draft.created_by,
         created_at: draft.created_at,
+        updated_by: draft.updated_by,
         updated_at: draft.updated_at,
     }
 }
@@ -272,10 +167,19 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
         ));
     }
     let old = tx.find(&BY_VERSION, &(of.clone(), numbers(&new.draft_version)))?;
+    // Whoever names the state that is replaced has seen it.
+    if old.as_ref().is_some_and(|old| old.author() != req.caller().user()) && !req.is_conditional {
+        return Err(Error::conflict(
+            "draft_of_another",
+            "somebody else has saved a draft of this version; read it, and send its ETag in If-Match to \
+             replace it, or choose another draftVersion",
+        ));
+    }
     let draft = match &old {
         Some(old) => Draft {
             body: new.body.clone(),
             metadata: new.metadata.clone().unwrap_or_else(|| old.metadata.clone()),
+            updated_by: Some(req.caller().user()),
             updated_at: tx.now(),
             ..old.clone()
         },
@@ -287,6 +191,7 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
             metadata: new.metadata.clone().unwrap_or_default(),
             created_by: req.caller().user(),
             created_at: tx.now(),
+            updated_by: Some(req.caller().user()),
             updated_at: tx.now(),
             end: None,
         },
@@ -295,6 +200,26 @@ pub(super) fn save(tx: &mut Tx, req: &Req<ArtifactName, NewDraft>) -> Result<Dra
         Some(old) => tx.replace(old, &draft)?,
         None => tx.insert(&draft)?,
     }
+    Ok(info(&registry, draft))
+}
+
+/// The draft that a request would replace, as a GET of it answers.
+///
+/// # Errors
+/// 404 if there is none.
+fn replaced(view: &View, req: &Req<ArtifactName, NewDraft>) -> Result<DraftInfo> {
+    let new = &req.input;
+    let registry = registries::require_usable(view, req.caller(), &new.registry_ref)?;
+    let of =
+        ArtifactId { registry: registry.id, kind: new.artifact_type, name: req.params.clone() };
+    let old = view.find(&BY_VERSION, &(of, numbers(&new.draft_version)))?;
+    Ok(info(&registry, old.ok_or_else(|| Error::no_such("draft").at("draftVersion"))?))
+}
+
+/// The draft that a request would publish, as a GET of it answers.
+fn published(view: &View, req: &Req<(String, Id<Draft>), PublishDraft>) -> Result<DraftInfo> {
+    let registry = registries::require_usable(view, req.caller(), &req.input.registry_ref)?;
+    let draft = fetch(view, &registry, req.input.artifact_type, &req.params)?;
     Ok(info(&registry, draft))
 }
 
@@ -372,6 +297,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List outstanding drafts of an artifact"),
         Route::post(ALL, MEMBER, "draft.save", op::write(save))
             .org_source(source)
+            .compared_with(op::read(replaced))
             .needs_for(ScopeName::DraftWrite, &registries::NAMED_REGISTRY)
             .about("Save a draft, replacing its version's previous one"),
         Route::get(ONE, MEMBER, "draft.get", op::read(get))
@@ -389,6 +315,7 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(op::calling(JUDGE_SECS, publish_draft)),
         )
         .org_source(source)
+        .compared_with(op::read(published))
         .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)
         .about("Publish a draft as its draftVersion"),
     ]

@@ -16,6 +16,7 @@ mod content;
 mod deletion;
 mod dependents;
 mod diff;
+mod draft;
 mod drafts;
 mod id;
 mod label_history;

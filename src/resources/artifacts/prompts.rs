@@ -10,7 +10,7 @@ use super::versions::{self, imports};
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{
-    ArtifactName, BoundedList, Error, Prompt, Result, StringMap, StringMapSchema, Version,
+    ArtifactName, BoundedList, Error, Prompt, Result, StringMap, StringMapSchema, Version, visible,
 };
 use crate::resources::environments;
 use crate::resources::registries::{self, ArtifactType};
@@ -61,6 +61,7 @@ struct NewPromptlet {
 
 /// The result of compiling a source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct CompiledPrompt {
     /// The text with its imports inserted. Parts that have a problem are left as they were written.
     compiled: String,
@@ -70,6 +71,8 @@ pub struct CompiledPrompt {
     variables: Vec<String>,
     /// The problems that prevent it from being published.
     problems: Vec<Diagnostic>,
+    /// How many characters of `compiled` a reader would not see, such as tags and blanks of no width.
+    invisible_characters: usize,
 }
 
 impl Output for CompiledPrompt {
@@ -149,6 +152,7 @@ impl Input for PreviewRequest {}
 
 /// A source with its imports inserted and values in place of its variables.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PromptPreview {
     /// The text. Variables without a value are left in place; empty if the source has problems.
     text: String,
@@ -156,6 +160,8 @@ pub struct PromptPreview {
     missing: Vec<String>,
     /// The problems that prevent the source from being published.
     problems: Vec<Diagnostic>,
+    /// How many characters of `text` a reader would not see, such as tags and blanks of no width.
+    invisible_characters: usize,
 }
 
 impl Output for PromptPreview {
@@ -196,6 +202,7 @@ pub(super) fn preview(
         version: import.version,
     });
     Ok(CompiledPrompt {
+        invisible_characters: visible::count(&compilation.text),
         compiled: compilation.text,
         imports: imports(&resolved.collect::<Vec<_>>()),
         variables: compilation.variables,
@@ -229,11 +236,13 @@ pub(super) fn preview_filled(
     let compilation = compile(view, &id, &model, &input.source)?.compilation;
     if !compilation.problems.is_empty() {
         let problems = compilation.problems;
-        return Ok(PromptPreview { text: String::new(), missing: Vec::new(), problems });
+        let (text, missing) = (String::new(), Vec::new());
+        return Ok(PromptPreview { text, missing, problems, invisible_characters: 0 });
     }
     let values = (input.variables.as_ref(), input.environment.as_deref());
     let Rendering { text, missing } = fill(view, req.caller(), &compilation.text, values)?;
-    Ok(PromptPreview { text, missing, problems: Vec::new() })
+    let invisible_characters = visible::count(&text);
+    Ok(PromptPreview { text, missing, problems: Vec::new(), invisible_characters })
 }
 
 /// Fills a compiled text with the values that are given and, where there is none, with those of an

@@ -29,6 +29,7 @@ fn entry(tx: &Tx, n: usize) -> AuditEntry {
         actor_id: (!n.is_multiple_of(5)).then(|| actor(n % 4)),
         actor_name: "Ada".into(),
         via: None,
+        person: None,
         action: action.into(),
         resource_type: action.split('.').next().unwrap().into(),
         resource_id: (!n.is_multiple_of(7)).then(|| format!("r{}", n % 5)),

@@ -1,4 +1,5 @@
 //! Who may see deployments: those who may use the environment, the agents and the registries of the
+//! prompts. A public registry, too, is used by those with a grant: what anybody reads are its
 //! prompts.
 //!
 //! Of what was deleted, admins alone see what was restricted until then.
@@ -10,7 +11,7 @@ use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
 use crate::auth::{
     Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, restricted_deleted_since,
-    visible_ids, was_restricted,
+    usable_ids, was_restricted,
 };
 use crate::base::{Error, Id, Result, Time};
 use crate::resources::agents::{Agent, Fleet, NAMES_BY_FLEET};
@@ -83,7 +84,7 @@ impl<'a> Visible<'a> {
         if caller.is_admin() {
             return Ok(Visible { granted: None, in_scope });
         }
-        let (environments, registries) = (visible_ids(view, caller)?, visible_ids(view, caller)?);
+        let (environments, registries) = (usable_ids(view, caller)?, usable_ids(view, caller)?);
         let others = RefCell::default();
         let granted = Some(Lists { view: *view, caller, environments, registries, others });
         Ok(Visible { granted, in_scope })
@@ -164,7 +165,7 @@ fn invisible<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<I
 where
     Restricted<T>: Record,
 {
-    let visible = visible_ids::<T>(view, caller)?;
+    let visible = usable_ids::<T>(view, caller)?;
     let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
     let ids = all.iter().map(Restricted::id);
     Ok(ids.filter(|id| !visible.contains(id)).collect())
@@ -187,7 +188,7 @@ pub fn require(
     }
     for registry in registries {
         match registries::find_by_id(view, *registry)? {
-            Some(registry) => drop(registry.open_to_read(view, Some(caller))?),
+            Some(registry) => drop(registry.open(view, caller)?),
             None => require_open(view, caller, *registry, "registry")?,
         }
     }

@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use super::contents::Contents;
+use super::deployed_tool::DeployedTool;
 use super::events;
-use super::info::DeployedTool;
 use super::job::{DeploymentJob, Push};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
 use super::reports;

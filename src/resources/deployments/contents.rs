@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::job::DeploymentJob;
-use crate::base::{Error, Id, Kind, Result};
-use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
+use crate::base::{Error, Id, Kind, Result, Version};
+use crate::resources::tools::Tool;
+use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
 
 /// The contents of a job have at most 6 MiB: they are written in one transaction, which has room for
 /// 8 MiB, and a posted manifest consists of them.
@@ -27,6 +28,26 @@ pub struct DeploymentContent {
 }
 crate::base::portable!(DeploymentContent { job, hash, text });
 
+/// Contents that are definitions of tools, by the tool and the numbers of its version: what a version
+/// stands for does not change once there is one.
+pub static BY_TOOL_VERSION: Index<DeploymentContent, (Id<Tool>, u64, u64, u64)> =
+    Index::non_unique("deployment_contents.by_tool_version", |content| {
+        // Texts and configurations are not parsed, which may be large.
+        let is_definition = content.text.starts_with("{\"toolId\":");
+        let tool = is_definition.then(|| serde_json::from_str::<DefinedTool>(&content.text));
+        let DefinedTool { tool_id, version } = tool?.ok()?;
+        let [major, minor, patch] = version.numbers();
+        Some((tool_id, major, minor, patch))
+    });
+
+/// What the index takes from the definition of a tool.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DefinedTool {
+    tool_id: Id<Tool>,
+    version: Version,
+}
+
 static JOB: Reference<DeploymentContent, DeploymentJob> = Reference::cascade(
     &["job"],
     |job: &DeploymentJob| job.id.to_bytes(),
@@ -36,6 +57,7 @@ static JOB: Reference<DeploymentContent, DeploymentJob> = Reference::cascade(
 impl Record for DeploymentContent {
     const TABLE: &'static str = "deployment_contents";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TOOL_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB];
     type Key = (Id<DeploymentJob>, ContentHash);
     fn key(&self) -> Self::Key {
@@ -81,6 +103,15 @@ impl Contents {
     /// Returns an added text.
     pub fn get(&self, hash: &ContentHash) -> &str {
         self.texts.get(hash).map_or("", String::as_str)
+    }
+
+    /// Returns an added value.
+    ///
+    /// # Errors
+    /// 500 if it was not added or is of another type.
+    pub fn json<T: DeserializeOwned>(&self, hash: &ContentHash) -> Result<T> {
+        serde_json::from_str(self.get(hash))
+            .map_err(|e| Error::internal(format!("a planned content cannot be read: {e}")))
     }
 
     /// Writes the contents of `job`.

@@ -11,11 +11,12 @@ use super::events;
 use super::info::{JobInfo, job_info};
 use super::job::{BY_EXPIRY, DeploymentJob, save};
 use super::jobs::end_early;
+use super::outdated::outdated;
 use super::running;
 use super::scope_target::JOB_IN_PATH;
 use super::state::JobState;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{BY_EMAIL, Caller, Credential, MEMBER, Membership, ScopeName, User};
+use crate::auth::{Caller, Credential, MEMBER, Membership, ScopeName, User, find_person};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -135,6 +136,9 @@ fn decide(
     let job = fetch_job(&tx.view(), req.caller(), req.params)?;
     let pending = approver(&tx.view(), req, &job, via)?;
     check_pending(tx.now(), &job, &pending, req.input.plan_hash.as_deref())?;
+    if decision == ApprovalDecision::Approved {
+        check_current(&tx.view(), &job)?;
+    }
     let decided = DeploymentApproval {
         decision,
         open: false,
@@ -176,7 +180,7 @@ fn approver(
     via: Option<&str>,
 ) -> Result<DeploymentApproval> {
     let user = match (via, &req.input.acting_user_email) {
-        (Some(_), Some(email)) => view.find_key(&BY_EMAIL, email)?,
+        (Some(_), Some(email)) => find_person(view, email)?.map(|user| user.id),
         (_, None) => Some(req.caller().user()),
         (None, Some(_)) => {
             return Err(Error::forbidden(
@@ -234,11 +238,29 @@ fn check_pending(
     Ok(())
 }
 
-/// Starts the job if enough approvers have approved it; `via` is that of the last approval.
+/// Refuses to approve what would not be applied.
+fn check_current(view: &View, job: &DeploymentJob) -> Result<()> {
+    match outdated(view, job)? {
+        None => Ok(()),
+        Some(why) => Err(Error::conflict(
+            "deployment_outdated",
+            format!("{why}; deny it, and deploy again what is still wanted"),
+        )),
+    }
+}
+
+/// Starts the job if enough approvers have approved it; `via` is that of the last approval. An approval
+/// counts as long as it is one of a verified member.
 fn count(tx: &mut Tx, job: &DeploymentJob, via: Option<&str>) -> Result<DeploymentJob> {
-    let all = approvals(&tx.view(), job.id)?;
-    let approved: Vec<_> =
-        all.iter().filter(|approval| approval.decision == ApprovalDecision::Approved).collect();
+    let mut approved = approvals(&tx.view(), job.id)?;
+    approved.retain(|approval| approval.decision == ApprovalDecision::Approved);
+    let mut counted = Vec::new();
+    for approval in approved {
+        if is_verified(&tx.view(), approval.user)? {
+            counted.push(approval);
+        }
+    }
+    let approved = counted;
     let required = job.approvals.as_ref().map_or(0, |policy| policy.min_approvals);
     if approved.len() < required as usize {
         // Two at once do not overlook each other: each has read the approvals of the other.

@@ -29,8 +29,8 @@ pub fn publish_job(
         payload[*name] = value.clone();
     }
     let about = About::resource("deployment_job", job.id);
-    let about = guarded(&tx.view(), about, job.environment, &job.agents)?;
     let about = job.registries.iter().fold(about, |about, id| about.guarded_by("registry", *id));
+    let about = guarded(about, job.environment, &job.agents);
     publish(tx, event, about, payload)
 }
 
@@ -49,21 +49,11 @@ fn payload(view: &View, job: &DeploymentJob) -> Result<Value> {
     }))
 }
 
-/// Names what an event about agents in an environment belongs to: the environment, and their fleets.
-fn guarded(
-    view: &View,
-    about: About,
-    environment: Id<Environment>,
-    agents: &[Id<Agent>],
-) -> Result<About> {
-    let mut about = about.guarded_by("environment", environment);
-    for agent in agents {
-        let Some(agent) = view.get::<Restricted<Agent>>(agent)? else { continue };
-        if let Some(fleet) = agent.without_caller().fleet_id {
-            about = about.guarded_by("fleet", fleet);
-        }
-    }
-    Ok(about)
+/// Names what an event about agents in an environment belongs to: the environment and the agents, in
+/// whatever fleets they are when the log is read.
+fn guarded(about: About, environment: Id<Environment>, agents: &[Id<Agent>]) -> About {
+    let about = about.guarded_by("environment", environment);
+    agents.iter().fold(about, |about, agent| about.guarded_by("agent", *agent))
 }
 
 fn environment_name(view: &View, id: Id<Environment>) -> Result<Option<String>> {
@@ -107,7 +97,7 @@ pub fn publish_agent(
     for (name, value) in more {
         payload[*name] = value.clone();
     }
-    let about = guarded(&tx.view(), About::resource("agent", agent.id), environment, &[agent.id])?;
+    let about = guarded(About::resource("agent", agent.id), environment, &[agent.id]);
     publish(tx, event, about, payload)
 }
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::access::Hidden;
 use super::days::{Day, DeploymentDay, DeploymentScope, Scope, day_of, start_of};
 use super::state::JobState;
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op, order_issue};
 use crate::auth::SESSION_MEMBER;
-use crate::base::{Error, Id, Result, Time};
+use crate::base::{Error, Id, Issue, Result, Time};
 use crate::resources::environments::Environment;
 use crate::store::{Order, Page, View};
 
@@ -32,7 +32,11 @@ pub struct HeatmapQuery {
     to: Option<Time>,
 }
 
-impl Input for HeatmapQuery {}
+impl Input for HeatmapQuery {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        issues.extend(order_issue(self.from, self.to));
+    }
+}
 
 /// The deployment jobs that were created on a day.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

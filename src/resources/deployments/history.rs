@@ -5,7 +5,8 @@ use serde::Deserialize;
 
 use super::access::{self, Visible};
 use super::contents;
-use super::info::{DeployedTool, DeploymentInfo, JobInfo, job_info, stored_deployment_info};
+use super::deployed_tool::DeployedTool;
+use super::info::{DeploymentInfo, JobInfo, job_info, stored_deployment_info};
 use super::job::PlannedTool;
 use super::live::{BY_AGENT, BY_AGENT_AND_ENVIRONMENT, BY_ENVIRONMENT, BY_TIME, Deployment};
 use super::plan::Plan;
@@ -13,9 +14,9 @@ use super::scope_target::DEPLOYMENT_IN_PATH;
 use super::state::JobKind;
 use super::submit::submit;
 use super::target::{DeploymentTarget, PlannedTarget};
-use crate::api::{Input, Req, Resource, Route, op};
+use crate::api::{Input, Req, Resource, Route, op, order_issue};
 use crate::auth::{Caller, MEMBER, Restricted, SESSION_MEMBER, ScopeName};
-use crate::base::{Error, Id, Result, Time};
+use crate::base::{Error, Id, Issue, Result, Time};
 use crate::resources::agents::{self, Agent};
 use crate::resources::environments::{self, Environment};
 use crate::store::{Page, PageRequest, Record, Tx, View};
@@ -47,7 +48,11 @@ pub struct DeploymentFilter {
     to: Option<Time>,
 }
 
-impl Input for DeploymentFilter {}
+impl Input for DeploymentFilter {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        issues.extend(order_issue(self.from, self.to));
+    }
+}
 
 // ── Lists ────────────────────────────────────────────────────────────────────
 

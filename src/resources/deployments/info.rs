@@ -1,22 +1,28 @@
 //! Jobs and deployments as the API returns them. Their texts and configurations are read from the
 //! contents of the job.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::contents::{self, ContentHash};
+use super::delivery::{PlanDelivery, PlannedDelivery};
+use super::deployed_tool::DeployedTool;
 use super::job::{DeploymentJob, PlannedTool};
 use super::live::{self, Deployment};
+use super::outdated::outdated;
 use super::state::{JobKind, JobState, TargetState};
 use super::target::{DeploymentTarget, PlannedTarget, targets};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{
-    ArtifactName, Email, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, Version,
+    ArtifactName, Email, Error, Id, JsonMap, Name, Prompt, Result, StableKey, Time, VariableName,
+    Version, visible,
 };
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
-use crate::resources::tools::{Tool, ToolKind, ToolVersion};
+use crate::resources::tools::{Tool, ToolKind};
 use crate::store::View;
 
 // ── Jobs ─────────────────────────────────────────────────────────────────────
@@ -53,6 +59,8 @@ pub struct JobInfo {
     updated_at: Time,
     /// When it reached its final state.
     finished_at: Option<Time>,
+    /// Why it is not applied any more, though it waits or runs; null otherwise.
+    obstacle: Option<String>,
     /// The approver for whom a key decided in this request, for the audit log.
     #[serde(skip)]
     pub decided_for: Option<Email>,
@@ -74,10 +82,44 @@ impl Output for JobInfo {
 pub struct DeploymentPlan {
     /// What each target gets.
     pub targets: Vec<PlanTarget>,
-    /// The tools of all targets.
+    /// The tools of all targets, with their definitions.
     pub tools: Vec<PlanTool>,
+    /// Where manifests are posted and what is filled into them; null if runtimes fetch them, or if an
+    /// earlier release planned it.
+    pub delivery: Option<PlanDelivery>,
     /// Who must approve the job; null if it needs no approval.
     pub approvals: Option<ApprovalPolicy>,
+    /// How many characters of its texts a reader would not see, such as tags and blanks of no width.
+    invisible_characters: usize,
+}
+
+impl DeploymentPlan {
+    /// Puts a plan together, and counts what nobody would see in what it shows.
+    ///
+    /// # Errors
+    /// 500 if a part cannot be serialized.
+    pub fn new(
+        targets: Vec<PlanTarget>,
+        tools: Vec<PlanTool>,
+        delivery: Option<PlanDelivery>,
+        approvals: Option<ApprovalPolicy>,
+    ) -> Result<Self> {
+        let mut invisible_characters = invisible_in(&delivery)?;
+        // One at a time: they are large.
+        for target in &targets {
+            invisible_characters += invisible_in(target)?;
+        }
+        for tool in &tools {
+            invisible_characters += invisible_in(tool)?;
+        }
+        Ok(DeploymentPlan { targets, tools, delivery, approvals, invisible_characters })
+    }
+}
+
+fn invisible_in(part: &impl Serialize) -> Result<usize> {
+    let value = serde_json::to_value(part)
+        .map_err(|e| Error::internal(format!("a plan cannot be shown: {e}")))?;
+    Ok(visible::count_in(&value))
 }
 
 /// A target in a plan.
@@ -98,7 +140,7 @@ pub struct PlanTarget {
     hash: String,
 }
 
-/// A tool in a plan.
+/// A tool in a plan, as agents get it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanTool {
@@ -106,6 +148,15 @@ pub struct PlanTool {
     name: Name,
     /// The version that is deployed.
     version: Version,
+    /// Its type; null if an earlier release planned it without the definition.
+    #[serde(rename = "type")]
+    kind: Option<ToolKind>,
+    /// Instructions for agents that use it.
+    prompt: Option<Prompt>,
+    /// Its definition per provider; null if an earlier release planned it without.
+    provider_config: Option<JsonMap>,
+    /// The names in it that secrets and variables of the environment are filled in for.
+    placeholders: Vec<VariableName>,
 }
 
 /// A target of a job, and its progress.
@@ -132,8 +183,11 @@ pub struct TargetInfo {
 pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
     let targets = targets(view, job.id)?;
     let text = |hash: &ContentHash| contents::text(view, job.id, hash);
-    let planned = targets.iter().map(|target| plan_target(&target.planned, text));
+    let planned: Vec<_> = targets.iter().map(|target| &target.planned).collect();
+    let plan =
+        plan_info((&planned, &job.tools), job.delivery.as_ref(), job.approvals.clone(), text)?;
     Ok(JobInfo {
+        obstacle: outdated(view, &job)?,
         id: job.id,
         kind: job.kind,
         state: job.state,
@@ -143,11 +197,7 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
         version: job.prompt.version,
         provider: job.provider,
         model: job.prompt.model,
-        plan: DeploymentPlan {
-            targets: planned.collect::<Result<_>>()?,
-            tools: job.tools.into_iter().map(plan_tool).collect(),
-            approvals: job.approvals,
-        },
+        plan,
         plan_hash: job.plan_hash,
         targets: targets.into_iter().map(target_info).collect(),
         created_by: job.created_by,
@@ -158,11 +208,26 @@ pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
     })
 }
 
-/// Returns the representation of a planned target, whose contents `text` returns.
+/// Returns the representation of a plan with these targets and tools, whose contents `text` returns.
 ///
 /// # Errors
-/// Those of `text`; 500 if the configuration is not JSON.
-pub fn plan_target(
+/// Those of `text`; 500 if a configuration is not JSON.
+pub fn plan_info(
+    (targets, tools): (&[&PlannedTarget], &[PlannedTool]),
+    delivery: Option<&PlannedDelivery>,
+    approvals: Option<ApprovalPolicy>,
+    text: impl Fn(&ContentHash) -> Result<String>,
+) -> Result<DeploymentPlan> {
+    let shown = targets.iter().map(|target| plan_target(target, &text)).collect::<Result<_>>()?;
+    let tools = plan_tools(targets, tools, &text)?;
+    let delivery = match delivery {
+        Some(delivery) => delivery.info(&text)?,
+        None => None,
+    };
+    DeploymentPlan::new(shown, tools, delivery, approvals)
+}
+
+fn plan_target(
     planned: &PlannedTarget,
     text: impl Fn(&ContentHash) -> Result<String>,
 ) -> Result<PlanTarget> {
@@ -178,9 +243,46 @@ pub fn plan_target(
     })
 }
 
-/// Returns the representation of a planned tool.
-pub fn plan_tool(tool: PlannedTool) -> PlanTool {
-    PlanTool { tool_id: tool.tool, name: tool.name, version: tool.version }
+/// Returns every definition that the targets have, each once.
+fn plan_tools(
+    targets: &[&PlannedTarget],
+    tools: &[PlannedTool],
+    text: impl Fn(&ContentHash) -> Result<String>,
+) -> Result<Vec<PlanTool>> {
+    let (mut shown, mut seen) = (Vec::new(), BTreeSet::new());
+    for hash in targets.iter().flat_map(|target| &target.tools) {
+        if !seen.insert(hash) {
+            continue;
+        }
+        let tool: DeployedTool = serde_json::from_str(&text(hash)?)
+            .map_err(|e| Error::internal(format!("a tool of a plan cannot be read: {e}")))?;
+        let placeholders = tool.placeholders().into_iter().collect();
+        let DeployedTool { tool_id, name, version, kind, prompt, provider_config } = tool;
+        shown.push(PlanTool {
+            tool_id,
+            name,
+            version,
+            kind: Some(kind),
+            prompt,
+            provider_config: Some(provider_config),
+            placeholders,
+        });
+    }
+    let is_shown = |tool: &PlannedTool| {
+        shown.iter().any(|one| one.tool_id == tool.tool && one.version == tool.version)
+    };
+    // Tools jobs of early releases have no definitions.
+    let bare: Vec<_> = tools.iter().filter(|tool| !is_shown(tool)).cloned().collect();
+    shown.extend(bare.into_iter().map(|PlannedTool { tool, name, version }| PlanTool {
+        tool_id: tool,
+        name,
+        version,
+        kind: None,
+        prompt: None,
+        provider_config: None,
+        placeholders: Vec::new(),
+    }));
+    Ok(shown)
 }
 
 fn target_info(target: DeploymentTarget) -> TargetInfo {
@@ -233,33 +335,6 @@ pub struct DeploymentInfo {
 impl Output for DeploymentInfo {
     fn resource(&self) -> Option<ResourceRef> {
         ResourceRef::id(self.id)
-    }
-}
-
-/// A tool as it was deployed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeployedTool {
-    /// Identifier of the tool.
-    pub tool_id: Id<Tool>,
-    /// Its name.
-    pub name: Name,
-    /// Its version.
-    pub version: Version,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub kind: ToolKind,
-    /// Instructions for agents that use it.
-    pub prompt: Option<Prompt>,
-    /// Its definition per provider. `${NAME}` stands for a secret or variable of the environment.
-    pub provider_config: JsonMap,
-}
-
-impl DeployedTool {
-    /// Returns the definition of a version, nothing filled in.
-    pub fn new(tool_id: Id<Tool>, tool: ToolVersion) -> Self {
-        let ToolVersion { name, version, kind, prompt, provider_config, .. } = tool;
-        DeployedTool { tool_id, name, version, kind, prompt, provider_config }
     }
 }
 

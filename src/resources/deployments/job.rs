@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::days::{self, CountedJob};
+use super::delivery::PlannedDelivery;
 use super::state::{JobKind, JobState};
 use crate::auth::{Restricted, User};
 use crate::base::{Id, Name, Result, Time, Version};
@@ -11,7 +12,9 @@ use crate::resources::agents::{Agent, Provider};
 use crate::resources::environments::{ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, codec, no_upgrade,
+};
 
 /// A deployment of agents or tools to an environment, with its frozen plan. The filled texts and
 /// the configurations are [contents](super::contents::DeploymentContent) of the job, and each target
@@ -36,6 +39,8 @@ pub struct DeploymentJob {
     pub provider: Option<Provider>,
     /// The tools of all targets.
     pub tools: Vec<PlannedTool>,
+    /// Where its manifests go and what is filled into them; none if an earlier release planned it.
+    pub delivery: Option<PlannedDelivery>,
     /// Who must approve it; none if it needs no approval.
     pub approvals: Option<ApprovalPolicy>,
     /// The hash of its plan, in lower-case hexadecimal.
@@ -52,6 +57,8 @@ pub struct DeploymentJob {
     pub task: Option<Id<Job>>,
     /// The user who created it, also through a key.
     pub created_by: Id<User>,
+    /// Who answered for the key that created it, if it is one of a service account.
+    pub sponsor: Option<Id<User>>,
     /// When it was created.
     pub created_at: Time,
     /// When it last changed.
@@ -71,6 +78,7 @@ crate::base::portable!(DeploymentJob {
     prompt,
     provider,
     tools,
+    delivery,
     approvals,
     plan_hash,
     plan_bytes,
@@ -79,11 +87,68 @@ crate::base::portable!(DeploymentJob {
     push,
     task,
     created_by,
+    sponsor,
     created_at,
     updated_at,
     finished_at,
     expires_at,
 });
+
+/// A job as stored in version 1, without its delivery and sponsor. Its fields never change.
+#[derive(Encode, Decode)]
+struct DeploymentJobV1 {
+    id: Id<DeploymentJob>,
+    kind: JobKind,
+    state: JobState,
+    environment: Id<Environment>,
+    registries: Vec<Id<Registry>>,
+    agents: Vec<Id<Agent>>,
+    prompt: JobPrompt,
+    provider: Option<Provider>,
+    tools: Vec<PlannedTool>,
+    approvals: Option<ApprovalPolicy>,
+    plan_hash: String,
+    plan_bytes: u64,
+    at_once: bool,
+    next: u32,
+    push: Option<Push>,
+    task: Option<Id<Job>>,
+    created_by: Id<User>,
+    created_at: Time,
+    updated_at: Time,
+    finished_at: Option<Time>,
+    expires_at: Option<Time>,
+}
+
+impl From<DeploymentJobV1> for DeploymentJob {
+    fn from(old: DeploymentJobV1) -> Self {
+        DeploymentJob {
+            id: old.id,
+            kind: old.kind,
+            state: old.state,
+            environment: old.environment,
+            registries: old.registries,
+            agents: old.agents,
+            prompt: old.prompt,
+            provider: old.provider,
+            tools: old.tools,
+            delivery: None,
+            approvals: old.approvals,
+            plan_hash: old.plan_hash,
+            plan_bytes: old.plan_bytes,
+            at_once: old.at_once,
+            next: old.next,
+            push: old.push,
+            task: old.task,
+            created_by: old.created_by,
+            sponsor: None,
+            created_at: old.created_at,
+            updated_at: old.updated_at,
+            finished_at: old.finished_at,
+            expires_at: old.expires_at,
+        }
+    }
+}
 
 /// The prompt that a job deploys, as far as it is the same for all targets.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
@@ -183,18 +248,28 @@ impl Record for DeploymentJob {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_STATE, &BY_ENVIRONMENT, &BY_ENVIRONMENT_AND_STATE, &UNFINISHED, &BY_EXPIRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
+    const VERSION: u8 = 2;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("registries", "history: a registry may be deleted once nothing of it is live"),
         ("agents", "history: an agent may be deleted once no target waits for it"),
         ("tools.tool", "history: a tool may be deleted"),
+        ("delivery.endpoint.credential", "frozen: another one, or none, is not what was planned"),
+        ("delivery.secrets.secret", "frozen: another one, or none, is not what was planned"),
         ("approvals.approver_ids", "frozen: who has left can no longer decide"),
         ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
         ("task", "a row of the outbox, which ends with the job or before it"),
         ("created_by", "history: who created it may have left"),
+        ("sponsor", "history: who answered for its key may have left"),
     ];
     type Key = Id<DeploymentJob>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<DeploymentJobV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::access::{Visible, fetch_job};
 use super::applying::skip;
 use super::approval::{self, DeploymentApproval, WAITING_FOR};
+use super::freezing::freeze;
 use super::info::{JobInfo, job_info};
 use super::job::{BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, save};
 use super::plan::{NewDeployment, plan_agents};
@@ -13,7 +14,7 @@ use super::plan_tools::{NewToolDeployment, plan_tools};
 use super::running::resume_next;
 use super::scope_target::JOB_IN_PATH;
 use super::state::{JobState, TargetState};
-use super::submit::{frozen_approvals, plan_hash, submit};
+use super::submit::{submit, submit_frozen};
 use super::target::targets;
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName};
@@ -50,16 +51,14 @@ pub enum JobApprover {
 
 pub(super) fn create(tx: &mut Tx, req: &Req<(), NewDeployment>) -> Result<JobInfo> {
     let plan = plan_agents(&tx.view(), req.caller(), &req.input)?;
-    if let Some(expected) = &req.input.plan_hash {
-        let approvals = frozen_approvals(&plan.environment, req.caller())?;
-        if *expected != plan_hash(&plan, approvals.as_ref()) {
-            return Err(Error::conflict(
-                "plan_changed",
-                "the plan is another one than the one previewed; preview it again",
-            ));
-        }
+    let frozen = freeze(&tx.view(), req.caller(), plan)?;
+    if req.input.plan_hash.as_ref().is_some_and(|expected| *expected != frozen.hash) {
+        return Err(Error::conflict(
+            "plan_changed",
+            "the plan is another one than the one previewed; preview it again",
+        ));
     }
-    let job = submit(tx, req.caller(), plan)?;
+    let job = submit_frozen(tx, req.caller(), frozen)?;
     job_info(&tx.view(), job)
 }
 

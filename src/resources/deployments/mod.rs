@@ -8,18 +8,24 @@
 mod access;
 mod applying;
 mod approval;
+mod changes;
 mod contents;
 mod days;
 mod decisions;
+mod delivery;
 mod deployed;
+mod deployed_tool;
 mod events;
+mod freezing;
 mod heartbeats;
 mod heatmap;
 mod history;
+mod in_use;
 mod info;
 mod job;
 mod jobs;
 mod live;
+mod outdated;
 mod places;
 mod plan;
 mod plan_tools;
@@ -55,8 +61,11 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<live::LiveDeployment>(),
         TableInfo::of::<reports::AgentReport>(),
     ],
+    sweeps: &[reports::FIND_PLACES],
     children: &[
         &jobs::RESOURCE,
+        &in_use::RESOURCE,
+        &changes::RESOURCE,
         &preview::RESOURCE,
         &rollback::RESOURCE,
         &decisions::RESOURCE,

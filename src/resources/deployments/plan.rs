@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access;
 use super::contents::{ContentHash, Contents, too_large};
-use super::info::DeployedTool;
+use super::deployed_tool::DeployedTool;
 use super::job::PlannedTool;
 use super::state::JobKind;
 use super::target::{PlannedTarget, TargetAgent};
@@ -271,13 +271,15 @@ impl Planner<'_> {
             None => agent.draft.tool_refs.clone(),
         };
         let (tool_refs, tools, tool_bytes) = self.tools(&agent, &refs)?;
-        let model = self.new.model.clone().or(agent.draft.model);
+        // Where neither the request nor the draft names one, that of the version is shown.
+        let version_model = || Model::from_trusted(row.model.to_string());
+        let model = self.new.model.clone().or(agent.draft.model).unwrap_or_else(version_model);
         let given = self.new.agent_provider_config.clone();
         let config = AgentConfig {
             registry_ref: Some(RegistryRef::from_trusted(registry.reference.clone())),
             prompt_name: Some(agents::PromptName::from_trusted(row.of.name.to_string())),
             prompt_version: Some(agents::PromptVersion::from_trusted(row.version.to_string())),
-            model: model.clone(),
+            model: Some(model.clone()),
             provider: Some(provider.clone()),
             tool_refs,
             variables,
@@ -292,7 +294,7 @@ impl Planner<'_> {
                 registry: registry.id,
                 registry_ref: registry.reference,
                 prompt_name: row.of.name,
-                model: model.unwrap_or_else(|| Model::from_trusted(row.model.to_string())),
+                model,
             }),
             tool: None,
             version: row.version,

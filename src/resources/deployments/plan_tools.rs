@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::access;
-use super::info::DeployedTool;
+use super::deployed_tool::DeployedTool;
 use super::job::PlannedTool;
 use super::plan::{MAX_TARGETS, Plan, hashed};
 use super::state::JobKind;

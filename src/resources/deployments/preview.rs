@@ -4,17 +4,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::access::Visible;
-use super::contents::{self, ContentHash};
-use super::info::{DeploymentPlan, plan_target, plan_tool};
+use super::changes::{Comparison, PreviewTarget};
+use super::contents::ContentHash;
+use super::freezing::{FrozenPlan, freeze};
+use super::info::{DeploymentPlan, plan_info};
 use super::live::{Deployment, live};
-use super::plan::{NewDeployment, Plan, plan_agents};
-use super::submit::{check_signing_key, frozen_approvals, plan_hash};
-use super::target::{PlannedTarget, TargetAgent};
+use super::plan::{NewDeployment, plan_agents};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Error, Id, Result, StableKey, Version};
-use crate::resources::agents::{AgentChange, AgentConfig, changes};
-use crate::resources::artifacts::{MAX_COMPARED_LINES, unified};
+use crate::base::Result;
 use crate::resources::environments;
 use crate::store::View;
 
@@ -39,93 +37,27 @@ impl Output for DeploymentPreview {
     }
 }
 
-/// What a deployment would change for an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PreviewTarget {
-    stable_key: StableKey,
-    /// What is live now; null if nothing is that the caller may see.
-    live: Option<PreviewLive>,
-    /// Unified diff of the texts, from the live one, if the caller may see it, to the planned one.
-    diff: String,
-    /// Differences between the configurations.
-    changes: Vec<AgentChange>,
-}
-
-/// A live deployment that would be replaced.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PreviewLive {
-    deployment_id: Id<Deployment>,
-    /// The name of its prompt.
-    prompt_name: String,
-    /// The version of its prompt.
-    version: Version,
-    /// Hash of what was deployed.
-    hash: String,
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<DeploymentPreview> {
     let plan = plan_agents(view, req.caller(), &req.input)?;
-    check_signing_key(view, &plan)?;
-    let approvals = frozen_approvals(&plan.environment, req.caller())?;
+    let FrozenPlan { plan, approvals, delivery, hash } = freeze(view, req.caller(), plan)?;
     let text = |hash: &ContentHash| Ok(plan.contents.get(hash).to_string());
-    let planned = plan.targets.iter().map(|target| plan_target(target, text));
     let visible = Visible::to(view, req.caller())?;
-    let mut lines = MAX_COMPARED_LINES;
+    let mut comparison = Comparison::new(view, visible, Some(&delivery), text);
     let mut targets = Vec::new();
     for target in &plan.targets {
         if let Some(agent) = &target.agent {
-            let old = match live(view, agent.id, plan.environment.id)? {
-                Some(live) => Some(view.fetch::<Deployment>(&live.deployment)?),
-                None => None,
-            };
-            // A grant for what it deploys lets nobody read what it replaces.
-            let old = old.filter(|old| visible.has_deployment(old));
-            targets.push(compare(view, &plan, (target, agent), old, &mut lines)?);
+            let old = live(view, agent.id, plan.environment.id)?;
+            let old = old.map(|live| view.fetch::<Deployment>(&live.deployment)).transpose()?;
+            targets.push(comparison.agent((target, agent), old)?);
         }
     }
+    let planned: Vec<_> = plan.targets.iter().collect();
     Ok(DeploymentPreview {
-        plan_hash: plan_hash(&plan, approvals.as_ref()),
-        plan: DeploymentPlan {
-            targets: planned.collect::<Result<_>>()?,
-            tools: plan.tools.iter().cloned().map(plan_tool).collect(),
-            approvals,
-        },
+        plan_hash: hash,
+        plan: plan_info((&planned, &plan.tools), Some(&delivery), approvals, text)?,
         targets,
-    })
-}
-
-fn compare(
-    view: &View,
-    plan: &Plan,
-    (target, agent): (&PlannedTarget, &TargetAgent),
-    old: Option<Deployment>,
-    lines: &mut usize,
-) -> Result<PreviewTarget> {
-    let (old_text, old_config) = match &old {
-        Some(old) => {
-            let text = contents::text(view, old.job, &old.text)?;
-            (text, contents::json(view, old.job, &old.config)?)
-        }
-        None => (String::new(), AgentConfig::default()),
-    };
-    let new_config: AgentConfig = serde_json::from_str(plan.contents.get(&target.config))
-        .map_err(|e| Error::internal(format!("a configuration cannot be read: {e}")))?;
-    let new_text = target.text.as_ref().map_or("", |hash| plan.contents.get(hash));
-    let from = old.as_ref().map_or("nothing", |old| old.version.as_str());
-    Ok(PreviewTarget {
-        stable_key: agent.stable_key.clone(),
-        diff: unified(&old_text, new_text, (from, &target.version), lines),
-        changes: changes(&old_config, &new_config)?,
-        live: old.map(|old| PreviewLive {
-            deployment_id: old.id,
-            prompt_name: old.prompt_name.to_string(),
-            version: old.version,
-            hash: old.hash,
-        }),
     })
 }
 

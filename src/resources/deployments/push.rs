@@ -58,7 +58,10 @@ pub fn post(
             ),
         ));
     }
-    let secrets = filler.secrets().clone();
+    if let Some(delivery) = &job.delivery {
+        delivery.check_filled(filler.sources())?;
+    }
+    let secrets = filler.secrets();
     let cause = job.id.to_string();
     environments::audit_push(tx, job.environment, &provider, &secrets, &cause)?;
     let data = serde_json::to_value(&manifest)

@@ -1,12 +1,15 @@
 //! What agents reported about themselves: one record for each agent and environment from which it has
 //! sent a heartbeat, whether something is deployed there or not.
 
+use std::collections::BTreeMap;
+
 use bincode::{Decode, Encode};
 
 use super::live::LiveDeployment;
 use crate::auth::Restricted;
 use crate::base::{Id, Result, Time};
-use crate::resources::agents::{self, Agent, AgentStatus};
+use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
+use crate::resources::agents::{self, Agent, AgentStatus, PlaceStatus, WITHOUT_PLACES};
 use crate::resources::environments::Environment;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View, codec,
@@ -153,7 +156,7 @@ pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>
     update_status(tx, agent)
 }
 
-/// Sets the status of an agent, if it still exists: the worst of its environments.
+/// Sets the status of an agent in each environment, if it still exists.
 ///
 /// # Errors
 /// If the store fails.
@@ -161,9 +164,21 @@ fn update_status(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
     if !tx.view().has::<Restricted<Agent>>(&agent)? {
         return Ok(());
     }
-    let is_deployed = tx.count(ListSource::<LiveDeployment>::TABLE, &agent, 1)? > 0;
-    let well = if is_deployed { AgentStatus::Deployed } else { AgentStatus::Undeployed };
+    let live = tx.all(ListSource::<LiveDeployment>::TABLE, &agent)?;
     let reports = tx.all(ListSource::<AgentReport>::TABLE, &agent)?;
-    let worst = reports.iter().filter_map(AgentReport::problem).min();
-    agents::set_status(tx, agent, worst.unwrap_or(well))
+    let deployed = live.iter().map(|live| (live.environment, AgentStatus::Deployed));
+    let problems = reports.iter().filter_map(|one| Some((one.environment, one.problem()?)));
+    let places: BTreeMap<_, _> = deployed.chain(problems).collect();
+    let place = |(environment, status)| PlaceStatus { environment, status };
+    agents::set_statuses(tx, agent, places.into_iter().map(place).collect())
+}
+
+/// Finds out in which environments agents of an earlier version have which status.
+pub(super) const FIND_PLACES: Sweep =
+    Sweep { name: "statuses of agents", every_secs: 60, run: find_places, installation: false };
+
+fn find_places(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+    let (agents, progress) = due(&tx.view(), &WITHOUT_PLACES, |_: &Restricted<Agent>| true)?;
+    agents.iter().try_for_each(|agent| update_status(tx, agent.id()))?;
+    Ok(progress)
 }

@@ -5,10 +5,12 @@
 //! not yet first in its queue gives up its row; the job in front of it gives it a new one.
 
 use super::applying::{apply, fail};
+use super::delivery::push_target;
 use super::events;
 use super::job::{DeploymentJob, Push, save};
+use super::outdated::outdated;
 use super::push;
-use super::state::{JobKind, JobState, TargetState};
+use super::state::{JobState, TargetState};
 use super::target::{DeploymentTarget, Subject, first_in_queue, join_queues, targets};
 use crate::api::Resource;
 use crate::base::{Id, Kind, Result};
@@ -68,16 +70,6 @@ pub fn resume_next(tx: &mut Tx, environment: Id<Environment>, subject: Id<Subjec
     Ok(())
 }
 
-/// The endpoint that the targets of a job are posted to, if any.
-fn endpoint(view: &View, job: &DeploymentJob) -> Result<Option<PushTarget>> {
-    match (&job.provider, job.kind) {
-        (Some(provider), JobKind::Agents) => {
-            environments::push_target(view, job.environment, provider)
-        }
-        _ => Ok(None),
-    }
-}
-
 /// What a step of a job comes to.
 enum Step {
     /// The job is finished, or waits for another one.
@@ -110,7 +102,9 @@ fn prepare(tx: &mut Tx, task: &Job) -> Result<Prepared> {
 }
 
 fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
-    let endpoint = endpoint(&tx.view(), job)?;
+    let view = tx.view();
+    let endpoint = push_target(&view, job.environment, job.kind, job.provider.as_ref())?;
+    let outdated = outdated(&view, job)?;
     let is_at_once = job.at_once && endpoint.is_none();
     if is_at_once && !are_first(&tx.view(), job)? {
         return Ok(Step::Ended);
@@ -136,13 +130,18 @@ fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
             done(tx, job, &target)?;
             continue;
         }
+        if let Some(why) = &outdated {
+            fail(tx, job, &target, &format!("{why}; deploy it again"))?;
+            done(tx, job, &target)?;
+            continue;
+        }
         match &endpoint {
             Some(endpoint) => {
                 if let Some(call) = post(tx, job, &target, endpoint)? {
                     return Ok(Step::Post(Box::new(call)));
                 }
             }
-            // The endpoint may have been removed after the first try.
+            // The endpoint of a job that an earlier release planned may have been removed since.
             None => {
                 let push = job.push.take();
                 apply(tx, job, &target, push.as_ref())?;

@@ -1,92 +1,41 @@
 //! Submitting a plan: the job with its targets, contents and approvals. It starts at once, or when it
 //! has been approved.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::approval;
 use super::events;
+use super::freezing::{FrozenPlan, freeze};
 use super::job::{self, DeploymentJob, JobPrompt};
 use super::plan::Plan;
 use super::running;
 use super::state::{JobState, TargetState};
-use super::target::{DeploymentTarget, PlannedTarget, TargetAgent};
+use super::target::{DeploymentTarget, TargetAgent};
 use crate::api::Resource;
 use crate::auth::Caller;
-use crate::base::{Error, Id, Result, canonical};
+use crate::base::{Id, Result};
 use crate::outbox::EventType;
-use crate::resources::environments::{self, ApprovalPolicy, Environment};
 use crate::resources::registries::Registry;
-use crate::store::{Tx, View};
+use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource =
     Resource { events: &[EventType::DeploymentPendingApproval], ..Resource::EMPTY };
 
-/// Returns who must approve a job that `creator` creates. Where self-approval is prevented, that is
-/// nobody who may be the creator.
-///
-/// # Errors
-/// 409 if nobody could.
-pub fn frozen_approvals(
-    environment: &Environment,
-    creator: &Caller,
-) -> Result<Option<ApprovalPolicy>> {
-    let Some(mut policy) = environment.approvals.clone() else { return Ok(None) };
-    if policy.prevent_self_approval {
-        policy.approver_ids.retain(|approver| !creator.may_be(*approver));
-    }
-    if policy.approver_ids.is_empty() {
-        return Err(Error::conflict(
-            "no_approver",
-            format!(
-                "you are the only approver of the environment \"{}\", which prevents \
-                 self-approval; name another approver there",
-                environment.name
-            ),
-        ));
-    }
-    policy.min_approvals = policy.min_approvals.min(policy.approver_ids.len() as u32);
-    Ok(Some(policy))
-}
-
-/// Returns the hash of a plan and of who must approve it.
-///
-/// # Errors
-/// 500 if it cannot be written.
-pub fn plan_hash(plan: &Plan, approvals: Option<&ApprovalPolicy>) -> String {
-    let target = |target: &PlannedTarget| {
-        let agent = target.agent.as_ref();
-        json!({
-            "agentId": agent.map(|agent| agent.id), "toolId": target.tool, "hash": target.hash,
-        })
-    };
-    let targets: Value = plan.targets.iter().map(target).collect();
-    let hashed = json!({
-        "kind": plan.kind, "environmentId": plan.environment.id, "targets": targets,
-        "approvals": approvals,
-    });
-    blake3::hash(canonical(&hashed).as_bytes()).to_string()
-}
-
-/// Checks that what a plan posts to the provider's endpoint can be signed, so that nobody approves
-/// what cannot be applied.
-///
-/// # Errors
-/// 409 if the environment's credential lacks the key.
-pub fn check_signing_key(view: &View, plan: &Plan) -> Result<()> {
-    let Some(provider) = &plan.provider else { return Ok(()) };
-    match environments::push_target(view, plan.environment.id, provider)? {
-        Some(target) => target.signing_key(view).map(drop),
-        None => Ok(()),
-    }
-}
-
 /// Creates the job of a plan.
 ///
 /// # Errors
-/// 409 if nobody could approve it, or it could not be posted.
+/// As [`freeze`].
 pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob> {
-    check_signing_key(&tx.view(), &plan)?;
-    let approvals = frozen_approvals(&plan.environment, caller)?;
+    let frozen = freeze(&tx.view(), caller, plan)?;
+    submit_frozen(tx, caller, frozen)
+}
+
+/// Creates the job of a frozen plan.
+///
+/// # Errors
+/// If the store fails.
+pub fn submit_frozen(tx: &mut Tx, caller: &Caller, frozen: FrozenPlan) -> Result<DeploymentJob> {
+    let FrozenPlan { plan, approvals, delivery, hash } = frozen;
     let hours = i64::from(plan.environment.approval_timeout_hours);
     let job = DeploymentJob {
         id: tx.new_id(),
@@ -97,14 +46,16 @@ pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob>
         agents: agents(&plan).map(|agent| agent.id).collect(),
         prompt: prompt(&plan),
         provider: plan.provider.clone(),
-        plan_hash: plan_hash(&plan, approvals.as_ref()),
+        plan_hash: hash,
         plan_bytes: plan.targets.iter().map(|target| target.bytes).sum(),
         tools: plan.tools,
+        delivery: Some(delivery),
         at_once: plan.at_once,
         next: 0,
         push: None,
         task: None,
         created_by: caller.user(),
+        sponsor: caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user),
         created_at: tx.now(),
         updated_at: tx.now(),
         finished_at: None,

@@ -118,7 +118,7 @@ impl PlannedTarget {
 }
 
 /// Waiting targets by agent.
-static WAITING: Index<DeploymentTarget, Id<Agent>> =
+pub static WAITING: Index<DeploymentTarget, Id<Agent>> =
     Index::non_unique("deployment_targets.waiting", |target| {
         let agent = target.planned.agent.as_ref().map(|agent| agent.id);
         agent.filter(|_| target.state == TargetState::Waiting)
@@ -129,6 +129,13 @@ static QUEUE: Index<DeploymentTarget, (Id<Environment>, Id<Subject>, u64)> =
     Index::non_unique("deployment_targets.queue", |target| {
         let ticket = target.ticket.filter(|_| target.state == TargetState::Waiting)?;
         Some((target.environment, target.planned.subject(), ticket))
+    });
+
+/// Targets that are tools, by the tool and the numbers of its version.
+pub static TOOL_TARGETS: Index<DeploymentTarget, (Id<Tool>, u64, u64, u64)> =
+    Index::non_unique("deployment_targets.by_tool_version", |target| {
+        let [major, minor, patch] = target.planned.version.numbers();
+        target.planned.tool.map(|tool| (tool, major, minor, patch))
     });
 
 static JOB: Reference<DeploymentTarget, DeploymentJob> = Reference::cascade(
@@ -152,7 +159,7 @@ static AGENT: Reference<DeploymentTarget, Restricted<Agent>> = Reference::restri
 impl Record for DeploymentTarget {
     const TABLE: &'static str = "deployment_targets";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING, &QUEUE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING, &QUEUE, &TOOL_TARGETS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB, &AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("environment", "that of its job, which refers to it"),

@@ -7,23 +7,33 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::domain::{BY_REPEAT, Domain, DomainState};
-use super::verification::{Checked, REPEAT_SECS, VERIFY_SECS, Verification, check, state, store};
+use super::verification::{
+    Checked, REPEAT_SECS, VERIFY_SECS, Verdict, Verification, check, recent, store,
+};
 use crate::api::Resource;
 use crate::base::{Id, Result};
 use crate::outbox::{
-    Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
+    Calls, Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
     SweepProgress, due, enqueue,
 };
 use crate::outside::nip05;
-use crate::resources::listings::{Outcome, handles_of_domain};
+use crate::resources::listings::{ListedHandle, Outcome, handles_of_domain};
 use crate::store::{Order, Tx};
 
 pub(super) const RESOURCE: Resource =
     Resource { jobs: &[REPEAT], sweeps: &[ENQUEUE_DUE], ..Resource::EMPTY };
 
-/// A repeated verification that found nobody is tried again after these times, in seconds, before the
-/// domain fails: an outage of an hour should not take a verified name away.
+/// A repeated verification that had no answer is tried again after these times, in seconds, before the
+/// next day. It takes no verified name away.
 const RETRY_SECS: [i64; 3] = [600, 1200, 1800];
+
+/// Another organization causes a repetition unless the domain was verified so often within so many
+/// seconds.
+const MAX_ASKED: usize = 3;
+const ASKED_SECS: i64 = 3600;
+
+/// A repetition with all of its retries is over after this time, in seconds.
+const PENDING_SECS: i64 = 2 * 3600;
 
 /// In a run of the sweep an organization begins at most 2 repetitions, those that are due longest:
 /// 2,880 a day. All wait in one queue, in which the slow domains of one must not stand before those of
@@ -52,12 +62,36 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
         Ok(ControlFlow::Continue(()))
     })?;
     for domain in due.iter().take(BEGUN_PER_RUN) {
-        let repeat_at = Some(now.plus_secs(REPEAT_SECS));
-        tx.replace(domain, &Domain { repeat_at, ..domain.clone() })?;
-        // One key for all: they must not take the calls of everyone else.
-        enqueue(tx, &REPEAT, domain.id.cast(), Some(Id::NIL), now)?;
+        begin(tx, domain)?;
     }
     Ok(SweepProgress::Clean)
+}
+
+/// Enqueues a repetition; the next one is due a day later.
+fn begin(tx: &mut Tx, domain: &Domain) -> Result<()> {
+    let now = tx.now();
+    let repeat_at = Some(now.plus_secs(REPEAT_SECS));
+    tx.replace(domain, &Domain { repeat_at, ..domain.clone() })?;
+    // One key for all: they must not take the calls of everyone else.
+    enqueue(tx, &REPEAT, domain.id.cast(), Some(Id::NIL), now)?;
+    Ok(())
+}
+
+/// Repeats the verification of the transaction's organization because another one asks for it, unless
+/// it was verified several times in the last hour: its domain did not ask for that.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn ask(tx: &mut Tx, claim: Id<Domain>) -> Result<()> {
+    let domain: Domain = tx.fetch(&claim)?;
+    let recent = recent(&tx.view(), &domain.domain, ASKED_SECS)?;
+    let begun = domain.repeat_at.map(|at| at.minus_secs(REPEAT_SECS));
+    // The one that was begun last has its result, or cannot have one any more.
+    let is_over = begun.is_none_or(|begun| match recent.first() {
+        Some(newest) if *newest >= begun => true,
+        _ => begun.plus_secs(PENDING_SECS) <= tx.now(),
+    });
+    if is_over && recent.len() < MAX_ASKED { begin(tx, &domain) } else { Ok(()) }
 }
 
 /// Repeats the verification of a domain.
@@ -78,33 +112,57 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     }
     let calls = handles.iter().map(|listed| nip05::lookup(&listed.handle)).collect();
-    Ok(Prepared::Effect(Effect::Calls(calls, Duration::from_secs(VERIFY_SECS))))
+    Ok(Prepared::Effect(Effect::Calls(Calls {
+        calls,
+        total: Duration::from_secs(VERIFY_SECS),
+        // One that is not confirmed decides, and the domain need not be asked for the others.
+        goes_on: Box::new(move |index, result| {
+            let listed: &ListedHandle = &handles[index];
+            nip05::read(result, listed.handle.name()).confirms(&listed.pubkey)
+        }),
+    })))
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let Some(domain) = verified(tx, job)? else { return Ok(Settled::Done) };
     let EffectResult::Answers(answers) = result else { return Ok(Settled::Done) };
     let answers: HashMap<_, _> = answers.iter().map(|(url, result)| (url, result)).collect();
+    let handles = handles_of_domain(&tx.view(), &domain.domain)?;
+    let all = handles.len();
     let mut checked = Vec::new();
-    for listed in handles_of_domain(&tx.view(), &domain.domain)? {
-        // One that was listed meanwhile is verified the next time.
+    for listed in handles {
+        // One that was listed meanwhile, or was not asked for after another, is verified the next time.
         if let Some(result) = answers.get(&nip05::lookup(&listed.handle).url) {
             let answer = nip05::read(result, listed.handle.name());
             checked.push(check(listed, &answer));
         }
     }
+    // The one after which no others were asked for is gone: there is no result yet.
+    if checked.len() < all.min(answers.len())
+        && !matches!(Verdict::of(&checked), Verdict::Denied | Verdict::NoAnswer)
+    {
+        return Ok(Settled::RetryAt(tx.now().plus_secs(RETRY_SECS[0])));
+    }
     if let Some(secs) = retry_after(job, &checked) {
         return Ok(Settled::RetryAt(tx.now().plus_secs(secs)));
     }
+    let verdict = Verdict::of(&checked);
     let verification = store(tx, &domain, checked)?;
-    if verification.state != DomainState::Failed {
-        return Ok(Settled::Done);
+    match verdict {
+        Verdict::Confirmed | Verdict::NoHandles => Ok(Settled::Done),
+        Verdict::Denied => {
+            Ok(Settled::Warning(warning(&domain, "is no longer verified", &verification)))
+        }
+        Verdict::NoAnswer => Ok(Settled::Warning(warning(
+            &domain,
+            "gave no answer and stays verified",
+            &verification,
+        ))),
     }
-    Ok(Settled::Warning(warning(&domain, &verification)))
 }
 
-/// What the log says of a domain that ceased to be verified.
-fn warning(domain: &Domain, verification: &Verification) -> String {
+/// What the log says of a domain that did not confirm all handles.
+fn warning(domain: &Domain, what: &str, verification: &Verification) -> String {
     let failed = verification.results.iter().filter(|one| one.outcome != Outcome::Match);
     let words = failed.map(|one| match &one.reason {
         Some(reason) => format!("{} is {}: {reason}", one.handle, one.outcome.as_str()),
@@ -114,14 +172,12 @@ fn warning(domain: &Domain, verification: &Verification) -> String {
     let first = words.first().map_or("", String::as_str);
     let (some, all) = (words.len(), verification.results.len());
     let domain = &domain.domain;
-    format!("the domain {domain} is no longer verified, {some} of {all} handles failed: {first}")
+    format!("the domain {domain} {what}, {some} of {all} handles failed: {first}")
 }
 
-/// Returns after how long a verification is tried again that failed only because somebody could not be
-/// reached.
+/// Returns after how long a verification is tried again to which the domain gave no answer.
 fn retry_after(job: &Job, checked: &[Checked]) -> Option<i64> {
-    let is_outage = state(checked) == DomainState::Failed
-        && checked.iter().all(|one| matches!(one.outcome, Outcome::Match | Outcome::Unreachable));
+    let is_outage = Verdict::of(checked) == Verdict::NoAnswer;
     let attempt = job.attempts.max(1) as usize - 1;
     is_outage.then(|| RETRY_SECS.get(attempt).copied()).flatten()
 }

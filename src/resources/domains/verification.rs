@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::domain::{Domain, DomainState, VerifiedDomain};
 use crate::api::{Output, ResourceRef};
-use crate::base::{self, Handle, Id, Result, Time};
+use crate::base::{self, Error, Handle, Id, Kind, Result, Time};
 use crate::outside::nip05::Nip05Answer;
 use crate::resources::listings::{
     self, ListedHandle, Listing, Outcome, VerificationRecord, VerificationRun, handles_of_domain,
@@ -18,6 +18,14 @@ use crate::store::{Tx, View};
 /// The time for all look-ups of a verification, in seconds. Handles that were not looked up by then
 /// are unreachable.
 pub const VERIFY_SECS: u64 = 25;
+
+/// So many handles are looked up in each round of a verification: fewer where it may be the first
+/// that is not confirmed. There are few rounds, since each runs the operation again.
+const AT_ONCE: [usize; 4] = [1, 8, 64, usize::MAX];
+
+/// A domain is verified at most so often for an organization within so many seconds.
+const MAX_VERIFICATIONS: usize = 5;
+const VERIFICATIONS_SECS: i64 = 300;
 
 /// A successful verification is repeated after a day, in seconds.
 pub const REPEAT_SECS: i64 = 24 * 3600;
@@ -34,7 +42,8 @@ pub struct Verification {
     pub state: DomainState,
     /// When the verification was completed.
     pub checked_at: Time,
-    /// What the domain said of each handle on it, by name.
+    /// What the domain said of the handles on it, by name, up to those that were looked up with the
+    /// first that it does not confirm.
     pub results: Vec<HandleResult>,
 }
 
@@ -79,8 +88,9 @@ pub struct Checked {
     reason: Option<String>,
 }
 
-/// Looks up every handle of the view's organization on a domain. `None` while an answer is pending;
-/// all of them are requested before.
+/// Looks up the handles of the view's organization on a domain, more of them at once the more were
+/// confirmed, and no further ones after one that was not: a domain that confirms none is asked once.
+/// `None` while an answer is pending.
 ///
 /// # Errors
 /// If the store fails.
@@ -89,12 +99,48 @@ pub fn look_up(
     domain: &base::Domain,
     mut ask: impl FnMut(&Handle) -> Option<Arc<Nip05Answer>>,
 ) -> Result<Option<Vec<Checked>>> {
-    let handles = handles_of_domain(view, domain)?;
-    let answers: Vec<_> = handles.iter().map(|listed| ask(&listed.handle)).collect();
-    let checked = |(listed, answer): (ListedHandle, Option<Arc<Nip05Answer>>)| {
-        answer.map(|answer| check(listed, &answer))
+    let mut handles = handles_of_domain(view, domain)?.into_iter();
+    let mut checked = Vec::new();
+    for at_once in AT_ONCE {
+        let batch: Vec<_> = handles.by_ref().take(at_once).collect();
+        let answers: Vec<_> = batch.iter().map(|listed| ask(&listed.handle)).collect();
+        for (listed, answer) in batch.into_iter().zip(answers) {
+            let Some(answer) = answer else { return Ok(None) };
+            checked.push(check(listed, &answer));
+        }
+        if checked.iter().any(|one| one.outcome != Outcome::Match) {
+            break;
+        }
+    }
+    Ok(Some(checked))
+}
+
+/// Refuses a verification of a domain that follows too many others: its host did not ask for them.
+///
+/// # Errors
+/// 429 `verified_too_often`.
+pub fn check_pause(view: &View, domain: &base::Domain) -> Result<()> {
+    let recent = recent(view, domain, VERIFICATIONS_SECS)?;
+    let Some(oldest) = recent.get(MAX_VERIFICATIONS - 1) else { return Ok(()) };
+    let wait = (oldest.plus_secs(VERIFICATIONS_SECS).secs() - view.now().secs()).max(1);
+    let message = "this domain was verified several times just now; wait as Retry-After says";
+    Err(Error::new(Kind::Limited, "verified_too_often", message)
+        .retry_after(u32::try_from(wait).unwrap_or(u32::MAX)))
+}
+
+/// Returns when the domain was verified for the view's organization within so many seconds, newest
+/// first, as the history of the handle has it that is looked up first.
+///
+/// # Errors
+/// If the store fails.
+pub fn recent(view: &View, domain: &base::Domain, secs: i64) -> Result<Vec<Time>> {
+    let Some(first) = handles_of_domain(view, domain)?.into_iter().next() else {
+        return Ok(Vec::new());
     };
-    Ok(handles.into_iter().zip(answers).map(checked).collect())
+    let (since, now) = (view.now().minus_secs(secs), view.now());
+    let times = listings::history(view, first.listing)?.into_iter().map(|one| one.checked_at);
+    // Those of a clock that was ahead do not count.
+    Ok(times.filter(|at| since < *at && *at <= now).collect())
 }
 
 /// Compares the answer of a domain with the key of a listing.
@@ -109,27 +155,61 @@ pub fn check(listed: ListedHandle, answer: &Nip05Answer) -> Checked {
     Checked { listed, outcome, reason }
 }
 
-/// Returns the state of a domain whose handles gave these results.
-pub fn state(checked: &[Checked]) -> DomainState {
-    match checked {
-        [] => DomainState::Unverified,
-        all if all.iter().all(|one| one.outcome == Outcome::Match) => DomainState::Verified,
-        _ => DomainState::Failed,
+/// What the results of a verification say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is no handle.
+    NoHandles,
+    /// The domain confirms every handle.
+    Confirmed,
+    /// The domain says that a handle is not its own, or has another key.
+    Denied,
+    /// The domain does not say. Anybody can wait for that, or cause it: it decides against nobody.
+    NoAnswer,
+}
+
+impl Verdict {
+    /// Returns what these results say.
+    pub fn of(checked: &[Checked]) -> Self {
+        let has = |outcomes: &[Outcome]| checked.iter().any(|one| outcomes.contains(&one.outcome));
+        match checked {
+            [] => Verdict::NoHandles,
+            _ if has(&[Outcome::Mismatch, Outcome::Missing]) => Verdict::Denied,
+            _ if has(&[Outcome::Unreachable, Outcome::Invalid]) => Verdict::NoAnswer,
+            _ => Verdict::Confirmed,
+        }
+    }
+
+    /// Returns the state of a domain after them.
+    fn state(self, before: DomainState) -> DomainState {
+        match self {
+            Verdict::NoHandles => DomainState::Unverified,
+            Verdict::Confirmed => DomainState::Verified,
+            Verdict::NoAnswer if before == DomainState::Verified => DomainState::Verified,
+            Verdict::Denied | Verdict::NoAnswer => DomainState::Failed,
+        }
     }
 }
 
 /// Stores a verification: the state of the domain, which handles are verified, and the history of
-/// their listings. No other organization's claim of the domain may be verified.
+/// their listings. What is verified stays so, as it was, unless the domain denies it. No other
+/// organization's claim of the domain may be verified.
 ///
 /// # Errors
 /// If the store fails.
 pub fn store(tx: &mut Tx, old: &Domain, checked: Vec<Checked>) -> Result<Verification> {
-    let (state, now) = (state(&checked), tx.now());
-    let is_verified = state == DomainState::Verified;
+    let (verdict, now) = (Verdict::of(&checked), tx.now());
+    let state = verdict.state(old.state);
+    let is_confirmed = verdict == Verdict::Confirmed;
+    let is_kept = state == DomainState::Verified && !is_confirmed;
     let new = Domain {
         state,
-        verified_at: if is_verified { Some(now) } else { old.verified_at },
-        repeat_at: is_verified.then(|| now.plus_secs(REPEAT_SECS)),
+        verified_at: if is_confirmed { Some(now) } else { old.verified_at },
+        repeat_at: if is_kept {
+            old.repeat_at
+        } else {
+            is_confirmed.then(|| now.plus_secs(REPEAT_SECS))
+        },
         ..old.clone()
     };
     tx.replace(old, &new)?;
@@ -140,9 +220,11 @@ pub fn store(tx: &mut Tx, old: &Domain, checked: Vec<Checked>) -> Result<Verific
         let entry = VerificationRecord { verification_id, checked_at: now, outcome: *outcome };
         listings::record(tx, listed.listing, entry)?;
     }
-    let listed = checked.iter().map(|one| one.listed.clone());
-    let verified: Vec<_> = if is_verified { listed.collect() } else { Vec::new() };
-    listings::set_verified(tx, &new.domain, &verified)?;
+    if !is_kept {
+        let listed = checked.iter().map(|one| one.listed.clone());
+        let verified: Vec<_> = if is_confirmed { listed.collect() } else { Vec::new() };
+        listings::set_verified(tx, &new.domain, &verified)?;
+    }
     Ok(Verification {
         id: verification_id,
         domain_id: new.id,

@@ -63,7 +63,7 @@ pub struct ProviderCredential {
     inaccessible_since: Option<Time>,
     /// When it was first set.
     pub created_at: Time,
-    /// When it was last set.
+    /// When it was last set; another time whenever it is.
     pub updated_at: Time,
 }
 crate::base::portable!(ProviderCredential {
@@ -156,6 +156,16 @@ pub struct PushTarget {
 }
 
 impl PushTarget {
+    /// Scheme and host of the URL: its path and query may contain a token.
+    pub fn host(&self) -> String {
+        host_of(Some(&self.endpoint)).unwrap_or_default()
+    }
+
+    /// The credential, and when it was last set: another time for every state of it.
+    pub fn credential(&self) -> (Id<ProviderCredential>, Time) {
+        (self.credential.id, self.credential.updated_at)
+    }
+
     /// Returns the key of the signature.
     ///
     /// # Errors
@@ -326,7 +336,8 @@ fn set(
         config: input.config.clone().unwrap_or_default(),
         inaccessible_since: same_endpoint.and_then(|old| old.inaccessible_since),
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
-        updated_at: tx.now(),
+        // Plans tell states of it apart by it.
+        updated_at: old.map_or(tx.now(), |old| tx.now().max(old.updated_at.plus_millis(1))),
     };
     tx.put(&new)?;
     mark_updated(tx, *environment)?;

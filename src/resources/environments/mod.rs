@@ -31,12 +31,15 @@ use environment::fetch;
 
 #[cfg(test)]
 pub use credentials::tests as credential_tests;
-pub use credentials::{PushTarget, audit_push, push_failed, push_succeeded, push_target};
+pub use credentials::{
+    ProviderCredential, PushTarget, audit_push, push_failed, push_succeeded, push_target,
+};
 pub use environment::{Environment, find};
-pub use placeholders::PlaceholderFiller;
-pub use references::{BY_TOOL, ToolReference, add_tool_reference, tool_version};
+pub use placeholders::{PlaceholderFiller, PlaceholderSource, placeholder_source};
+pub use references::{BY_TOOL, ToolReference, add_tool_reference, references_to, tool_version};
 use scope_target::ENVIRONMENT_IN_PATH;
-pub use scope_target::{NAMED_ENVIRONMENT, in_scope, target as scope_target};
+pub use scope_target::{NAMED_ENVIRONMENT, in_scope, open_to_deploy, target as scope_target};
+pub use secrets::Secret;
 #[cfg(test)]
 pub use secrets::tests as secret_tests;
 #[cfg(test)]

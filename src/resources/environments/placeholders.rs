@@ -9,22 +9,47 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::environment::Environment;
-use super::secrets::secret_value;
+use super::secrets::{Secret, find_secret, secret_value};
 use super::variables::variable_value;
-use crate::base::{Error, Id, JsonMap, Kind, Result, VariableName};
-use crate::store::View;
+use crate::base::{Error, Id, JsonMap, Kind, Result, Time, VariableName};
+use crate::store::{Record as _, View};
 use crate::templates::replace_placeholders;
 
 /// The filled texts of a manifest have at most 4 MiB in total: a configuration of 1 MiB can mention a
 /// value of 100,000 characters a hundred thousand times.
 const MAX_FILLED_BYTES: usize = 4 * 1024 * 1024;
 
+/// What stands behind a `${NAME}`.
+pub enum PlaceholderSource {
+    /// A secret, with the time at which its value was set: every value has another one.
+    Secret(Id<Secret>, Time),
+    /// A variable, with its value.
+    Variable(String),
+}
+
+/// Returns what a name stands for in an environment, without decrypting anything: a secret comes before
+/// a variable of the same name.
+///
+/// # Errors
+/// If the store fails.
+pub fn placeholder_source(
+    view: &View,
+    environment: Id<Environment>,
+    name: &VariableName,
+) -> Result<Option<PlaceholderSource>> {
+    if let Some(secret) = find_secret(view, environment, name)? {
+        let (_, id) = secret.key();
+        return Ok(Some(PlaceholderSource::Secret(id, secret.updated_at)));
+    }
+    Ok(variable_value(view, environment, name)?.map(PlaceholderSource::Variable))
+}
+
 /// Fills the configurations of a manifest's tools. It has no `Debug`: it holds secrets.
 pub struct PlaceholderFiller<'a> {
     view: View<'a>,
     environment: Id<Environment>,
     values: BTreeMap<String, Option<String>>,
-    secrets: BTreeSet<VariableName>,
+    sources: BTreeMap<VariableName, PlaceholderSource>,
     missing: BTreeSet<String>,
     bytes_left: usize,
 }
@@ -36,7 +61,7 @@ impl<'a> PlaceholderFiller<'a> {
             view,
             environment,
             values: BTreeMap::new(),
-            secrets: BTreeSet::new(),
+            sources: BTreeMap::new(),
             missing: BTreeSet::new(),
             bytes_left: MAX_FILLED_BYTES,
         }
@@ -53,9 +78,17 @@ impl<'a> PlaceholderFiller<'a> {
         fields.collect::<Result<_>>().map(JsonMap)
     }
 
+    /// Returns what was filled in.
+    pub fn sources(&self) -> &BTreeMap<VariableName, PlaceholderSource> {
+        &self.sources
+    }
+
     /// Returns the names of the secrets that were filled in.
-    pub fn secrets(&self) -> &BTreeSet<VariableName> {
-        &self.secrets
+    pub fn secrets(&self) -> BTreeSet<VariableName> {
+        let is_secret =
+            |source: &PlaceholderSource| matches!(source, PlaceholderSource::Secret(..));
+        let secrets = self.sources.iter().filter(|(_, source)| is_secret(source));
+        secrets.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the names that have no value.
@@ -95,14 +128,15 @@ impl<'a> PlaceholderFiller<'a> {
 
     fn value(&mut self, name: &str) -> Result<Option<String>> {
         let Ok(known) = VariableName::parse(name) else { return Ok(None) };
-        if let Some(value) = secret_value(&self.view, self.environment, &known)? {
-            self.secrets.insert(known);
-            return Ok(Some(value));
-        }
-        let value = variable_value(&self.view, self.environment, &known)?;
-        if value.is_none() {
+        let Some(source) = placeholder_source(&self.view, self.environment, &known)? else {
             self.missing.insert(name.to_string());
-        }
+            return Ok(None);
+        };
+        let value = match &source {
+            PlaceholderSource::Secret(..) => secret_value(&self.view, self.environment, &known)?,
+            PlaceholderSource::Variable(value) => Some(value.clone()),
+        };
+        self.sources.insert(known, source);
         Ok(value)
     }
 
@@ -146,7 +180,7 @@ mod tests {
         let filled = |view: &View| {
             let mut filler = PlaceholderFiller::new(*view, at);
             let filled = filler.fill(&config)?;
-            Ok((filled, filler.secrets().clone(), filler.missing().clone()))
+            Ok((filled, filler.secrets(), filler.missing().clone()))
         };
         let (filled, secrets, missing) = fixture.store.read_now(fixture.org, filled).unwrap();
         assert_eq!(

@@ -72,6 +72,15 @@ pub fn tool_version(
     Ok(view.get::<ToolReference>(&(environment, tool))?.map(|reference| reference.version))
 }
 
+/// Returns the environments that refer to `tool`, each with the version.
+///
+/// # Errors
+/// If the store fails.
+pub fn references_to(view: &View, tool: Id<ToolId>) -> Result<Vec<(Id<Environment>, Version)>> {
+    let references: Vec<ToolReference> = view.all(&BY_TOOL, &tool)?;
+    Ok(references.into_iter().map(|one| (one.environment, one.version)).collect())
+}
+
 /// Sets the version of `tool` used in `environment`.
 ///
 /// # Errors

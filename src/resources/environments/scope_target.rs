@@ -47,3 +47,18 @@ pub fn in_scope(
     let covered = all.filter(|one| caller.covers(name, Some(&target(one))));
     Ok(Some(covered.map(|one| one.id).collect()))
 }
+
+/// Opens an environment for a change of what is live or used there: all that a deployment to it needs
+/// of the caller.
+///
+/// # Errors
+/// 403 without a grant, or without the scope of the key.
+pub fn open_to_deploy(
+    view: &View,
+    caller: &Caller,
+    environment: Restricted<Environment>,
+) -> Result<Environment> {
+    let environment = environment.open(view, caller)?;
+    caller.require_scope(ScopeName::DeploymentCreate, Some(&target(&environment)))?;
+    Ok(environment)
+}

@@ -43,7 +43,7 @@ pub struct Secret {
     value: Option<Sealed>,
     /// When it was first set.
     pub created_at: Time,
-    /// When it was last set.
+    /// When it was last set; another time for each value.
     pub updated_at: Time,
 }
 crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at });
@@ -119,6 +119,16 @@ pub(super) fn secret_names(view: &View, environment: Id<Environment>) -> Result<
     names(view, &BY_NAME, environment)
 }
 
+/// Returns a secret that has a value: an imported one has none until it is set again.
+pub(super) fn find_secret(
+    view: &View,
+    environment: Id<Environment>,
+    name: &VariableName,
+) -> Result<Option<Secret>> {
+    let secret = view.find(&BY_NAME, &(environment, name.clone()))?;
+    Ok(secret.filter(|secret| secret.value.is_some()))
+}
+
 /// Returns the value of a secret, if there is one with this name.
 ///
 /// # Errors
@@ -128,8 +138,7 @@ pub(super) fn secret_value(
     environment: Id<Environment>,
     name: &VariableName,
 ) -> Result<Option<String>> {
-    let secret = view.find(&BY_NAME, &(environment, name.clone()))?;
-    let Some(secret) = secret else { return Ok(None) };
+    let Some(secret) = find_secret(view, environment, name)? else { return Ok(None) };
     let Some(sealed) = &secret.value else { return Ok(None) };
     let value = view.unseal(&VALUE, &secret.key(), sealed).map_err(|error| {
         Error::conflict(
@@ -162,7 +171,8 @@ fn set(
         name: name.clone(),
         value: Some(tx.seal(&VALUE, &(*environment, id), &req.input.value)?),
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
-        updated_at: tx.now(),
+        // Plans tell values apart by it.
+        updated_at: old.map_or(tx.now(), |old| tx.now().max(old.updated_at.plus_millis(1))),
     };
     tx.put(&new)?;
     check_limits(&tx.view(), *environment)?;
@@ -225,6 +235,10 @@ pub mod tests {
     pub fn put(fixture: &Fixture, at: Id<Environment>, name: &str, value: &str) -> Result<Secret> {
         let value = Fixture::input(json!({"value": value})).unwrap();
         fixture.write_as(&fixture.owner, set, (at, VariableName::parse(name).unwrap()), value)
+    }
+
+    pub fn remove(fixture: &Fixture, at: Id<Environment>, name: &str) {
+        fixture.write_as(&fixture.owner, delete, (at, name.to_string()), ()).unwrap();
     }
 
     /// Damages a secret, so that it cannot be decrypted.

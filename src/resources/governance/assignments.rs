@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::registries::{self, Registry};
 use super::policy::Policy;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Caller, MEMBER, Restricted, ScopeName, User, visible_ids};
+use crate::auth::{ADMIN, Caller, MEMBER, Restricted, ScopeName, User, usable_ids};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -150,7 +150,7 @@ pub(super) fn list(view: &View, req: &Req<Id<Policy>>) -> Result<Page<PolicyAssi
     let policy: Policy = view.fetch(&req.params)?;
     // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
     // resources"), nor deleted ones whose rows remain. There are at most 1,000 in all.
-    let visible = visible_ids(view, req.caller())?;
+    let visible = usable_ids(view, req.caller())?;
     let is_visible = |assignment: &PolicyAssignment| visible.contains(&assignment.registry_id);
     view.page(ListSource::TABLE, &policy.id, Order::Descending, &req.page, is_visible)
 }

@@ -9,7 +9,7 @@ use super::super::registries::{self, ArtifactType, Registry};
 use super::policy::Policy;
 use super::rules::PolicyRuleType;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User, visible_ids};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User, usable_ids};
 use crate::base::{ArtifactName, Error, Id, Result, Time, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
@@ -131,7 +131,7 @@ pub(super) fn list(view: &View, req: &Req<(), FlagFilter>) -> Result<Page<Policy
     let cleared = req.input.cleared.unwrap_or(false);
     // Not restricted registries without a grant (reference: identity-and-rights, "Restricted
     // resources"), nor deleted ones whose flags remain. There are at most 1,000 in all.
-    let visible = visible_ids(view, req.caller())?;
+    let visible = usable_ids(view, req.caller())?;
     let is_visible = |flag: &PolicyFlag| visible.contains(&flag.registry);
     let Some(reference) = &req.input.registry_ref else {
         return view.page(&BY_STATE, &cleared, Order::Descending, &req.page, is_visible);

@@ -18,7 +18,7 @@ use super::super::llm_providers::LlmProvider;
 use super::wide_classes::{self, MAX_CLASSES};
 use crate::api::{Calls, Search};
 use crate::base::{
-    BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName, whole_number,
+    BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName, visible, whole_number,
 };
 
 /// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
@@ -63,6 +63,8 @@ pub enum PolicyRuleType {
     ForbidModel,
     /// An LLM answers a question about the text with yes.
     Judge,
+    /// The text has at most this many characters that a reader does not see.
+    ForbidInvisible,
 }
 crate::store::stored_enum!(PolicyRuleType {
     ForbidPattern = 0,
@@ -73,6 +75,7 @@ crate::store::stored_enum!(PolicyRuleType {
     RequireMetadata = 5,
     ForbidModel = 6,
     Judge = 7,
+    ForbidInvisible = 8,
 });
 
 /// One rule of a policy.
@@ -94,7 +97,7 @@ crate::base::portable!(PolicyRule { kind, value, llm_provider_id });
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RuleValue {
-    /// The number of characters of `maxLength`.
+    /// The number of characters of `maxLength` and `forbidInvisible`.
     Number(u64),
     /// The text of all other rules.
     Text(String),
@@ -132,7 +135,8 @@ pub type NewPolicyRules = BoundedList<NewPolicyRule, 1, 50>;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "if" = {"required": ["type"], "properties": {"type": {"const": "maxLength"}}},
+    "if" = {"required": ["type"],
+        "properties": {"type": {"enum": ["maxLength", "forbidInvisible"]}}},
     "then" = {"properties": {"value": {"type": "integer"}, "llmProviderId": {"type": "null"}}},
     "else" = {"properties": {"value": {"type": "string"}}, "if": {"required": ["type"],
         "properties": {"type": {"const": "judge"}}},
@@ -143,8 +147,8 @@ pub struct NewPolicyRule {
     #[serde(rename = "type")]
     kind: PolicyRuleType,
     /// A regular expression (`forbidPattern`, `requirePattern`), a number of characters
-    /// (`maxLength`), the name of a variable, metadata key or model, or a judge's question,
-    /// which must have the answer yes for an acceptable text.
+    /// (`maxLength`, `forbidInvisible`), the name of a variable, metadata key or model, or a
+    /// judge's question, which must have the answer yes for an acceptable text.
     #[schemars(with = "RuleValue")]
     value: Json,
     /// The LLM provider of a judge; the default one if absent.
@@ -165,7 +169,7 @@ impl NewPolicyRule {
     }
 
     fn read_value(&self) -> Result<RuleValue, String> {
-        if self.kind == PolicyRuleType::MaxLength {
+        if matches!(self.kind, PolicyRuleType::MaxLength | PolicyRuleType::ForbidInvisible) {
             let number = self.value.0.as_number().and_then(whole_number);
             let number = number.and_then(|number| u64::try_from(number).ok());
             return number
@@ -187,7 +191,7 @@ impl NewPolicyRule {
             PolicyRuleType::Judge => {
                 Text::<1, 10_000>::parse(text.as_str())?;
             }
-            PolicyRuleType::MaxLength => {}
+            PolicyRuleType::MaxLength | PolicyRuleType::ForbidInvisible => {}
         }
         Ok(RuleValue::Text(text.clone()))
     }
@@ -333,6 +337,18 @@ pub fn violation(
             let length = input.text.chars().count() as u64;
             (length > most, format!("must have at most {most} characters; it has {length}"))
         }
+        PolicyRuleType::ForbidInvisible => {
+            let RuleValue::Number(most) = rule.value else { return None };
+            let count = visible::count(input.text) as u64;
+            let first = visible::first(input.text).unwrap_or_default();
+            let message = match most {
+                0 => format!("must have no invisible characters; it has {count}, first {first}"),
+                most => format!(
+                    "must have at most {most} invisible characters; it has {count}, first {first}"
+                ),
+            };
+            (count > most, message)
+        }
         PolicyRuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
         PolicyRuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
         PolicyRuleType::RequireMetadata => {
@@ -386,7 +402,7 @@ mod tests {
     fn each_rule_is_violated_by_exactly_what_it_forbids() {
         let variables = ["NAME".to_string(), "tone".to_string()];
         let metadata = JsonMap(json!({"owner": null}).as_object().unwrap().clone());
-        let text = "Grüße, {{NAME}}!\nSECRET={{tone}}";
+        let text = "Grüße, {{NAME}}! ❤️\nSECRET={{tone}}\u{e0069}\u{200b}";
         let input =
             PolicyInput { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
         let length = text.chars().count();
@@ -402,6 +418,9 @@ mod tests {
             ("maxLength", json!(length), true),
             ("maxLength", json!(length - 1), false),
             ("maxLength", json!(0), false),
+            ("forbidInvisible", json!(2), true),
+            ("forbidInvisible", json!(1), false),
+            ("forbidInvisible", json!(0), false),
             ("requireVariable", json!("NAME"), true),
             ("requireVariable", json!("name"), false),
             ("forbidVariable", json!("tone"), false),
@@ -440,12 +459,13 @@ mod tests {
             {"type": "requireMetadata", "value": ""},
             {"type": "forbidModel", "value": ["a"]},
             {"type": "judge", "value": "x".repeat(10_001)},
+            {"type": "forbidInvisible", "value": "0"},
             {"type": "maxLength", "value": 0,
                 "llmProviderId": "01890a5d-ac96-774b-bcce-b302099a8057"},
         ]));
         let paths: Vec<_> = wrong.iter().map(|(path, _)| path.as_str()).collect();
-        let mut expected: Vec<_> = (1..12).map(|n| format!("rules[{n}].value")).collect();
-        expected.push("rules[12].llmProviderId".into());
+        let mut expected: Vec<_> = (1..13).map(|n| format!("rules[{n}].value")).collect();
+        expected.push("rules[13].llmProviderId".into());
         assert_eq!(paths, expected);
         assert_eq!(wrong[2].1, "must be a regular expression: unclosed group");
     }

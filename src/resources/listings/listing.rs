@@ -146,10 +146,12 @@ impl Listing {
     }
 }
 
-/// Returns the organization's listing with this handle.
+/// Returns the contact policy of the organization's listing with this handle, as far as those outside
+/// know of it: one that is not public does not exist for them.
 ///
 /// # Errors
 /// If the store fails.
-pub fn by_handle(view: &View, handle: &Handle) -> Result<Option<Listing>> {
-    view.find(&BY_HANDLE, handle)
+pub fn contact_policy_for_outsiders(view: &View, handle: &Handle) -> Result<Option<ContactPolicy>> {
+    let listing: Option<Listing> = view.find(&BY_HANDLE, handle)?;
+    Ok(listing.filter(Listing::is_public).map(|listing| listing.contact_policy))
 }

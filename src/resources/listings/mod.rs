@@ -26,11 +26,12 @@ use crate::base::{
 };
 use crate::store::{Page, Record, TableInfo, Tx, View};
 
-pub use history::{Outcome, VerificationRecord, VerificationRun, record};
+pub use history::{Outcome, VerificationRecord, VerificationRun, history, record};
 use info::{OwnListingInfo, VisibleListing};
 use listing::BY_DOMAIN;
 pub use listing::{
-    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, by_handle,
+    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility,
+    contact_policy_for_outsiders,
 };
 use nostr::NOSTR_JSON;
 pub use public::{

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::Principal;
 use crate::base::Kind;
-use crate::resources::agents;
 use crate::resources::agents::tests as agent;
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ListSource, PageRequest};
@@ -166,7 +165,7 @@ fn a_listing_is_of_an_agent_and_ends_with_it() {
         "description": "word ".repeat(50), "skills": ["one", "two"]})
     };
     let made: Vec<_> = (0..300).map(|n| make(&fixture, more(n)).unwrap()).collect();
-    fixture.write(agents::delete, "scribe".to_string(), ()).unwrap();
+    fixture.write(agent::remove, "scribe".to_string(), ()).unwrap();
     fixture.complete_removals();
     assert_eq!(shown(&fixture, &fixture.owner, &made[0]).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(found(&fixture, &eve, json!({})), [""; 0]);

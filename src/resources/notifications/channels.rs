@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::config::{self, AgentWakeConfig, TeamTaskConfig, ValidConfig};
+use super::recipients;
 use super::workflows::WorkflowKey;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, ScopeName};
-use crate::base::{Error, Id, Json, JsonMap, Name, Result, Time};
+use crate::base::{Email, Error, Id, Json, JsonMap, Name, Result, Time};
 use crate::outbox::{
     CHANNEL_SECRET, Channel, MAX_CHANNELS, Sweep, SweepProgress, forget_old_secrets, in_app,
     in_app_since, set_channel_enabled,
@@ -62,7 +63,8 @@ impl Input for NewChannel {}
 pub struct ChannelPatch {
     name: Option<Name>,
     /// The new configuration, as a whole. A webhook keeps its secret unless another one is given,
-    /// which then replaces it as a rotation does.
+    /// which then replaces it as a rotation does, or the URL has another host, for which one is
+    /// generated.
     config: Option<JsonMap>,
     /// Whether it delivers. What happens meanwhile is delivered when it is enabled.
     enabled: Option<bool>,
@@ -83,6 +85,8 @@ pub struct ChannelInfo {
     config: Json,
     /// Whether it delivers. A receiver that answers with status 410 disables its channel.
     enabled: bool,
+    /// The recipients of mail who get nothing until they confirm by the link that was mailed to them.
+    unconfirmed: Vec<Email>,
     /// Whether it is the channel that every organization has: its log.
     built_in: bool,
     created_at: Time,
@@ -117,9 +121,10 @@ impl Output for ChannelCreated {
 }
 
 impl ChannelInfo {
-    fn of(channel: Channel) -> Result<Self> {
+    fn of(view: &View, channel: Channel) -> Result<Self> {
         Ok(ChannelInfo {
             workflow: WorkflowKey::of(&channel)?,
+            unconfirmed: recipients::unconfirmed(view, &channel)?,
             id: channel.id,
             name: channel.name,
             config: channel.config,
@@ -139,6 +144,7 @@ impl ChannelInfo {
             workflow: WorkflowKey::InApp,
             config: Json(json!({})),
             enabled: true,
+            unconfirmed: Vec::new(),
             built_in: true,
             created_at,
             updated_at: created_at,
@@ -168,7 +174,7 @@ pub fn fetch_own(view: &View, id: Id<Channel>) -> Result<Channel> {
 fn list(view: &View, req: &Req) -> Result<Page<ChannelInfo>> {
     let mut all = vec![ChannelInfo::built_in(view)];
     for channel in view.all::<Channel>(ListSource::TABLE, &())? {
-        all.push(ChannelInfo::of(channel)?);
+        all.push(ChannelInfo::of(view, channel)?);
     }
     all.sort_by_key(|channel| std::cmp::Reverse(channel.id));
     if let Some(after) = &req.page.after {
@@ -184,7 +190,7 @@ fn get(view: &View, req: &Req<Id<Channel>>) -> Result<ChannelInfo> {
     if req.params == in_app(view.org()) {
         return Ok(ChannelInfo::built_in(view));
     }
-    ChannelInfo::of(view.fetch(&req.params)?)
+    ChannelInfo::of(view, view.fetch(&req.params)?)
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewChannel>) -> Result<ChannelCreated> {
@@ -204,7 +210,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewChannel>) -> Result<ChannelCreated> {
     let channel = Channel::new(tx, &*new.name, workflow, shown.0, secret)?;
     let channel = Channel { enabled: new.enabled.unwrap_or(true), ..channel };
     tx.insert(&channel)?;
-    Ok(ChannelCreated { channel: ChannelInfo::of(channel)?, secret: generated })
+    ask_recipients(tx, &channel, req)?;
+    Ok(ChannelCreated { channel: ChannelInfo::of(&tx.view(), channel)?, secret: generated })
 }
 
 /// Requires the team and the agent of a configuration.
@@ -225,12 +232,12 @@ fn require_target(view: &View, workflow: WorkflowKey, shown: &Json) -> Result<()
     }
 }
 
-fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelInfo> {
+fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelCreated> {
     let patch = &req.input;
     let old = fetch_own(&tx.view(), req.params)?;
-    let mut new = old.clone();
+    let (mut new, mut secret) = (old.clone(), None);
     if let Some(config) = &patch.config {
-        new = reconfigured(tx, &new, config)?;
+        (new, secret) = reconfigured(tx, &new, config)?;
     }
     if let Some(name) = &patch.name {
         new.name = name.to_string();
@@ -243,22 +250,44 @@ fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelIn
         set_channel_enabled(tx, &new, enabled)?;
         new = tx.fetch(&new.id)?;
     }
-    ChannelInfo::of(new)
+    if new.config != old.config {
+        ask_recipients(tx, &new, req)?;
+    }
+    Ok(ChannelCreated { channel: ChannelInfo::of(&tx.view(), new)?, secret })
 }
 
-/// Returns a channel with another configuration.
-fn reconfigured(tx: &Tx, channel: &Channel, config: &JsonMap) -> Result<Channel> {
+/// Has the recipients of a channel asked who have not agreed to its mails.
+fn ask_recipients<P, I>(tx: &mut Tx, channel: &Channel, req: &Req<P, I>) -> Result<()> {
+    let link_base = recipients::link_base(req.sends_mail, &req.link_base);
+    recipients::ask(tx, channel, req.caller().identity.person(), link_base)
+}
+
+/// Returns a channel with another configuration, and the secret that was generated for its new host.
+fn reconfigured(tx: &Tx, channel: &Channel, config: &JsonMap) -> Result<(Channel, Option<String>)> {
     let workflow = WorkflowKey::of(channel)?;
     let ValidConfig { shown, secret } = config::read(workflow, Some(config))?;
     require_target(&tx.view(), workflow, &shown)?;
     let mut new = Channel { config: shown, ..channel.clone() };
-    let Some(secret) = secret else { return Ok(new) };
+    if workflow == WorkflowKey::Webhook {
+        let has_new_host = config::webhook_host(&new)? != config::webhook_host(channel)?;
+        if has_new_host {
+            // What the receiver before knows is not for this one, nor does it sign for it.
+            let generated = secret.is_none().then(|| webhook::secret_text(&tx.random()));
+            let secret = secret.as_ref().or(generated.as_ref());
+            let seal = |secret: &String| tx.seal(&CHANNEL_SECRET, &channel.id, secret);
+            new.secret = secret.map(seal).transpose()?;
+            (new.previous_secret, new.previous_until) = (None, None);
+            return Ok((new, generated));
+        }
+    }
+    let Some(secret) = secret else { return Ok((new, None)) };
     if workflow == WorkflowKey::Webhook {
         let known = channel.valid_secrets(&tx.view())?;
-        return if known.first() == Some(&secret) { Ok(new) } else { new.with_secret(tx, &secret) };
+        let is_same = known.first() == Some(&secret);
+        return Ok((if is_same { new } else { new.with_secret(tx, &secret)? }, None));
     }
     new.secret = Some(tx.seal(&CHANNEL_SECRET, &channel.id, &secret)?);
-    Ok(new)
+    Ok((new, None))
 }
 
 fn delete(tx: &mut Tx, req: &Req<Id<Channel>>) -> Result<Deleted> {
@@ -279,7 +308,7 @@ fn rotate_secret(tx: &mut Tx, req: &Req<Id<Channel>>) -> Result<ChannelCreated> 
     let secret = webhook::secret_text(&tx.random());
     let new = Channel { updated_at: tx.now(), ..old.with_secret(tx, &secret)? };
     tx.replace(&old, &new)?;
-    Ok(ChannelCreated { channel: ChannelInfo::of(new)?, secret: Some(secret) })
+    Ok(ChannelCreated { channel: ChannelInfo::of(&tx.view(), new)?, secret: Some(secret) })
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -27,8 +27,8 @@ pub struct WebhookConfig {
 
 /// The configuration of mail.
 #[derive(Deserialize)]
-pub struct EmailConfig {
-    pub to: BoundedList<Email, 1, MAX_RECIPIENTS>,
+struct EmailConfig {
+    to: BoundedList<Email, 1, MAX_RECIPIENTS>,
 }
 
 /// The configuration of Slack; of what is stored, only the host of the URL.
@@ -73,12 +73,14 @@ impl TextRule for SigningSecretRule {
         /// The longest that the specification allows has 92 characters.
         const MAX_LEN: usize = 256;
         match webhook::secret_key(&text) {
-            Some(_) if text.len() <= MAX_LEN => Ok(text),
-            _ => Err("must be whsec_ followed by base64, at most 256 characters".into()),
+            Some(key) if text.len() <= MAX_LEN && key.len() >= webhook::MIN_KEY_BYTES => Ok(text),
+            _ => Err("must be whsec_ followed by the base64 of at least 16 bytes, at most 256 \
+                      characters"
+                .into()),
         }
     }
     fn schema() -> Value {
-        json!({"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]+={0,2}$", "maxLength": 256})
+        json!({"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{22,}={0,2}$", "maxLength": 256})
     }
 }
 
@@ -171,6 +173,31 @@ pub fn stored<T: DeserializeOwned>(channel: &Channel) -> Result<T> {
     })
 }
 
+/// Returns the host of the URL of a webhook.
+///
+/// # Errors
+/// 500 if its configuration is broken.
+pub fn webhook_host(channel: &Channel) -> Result<String> {
+    Ok(stored::<WebhookConfig>(channel)?.url.host())
+}
+
+/// Returns the recipients of a channel for mail; of others none.
+///
+/// # Errors
+/// 500 if its configuration is broken.
+pub fn recipients(channel: &Channel) -> Result<Vec<Email>> {
+    /// Addresses that were stored before may not be ones by the rule of now.
+    #[derive(Deserialize)]
+    struct StoredRecipients {
+        to: Vec<String>,
+    }
+    if WorkflowKey::of(channel)? != WorkflowKey::Email {
+        return Ok(Vec::new());
+    }
+    let StoredRecipients { to } = stored(channel)?;
+    Ok(to.into_iter().map(Email::from_trusted).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,13 +215,24 @@ mod tests {
             (slack.shown.0, slack.secret.as_deref()),
             (json!({"url": "hooks.slack.test"}), Some(url))
         );
-        let secret = "whsec_c2VjcmV0";
+        let secret = "whsec_YSBzZWNyZXQgb2YgMTYrIGJ5dGVz";
         let hook = json!({"url": "https://a.test/?t=1", "secret": secret});
         let hook = checked(WorkflowKey::Webhook, hook).unwrap();
         assert_eq!(hook.shown.0, json!({"url": "https://a.test/?t=1"}));
         assert_eq!(hook.secret.as_deref(), Some(secret));
         let none = checked(WorkflowKey::Webhook, json!({"url": "http://a.test", "secret": null}));
         assert_eq!(none.unwrap().secret, None);
+    }
+
+    #[test]
+    fn a_signing_secret_has_at_least_16_bytes() {
+        for short in ["whsec_AA==", "whsec_AAAAAAAAAAAAAAAAAAAA"] {
+            let config = json!({"url": "https://a.test", "secret": short});
+            let refused = checked(WorkflowKey::Webhook, config).unwrap_err();
+            assert_eq!(refused.issues()[0].path, "config.secret", "{short}");
+        }
+        let config = json!({"url": "https://a.test", "secret": "whsec_AAAAAAAAAAAAAAAAAAAAAA=="});
+        assert!(checked(WorkflowKey::Webhook, config).is_ok());
     }
 
     #[test]

@@ -2,17 +2,16 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use super::guards::hidden_from;
 use crate::api::{Input, Output, Req, ResourceRef};
 use crate::auth::{DELETED_IN_LOG, DeletedRestricted};
 use crate::base::{Id, Int, Issue, Result, Time};
 use crate::outbox::{
-    Channel, DeliveryStatus, EventType, LogEntry, LogQuery, RetentionSettings, Sweep,
+    Channel, DeliveryStatus, EventType, HiddenGuards, LogEntry, LogQuery, RetentionSettings, Sweep,
     SweepProgress, due, read_log, remove_old_entries, walk_log,
 };
-use crate::resources::organizations;
 use crate::store::{Tx, View};
 
 /// Totals are counted up to 10,000: clients do not page through more, and counting a year's log
@@ -73,7 +72,7 @@ impl Input for LogFilter {
 }
 
 impl LogFilter {
-    fn query(&self, hidden: BTreeSet<Id<()>>) -> LogQuery {
+    fn query<'a>(&self, hidden: HiddenGuards<'a>) -> LogQuery<'a> {
         let DateRange { start, end } = self.date_range.clone().unwrap_or_default();
         LogQuery {
             event_type: self.event_type,
@@ -129,8 +128,8 @@ pub fn list(view: &View, req: &Req<(), LogFilter>) -> Result<LogPage> {
 
     let mut found = 0;
     let mut positions = Vec::new();
-    let hidden = organizations::hidden_from(view, req.caller())?.into_iter().map(Id::cast);
-    let walked = walk_log(view, &req.input.query(hidden.collect()), |position| {
+    let hidden = hidden_from(view, req.caller())?;
+    let walked = walk_log(view, &req.input.query(hidden), |position| {
         if wanted.contains(&found) {
             positions.push(position);
         }
@@ -322,7 +321,7 @@ mod tests {
             // The event and its delivery.
             ("eventType=team.timeline_summary".into(), 2),
         ] {
-            let query = filter(&query).unwrap().query(BTreeSet::new());
+            let query = filter(&query).unwrap().query(HiddenGuards::none());
             let walk = |view: &View| {
                 let mut found = 0;
                 let walked = walk_log(view, &query, |_| {

@@ -3,7 +3,9 @@
 
 mod channels;
 mod config;
+mod guards;
 mod logs;
+mod recipients;
 mod redelivery;
 mod senders;
 mod subscriptions;
@@ -26,7 +28,12 @@ pub const RESOURCE: Resource = Resource {
     mends: &[mend_deliveries],
     workflows: senders::WORKFLOWS,
     webhooks: &[EVENT_WEBHOOK],
-    children: &[&channels::RESOURCE, &subscriptions::RESOURCE, &redelivery::RESOURCE],
+    children: &[
+        &channels::RESOURCE,
+        &recipients::RESOURCE,
+        &subscriptions::RESOURCE,
+        &redelivery::RESOURCE,
+    ],
     ..Resource::EMPTY
 };
 

@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::channels::fetch_own;
+use super::recipients;
 use super::senders::WORKFLOWS;
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, ScopeName};
+use crate::api::{
+    Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op, order_issue,
+};
+use crate::auth::{ADMIN, ScopeName, User};
 use crate::base::{Error, Id, Issue, Json, Kind, Result, Time};
 use crate::outbox::{
     self, Channel, Delivery, DeliveryAttempt, DeliveryStatus, Effect, EffectResult, LogEntry,
@@ -40,9 +43,7 @@ pub struct NewRedelivery {
 
 impl Input for NewRedelivery {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.to.is_some_and(|to| to < self.from) {
-            issues.push(Issue::new("to", "must not be before from"));
-        }
+        issues.extend(order_issue(Some(self.from), self.to));
     }
 }
 
@@ -113,6 +114,12 @@ fn redeliver_range(tx: &mut Tx, req: &Req<Id<Channel>, NewRedelivery>) -> Result
     Ok(RedeliveryInfo { channel_id: channel, from, to, status, created_at })
 }
 
+/// The tag of the message of a test: its signature and its id differ in each run, but one test is one
+/// message. It is that of the person, who has one test mail sent at a time.
+fn test_tag(person: Id<User>) -> [u8; 32] {
+    blake3::derive_key("roadstead 2026 test of a channel", person.bytes())
+}
+
 /// POST …/channels/{channelId}/test: delivers a notice now, once, even if the channel is disabled;
 /// nothing of it is in the log.
 fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcome<ChannelTest>> {
@@ -125,12 +132,21 @@ fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcom
         payload: Json(payload),
         guarded_by: vec![],
     };
-    // The signature and the id differ in each run: one test is one message.
-    let tag = *blake3::hash(channel.id.uuid().as_bytes()).as_bytes();
+    let person = req.caller().identity.person();
+    let tag = test_tag(person);
     let attempt = DeliveryAttempt { channel, notice };
     let workflow = WORKFLOWS.iter().find(|one| one.key == attempt.channel.workflow);
     let workflow = workflow.ok_or_else(|| Error::internal("a channel without a workflow"))?;
-    let result = match (workflow.effect)(&tx.view(), &attempt)? {
+    let link_base = recipients::link_base(req.sends_mail, &req.link_base);
+    recipients::ask(tx, &attempt.channel, person, link_base)?;
+    let effect = match (workflow.effect)(tx, &attempt) {
+        Err(error) if error.kind() == Kind::Conflict => {
+            let message = error.message().into();
+            return Ok(Outcome::Done(ChannelTest { ok: false, message }));
+        }
+        effect => effect?,
+    };
+    let result = match effect {
         Effect::Call(call) => calls.send_as(tag, *call).map(|result| match result.answer {
             Ok(answer) => EffectResult::Response(answer),
             Err(failure) => EffectResult::Failed(failure.to_string()),

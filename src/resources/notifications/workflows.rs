@@ -97,7 +97,7 @@ impl WorkflowKey {
                 // Generated if absent.
                 let secret = json!({
                     "type": ["string", "null"],
-                    "pattern": "^whsec_[A-Za-z0-9+/]+={0,2}$",
+                    "pattern": "^whsec_[A-Za-z0-9+/]{22,}={0,2}$",
                     "maxLength": 256,
                 });
                 object(json!({"url": url, "secret": secret}), json!(["url"]))
@@ -219,7 +219,7 @@ mod tests {
             (WorkflowKey::Webhook, json!({"url": url, "secret": null}), json!({"secret": "x"})),
             (
                 WorkflowKey::Webhook,
-                json!({"url": url, "secret": "whsec_c2VjcmV0"}),
+                json!({"url": url, "secret": "whsec_YSBzZWNyZXQgb2YgMTYrIGJ5dGVz"}),
                 json!({"url": url, "secret": "c2VjcmV0"}),
             ),
             (WorkflowKey::Email, json!({"to": ["ada@acme.test"]}), json!({"to": []})),

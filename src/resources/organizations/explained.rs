@@ -9,7 +9,7 @@ use crate::api::{Input, Output, Req, ResourceRef, Route, RouteRule, op, require_
 use crate::auth::{
     ADMIN, AccessBasis, ApiKey, Caller, Credential, Grant, Granted, KEYS_BY_ORG, Membership,
     ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User, grant_required,
-    supposed_caller,
+    require_installation_admin, supposed_caller,
 };
 use crate::base::{Error, Id, Issue, Kind, Result};
 use crate::resources::environments::{self, Environment};
@@ -93,6 +93,8 @@ enum AccessRule {
     Credential,
     /// The role in the organization.
     Role,
+    /// Whether they administer the installation. Only for what is about all of it.
+    Installation,
     /// The scopes of an API key.
     Scope,
     /// The access of the resource, and the grants for it.
@@ -142,7 +144,13 @@ fn explain(
             "must be the name of an action, such as artifact_version.publish",
         )
     })?;
-    let caller = caller(view, question)?;
+    let caller = match caller(view, question)? {
+        Supposed::Caller(caller) => caller,
+        Supposed::Refused(user_id, refusal) => {
+            let rules = vec![ExplainedRule::of(AccessRule::Credential, Err(refusal), "")?];
+            return Ok(AccessExplanation { allowed: false, user_id, role: Role::Member, rules });
+        }
+    };
     let subject = match (question.resource_type, question.resource_id) {
         (Some(kind), Some(id)) => Some(subject(view, &caller, kind, id)?),
         _ => None,
@@ -157,6 +165,11 @@ fn explain(
     let reason =
         if rule.policy.needs_admin() { "owners and admins may" } else { "every member may" };
     rules.push(ExplainedRule::of(AccessRule::Role, rule.policy.require_role(caller.role), reason)?);
+    if rule.policy.installation {
+        let outcome = require_installation_admin(view, &caller.identity);
+        let reason = "they administer the installation";
+        rules.push(ExplainedRule::of(AccessRule::Installation, outcome, reason)?);
+    }
     rules.extend(scope_rule(rule, &caller, subject, is_public)?);
     if let Some(subject) = subject {
         rules.push(grant_rule(subject, is_public)?);
@@ -169,13 +182,24 @@ fn explain(
     })
 }
 
-/// The caller that the question is about.
-fn caller(view: &View, question: &AccessQuestion) -> Result<Caller> {
+/// Whom the question is about.
+enum Supposed {
+    Caller(Caller),
+    /// The user of a key that is not accepted at present, and the error that it gets.
+    Refused(Id<User>, Error),
+}
+
+fn caller(view: &View, question: &AccessQuestion) -> Result<Supposed> {
     if let Some(id) = question.key_id {
         let key: Option<ApiKey> = view.first(&KEYS_BY_ORG, &(view.org(), id), Order::Ascending)?;
         let key = key.filter(|key| key.id == id && key.expires_at.is_none_or(|at| at > view.now()));
         let key = key.ok_or_else(|| Error::no_such("API key").at("keyId"))?;
-        return supposed_caller(view, &view.fetch(&key.user)?, Some(&key));
+        return match supposed_caller(view, &view.fetch(&key.user)?, Some(&key)) {
+            Err(refusal) if refusal.kind() == Kind::Unauthenticated => {
+                Ok(Supposed::Refused(key.user, refusal))
+            }
+            supposed => supposed.map(Supposed::Caller),
+        };
     }
     let id = question.user_id.unwrap_or(Id::NIL);
     let is_member = view.get::<Membership>(&(id, view.org()))?.is_some();
@@ -185,7 +209,7 @@ fn caller(view: &View, question: &AccessQuestion) -> Result<Caller> {
         let message = "must be a person: a service account acts through its keys; send keyId";
         return Err(Error::invalid_at("userId", message));
     }
-    supposed_caller(view, &user, None)
+    supposed_caller(view, &user, None).map(Supposed::Caller)
 }
 
 fn subject(view: &View, caller: &Caller, kind: ResourceType, id: Id<Granted>) -> Result<Subject> {

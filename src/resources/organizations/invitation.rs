@@ -9,7 +9,12 @@ use bincode::{Decode, Encode};
 use super::tokens::{TokenHash, token_of};
 use crate::auth::{Membership, Organization, Role, User};
 use crate::base::{Email, Error, Id, Keys, Result, Time};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View, codec, no_upgrade,
+};
+
+/// An invitation is valid for a week, in seconds: long enough for an absent recipient.
+pub const VALID_SECS: i64 = 7 * 24 * 3600;
 
 /// A member has at most 1,000 open invitations: enough for a large organization, and few enough to
 /// be lowered or deleted in one transaction with the inviter's role.
@@ -28,6 +33,29 @@ pub struct Invitation {
     pub expires_at: Time,
     /// The base of the link that is mailed; none where the server cannot send mail.
     pub mail_base: Option<String>,
+    /// The hash of the token that is mailed: another than the inviter sees, so that it proves who reads
+    /// the mail of the address.
+    pub mailed: Option<TokenHash>,
+}
+
+/// An invitation as stored in version 1. Its fields never change.
+#[derive(Encode, Decode)]
+struct InvitationV1 {
+    id: Id<Invitation>,
+    org: Id<Org>,
+    email: Email,
+    role: Role,
+    inviter: Id<User>,
+    token: TokenHash,
+    expires_at: Time,
+    mail_base: Option<String>,
+}
+
+impl From<InvitationV1> for Invitation {
+    fn from(old: InvitationV1) -> Self {
+        let InvitationV1 { id, org, email, role, inviter, token, expires_at, mail_base } = old;
+        Invitation { id, org, email, role, inviter, token, expires_at, mail_base, mailed: None }
+    }
 }
 
 /// The invitation with this token.
@@ -36,6 +64,14 @@ pub static BY_TOKEN: Index<Invitation, TokenHash> = Index::unique(
     "invitation_exists",
     "this invitation already exists",
     |invitation| Some(invitation.token),
+);
+
+/// The invitation with this mailed token.
+pub static BY_MAILED_TOKEN: Index<Invitation, TokenHash> = Index::unique(
+    "invitations.by_mailed_token",
+    "invitation_exists",
+    "this invitation already exists",
+    |invitation| invitation.mailed,
 );
 
 /// The invitation of an address into an organization.
@@ -78,17 +114,43 @@ impl Record for Invitation {
     // The accepting caller is in no organization.
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_TOKEN, &BY_ADDRESS, &BY_END, &BY_INVITER];
+        &[&BY_TOKEN, &BY_MAILED_TOKEN, &BY_ADDRESS, &BY_END, &BY_INVITER];
+    const VERSION: u8 = 2;
     type Key = (Id<Org>, Id<Invitation>);
     fn key(&self) -> Self::Key {
         (self.org, self.id)
     }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<InvitationV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
 }
 
-/// Returns the token of an invitation. It is derived from the installation's key, so that it can be
-/// mailed later, and again, without being stored.
+impl Invitation {
+    /// Whether it can be accepted: it has not expired, and who has taken over the account of its inviter
+    /// since, if somebody has, knows nothing of it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn is_open(&self, view: &View) -> Result<bool> {
+        let made_at = self.expires_at.minus_secs(VALID_SECS);
+        let inviter = view.get::<User>(&self.inviter)?;
+        let stands = inviter.is_some_and(|inviter| inviter.accepts_made(made_at));
+        Ok(stands && self.expires_at > view.now())
+    }
+}
+
+/// Returns the token of an invitation that its inviter sees.
 pub fn invitation_token(keys: &Keys, id: Id<Invitation>) -> String {
     token_of(keys.hash("roadstead 2026 invitation token", id.bytes()))
+}
+
+/// Returns the token of an invitation that is mailed. It is derived from the installation's key, so that
+/// it can be mailed later, and again, without being stored.
+pub fn mailed_token(keys: &Keys, id: Id<Invitation>) -> String {
+    token_of(keys.hash("roadstead 2026 mailed invitation token", id.bytes()))
 }
 
 /// Requires that a member can have one more open invitation.

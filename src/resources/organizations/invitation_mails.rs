@@ -1,12 +1,12 @@
 //! Invitations by mail, where the server can send mail
 //! (reference: identity-and-rights, "Invitations").
 
-use super::invitation::{Invitation, invitation_token};
+use super::invitation::{Invitation, invitation_token, mailed_token};
 use crate::api::Resource;
 use crate::auth::{Organization, User};
 use crate::base::Result;
 use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
-use crate::outside::mail::Mail;
+use crate::outside::mail::{Mail, inert};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource { jobs: &[SEND], ..Resource::EMPTY };
@@ -34,16 +34,21 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     };
     let organization: Organization = tx.fetch(&tx.org())?;
     let inviter: User = tx.fetch(&invitation.inviter)?;
-    let token = invitation_token(tx.keys(), invitation.id);
+    let token = match invitation.mailed {
+        Some(_) => mailed_token(tx.keys(), invitation.id),
+        // Of before there was another one.
+        None => invitation_token(tx.keys(), invitation.id),
+    };
     let text = format!(
         "{} invites you to the organization {} at {base}.\n\nAccept within 7 days, with this link, \
          which works once:\n\n{base}/invitations#{token}\n\nIf you do not want to, do nothing.\n",
-        inviter.name, organization.name
+        inert(&inviter.name),
+        inert(&organization.name)
     );
     Ok(Prepared::Effect(Effect::Mail(Mail {
         id: invitation.id.to_string(),
         to: vec![invitation.email],
-        subject: format!("Invitation to {}", organization.name),
+        subject: format!("Invitation to {}", inert(&organization.name)),
         text,
         html: None,
         unsubscribe: None,

@@ -1,7 +1,8 @@
 //! Invitations of users into an organization (reference: identity-and-rights, "Invitations").
 //!
-//! An invitation's token is returned once, to the inviting caller, who passes it on, and is mailed to
-//! the invited address where the server can send mail. It is valid
+//! An invitation's token is returned once, to the inviting caller, who passes it on. Where the server can
+//! send mail, another token is mailed to the invited address, which proves who reads its mail
+//! ([`accounts`](super::accounts)). Both are valid
 //! for seven days and once, and only the newest of an e-mail address is valid. It never gives more
 //! than its inviter may give at the time: a change of the inviter's role changes it too
 //! ([`invitation`](super::invitation)). A used, expired, deleted or unknown token is 404 in all
@@ -10,10 +11,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::invitation::{BY_ADDRESS, BY_TOKEN, Invitation, invitation_token, require_room};
+use super::accounts;
+use super::invitation::{
+    BY_ADDRESS, BY_MAILED_TOKEN, BY_TOKEN, Invitation, VALID_SECS, invitation_token, mailed_token,
+    require_room,
+};
 use super::invitation_mails;
 use super::invited_accounts::{self, InvitedAccount};
 use super::members::require_manager;
+use super::service_accounts::is_of_service;
 use super::sessions::{self, SessionInfo};
 use super::tokens::hash_of;
 use crate::api::{
@@ -21,17 +27,15 @@ use crate::api::{
 };
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
-    ANYONE, BY_EMAIL, Credential, Identity, Membership, Role, SESSION_ADMIN, Session, User,
+    ANYONE, AddressProof, Credential, Membership, Role, SESSION_ADMIN, Session, User, find_person,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
+use crate::resources::mail_budget::{self, CountedFor};
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, tables: TABLES, ..Resource::EMPTY };
 
 const TABLES: &[TableInfo] = &[TableInfo::of::<Invitation>(), TableInfo::of::<InvitedAccount>()];
-
-/// An invitation is valid for a week: long enough for an absent recipient.
-const VALID_SECS: i64 = 7 * 24 * 3600;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -64,6 +68,8 @@ struct InvitationCreated {
     /// URL of the page to accept it. The token is in the fragment, which no server logs.
     invitation_url: String,
     expires_at: Time,
+    /// Whether a link is mailed to the address: it has room in the budget of mails.
+    mailed: bool,
 }
 
 impl Output for InvitationCreated {
@@ -95,9 +101,9 @@ impl Input for NewMember {}
 struct AcceptInvitation {
     /// The token of the invitation.
     token: String,
-    /// Required if the invited address has no account.
+    /// Required, with `password`, outside of a session of the invited address.
     name: Option<Name>,
-    /// Required if the invited address has no account.
+    /// Of the new account.
     password: Option<Password>,
 }
 impl Input for AcceptInvitation {}
@@ -107,7 +113,11 @@ impl Input for AcceptInvitation {}
 fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     let NewMember { email, role } = &req.input;
     require_manager(req.caller(), &[*role])?;
-    let user = tx.find(&BY_EMAIL, email)?;
+    if is_of_service(email) {
+        let message = "must not be that of a service account, which is never invited";
+        return Err(Error::invalid_at("email", message));
+    }
+    let user = find_person(&tx.view(), email)?;
     if let Some(user) = user
         && tx.get::<Membership>(&(user.id, tx.org()))?.is_some()
     {
@@ -120,7 +130,11 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     let id = tx.new_id();
     let token = invitation_token(tx.keys(), id);
     // A link that is only a path is of no use in a mail.
-    let mail_base = (req.sends_mail && !req.link_base.is_empty()).then(|| req.link_base.clone());
+    let mailed = req.sends_mail && !req.link_base.is_empty() && {
+        let person = CountedFor::Person(req.caller().user());
+        let org = CountedFor::Organization(tx.org());
+        mail_budget::take(tx, &[CountedFor::Stranger(email), person, org])?
+    };
     let invitation = Invitation {
         id,
         org: tx.org(),
@@ -129,13 +143,14 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
         inviter: req.caller().user(),
         token: hash_of(&token),
         expires_at: tx.now().plus_secs(VALID_SECS),
-        mail_base,
+        mail_base: mailed.then(|| req.link_base.clone()),
+        mailed: mailed.then(|| hash_of(&mailed_token(tx.keys(), id))),
     };
     tx.insert(&invitation)?;
     invitation_mails::send(tx, &invitation)?;
     let Invitation { id, email, role, expires_at, .. } = invitation;
     let invitation_url = format!("{}/invitations#{token}", req.link_base);
-    Ok(InvitationCreated { id, email, role, token, invitation_url, expires_at })
+    Ok(InvitationCreated { id, email, role, token, invitation_url, expires_at, mailed })
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<InvitationInfo>> {
@@ -160,49 +175,79 @@ fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
 
 // ── Accepting ────────────────────────────────────────────────────────────────
 
-/// Returns the invitation with this token.
-fn open(view: &View, token: &str) -> Result<Invitation> {
-    view.find(&BY_TOKEN, &hash_of(token))?
-        .filter(|invitation: &Invitation| invitation.expires_at > view.now())
-        .ok_or_else(|| Error::no_such("invitation").at("token"))
+/// Returns the invitation with this token, and whether the token was mailed, so that who has it has
+/// proved to read the mail of the invited address.
+fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
+    let hash = hash_of(token);
+    let (invitation, proves) = match view.find(&BY_TOKEN, &hash)? {
+        Some(shown) => (Some(shown), false),
+        None => (view.find(&BY_MAILED_TOKEN, &hash)?, true),
+    };
+    match invitation {
+        Some(invitation) if invitation.is_open(view)? => Ok((invitation, proves)),
+        _ => Err(Error::no_such("invitation").at("token")),
+    }
 }
 
-/// Returns the caller's session of `user`, required if the invited address has an account: a lost
-/// token must not let others join in its name.
-fn require_session(identity: Option<&Identity>, user: Id<User>) -> Result<Id<Session>> {
-    match identity {
-        Some(Identity { user: own, credential: Credential::Session(id), .. }) if *own == user => {
-            Ok(*id)
-        }
-        _ => Err(Error::unauthenticated(
+/// Who accepts an invitation.
+enum Acceptor {
+    /// The person with the invited address, in this session.
+    SignedIn(User, Id<Session>),
+    /// Somebody who makes an account for the address, which has none.
+    New,
+    /// Somebody who has proved the address of this account, which nobody had before.
+    Proving(User),
+}
+
+/// Requires name and password.
+fn require_complete(input: &AcceptInvitation) -> Result<()> {
+    let given = [("name", input.name.is_some()), ("password", input.password.is_some())];
+    let absent = given.into_iter().filter(|(_, given)| !given);
+    let issue = |(path, _)| {
+        Issue::new(path, "is required, unless you accept in a session of the invited address")
+    };
+    let issues: Vec<Issue> = absent.map(issue).collect();
+    if issues.is_empty() { Ok(()) } else { Err(Error::invalid(issues)) }
+}
+
+/// Finds out who accepts an invitation.
+///
+/// # Errors
+/// 400, the same whether or not the address has an account, for a caller who is neither signed in to it nor
+/// sends what a new one takes; 401 if it has one: a lost token must not let others join in its name.
+fn acceptor(
+    view: &View,
+    req: &Req<(), AcceptInvitation>,
+    (invitation, proves): &(Invitation, bool),
+) -> Result<Acceptor> {
+    let user = find_person(view, &invitation.email)?;
+    if let (Some(user), Some(identity)) = (&user, req.identity_if_any())
+        && let Credential::Session(session) = identity.credential
+        && identity.user == user.id
+    {
+        return Ok(Acceptor::SignedIn(user.clone(), session));
+    }
+    require_complete(&req.input)?;
+    match user {
+        None => Ok(Acceptor::New),
+        Some(user) if *proves && !user.is_proved(view)? => Ok(Acceptor::Proving(user)),
+        Some(_) => Err(Error::unauthenticated(
             "the invited address has an account; sign in with it and accept again",
         )),
     }
 }
 
-/// Returns name and password, required if the invited address has no account.
-fn new_account(input: &AcceptInvitation) -> Result<(&Name, &Password)> {
-    if let (Some(name), Some(password)) = (&input.name, &input.password) {
-        return Ok((name, password));
-    }
-    let absent = [("name", input.name.is_none()), ("password", input.password.is_none())];
-    let absent = absent.into_iter().filter(|(_, absent)| *absent);
-    let issue =
-        |(path, _)| Issue::new(path, "is required because the invited address has no account");
-    Err(Error::invalid(absent.map(issue).collect()))
-}
-
 fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
-    let invitation = open(view, &req.input.token)?;
-    let make = match view.find(&BY_EMAIL, &invitation.email)? {
-        Some(user) => {
-            require_session(req.identity_if_any(), user.id)?;
-            None
-        }
-        None => {
-            let password = new_account(&req.input)?.1.to_string();
-            invited_accounts::require_room(view, invitation.inviter)?;
-            Some(password)
+    let opened = open(view, &req.input.token)?;
+    let acceptor = acceptor(view, req, &opened)?;
+    let (invitation, _) = opened;
+    if matches!(acceptor, Acceptor::New) {
+        invited_accounts::require_room(view, invitation.inviter)?;
+    }
+    let make = match acceptor {
+        Acceptor::SignedIn(..) => None,
+        Acceptor::New | Acceptor::Proving(_) => {
+            req.input.password.as_ref().map(ToString::to_string)
         }
     };
     let attempt = Some(Attempt::Invited(invitation.inviter, invitation.org));
@@ -214,28 +259,37 @@ fn accept(
     req: &Req<(), AcceptInvitation>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
-    let invitation = open(&tx.view(), &req.input.token)?;
-    let (session, user) = match tx.find(&BY_EMAIL, &invitation.email)? {
-        Some(user) => {
-            let session: Session = tx.fetch(&require_session(req.identity_if_any(), user.id)?)?;
+    let opened = open(&tx.view(), &req.input.token)?;
+    let acceptor = acceptor(&tx.view(), req, &opened)?;
+    let (invitation, proves) = opened;
+    let (session, user) = match acceptor {
+        Acceptor::SignedIn(user, session) => {
+            if proves {
+                accounts::note_proof(tx, &user)?;
+            }
+            let session: Session = tx.fetch(&session)?;
             (sessions::to_info(&tx.view(), &session, &user)?, user.id)
         }
-        None => {
-            let user = User {
-                id: tx.new_id(),
-                email: invitation.email.clone(),
-                name: new_account(&req.input)?.0.clone(),
-                image: None,
-                password: hashed.made.clone(),
-                session_generation: 0,
-                service_of: None,
-                created_at: tx.now(),
-            };
-            tx.insert(&user)?;
+        Acceptor::New => {
+            let proof = if proves { AddressProof::Proved } else { AddressProof::Unproved };
+            let name = req.input.name.as_ref().ok_or_else(made_meanwhile)?;
+            let password = Some(hashed.made.clone().ok_or_else(made_meanwhile)?);
+            let user = accounts::create(tx, &invitation.email, name, password, proof)?;
             invited_accounts::note(tx, user.id, invitation.inviter)?;
             (sessions::create_session(tx, &user, req.address)?, user.id)
         }
+        Acceptor::Proving(old) => {
+            let password = Some(hashed.made.clone().ok_or_else(made_meanwhile)?);
+            let taken = accounts::set_password(tx, &old, password, true)?;
+            let name = req.input.name.clone().ok_or_else(made_meanwhile)?;
+            let user = User { name, ..taken.clone() };
+            tx.replace(&taken, &user)?;
+            (sessions::create_session(tx, &user, req.address)?, user.id)
+        }
     };
+    if tx.get::<Membership>(&(user, invitation.org))?.is_some() {
+        return Err(Error::conflict("already_member", "this user is already a member"));
+    }
     tx.insert(&Membership {
         user,
         org: invitation.org,
@@ -245,6 +299,11 @@ fn accept(
     })?;
     tx.remove(&invitation)?;
     Ok((session, user))
+}
+
+/// The error if the account has appeared or gone between the hashing of the password and now.
+fn made_meanwhile() -> Error {
+    Error::busy("overloaded", "the account of the invited address has just changed; try again", 1)
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -277,189 +336,4 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::delete_expired;
-    use super::super::invitation::MAX_INVITATIONS;
-    use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
-    use super::*;
-    use crate::api::Principal;
-    use crate::auth::Caller;
-    use crate::base::Kind;
-    use crate::resources::testing::{Fixture, args, user};
-    use crate::store::Org;
-    use serde_json::json;
-
-    fn invite_as(
-        fixture: &Fixture,
-        who: &Principal,
-        email: &str,
-        role: Role,
-    ) -> Result<InvitationCreated> {
-        fixture.write_as(who, invite, (), NewMember { email: Email::parse(email).unwrap(), role })
-    }
-
-    fn invited(fixture: &Fixture, email: &str) -> InvitationCreated {
-        invite_as(fixture, &fixture.owner, email, Role::Member).unwrap()
-    }
-
-    fn accept_as(fixture: &Fixture, who: &Principal, token: &str) -> Result<SessionInfo> {
-        let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
-        hashing(&fixture.store, who, prepare, accept, Fixture::input(body).unwrap())
-    }
-
-    fn membership(fixture: &Fixture, user: Id<User>, org: Id<Org>) -> Option<Membership> {
-        fixture.store.read_now(Id::NIL, |view| view.get(&(user, org))).unwrap()
-    }
-
-    #[test]
-    fn a_new_user_joins_once_with_a_name_and_a_password() {
-        let fixture = Fixture::new();
-        let made = invited(&fixture, "cy@acme.test");
-        let url = format!("http://127.0.0.1:7420/invitations#{}", made.token);
-        assert_eq!(made.invitation_url, url);
-
-        let body = json!({"token": made.token, "name": "Cy", "password": "battery staple"});
-        let body = args((), Fixture::input(body).unwrap());
-        let req = Req::new(&body, &Principal::Anonymous);
-        let plan = fixture.store.read_now(Id::NIL, |view| prepare(view, &req)).unwrap();
-        let attempt = Attempt::Invited(user(&fixture.owner), fixture.org);
-        assert_eq!(plan.attempt, Some(attempt));
-
-        let bare = Fixture::input(json!({ "token": made.token })).unwrap();
-        let refused =
-            hashing(&fixture.store, &Principal::Anonymous, prepare, accept, bare).err().unwrap();
-        let paths: Vec<_> = refused.issues().iter().map(|issue| issue.path.as_str()).collect();
-        assert_eq!(paths, ["name", "password"]);
-
-        let session = accept_as(&fixture, &Principal::Anonymous, &made.token).unwrap();
-        let user = identity_of(&fixture.store, &session.token).unwrap().user;
-        let membership = membership(&fixture, user, fixture.org).unwrap();
-        assert_eq!((membership.role, membership.email_verified), (Role::Member, false));
-        let again = accept_as(&fixture, &Principal::Anonymous, &made.token).err().unwrap();
-        assert_eq!(again.kind(), Kind::NotFound);
-        fixture.assert_sound();
-        fixture.assert_sound();
-    }
-
-    #[test]
-    fn an_existing_user_joins_only_in_their_own_session() {
-        let fixture = Fixture::new();
-        let (other, eve) = fixture.other_org("globex");
-        let ben = with_password(&fixture, &fixture.member);
-        let made = invite_as(&fixture, &eve, &ben.email, Role::Admin).unwrap();
-        let ada = session(&fixture.store, &with_password(&fixture, &fixture.owner));
-        for outsider in [Principal::Anonymous, signed_in(&fixture.store, &ada)] {
-            let refused = accept_as(&fixture, &outsider, &made.token).err().unwrap();
-            assert_eq!(refused.kind(), Kind::Unauthenticated);
-        }
-        let token = session(&fixture.store, &ben);
-        let who = signed_in(&fixture.store, &token);
-        let joined = accept_as(&fixture, &who, &made.token).unwrap();
-        assert_eq!((joined.user.id, joined.token), (ben.id, token));
-        assert_eq!(membership(&fixture, ben.id, other).unwrap().role, Role::Admin);
-    }
-
-    #[test]
-    fn an_api_key_of_the_invited_user_is_no_session() {
-        let fixture = Fixture::new();
-        let (_, eve) = fixture.other_org("globex");
-        let made = invite_as(&fixture, &eve, "ben@acme.test", Role::Member).unwrap();
-        let Principal::Caller(ben) = &fixture.member else {
-            panic!("no caller of an organization")
-        };
-        let credential = Credential::Key {
-            id: Id::NIL,
-            name: "k".into(),
-            org: fixture.org,
-            created_by: ben.user(),
-            approve_as: false,
-            access: Default::default(),
-        };
-        let key = Principal::Identity(Identity { credential, ..ben.identity.clone() }.into());
-        let refused = accept_as(&fixture, &key, &made.token).err().unwrap();
-        assert_eq!(refused.kind(), Kind::Unauthenticated);
-    }
-
-    #[test]
-    fn only_the_newest_invitation_of_an_address_is_valid() {
-        let fixture = Fixture::new();
-        let old = invited(&fixture, "cy@acme.test");
-        let new = invited(&fixture, "CY@acme.test");
-        let open = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
-        assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [new.id]);
-        let refused = accept_as(&fixture, &Principal::Anonymous, &old.token).err().unwrap();
-        assert_eq!(refused.kind(), Kind::NotFound);
-        assert!(accept_as(&fixture, &Principal::Anonymous, &new.token).is_ok());
-        let member =
-            invite_as(&fixture, &fixture.owner, "cy@acme.test", Role::Member).err().unwrap();
-        assert_eq!((member.kind(), member.code()), (Kind::Conflict, "already_member"));
-        fixture.assert_sound();
-    }
-
-    #[test]
-    fn an_invitation_expires_after_seven_days_and_can_be_revoked_before() {
-        let fixture = Fixture::new();
-        let first = invited(&fixture, "cy@acme.test");
-        fixture.pass_secs(VALID_SECS);
-        let second = invited(&fixture, "di@acme.test");
-        let open = fixture.read_as(&fixture.owner, list, (), ()).unwrap().items;
-        assert_eq!(open.iter().map(|i| i.id).collect::<Vec<_>>(), [second.id]);
-
-        let late = accept_as(&fixture, &Principal::Anonymous, &first.token).err().unwrap();
-        assert_eq!(late.kind(), Kind::NotFound);
-        let gone = fixture.write_as(&fixture.owner, revoke, first.id, ()).err().unwrap();
-        assert_eq!(gone.kind(), Kind::NotFound);
-        let settings = crate::outbox::RetentionSettings::default();
-        let sweep = move |tx: &mut Tx| delete_expired(tx, &settings);
-        fixture.store.write_blocking(Id::NIL, sweep).unwrap();
-        let left = |view: &View| view.count::<Invitation>(ListSource::TABLE, &(), 9);
-        assert_eq!(fixture.store.read_now(Id::NIL, left).unwrap(), 1);
-
-        let (_, eve) = fixture.other_org("globex");
-        let foreign = fixture.write_as(&eve, revoke, second.id, ()).err().unwrap();
-        assert_eq!(foreign.kind(), Kind::NotFound);
-        fixture.write_as(&fixture.owner, revoke, second.id, ()).unwrap();
-        assert!(accept_as(&fixture, &Principal::Anonymous, &second.token).is_err());
-    }
-
-    #[test]
-    fn the_open_invitations_of_an_inviter_are_limited() {
-        let fixture = Fixture::new();
-        let Principal::Caller(ada) = &fixture.owner else { panic!("no caller of an organization") };
-        let inviter = ada.user();
-        let fill = move |tx: &mut Tx| {
-            (1..MAX_INVITATIONS).try_for_each(|n| {
-                tx.insert(&Invitation {
-                    id: tx.new_id(),
-                    org: tx.org(),
-                    email: Email::parse(format!("{n}@acme.test")).unwrap(),
-                    role: Role::Member,
-                    inviter,
-                    token: hash_of(&invitation_token(tx.keys(), tx.new_id())),
-                    expires_at: tx.now().plus_secs(VALID_SECS),
-                    mail_base: None,
-                })
-            })
-        };
-        fixture.store.write_blocking(fixture.org, fill).unwrap();
-        let last = invited(&fixture, "cy@acme.test");
-        let invite = |email| invite_as(&fixture, &fixture.owner, email, Role::Member);
-        let refused = invite("di@acme.test").err().unwrap();
-        assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "too_many_invitations"));
-        assert!(invite("cy@acme.test").is_ok(), "it replaces {}", last.id);
-        fixture.assert_sound();
-    }
-
-    #[test]
-    fn only_an_owner_invites_an_owner() {
-        let fixture = Fixture::new();
-        let Principal::Caller(ben) = &fixture.member else {
-            panic!("no caller of an organization")
-        };
-        let admin = Principal::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
-        let refused = invite_as(&fixture, &admin, "cy@acme.test", Role::Owner).err().unwrap();
-        assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "owner_required"));
-        assert!(invite_as(&fixture, &admin, "cy@acme.test", Role::Admin).is_ok());
-        assert!(invite_as(&fixture, &fixture.owner, "cy@acme.test", Role::Owner).is_ok());
-    }
-}
+mod tests;

@@ -2,8 +2,9 @@
 //! accounts, or with a part of these (reference: identity-and-rights, "API keys").
 //!
 //! Keys are created in a session, so nobody gives a key more rights than they have.
-//! A key's text is returned once; only its hash is stored. A key is never updated: a lost or
-//! unneeded one is revoked, and an expired one is deleted when its event was published.
+//! A key's text is returned once; only its hash is stored. Nothing but who answers for a service
+//! account's key is ever updated: a lost or unneeded one is revoked, and an expired one is deleted when
+//! its event was published.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ApiKey, Caller, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyAccess, KeyUse,
-    SESSION_MEMBER, ScopeName, User, key_hash, key_text,
+    Membership, Role, SESSION_MEMBER, ScopeName, User, key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Issue, Name, Result, Time};
 use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, due, publish};
@@ -49,7 +50,7 @@ const APPROVE_AS: &str = "deployment:approve-as";
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApiKey")]
-struct ApiKeyInfo {
+pub(super) struct ApiKeyInfo {
     id: Id<ApiKey>,
     name: Name,
     /// Its first 8 characters.
@@ -59,7 +60,12 @@ struct ApiKeyInfo {
     access: KeyAccess,
     /// The service account as which it acts; null if it acts as the user who created it.
     service_account_id: Option<Id<User>>,
+    /// The person who answers for it: who created it or, if it is a service account's, took it over.
     created_by: Id<User>,
+    /// The present role of that person, above which the key of a service account has no rights; null
+    /// if they are no member, or answer for it since before the address of their account was proved, so
+    /// that the key is refused, that of a service account until an admin takes it over.
+    created_by_role: Option<Role>,
     created_at: Time,
     /// Time of the last use; it lags by up to a minute.
     last_used_at: Option<Time>,
@@ -118,6 +124,8 @@ struct NewApiKey {
 struct KeyFilter {
     /// Only keys that expire within so many days.
     expires_within_days: Option<Int<1, 3650>>,
+    /// Only keys for which this user answers.
+    created_by: Option<Id<User>>,
 }
 impl Input for KeyFilter {}
 
@@ -137,8 +145,15 @@ fn permissions(key: &ApiKey) -> Vec<&'static str> {
     if key.approve_as { vec![APPROVE_AS] } else { vec![] }
 }
 
-fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
+/// What the API shows of a key of the view's organization.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
     let is_of_service = view.fetch::<User>(&key.user)?.is_service();
+    let person = view.get::<User>(&key.created_by)?;
+    let stands = person.is_some_and(|person| person.accepts_made(key.answered_for_since()));
+    let by = view.get::<Membership>(&(key.created_by, view.org()))?.filter(|_| stands);
     Ok(ApiKeyInfo {
         permissions: permissions(&key),
         access: key.access.clone(),
@@ -148,6 +163,7 @@ fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
         name: key.name,
         start: key.start,
         created_by: key.created_by,
+        created_by_role: by.map(|membership| membership.role),
         created_at: key.created_at,
         expires_at: key.expires_at,
     })
@@ -199,6 +215,7 @@ pub(super) fn create_key(
         created_at: tx.now(),
         expires_at,
         next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
+        taken_over_at: None,
     };
     tx.insert(&key)?;
     tx.insert(&KeyUse { key: key.id, hash: key.hash, at: None })?;
@@ -225,6 +242,7 @@ fn list(view: &View, req: &Req<(), KeyFilter>) -> Result<Page<ApiKeyInfo>> {
     let page = view.page(&KEYS_BY_ORG, &view.org(), Order::Descending, &req.page, |key| {
         is_active(view, key)
             && (caller.is_admin() || key.user == caller.user())
+            && req.input.created_by.is_none_or(|by| key.created_by == by)
             && until.is_none_or(|until| key.expires_at.is_some_and(|end| end <= until))
     })?;
     page.try_map(|key| to_info(view, key))
@@ -287,14 +305,21 @@ fn key_user(view: &View, caller: &Caller, service_account: Option<Id<User>>) -> 
     Ok(service_accounts::fetch(view, id)?.id)
 }
 
-fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
-    let caller = req.caller();
-    let key = tx.view().first(&KEYS_BY_ORG, &(tx.org(), req.params), Order::Ascending)?;
+/// Returns an active key that the caller may manage.
+///
+/// # Errors
+/// 404 if there is none with this id.
+pub(super) fn fetch_active(view: &View, caller: &Caller, id: Id<ApiKey>) -> Result<ApiKey> {
+    let key = view.first(&KEYS_BY_ORG, &(view.org(), id), Order::Ascending)?;
     let key = key.filter(|key: &ApiKey| {
-        is_active(&tx.view(), key) && (caller.is_admin() || key.user == caller.user())
+        is_active(view, key) && (caller.is_admin() || key.user == caller.user())
     });
-    let missing = || ApiKey::missing(&req.params);
-    tx.remove(&key.ok_or_else(missing)?)?;
+    key.ok_or_else(|| ApiKey::missing(&id))
+}
+
+fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
+    let key = fetch_active(&tx.view(), req.caller(), req.params)?;
+    tx.remove(&key)?;
     Ok(Deleted::new(req.params))
 }
 
@@ -329,7 +354,8 @@ fn publish_expiry(tx: &mut Tx, key: &ApiKey) -> Result<()> {
         "userId": key.user,
         "expiresAt": end,
     });
-    let about = About::resource("api_key", key.id);
+    // Whose keys there are is for each user, and for admins.
+    let about = About::resource("api_key", key.id).guarded_by("user", key.user);
     if end <= tx.now() {
         publish(tx, EventType::ApiKeyExpired, about, payload)?;
         return tx.remove(key);

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
 use super::invitation::lower_to_role;
+use super::key_sponsors::sponsored_by;
+use super::keys::ApiKeyInfo;
 use super::password_reset::void_of_member;
 use super::service_accounts;
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName, User,
     UserKind,
@@ -37,6 +39,8 @@ struct OrganizationMember {
     image: Option<String>,
     /// Whether the organization considers the e-mail address verified.
     email_verified: bool,
+    /// Whether who has the account has proved to read the mail of the address.
+    address_proved: bool,
     role: Role,
     /// When the membership began.
     joined_at: Time,
@@ -45,6 +49,44 @@ struct OrganizationMember {
 impl Output for OrganizationMember {
     fn resource(&self) -> Option<ResourceRef> {
         None
+    }
+}
+
+/// A member as they are now, with what was taken from others.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "OrganizationMemberUpdated")]
+struct UpdatedMember {
+    #[serde(flatten)]
+    member: OrganizationMember,
+    /// The keys of service accounts that the member answers for and that have lost an admin's rights
+    /// by this; another admin can take them over.
+    service_account_keys: Vec<ApiKeyInfo>,
+}
+
+impl Output for UpdatedMember {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+/// The answer of removing a member.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "OrganizationMemberRemoved")]
+struct RemovedMember {
+    /// The id of the user.
+    id: Id<User>,
+    /// Always true.
+    deleted: bool,
+    /// The keys of service accounts that the member answered for. They are refused from now on, until
+    /// an admin takes them over.
+    service_account_keys: Vec<ApiKeyInfo>,
+}
+
+impl Output for RemovedMember {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.id)
     }
 }
 
@@ -64,6 +106,7 @@ impl Input for MemberPatch {}
 fn to_info(view: &View, membership: Membership) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
     Ok(OrganizationMember {
+        address_proved: user.is_proved(view)?,
         user_id: user.id,
         kind: user.kind(),
         email: user.email,
@@ -114,7 +157,7 @@ fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
     page.try_map(|membership| to_info(view, membership))
 }
 
-fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationMember> {
+fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember> {
     let old: Membership = tx.fetch(&(req.params, tx.org()))?;
     if tx.fetch::<User>(&old.user)?.is_service() {
         service_accounts::check_patch(req.input.role, req.input.email_verified)?;
@@ -133,13 +176,16 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<OrganizationM
         new.email_verified = verified;
     }
     tx.replace(&old, &new)?;
-    to_info(&tx.view(), new)
+    let lost_power = old.role >= Role::Admin && new.role < Role::Admin;
+    let view = tx.view();
+    let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };
+    Ok(UpdatedMember { member: to_info(&view, new)?, service_account_keys })
 }
 
 /// Every member may leave; only admins remove others. The member's keys, grants and open invitations
-/// in the organization are deleted, and not restored if the user joins again. A service account is
-/// deleted.
-fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
+/// in the organization are deleted, and not restored if the user joins again; keys of service accounts
+/// that they answer for are refused until an admin takes them over. A service account is deleted.
+fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<RemovedMember> {
     let caller = req.caller();
     let leaves = req.params == caller.user();
     if !leaves && !caller.is_admin() {
@@ -153,11 +199,12 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     require_remaining_owner(&tx.view(), &membership)?;
     let user: User = tx.fetch(&membership.user)?;
     if user.is_service() {
-        tx.remove(&user)?;
+        service_accounts::remove(tx, &user)?;
     } else {
         tx.remove(&membership)?;
     }
-    Ok(Deleted::new(req.params))
+    let service_account_keys = sponsored_by(&tx.view(), user.id)?;
+    Ok(RemovedMember { id: user.id, deleted: true, service_account_keys })
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -187,7 +234,7 @@ mod tests {
     use super::super::keys;
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{ApiKey, Grant, KEYS_BY_ORG, ResourceType};
+    use crate::auth::{AddressProof, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
     use crate::resources::testing::{Fixture, user};
@@ -205,7 +252,7 @@ mod tests {
 
     fn make(fixture: &Fixture, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
         let patch = MemberPatch { role: Some(role), email_verified: None };
-        fixture.write_as(by, update, user(whom), patch).map(|member| member.role)
+        fixture.write_as(by, update, user(whom), patch).map(|done| done.member.role)
     }
 
     fn refusal<T>(done: Result<T>) -> (Kind, &'static str) {
@@ -242,7 +289,7 @@ mod tests {
         assert_eq!(refusal(fixture.write_as(ben, delete, user(ada), ())), NO_OWNER);
         // The verification of the address is not a role.
         let patch = MemberPatch { role: None, email_verified: Some(false) };
-        assert!(!fixture.write_as(ben, update, user(ada), patch).unwrap().email_verified);
+        assert!(!fixture.write_as(ben, update, user(ada), patch).unwrap().member.email_verified);
     }
 
     #[test]
@@ -253,7 +300,7 @@ mod tests {
             let refused = refusal(fixture.write_as(ben, delete, other, ()));
             assert_eq!(refused, (Kind::Forbidden, "admin_required"));
         }
-        assert_eq!(fixture.write_as(ben, delete, user(ben), ()).unwrap().id, user(ben).to_string());
+        assert_eq!(fixture.write_as(ben, delete, user(ben), ()).unwrap().id, user(ben));
         let again = refusal(fixture.write_as(ada, delete, user(ben), ()));
         assert_eq!(again.0, Kind::NotFound);
     }
@@ -352,6 +399,8 @@ mod tests {
                 session_generation: 0,
                 service_of: None,
                 created_at: tx.now(),
+                proof: AddressProof::Unproved,
+                keys_from: None,
             };
             tx.insert(&user)?;
             let (role, joined_at) = (Role::Member, tx.now());

@@ -3,12 +3,14 @@
 //!
 //! Besides `auth`, only this module reads and writes records that no organization owns.
 
+mod accounts;
 mod explained;
 mod grants;
 mod invitation;
 mod invitation_mails;
 mod invitations;
 mod invited_accounts;
+mod key_sponsors;
 mod keys;
 mod members;
 pub mod moving;
@@ -64,6 +66,7 @@ pub const RESOURCE: Resource = Resource {
         &invitations::RESOURCE,
         &invitation_mails::RESOURCE,
         &keys::RESOURCE,
+        &key_sponsors::RESOURCE,
         &grants::RESOURCE,
     ],
     ..Resource::EMPTY

@@ -11,7 +11,10 @@ use bincode::{Decode, Encode};
 
 use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
-use crate::auth::{BY_EMAIL, BY_ORG, BY_SLUG, Membership, Organization, Role, User};
+use crate::auth::{
+    AddressProof, BY_ORG, BY_SLUG, Membership, Organization, Role, User, find_person,
+    keep_installation_admins,
+};
 use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
 use crate::store::{Export, Record, TableInfo, Tx, View};
 
@@ -150,6 +153,8 @@ pub struct ArrivingOrganization {
     pub digest: [u8; 32],
     /// The installation that exported it.
     pub source: String,
+    /// Whether members may be accounts here whose address nobody has proved.
+    pub accepts_unproved: bool,
 }
 
 fn unfinished(view: &View) -> Result<Option<(OrganizationImport, ImportProgress)>> {
@@ -188,10 +193,10 @@ impl OrganizationImport {
 /// Begins an import, or returns how far the one of the same file is.
 ///
 /// # Errors
-/// 409 if another import is unfinished, or the organization, its slug or the id of a user is there
-/// already; 400 if the members contradict each other.
+/// 409 if another import is unfinished, the organization, its slug or the id of a user is there
+/// already, or an account that nobody has proved would be a member; 400 if the members contradict each other.
 pub fn begin_import(tx: &mut Tx, arriving: &ArrivingOrganization) -> Result<ImportProgress> {
-    let ArrivingOrganization { organization, slug, members, digest, source } = arriving;
+    let ArrivingOrganization { organization, slug, members, digest, source, .. } = arriving;
     let slug = slug.clone().unwrap_or_else(|| organization.slug.clone());
     if let Some((old, progress)) = unfinished(&tx.view())? {
         if old.digest == *digest && old.organization.slug == slug {
@@ -217,6 +222,9 @@ pub fn begin_import(tx: &mut Tx, arriving: &ArrivingOrganization) -> Result<Impo
         return Err(Error::conflict("organization_exists", message));
     }
     check_members(members)?;
+    if !arriving.accepts_unproved {
+        refuse_unproved(&tx.view(), members)?;
+    }
     let members = members.iter().map(|member| arriving_member(tx, member));
     let import = OrganizationImport {
         organization: Organization { slug, ..organization.clone() },
@@ -255,8 +263,32 @@ fn is_https(url: &HttpUrl) -> bool {
     url.to_ascii_lowercase().starts_with("https:")
 }
 
+/// Refuses to make members of accounts that anybody may have made in the name of whom they meet.
+fn refuse_unproved(view: &View, members: &[MovedMember]) -> Result<()> {
+    let mut unproved = Vec::new();
+    for member in members {
+        if let Some(user) = find_person(view, &member.email)?
+            && !user.is_proved(view)?
+        {
+            unproved.push(member.email.as_str());
+        }
+    }
+    if unproved.is_empty() {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "address_unproved",
+        format!(
+            "nobody has proved the addresses of these accounts, which the import would make members: \
+             {}; print each person a link with `roadstead reset-password`, or repeat the import with \
+             --accept-unproved if you know who has them",
+            unproved.join(", ")
+        ),
+    ))
+}
+
 fn arriving_member(tx: &Tx, member: &MovedMember) -> Result<ArrivingMember> {
-    let known = tx.find(&BY_EMAIL, &member.email)?.map(|user| user.id);
+    let known = find_person(&tx.view(), &member.email)?.map(|user| user.id);
     if known.is_none() && tx.get::<User>(&member.user)?.is_some() {
         return Err(Error::conflict(
             "user_exists",
@@ -286,6 +318,7 @@ pub fn advance_import(tx: &mut Tx, first: u64, records: u64) -> Result<()> {
 pub fn publish_import(tx: &mut Tx) -> Result<()> {
     let (import, progress) = current_import(&tx.view())?;
     let OrganizationImport { organization, slug_in_file, source, members, .. } = &import;
+    keep_installation_admins(tx)?;
     tx.insert(organization)?;
     for arriving in members {
         let member = &arriving.member;
@@ -299,6 +332,9 @@ pub fn publish_import(tx: &mut Tx) -> Result<()> {
                 password: None,
                 session_generation: 0,
                 created_at: member.created_at,
+                // It has no password yet: who sets one proves the address by how they got the link.
+                proof: AddressProof::Unproved,
+                keys_from: None,
             })?;
         }
         tx.insert(&Membership {

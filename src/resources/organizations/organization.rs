@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Membership, Organization, Role, SESSION, SESSION_ADMIN, User};
+use crate::api::{Input, OrganizationCreators, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{
+    Membership, Organization, Role, SESSION, SESSION_ADMIN, User, is_installation_admin,
+};
 use crate::base::{Error, Id, Name, Result, Slug, Time};
 use crate::store::{ListSource, Order, Org, Page, Tx, View};
 
@@ -117,6 +119,14 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
 fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization> {
     let NewOrganization { slug, name } = &req.input;
     let user = req.identity().user;
+    if req.system.organization_creators == OrganizationCreators::InstallationAdmins
+        && !is_installation_admin(&tx.view(), user)?
+    {
+        return Err(Error::forbidden(
+            "installation_admin_required",
+            "on this server only those who administer it create organizations; ask its operator",
+        ));
+    }
     check_count_limit(&tx.view(), user)?;
     let organization = create_owned(tx, slug, name, user)?;
     Ok(OwnOrganization::of(organization, Role::Owner))

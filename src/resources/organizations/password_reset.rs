@@ -117,6 +117,13 @@ pub struct NewPasswordReset {
     pub expires_at: Time,
 }
 
+impl PasswordReset {
+    /// When it was made.
+    pub fn made_at(&self) -> Time {
+        self.expires_at.minus_secs(VALID_SECS)
+    }
+}
+
 impl NewPasswordReset {
     /// Returns the link, with the token in its fragment, which no server logs.
     pub fn url(&self, link_base: &str) -> String {
@@ -152,14 +159,14 @@ pub fn issue(tx: &mut Tx, user: &User, origin: Origin) -> Result<NewPasswordRese
 }
 
 /// Whether a person who could make sure whom they give it to has made a link that is still valid:
-/// one that anyone can have mailed does not replace it.
+/// one that anyone can have mailed does not replace it. An admin's link for an account that nobody has
+/// proved is none: it would keep from it who reads the mail of the address.
 pub fn has_personal(view: &View, user: &User) -> Result<bool> {
-    let reset = view.get::<PasswordReset>(&user.id)?;
-    Ok(reset.is_some_and(|reset| {
-        !reset.mailed
-            && reset.generation == user.session_generation
-            && reset.expires_at > view.now()
-    }))
+    let Some(reset) = view.get::<PasswordReset>(&user.id)? else { return Ok(false) };
+    let is_valid = !reset.mailed
+        && reset.generation == user.session_generation
+        && reset.expires_at > view.now();
+    Ok(is_valid && (reset.admin.is_none() || user.is_proved(view)?))
 }
 
 /// Voids what depends on the role of a member in the transaction's organization: the links that the

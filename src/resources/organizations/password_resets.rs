@@ -10,11 +10,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::accounts;
 use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
-use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User};
+use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User, is_installation_admin};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{ListSource, TableInfo, Tx, View};
 
@@ -34,11 +35,21 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
     ))
 }
 
+/// Whether a user may be let in by an admin as far as the installation goes: who administers all of it
+/// is above the admins of any organization.
+fn is_below(view: &View, user: Id<User>, admin: Id<User>) -> Result<bool> {
+    Ok(!is_installation_admin(view, user)? || is_installation_admin(view, admin)?)
+}
+
 /// Whether the admin who made a link could still make it.
 fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
     let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
+    let made_by: User = view.fetch(&user)?;
+    if !made_by.accepts_made(reset.made_at()) || !is_below(view, reset.user, user)? {
+        return Ok(false);
+    }
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
     let may = role >= Some(Role::Admin) && (member.role < Role::Owner || role == Some(Role::Owner));
     Ok(may && member.org == org)
@@ -112,6 +123,13 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
             "a service account has no password; create an API key for it",
         ));
     }
+    if !is_below(&tx.view(), user, caller.user())? {
+        return Err(Error::forbidden(
+            "installation_admin_required",
+            "this user administers the whole server, whose operator alone lets them in, with \
+             `roadstead reset-password`",
+        ));
+    }
     let by = Admin { org: tx.org(), user: caller.user() };
     let made = issue(tx, &target, Origin::Admin(by))?;
     Ok(PasswordResetCreated {
@@ -135,7 +153,7 @@ fn prepare(view: &View, req: &Req<(), ResetPassword>) -> Result<HashPlan> {
 }
 
 /// Sets the password and ends all sessions of the user. Their API keys stay valid, as with a change
-/// of the password.
+/// of the password, unless nobody had proved the address of the account before.
 fn reset(
     tx: &mut Tx,
     req: &Req<(), ResetPassword>,
@@ -144,8 +162,9 @@ fn reset(
     let missing = || Error::no_such("reset link").at("token");
     let (link, user) = find(&tx.view(), &req.input.token)?.ok_or_else(missing)?;
     let password = Some(hashed.made.clone().ok_or_else(missing)?);
-    let session_generation = user.session_generation + 1;
-    tx.replace(&user, &User { password, session_generation, ..user.clone() })?;
+    // An admin may have used the link that they made themselves.
+    let proves = link.admin.is_none();
+    accounts::set_password(tx, &user, password, proves)?;
     tx.remove(&link)?;
     Ok((Empty {}, user.id))
 }

@@ -11,7 +11,7 @@ use super::password_reset::{Origin, VALID_SECS, has_personal, issue};
 use super::sessions::attempt;
 use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::auth::{ANYONE, BY_EMAIL, User};
+use crate::auth::{ANYONE, User, find_person};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
 use crate::outside::mail::Mail;
@@ -184,7 +184,7 @@ fn no_effect(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
 
 /// Has a link mailed if the address has a user, who was not sent enough of them already.
 fn note_mail(tx: &mut Tx, request: &ResetRequest) -> Result<()> {
-    let Some(user) = tx.find(&BY_EMAIL, &request.email)? else { return Ok(()) };
+    let Some(user) = find_person(&tx.view(), &request.email)? else { return Ok(()) };
     let now = tx.now();
     let mut asked_at =
         tx.get::<ResetMails>(&user.id)?.map_or_else(Vec::new, |mails| mails.asked_at);

@@ -1,14 +1,17 @@
 //! Service accounts: members without a password, as which programs act through API keys
 //! (reference: identity-and-rights, "Service accounts").
 //!
-//! One belongs to its organization and not to the admin who created it, so that its keys outlive
-//! that admin's membership. It is never an owner, never signs in, and never counts as an approver.
+//! One belongs to its organization and not to the admin who created it, so that it outlives that
+//! admin's membership; each of its keys has a sponsor, an admin who answers for it. It is never an
+//! owner, never signs in, and never counts as an approver.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Membership, Role, SERVICE_ACCOUNTS_BY_ORG, SESSION_ADMIN, User};
+use crate::auth::{
+    AddressProof, Membership, Role, SERVICE_ACCOUNTS_BY_ORG, SESSION_ADMIN, User, remember_deleted,
+};
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::store::{Key, Order, Page, Tx, View};
 
@@ -94,6 +97,11 @@ pub(super) fn fetch(view: &View, id: Id<User>) -> Result<User> {
     user.ok_or_else(|| Error::no_such("service account").missing(id.to_bytes()))
 }
 
+/// Whether an address is one of service accounts, which nobody has.
+pub(super) fn is_of_service(email: &Email) -> bool {
+    email.rsplit_once('@').is_some_and(|(_, domain)| domain == MAIL_DOMAIN)
+}
+
 /// Checks a change of a service account's membership.
 ///
 /// # Errors
@@ -142,6 +150,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewServiceAccount>) -> Result<ServiceAccoun
         session_generation: 0,
         service_of: Some(org),
         created_at: tx.now(),
+        proof: AddressProof::Unproved,
+        keys_from: None,
     };
     tx.insert(&user)?;
     let (role, joined_at) = (req.input.role.unwrap_or(Role::Member), tx.now());
@@ -165,8 +175,17 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, ServiceAccountPatch>) -> Result<Servi
 /// Its membership, keys and grants go with it.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let user = fetch(&tx.view(), req.params)?;
-    tx.remove(&user)?;
+    remove(tx, &user)?;
     Ok(Deleted::new(user.id))
+}
+
+/// Removes a service account. What the log has about its keys stays with the admins.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn remove(tx: &mut Tx, user: &User) -> Result<()> {
+    remember_deleted(tx, user.id)?;
+    tx.remove(user)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -191,7 +210,7 @@ fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{ApiKey, BY_EMAIL, KEYS_BY_ORG, Organization};
+    use crate::auth::{ApiKey, KEYS_BY_ORG, Organization, find_person};
     use crate::base::Kind;
     use crate::resources::organizations::keys;
     use crate::resources::testing::Fixture;
@@ -223,7 +242,7 @@ mod tests {
         let org = fixture.org;
         let end = move |tx: &mut Tx| {
             let user: User = tx.fetch(&id)?;
-            assert!(tx.find(&BY_EMAIL, &user.email)?.is_none());
+            assert!(find_person(&tx.view(), &user.email)?.is_none());
             let settings = keys::KeySettings::full(&user.name, false);
             keys::create_key(tx, org, id, id, settings)?;
             let organization: Organization = tx.fetch(&org)?;

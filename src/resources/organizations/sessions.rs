@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
-    ANYONE, BY_EMAIL, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership,
-    Organization, Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User,
+    ANYONE, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership, Organization,
+    Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User, find_person,
+    is_installation_admin,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
 use crate::store::{ListSource, Order, PageRequest, Tx, View};
@@ -88,6 +89,8 @@ struct CurrentSession {
     user: UserInfo,
     /// The organizations of the user.
     memberships: Vec<MembershipInfo>,
+    /// Whether the user administers the whole installation.
+    installation_admin: bool,
     expires_at: Time,
 }
 
@@ -140,11 +143,9 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
         expires_at: now.plus_secs(SESSION_SECS),
     };
     tx.insert(&session)?;
-    tx.put(&KnownSignInAddress {
-        email: user.email.clone(),
-        address: address_block(address).to_string(),
-        at: now,
-    })?;
+    // As it is typed: accounts of before may have their domain in another form.
+    let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
+    tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
     to_info(&tx.view(), &session, user)
 }
 
@@ -204,7 +205,7 @@ pub(super) fn is_unchanged(user: &User, hashed: &HashResult) -> bool {
 
 fn prepare(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
     let SignIn { email, password } = &req.input;
-    let hash = view.find(&BY_EMAIL, email)?.and_then(|user| user.password);
+    let hash = find_person(view, email)?.and_then(|user| user.password);
     Ok(HashPlan {
         hashing: HashRequest { verify: Some((password.clone(), hash)), make: None },
         attempt: Some(attempt(view, email.clone(), req.address)?),
@@ -216,7 +217,7 @@ fn sign_in(
     req: &Req<(), SignIn>,
     hashed: &HashResult,
 ) -> Result<(SessionInfo, Id<User>)> {
-    let user = tx.find(&BY_EMAIL, &req.input.email)?.filter(|user| is_unchanged(user, hashed));
+    let user = find_person(&tx.view(), &req.input.email)?.filter(|user| is_unchanged(user, hashed));
     let Some(user) = user else {
         return Err(Error::unauthenticated("the e-mail address or the password is wrong"));
     };
@@ -239,6 +240,7 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
     Ok(CurrentSession {
         user: UserInfo::of(&user),
         memberships: memberships.collect::<Result<_>>()?,
+        installation_admin: is_installation_admin(view, user.id)?,
         expires_at: session.expires_at,
     })
 }

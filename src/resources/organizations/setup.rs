@@ -8,13 +8,14 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::accounts;
 use super::keys;
 use super::organization::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
 use super::tokens::{TokenHash, hash_of, new_token, token_of};
 use crate::api::{HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
-use crate::auth::{ANYONE, ApiKey, Organization, User};
+use crate::auth::{ANYONE, AddressProof, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
 use crate::store::{Export, ListSource, Record, TableInfo, Tx, View};
 
@@ -118,17 +119,9 @@ pub struct Bootstrapped {
 /// # Errors
 /// 409 if the slug or the e-mail address is taken.
 pub fn bootstrap(tx: &mut Tx, new: &NewFoundation) -> Result<Bootstrapped> {
-    let user = User {
-        id: tx.new_id(),
-        email: new.email.clone(),
-        name: new.user_name.clone(),
-        image: None,
-        password: new.password_hash.clone(),
-        session_generation: 0,
-        service_of: None,
-        created_at: tx.now(),
-    };
-    tx.insert(&user)?;
+    // The operator vouches for the address.
+    let (password, proof) = (new.password_hash.clone(), AddressProof::Proved);
+    let user = accounts::create(tx, &new.email, &new.user_name, password, proof)?;
     let organization = organization::create_owned(tx, &new.slug, &new.name, user.id)?;
     let key = match &new.api_key {
         Some(name) => {
@@ -227,7 +220,7 @@ mod tests {
     use super::super::tests::{hashing, identity_of};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{BY_EMAIL, Membership, Role};
+    use crate::auth::{Membership, Role, find_person};
     use crate::base::Kind;
     use crate::resources::testing::{Fixture, NOON};
     use crate::store::{Clock, Store};
@@ -266,7 +259,7 @@ mod tests {
         let identity = identity_of(&store, &session.token).unwrap();
         store
             .read_now(Id::NIL, |view| {
-                let user = view.find(&BY_EMAIL, &Email::parse("ada@acme.test").unwrap())?.unwrap();
+                let user = find_person(view, &Email::parse("ada@acme.test").unwrap())?.unwrap();
                 assert_eq!(identity.user, user.id);
                 let [membership]: [Membership; 1] =
                     view.all(ListSource::TABLE, &user.id)?.try_into().unwrap();

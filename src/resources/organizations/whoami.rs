@@ -52,7 +52,7 @@ fn get(view: &View, req: &Req) -> Result<WhoAmI> {
     let user: User = view.fetch(&identity.user)?;
     let (api_key, only) = match &identity.credential {
         Credential::Session(_) => (None, None),
-        Credential::Key { id, name, org, approve_as, access, created_by: _ } => {
+        Credential::Key { id, name, org, approve_as, access } => {
             let (id, name, access) = (*id, name.clone(), (**access).clone());
             (Some(UsedKey { id, name, access, approves_as: *approve_as }), Some(*org))
         }
@@ -61,7 +61,7 @@ fn get(view: &View, req: &Req) -> Result<WhoAmI> {
     let memberships = memberships.filter(|m: &Membership| only.is_none_or(|org| m.org == org));
     let memberships = memberships.map(|m| {
         let organization: Organization = view.fetch(&m.org)?;
-        Ok(MembershipInfo::new(organization, m.role))
+        Ok(MembershipInfo::new(organization, identity.role_in(&m)))
     });
     Ok(WhoAmI {
         user_id: user.id,

@@ -4,11 +4,12 @@
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::member::{self, Member, fetch_member};
+use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::usable::{AgentRef, UsableMembers};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, ScopeName, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
@@ -124,7 +125,7 @@ impl Record for TeamApproval {
 ))]
 pub struct NewTeamApproval {
     /// The agent of the team that asks.
-    agent_id: Id<Member>,
+    agent_id: AgentRef,
     /// The question in one line.
     title: Title,
     /// Details.
@@ -174,16 +175,18 @@ pub enum ApprovalAnswer {
 fn list(view: &View, req: &Req<Id<Team>, TeamApprovalFilter>) -> Result<Page<TeamApproval>> {
     let team = require_team(view, req.params)?;
     let (order, part) = (Order::Descending, &req.page);
+    let usable = UsableMembers::of(view, req.caller());
+    let is_listed = |approval: &TeamApproval| usable.has(team, approval.agent_id);
     match req.input.decision {
-        None => view.page(ListSource::TABLE, &team, order, part, |_| true),
-        Some(state) => view.page(&BY_DECISION, &(state, team), order, part, |_| true),
+        None => view.page(ListSource::TABLE, &team, order, part, is_listed),
+        Some(state) => view.page(&BY_DECISION, &(state, team), order, part, is_listed),
     }
 }
 
 /// Creates an approval and publishes the event that it was requested.
 pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Result<TeamApproval> {
     let team = fetch_team(&tx.view(), req.params)?;
-    let member = fetch_member(&tx.view(), team.id, req.input.agent_id)?;
+    let member = req.input.agent_id.open(&tx.view(), req.caller(), team.id)?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
     }
@@ -201,22 +204,21 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Resul
         created_at: tx.now(),
     };
     tx.insert(&approval)?;
-    let payload = event_payload(&tx.view(), &team, &approval)?;
-    let about = About::resource("team_approval", approval.id);
-    publish(tx, EventType::TeamApprovalRequested, about, payload)?;
+    publish_event(tx, EventType::TeamApprovalRequested, &team, &approval)?;
     Ok(approval)
 }
 
 /// Decides a pending approval.
 ///
 /// # Errors
-/// 409 if it was decided before.
+/// 403 if the caller may not use the agent that asks; 409 if it was decided before.
 fn decide(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<TeamApproval>), TeamDecision>,
 ) -> Result<TeamApproval> {
     let team = fetch_team(&tx.view(), req.params.0)?;
     let pending: TeamApproval = tx.fetch(&req.params)?;
+    UsableMembers::of(&tx.view(), req.caller()).require(team.id, pending.agent_id)?;
     if pending.decision != TeamApprovalState::Pending {
         return Err(Error::conflict("approval_decided", "the approval was already decided"));
     }
@@ -231,22 +233,34 @@ fn decide(
         ..pending.clone()
     };
     tx.replace(&pending, &decided)?;
-    let payload = event_payload(&tx.view(), &team, &decided)?;
-    let about = About::resource("team_approval", decided.id);
-    publish(tx, EventType::TeamApprovalDecided, about, payload)?;
+    publish_event(tx, EventType::TeamApprovalDecided, &team, &decided)?;
     Ok(decided)
 }
 
-/// Returns the payload of an approval's events.
-fn event_payload(view: &View, team: &Team, approval: &TeamApproval) -> Result<Value> {
-    Ok(json!({
+/// Publishes an event of an approval, for those who may use the agent that asks.
+fn publish_event(
+    tx: &mut Tx,
+    event: EventType,
+    team: &Team,
+    approval: &TeamApproval,
+) -> Result<()> {
+    let member: Option<Member> = tx.get(&(team.id, approval.agent_id))?;
+    let name = |member: &Member| member::name(&tx.view(), member);
+    let payload = json!({
         "teamId": team.id, "teamName": team.name,
         "approvalId": approval.id, "title": approval.title,
         "agentId": approval.agent_id,
-        "agentName": member::current_name(view, team.id, approval.agent_id)?,
+        "agentName": member.as_ref().map(name).transpose()?,
         "taskId": approval.task_id,
         "decision": approval.decision, "decidedBy": approval.decided_by,
-    }))
+    });
+    let about = About::resource("team_approval", approval.id);
+    let about = match member {
+        Some(member) => about.guarded_by("agent", member.agent),
+        // Hidden if the agent was restricted when it left.
+        None => about.guarded_by("team_agent", approval.agent_id),
+    };
+    publish(tx, event, about, payload)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -268,6 +282,8 @@ fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::base::Kind;
     use crate::resources::teams::testing::{add_agent, published, task, team};

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::team::Team;
-use crate::auth::Restricted;
+use crate::auth::{Restricted, remember_deleted};
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
-use crate::resources::agents::Agent;
+use crate::resources::agents::{self, Agent};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
 };
@@ -108,11 +108,18 @@ impl Record for Member {
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         tx.signal(self.id.uuid()); // Long polls for its wakes end with 404.
-        Ok(())
+        // Its mail and its questions stay.
+        if agents::is_open(&tx.view(), self.agent)? {
+            Ok(())
+        } else {
+            remember_deleted(tx, self.id)
+        }
     }
 }
 
 /// Returns the member of this team with this id, or 404. The caller checks that the team exists.
+/// For what every member sees of an agent, and for jobs: what a request does with an agent takes a
+/// [`UsableMember`](super::usable::UsableMember).
 pub fn fetch_member(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Member> {
     view.fetch(&(team, id))
 }
@@ -138,11 +145,6 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
     Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
 }
 
-/// Returns the current name of the member with this id, or `None` if it has left.
-pub fn current_name(view: &View, team: Id<Team>, id: Id<Member>) -> Result<Option<Name>> {
-    view.get(&(team, id))?.map(|member| name(view, &member)).transpose()
-}
-
 /// Removes a member's `wakeUrl`, unless it was set at or after `before`.
 pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
     let is_removed = member.wake_url_at < before;
@@ -166,12 +168,3 @@ pub static WAKE_SECRET: SealedField<Member> =
     SealedField::new("wake_secret", "signing secrets of wakes", |member| {
         member.wake_secret.as_mut()
     });
-
-/// Returns the member with this id, or 404; `None` if the request has no id.
-pub fn fetch_optional(
-    view: &View,
-    team: Id<Team>,
-    id: Option<Id<Member>>,
-) -> Result<Option<Member>> {
-    id.map(|id| fetch_member(view, team, id)).transpose()
-}

@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::usable::UsableMember;
 use super::wakes;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
+use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
-use crate::resources::agents::{self, Agent};
+use crate::resources::agents;
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -109,8 +110,7 @@ impl Output for TeamAgentCreated {
 
 /// Where its wakes are posted is shown to those who may use the agent; the rest to every member.
 fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
-    let agent: Restricted<Agent> = view.fetch(&member.agent)?;
-    let is_usable = agent.open_if_usable(view, caller)?.is_some();
+    let is_usable = agents::is_usable(view, caller, member.agent)?;
     Ok(TeamAgent {
         name: name(view, &member)?,
         id: member.id,
@@ -148,7 +148,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
     };
-    let wake_secret = secret_on_first_url(tx, &mut member)?;
+    let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
@@ -167,9 +167,9 @@ pub fn update(
 ) -> Result<TeamAgentCreated> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
-    let old = fetch_usable(&tx.view(), req.caller(), (team.id, id))?;
+    let old = UsableMember::fetch(&tx.view(), req.caller(), (team.id, id))?;
     let patch = &req.input;
-    let mut member = old.clone();
+    let mut member = Member::clone(&old);
     if let Some(role) = patch.role {
         member.role = role;
     }
@@ -181,8 +181,8 @@ pub fn update(
     if has_new_url {
         member.wake_url_at = tx.now();
     }
-    let wake_secret = secret_on_first_url(tx, &mut member)?;
-    tx.replace(&old, &member)?;
+    let wake_secret = secret_for_new_host(tx, old.wake_url.as_ref(), &mut member)?;
+    tx.replace(&*old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
     let granted: Vec<Skill> = member.skills.iter().filter(is_new).cloned().collect();
@@ -199,28 +199,22 @@ pub fn update(
 pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted> {
     let (team, id) = req.params;
     let team = fetch_team(&tx.view(), team)?;
-    let member = fetch_usable(&tx.view(), req.caller(), (team.id, id))?;
+    let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, id))?;
     publish_event(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
-    tx.remove(&member)?;
+    tx.remove(&*member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
 }
 
-/// Creates, seals and returns the secret of a member that has a `wakeUrl` for the first time.
-/// Returns a member whose agent the caller may use: whoever sets where its wakes go reads them.
-fn fetch_usable(
-    view: &View,
-    caller: &Caller,
-    (team, id): (Id<Team>, Id<Member>),
-) -> Result<Member> {
-    let member = fetch_member(view, team, id)?;
-    let agent: Restricted<Agent> = view.fetch(&member.agent)?;
-    agent.open(view, caller)?;
-    Ok(member)
-}
-
-fn secret_on_first_url(tx: &Tx, member: &mut Member) -> Result<Option<String>> {
-    if member.wake_url.is_none() || member.wake_secret.is_some() {
+/// Creates, seals and returns the secret of a member whose wakes are posted to another host than
+/// before, or for the first time: that of the host before is not for this one.
+fn secret_for_new_host(
+    tx: &Tx,
+    before: Option<&HttpUrl>,
+    member: &mut Member,
+) -> Result<Option<String>> {
+    let Some(url) = &member.wake_url else { return Ok(None) };
+    if member.wake_secret.is_some() && before.is_some_and(|before| before.host() == url.host()) {
         return Ok(None);
     }
     let secret = webhook::secret_text(&tx.random());

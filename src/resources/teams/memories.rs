@@ -10,8 +10,9 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::member::{Member, fetch_member};
+use super::member::Member;
 use super::team::{TEAM_IN_PATH, Team, require_team};
+use super::usable::UsableMember;
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time};
@@ -154,10 +155,10 @@ fn words(text: &str) -> BTreeSet<&str> {
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<Memory>> {
     let (team, agent) = req.params;
     require_team(view, team)?;
-    fetch_member(view, team, agent)?;
+    let agent = UsableMember::fetch(view, req.caller(), (team, agent))?;
     let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
     let words = words(&q);
-    view.page(&LIVE, &req.params, Order::Descending, &req.page, |memory| {
+    view.page(&LIVE, &agent.key(), Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
         req.input.tag.as_ref().is_none_or(has_tag) && matches_words(&memory.content, &words)
     })
@@ -176,14 +177,14 @@ fn matches_words(text: &str, words: &BTreeSet<&str>) -> bool {
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
     let (team, agent) = req.params;
     require_team(&tx.view(), team)?;
-    fetch_member(&tx.view(), team, agent)?;
+    let agent = UsableMember::fetch(&tx.view(), req.caller(), (team, agent))?;
     if let Some(older) = req.input.supersedes {
-        mark_retired(tx, (team, agent, older))?;
+        mark_retired(tx, &agent, older)?;
     }
     let memory = Memory {
         id: tx.new_id(),
         team_id: team,
-        agent_id: agent,
+        agent_id: agent.id,
         content: req.input.content.clone(),
         tags: req.input.tags.as_deref().unwrap_or_default().to_vec(),
         supersedes: req.input.supersedes,
@@ -199,13 +200,14 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
 fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>, Id<Memory>)>) -> Result<Deleted> {
     let (team, agent, memory) = req.params;
     require_team(&tx.view(), team)?;
-    fetch_member(&tx.view(), team, agent)?;
-    mark_retired(tx, req.params)?;
+    let agent = UsableMember::fetch(&tx.view(), req.caller(), (team, agent))?;
+    mark_retired(tx, &agent, memory)?;
     tx.record_erasure(Memory::TABLE, &req.params)?;
     Ok(Deleted::new(memory))
 }
 
-fn mark_retired(tx: &mut Tx, key: (Id<Team>, Id<Member>, Id<Memory>)) -> Result<()> {
+fn mark_retired(tx: &mut Tx, agent: &UsableMember, memory: Id<Memory>) -> Result<()> {
+    let key = (agent.team, agent.id, memory);
     let live: Memory = tx.fetch(&key)?;
     if live.retired_at.is_some() {
         return Err(Memory::missing(&key));
@@ -251,6 +253,7 @@ fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "memory.list", op::list(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .costly_with("q")
             .about("Recall an agent's memories, newest first"),
         Route::post(ALL, MEMBER, "memory.create", op::write(create))
             .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)

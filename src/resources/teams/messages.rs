@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::lists::merged;
-use super::member::{self, Member, fetch_member, fetch_optional};
+use super::member::{self, Member};
 use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
 use super::tasks::ClaimTask;
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::usable::{AgentRef, UsableMember, UsableMembers, open_optional};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
@@ -38,11 +39,11 @@ pub(super) const RESOURCE: Resource = Resource {
 ))]
 pub struct NewMessage {
     body: Body,
-    to_agent_id: Option<Id<Member>>,
+    to_agent_id: Option<AgentRef>,
     subject: Option<Title>,
     task_id: Option<Id<Task>>,
     /// The agent of the team that sends it; absent, the user does.
-    from_agent_id: Option<Id<Member>>,
+    from_agent_id: Option<AgentRef>,
 }
 impl Input for NewMessage {
     fn check(&self, issues: &mut Vec<Issue>) {
@@ -60,7 +61,7 @@ impl Input for NewMessage {
         "body": "The release notes are ready."}],
 ))]
 pub struct NewInboxMessage {
-    from_agent_id: Id<Member>,
+    from_agent_id: AgentRef,
     subject: Option<Title>,
     body: Body,
     task_id: Option<Id<Task>>,
@@ -84,14 +85,18 @@ impl Input for MessageFilter {}
 fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>> {
     let team = require_team(view, req.params)?;
     let MessageFilter { audience, agent_id, task_id, unread } = &req.input;
+    let usable = UsableMembers::of(view, req.caller());
     let keep = |message: &Message| {
-        audience.is_none_or(|audience| message.audience == audience)
+        let is_shown = message.to_agent_id.is_none_or(|agent| usable.has(team, agent));
+        is_shown
+            && audience.is_none_or(|audience| message.audience == audience)
             && agent_id.is_none_or(|id| message.to_agent_id == Some(id))
             && task_id.is_none_or(|id| message.task_id == Some(id))
             && unread.is_none_or(|unread| message.read_at.is_none() == unread)
     };
     let inbox = match (agent_id, audience) {
         (Some(_), Some(Audience::Human)) => return Ok(Page::single(vec![])),
+        (Some(agent), _) if !usable.has(team, *agent) => return Ok(Page::single(vec![])),
         (Some(agent), _) => Some(Some(*agent)),
         (None, Some(Audience::Human)) => Some(None),
         (None, _) => None,
@@ -112,14 +117,14 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let new = &req.input;
     let view = tx.view();
     let team = require_team(&view, req.params)?;
-    let to = fetch_optional(&view, team, new.to_agent_id)?;
+    let to = open_optional(&view, req.caller(), team, new.to_agent_id.as_ref())?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
-    let from = sender(&view, team, req.caller(), new.from_agent_id)?;
+    let from = sender(&view, team, req.caller(), new.from_agent_id.as_ref())?;
     let message = Message {
         id: tx.new_id(),
         team_id: team,
         from,
-        to_agent_id: new.to_agent_id,
+        to_agent_id: to.as_ref().map(|agent| agent.id),
         to_peer_id: None,
         task_id: new.task_id,
         subject: new.subject.clone(),
@@ -145,7 +150,8 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
     let new = &req.input;
     let view = tx.view();
     let team = fetch_team(&view, req.params)?;
-    let from = agent(&view, &fetch_member(&view, team.id, new.from_agent_id)?)?;
+    let agent = new.from_agent_id.open(&view, req.caller(), team.id)?;
+    let from = as_agent(&view, &agent)?;
     if let Some(task) = new.task_id {
         fetch_task(&view, team.id, task)?;
     }
@@ -167,7 +173,7 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
         "teamId": team.id,
         "teamName": team.name,
         "messageId": message.id,
-        "agentId": new.from_agent_id,
+        "agentId": agent.id,
         "agentName": message.from.name,
         "taskId": message.task_id,
         "subject": message.subject,
@@ -178,15 +184,30 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
 }
 
 fn get(view: &View, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    require_team(view, req.params.0)?;
-    view.fetch(&req.params)
+    fetch_readable(view, req.caller(), req.params)
+}
+
+/// Returns a message that the caller may read: mail to an agent is its own.
+///
+/// # Errors
+/// 404; 403 for mail to an agent that the caller may not use.
+fn fetch_readable(
+    view: &View,
+    caller: &Caller,
+    (team, id): (Id<Team>, Id<Message>),
+) -> Result<Message> {
+    require_team(view, team)?;
+    let message: Message = view.fetch(&(team, id))?;
+    if let Some(agent) = message.to_agent_id {
+        UsableMembers::of(view, caller).require(team, agent)?;
+    }
+    Ok(message)
 }
 
 /// Marks a message to the humans read; agents read theirs by [`consume`]
 /// (reference: teams-and-wakes, "Reading messages").
 pub(super) fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Message> {
-    require_team(&tx.view(), req.params.0)?;
-    let message: Message = tx.fetch(&req.params)?;
+    let message = fetch_readable(&tx.view(), req.caller(), req.params)?;
     match message.audience {
         Audience::Human => mark_read(tx, message),
         Audience::Agent => Ok(message),
@@ -198,7 +219,7 @@ pub(super) fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Me
 pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Result<Message> {
     let view = tx.view();
     let team = require_team(&view, req.params.0)?;
-    let agent = fetch_member(&view, team, req.input.agent_id)?.id;
+    let agent = req.input.agent_id.open(&view, req.caller(), team)?.id;
     let message: Message = view.fetch(&req.params)?;
     let reader = match (message.audience, message.to_agent_id, message.task_id) {
         (Audience::Agent, Some(to), _) => Some(to),
@@ -229,10 +250,10 @@ pub fn sender(
     view: &View,
     team: Id<Team>,
     caller: &Caller,
-    from_agent_id: Option<Id<Member>>,
+    from_agent_id: Option<&AgentRef>,
 ) -> Result<Sender> {
     match from_agent_id {
-        Some(id) => agent(view, &fetch_member(view, team, id)?),
+        Some(named) => as_agent(view, &named.open(view, caller, team)?),
         None => {
             let (id, name) = (caller.user().cast(), caller.identity.name.clone());
             Ok(Sender { kind: SenderType::User, id, name })
@@ -240,7 +261,7 @@ pub fn sender(
     }
 }
 
-fn agent(view: &View, member: &Member) -> Result<Sender> {
+fn as_agent(view: &View, member: &UsableMember) -> Result<Sender> {
     let name = member::name(view, member)?.into_string();
     Ok(Sender { kind: SenderType::Agent, id: member.id.cast(), name })
 }

@@ -24,6 +24,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod usable;
 mod waiting;
 mod wakes;
 

@@ -29,20 +29,21 @@ pub fn create_task(
     title: &str,
     description: String,
 ) -> Result<()> {
-    let assignee = match assignee {
-        Some(agent) if tx.get::<Member>(&(team, agent))?.is_some() => Some(agent),
-        _ => None,
+    require_team(&tx.view(), team)?;
+    let assignee: Option<Member> = match assignee {
+        Some(agent) => tx.get(&(team, agent))?,
+        None => None,
     };
     let invalid = |why| Error::internal(format!("a notice cannot be a task: {why}"));
     let task = NewTask {
         title: Title::parse(title).map_err(invalid)?,
         description: Some(TaskDescription::parse(description).map_err(invalid)?),
         project_id: None,
-        assignee_agent_id: assignee,
+        assignee_agent_id: None,
         priority: None,
         from_agent_id: None,
     };
-    tasks::make(tx, team, &task, None).map(drop)
+    tasks::make(tx, team, &task, (assignee.as_ref(), None), None).map(drop)
 }
 
 /// Wakes an agent for the log entry of a notice.

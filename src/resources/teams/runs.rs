@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{self, Member, fetch_member};
+use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{MonthlySpending, TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::usable::UsableMember;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Description, Id, Result, Time, Usd};
@@ -118,15 +119,15 @@ impl Input for NewRun {}
 fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     let (team, agent) = req.params;
     require_team(view, team)?;
-    fetch_member(view, team, agent)?;
-    view.page(ListSource::TABLE, &req.params, Order::Descending, &req.page, |_| true)
+    let agent = UsableMember::fetch(view, req.caller(), (team, agent))?;
+    view.page(ListSource::TABLE, &agent.key(), Order::Descending, &req.page, |_| true)
 }
 
 /// Records a run and adds its cost to the team's spending of this month.
 fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
     let (team, agent) = req.params;
     let team = fetch_team(&tx.view(), team)?;
-    let member = fetch_member(&tx.view(), team.id, agent)?;
+    let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, agent))?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
     }
@@ -148,7 +149,8 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run>
             "agentName": member::name(&tx.view(), &member)?,
             "runId": run.id, "taskId": run.task_id,
         });
-        publish(tx, EventType::TeamRunFailed, About::resource("run", run.id), payload)?;
+        let about = About::resource("run", run.id).guarded_by("agent", member.agent);
+        publish(tx, EventType::TeamRunFailed, about, payload)?;
     }
     if let Some(cost_usd) = run.cost_usd {
         spend(tx, &team, cost_usd)?;

@@ -4,12 +4,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::lists::merged;
-use super::member::{Member, fetch_member, fetch_optional};
+use super::member::Member;
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
     current_assignee, fetch_task, next_number, place,
 };
 use super::team::{TEAM_IN_PATH, Team, require_team};
+use super::usable::{AgentRef, open_optional};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
@@ -45,11 +46,11 @@ pub struct NewTask {
     /// Opaque identifier chosen by the client; not interpreted.
     pub project_id: Option<ProjectId>,
     /// The agent to assign it to; absent, any agent may claim it.
-    pub assignee_agent_id: Option<Id<Member>>,
+    pub assignee_agent_id: Option<AgentRef>,
     /// From 0 to 4, not interpreted; 2 if absent.
     pub priority: Option<Priority>,
     /// The agent of the team that creates it; it is not woken for its own action.
-    pub from_agent_id: Option<Id<Member>>,
+    pub from_agent_id: Option<AgentRef>,
 }
 impl Input for NewTask {}
 
@@ -65,13 +66,13 @@ pub struct TaskPatch {
     description: Nullable<TaskDescription>,
     status: Option<TaskStatus>,
     #[serde(default)]
-    assignee_agent_id: Nullable<Id<Member>>,
+    assignee_agent_id: Nullable<AgentRef>,
     /// From 0 to 4; not interpreted.
     priority: Option<Priority>,
     #[serde(default)]
     project_id: Nullable<ProjectId>,
     /// The agent of the team that makes the change; it is not woken for its own action.
-    from_agent_id: Option<Id<Member>>,
+    from_agent_id: Option<AgentRef>,
 }
 impl Input for TaskPatch {}
 
@@ -83,7 +84,7 @@ impl Input for TaskPatch {}
 ))]
 pub struct ClaimTask {
     /// An agent of the team.
-    pub agent_id: Id<Member>,
+    pub agent_id: AgentRef,
 }
 impl Input for ClaimTask {}
 
@@ -147,22 +148,25 @@ fn numbered(
 
 /// Creates a task.
 pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
-    make(tx, req.params, &req.input, Some(req.caller().user()))
+    let (new, view) = (&req.input, tx.view());
+    let team = require_team(&view, req.params)?;
+    let open = |named: &Option<AgentRef>| open_optional(&view, req.caller(), team, named.as_ref());
+    let (assignee, acting) = (open(&new.assignee_agent_id)?, open(&new.from_agent_id)?);
+    make(tx, team, new, (assignee.as_deref(), acting.as_deref()), Some(req.caller().user()))
 }
 
-/// Creates a task on behalf of `created_by`, or of the service itself.
+/// Creates a task for `assignee` on behalf of `created_by`, or of the service itself. An assignee that
+/// is `acting` itself is not woken.
 ///
 /// # Errors
-/// 404 if the team, or an agent in `new`, does not exist.
+/// If the store fails.
 pub fn make(
     tx: &mut Tx,
     team: Id<Team>,
     new: &NewTask,
+    (assignee, acting): (Option<&Member>, Option<&Member>),
     created_by: Option<Id<User>>,
 ) -> Result<Task> {
-    let team = require_team(&tx.view(), team)?;
-    let assignee = fetch_optional(&tx.view(), team, new.assignee_agent_id)?;
-    let acting = fetch_optional(&tx.view(), team, new.from_agent_id)?;
     let task = Task {
         id: tx.new_id(),
         team_id: team,
@@ -170,7 +174,7 @@ pub fn make(
         title: new.title.clone(),
         description: new.description.clone(),
         project_id: new.project_id.clone(),
-        assignee_agent_id: new.assignee_agent_id,
+        assignee_agent_id: assignee.map(|agent| agent.id),
         priority: new.priority.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8),
         status: TaskStatus::Open,
         created_by,
@@ -194,8 +198,10 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
     let patch = &req.input;
-    let assignee = fetch_optional(&tx.view(), team, patch.assignee_agent_id.value().copied())?;
-    let acting = fetch_optional(&tx.view(), team, patch.from_agent_id)?;
+    let is_same = |named: &&AgentRef| old.assignee_agent_id.is_some_and(|id| named.is(id));
+    let named = patch.assignee_agent_id.value().filter(|named| !is_same(named));
+    let assignee = open_optional(&tx.view(), req.caller(), team, named)?;
+    let acting = open_optional(&tx.view(), req.caller(), team, patch.from_agent_id.as_ref())?;
 
     let mut task = old.clone();
     if let Some(title) = &patch.title {
@@ -208,7 +214,11 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
         task.priority = priority.get() as u8;
     }
     patch.description.clone().apply(&mut task.description);
-    patch.assignee_agent_id.clone().apply(&mut task.assignee_agent_id);
+    match (&patch.assignee_agent_id, &assignee) {
+        (Nullable::Clear, _) => task.assignee_agent_id = None,
+        (_, Some(assignee)) => task.assignee_agent_id = Some(assignee.id),
+        _ => {}
+    }
     patch.project_id.clone().apply(&mut task.project_id);
     if old.is_closed() && !task.is_closed() {
         task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
@@ -218,7 +228,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
         tx.replace(&old, &task)?;
     }
     if task.assignee_agent_id != old.assignee_agent_id {
-        wake_assignee(tx, &task, assignee, acting)?;
+        wake_assignee(tx, &task, assignee.as_deref(), acting.as_deref())?;
     }
     Ok(task)
 }
@@ -231,7 +241,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
-    let agent = fetch_member(&tx.view(), team, req.input.agent_id)?.id;
+    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?.id;
     if old.is_closed() {
         return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
     }
@@ -255,12 +265,12 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<
 fn wake_assignee(
     tx: &mut Tx,
     task: &Task,
-    assignee: Option<Member>,
-    acting: Option<Member>,
+    assignee: Option<&Member>,
+    acting: Option<&Member>,
 ) -> Result<()> {
     match assignee {
         Some(assignee) if acting.is_none_or(|acting| acting.id != assignee.id) => {
-            wakes::wake(tx, &assignee, &WakeCause::TaskAssigned(task))
+            wakes::wake(tx, assignee, &WakeCause::TaskAssigned(task))
         }
         _ => Ok(()),
     }

@@ -49,6 +49,7 @@ pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
             status: AgentStatus::Undeployed,
             created_at: tx.now(),
             updated_at: tx.now(),
+            places: Some(vec![]),
         };
         let id = agent.id;
         tx.insert(&Restricted::new(agent))?;

@@ -68,7 +68,8 @@ fn a_deleted_teams_agents_are_free_at_once() {
     let crew = team(&fixture, "crew", None);
     let ann = add_agent(&fixture, crew, "ann");
     agent(&fixture, "bob");
-    let delete = |name: &str| fixture.write(agents::delete, name.to_string(), ()).map(|_| ());
+    let delete =
+        |name: &str| fixture.write(agents::tests::remove, name.to_string(), ()).map(|_| ());
     assert_eq!(delete("ann").unwrap_err().code(), "agent_in_team");
     delete("bob").unwrap();
     let mail = json!({"body": "x", "toAgentId": ann});
@@ -88,7 +89,7 @@ fn an_agent_stays_until_it_has_left_all_teams() {
     let ann = add_agent(&fixture, teams[0], "ann");
     let body = json!({"stableKey": "ann", "role": "member"});
     fixture.write(members::add_agent, teams[1], Fixture::input(body).unwrap()).unwrap();
-    let delete = || fixture.write(agents::delete, "ann".to_string(), ());
+    let delete = || fixture.write(agents::tests::remove, "ann".to_string(), ());
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
     fixture.write(members::delete, (teams[0], ann), ()).unwrap();
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{self, Member, fetch_member};
+use super::member::{self, Member};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::usable::{AgentRef, open_optional};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{Id, Result, Text, Time, Title};
@@ -145,7 +146,7 @@ pub struct NewTimelineEntry {
     /// Details.
     body: Option<Text<0, 100_000>>,
     /// The agent of the team that reports it, or that it refers to.
-    agent_id: Option<Id<Member>>,
+    agent_id: Option<AgentRef>,
 }
 
 impl Input for NewTimelineEntry {}
@@ -174,20 +175,17 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
 /// Creates an entry and publishes the event of its kind.
 fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
     let team = fetch_team(&tx.view(), req.params)?;
-    let agent_name = match req.input.agent_id {
-        Some(agent) => {
-            let member = fetch_member(&tx.view(), team.id, agent)?;
-            Some(member::name(&tx.view(), &member)?)
-        }
-        None => None,
-    };
+    let named = req.input.agent_id.as_ref();
+    let agent = open_optional(&tx.view(), req.caller(), team.id, named)?;
+    let name = |agent| member::name(&tx.view(), agent);
+    let agent_name = agent.as_deref().map(name).transpose()?;
     let entry = TimelineEntry {
         id: tx.new_id(),
         team_id: team.id,
         kind: req.input.kind,
         title: req.input.title.clone(),
         body: req.input.body.clone(),
-        agent_id: req.input.agent_id,
+        agent_id: agent.map(|agent| agent.id),
         created_by: req.caller().user(),
         created_at: tx.now(),
     };

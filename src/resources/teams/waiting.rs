@@ -9,6 +9,7 @@ use super::member::Member;
 use super::message::{BY_INBOX, Message};
 use super::peer::{PENDING_BY_PUBKEY, Peer};
 use super::team::Team;
+use super::usable::UsableMembers;
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Body, Handle, Id, Result, Time};
@@ -62,8 +63,10 @@ fn mail(view: &View, req: &Req) -> Result<Page<Message>> {
 }
 
 fn approvals(view: &View, req: &Req) -> Result<Page<TeamApproval>> {
+    let usable = UsableMembers::of(view, req.caller());
     let is_listed = |approval: &TeamApproval| {
         reaches(view, req.caller(), ScopeName::TeamRead, approval.team_id)
+            && usable.has(approval.team_id, approval.agent_id)
     };
     let pending = TeamApprovalState::Pending;
     view.page(&BY_DECISION, &pending, Order::Descending, &req.page, is_listed)

@@ -2,7 +2,8 @@
 //!
 //! A tool is changed in place. Its last state under each version number is stored
 //! ([`versions`]), and version numbers only increase. Environments refer to a version of a tool; an
-//! update moves the references of the environments in the request.
+//! update moves the references of the environments in the request. `deployments` declares the route
+//! of the update: what a version stands for does not change once it was deployed.
 
 mod tool;
 mod types;
@@ -15,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::environments::{self, Environment};
-use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, op};
+use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{
     Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
@@ -24,7 +25,7 @@ use crate::store::{Key, ListSource, Order, Page, TableInfo, Tx, View};
 
 use tool::BY_KIND;
 pub use tool::{Tool, ToolKind};
-pub use versions::{ToolVersion, version};
+pub use versions::{IsDeployed, ToolVersion, version};
 
 /// Tools and their versions.
 pub const RESOURCE: Resource = Resource {
@@ -163,25 +164,35 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
         version: new.version.clone().unwrap_or_else(|| Version::from_trusted(FIRST_VERSION.into())),
         created_by: req.caller().user(),
         created_at: tx.now(),
+        updated_by: Some(req.caller().user()),
         updated_at: tx.now(),
     };
     tx.insert(&tool)?;
     variables::update(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
-    versions::store(tx, &tool, req.caller().user())?;
+    versions::store(tx, &tool, req.caller().user(), |_, _, _| Ok(false))?;
     Ok(tool)
 }
 
-fn update(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
+/// Changes a tool, and moves the references of the environments in the request to it.
+///
+/// # Errors
+/// 404 and 403 for the environments; 409 for a lower version, for environments with approvals, and
+/// for a change of a version that somebody relies on.
+pub fn update(
+    tx: &mut Tx,
+    req: &Req<Id<Tool>, ToolPatch>,
+    is_deployed: IsDeployed,
+) -> Result<Tool> {
     let old: Tool = tx.fetch(&req.params)?;
     let named = req.input.update_environment_versions.as_deref().unwrap_or_default();
     let environments = visible_environments(&tx.view(), req.caller(), named)?;
     let mut new = patched(&old, &req.input)?;
     check_approvals(&environments)?;
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_by, new.updated_at) = (Some(req.caller().user()), tx.now());
         tx.replace(&old, &new)?;
         variables::update(tx, new.id, &old.provider_config, &new.provider_config)?;
-        versions::store(tx, &new, req.caller().user())?;
+        versions::store(tx, &new, req.caller().user(), is_deployed)?;
     }
     for id in environments.into_keys() {
         environments::add_tool_reference(tx, id, new.id.cast(), &new.version)?;
@@ -207,6 +218,8 @@ fn patched(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
                 format!("the tool is at version {}; a version only increases", old.version),
             ));
         }
+        // Another spelling of the same numbers, such as 01.0.0, would be another manifest.
+        (Some(version), _) if version.numbers() == old.version.numbers() => old.version.clone(),
         (Some(version), _) => version.clone(),
         (None, Some(bump)) => next_version(&old.version, bump)?,
         (None, None) => new.version,
@@ -249,10 +262,7 @@ fn visible_environments(
         found.insert(environment.id(), environment);
     }
     let open = |(id, found): (Id<Environment>, Restricted<Environment>)| {
-        let environment = found.open(view, caller)?;
-        let target = environments::scope_target(&environment);
-        caller.require_scope(ScopeName::DeploymentCreate, Some(&target))?;
-        Ok((id, environment))
+        Ok((id, environments::open_to_deploy(view, caller, found)?))
     };
     found.into_iter().map(open).collect()
 }
@@ -275,8 +285,26 @@ fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Res
 }
 
 /// Deletes a tool with its versions and the environments' references to it.
+///
+/// Taking a reference away changes an environment as a deployment there does, and needs as much.
 fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
     let tool: Tool = tx.fetch(&req.params)?;
+    let view = tx.view();
+    let mut opened = Vec::new();
+    for (environment, _) in environments::references_to(&view, tool.id.cast())? {
+        let environment: Restricted<Environment> = view.fetch(&environment)?;
+        opened.push(environments::open_to_deploy(&view, req.caller(), environment)?);
+    }
+    if let Some(environment) = opened.iter().find(|one| one.approvals.is_some()) {
+        return Err(Error::conflict(
+            "tool_in_use",
+            format!(
+                "the environment \"{}\" uses the tool and has approvals, which a deletion cannot \
+                 wait for; an admin takes them off the environment first",
+                environment.name
+            ),
+        ));
+    }
     tx.remove(&tool)?;
     Ok(Deleted::new(tool.id))
 }
@@ -297,10 +325,6 @@ fn routes() -> Vec<Route> {
         Route::get("/tools/{toolId}", MEMBER, "tool.get", op::read(get))
             .needs(ScopeName::ToolRead)
             .about("Get a tool"),
-        Route::patch("/tools/{toolId}", MEMBER, "tool.update", op::write(update))
-            .org_source(OrgSource::InferFromPath(is_in_organization))
-            .needs(ScopeName::ToolWrite)
-            .about("Update a tool and environments that use it"),
         Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))
             .needs(ScopeName::ToolWrite)
             .about("Delete a tool with its versions"),
@@ -317,7 +341,7 @@ fn routes() -> Vec<Route> {
 
 /// Without `orgSlug`, the tool decides the organization
 /// (reference: conventions, "Base path and organization").
-fn is_in_organization(view: &View, params: &[String]) -> Result<bool> {
+pub fn is_in_organization(view: &View, params: &[String]) -> Result<bool> {
     let id = params.first().map_or(Id::NIL, |param| Id::parse(param));
     Ok(view.get::<Tool>(&id)?.is_some())
 }

@@ -13,9 +13,24 @@ pub fn make(fixture: &Fixture, body: Value) -> Result<Tool> {
     fixture.write(create, (), Fixture::input(body)?)
 }
 
-/// Changes a tool as a member.
+/// Changes a tool as a member, as if nothing was ever deployed.
 pub fn patch(fixture: &Fixture, id: Id<Tool>, body: Value) -> Result<Tool> {
-    fixture.write(update, id, Fixture::input(body)?)
+    fixture.write(|tx, req| update(tx, req, |_, _, _| Ok(false)), id, Fixture::input(body)?)
+}
+
+/// Returns a tool.
+pub fn shown(view: &View, req: &Req<Id<Tool>>) -> Result<Tool> {
+    get(view, req)
+}
+
+/// Returns the versions of a tool, the highest first.
+pub fn versions(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
+    versions::list(view, req)
+}
+
+/// Deletes a tool.
+pub fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+    super::delete(tx, req)
 }
 
 /// Deletes a tool as a member.
@@ -94,6 +109,11 @@ fn a_version_row_holds_what_the_tool_last_was_under_that_number() {
     patch(&fixture, id, json!({"version": "1.10.0"})).unwrap();
     patch(&fixture, id, json!({"name": "e", "version": "1.10.0"})).unwrap();
     let expected = [pair("1.10.0", "e"), pair("1.1.0", "d"), pair("1.0.0", "b")];
+    assert_eq!(versions_of(&fixture, id), expected);
+
+    // Another spelling of its number is no other version.
+    let spelled = patch(&fixture, id, json!({"version": "01.010.0"})).unwrap();
+    assert_eq!(spelled.version.as_str(), "1.10.0");
     assert_eq!(versions_of(&fixture, id), expected);
 
     for earlier in ["1.9.99", "0.99.99"] {
@@ -219,7 +239,8 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
         let tool: Tool = tx.fetch(&id)?;
         for n in 0..350 {
             let version = Version::from_trusted(format!("2.0.{n}"));
-            versions::store(tx, &Tool { version, ..tool.clone() }, tool.created_by)?;
+            let tool = Tool { version, ..tool.clone() };
+            versions::store(tx, &tool, tool.created_by, |_, _, _| Ok(false))?;
         }
         Ok(())
     };

@@ -6,9 +6,11 @@ use serde::Serialize;
 
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
-use crate::base::{Description, Id, JsonMap, Name, Prompt, Text, Time, Version};
+use crate::base::{Description, Id, JsonMap, Name, Prompt, Result, Text, Time, Version};
 use crate::resources::environments::{self, ToolReference};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, codec, no_upgrade,
+};
 
 /// A tool that agents may call.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -29,6 +31,8 @@ pub struct Tool {
     /// The user who created it, also through a key.
     pub created_by: Id<User>,
     pub created_at: Time,
+    /// The user who last changed it, also through a key; null if an earlier release wrote it.
+    pub updated_by: Option<Id<User>>,
     /// When any field last changed.
     pub updated_at: Time,
 }
@@ -42,8 +46,44 @@ crate::base::portable!(Tool {
     version,
     created_by,
     created_at,
+    updated_by,
     updated_at,
 });
+
+/// A tool as stored in version 1, without who changed it. Its fields never change.
+#[derive(Encode, Decode)]
+struct ToolV1 {
+    id: Id<Tool>,
+    name: Name,
+    description: Option<Description>,
+    prompt: Option<Prompt>,
+    kind: ToolKind,
+    provider_config: JsonMap,
+    version: Version,
+    created_by: Id<User>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl From<ToolV1> for Tool {
+    fn from(old: ToolV1) -> Self {
+        let ToolV1 { id, name, description, prompt, kind, provider_config, version, .. } = old;
+        let ToolV1 { created_by, created_at, updated_at, .. } = old;
+        Tool {
+            id,
+            name,
+            description,
+            prompt,
+            kind,
+            provider_config,
+            version,
+            created_by,
+            created_at,
+            updated_by: None,
+            updated_at,
+        }
+    }
+}
 
 impl Output for Tool {
     fn resource(&self) -> Option<ResourceRef> {
@@ -68,11 +108,20 @@ impl Record for Tool {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("created_by", "history: who made it may have left"),
+        ("updated_by", "history: who changed it may have left"),
+    ];
     type Key = Id<Tool>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<ToolV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Versions of a tool: its last state under each version number. The row of the current version
-//! changes with the tool; earlier rows never change.
+//! changes with the tool unless an environment refers to it or a deployment has it; earlier rows never
+//! change.
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -9,8 +10,10 @@ use super::tool::{Tool, ToolKind};
 use crate::api::{Output, Req, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
+use crate::resources::environments;
 use crate::store::{
-    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View,
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
@@ -39,6 +42,10 @@ pub struct ToolVersion {
     pub created_by: Id<User>,
     /// When the version was set.
     pub created_at: Time,
+    /// The user who last changed what it is; null if an earlier release wrote it.
+    pub updated_by: Option<Id<User>>,
+    /// When that was; null if an earlier release wrote it.
+    pub updated_at: Option<Time>,
 }
 crate::base::portable!(ToolVersion {
     tool,
@@ -50,7 +57,43 @@ crate::base::portable!(ToolVersion {
     provider_config,
     created_by,
     created_at,
+    updated_by,
+    updated_at,
 });
+
+/// A version as stored in version 1 of the layout, without who changed it. Its fields never change.
+#[derive(Encode, Decode)]
+struct ToolVersionV1 {
+    tool: Id<Tool>,
+    version: Version,
+    name: Name,
+    description: Option<Description>,
+    prompt: Option<Prompt>,
+    kind: ToolKind,
+    provider_config: JsonMap,
+    created_by: Id<User>,
+    created_at: Time,
+}
+
+impl From<ToolVersionV1> for ToolVersion {
+    fn from(old: ToolVersionV1) -> Self {
+        let ToolVersionV1 { tool, version, name, description, prompt, kind, .. } = old;
+        let ToolVersionV1 { provider_config, created_by, created_at, .. } = old;
+        ToolVersion {
+            tool,
+            version,
+            name,
+            description,
+            prompt,
+            kind,
+            provider_config,
+            created_by,
+            created_at,
+            updated_by: None,
+            updated_at: None,
+        }
+    }
+}
 
 impl Output for ToolVersion {
     fn resource(&self) -> Option<ResourceRef> {
@@ -69,12 +112,21 @@ impl Record for ToolVersion {
     const TABLE: &'static str = "tool_versions";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("created_by", "history: who made it may have left"),
+        ("updated_by", "history: who changed it may have left"),
+    ];
     // By its numbers, so that versions are sorted.
     type Key = (Id<Tool>, u64, u64, u64);
     fn key(&self) -> Self::Key {
         key(self.tool, &self.version)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<ToolVersionV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -88,21 +140,18 @@ pub fn version(view: &View, tool: Id<Tool>, version: &Version) -> Result<Option<
     view.get(&key(tool, version))
 }
 
+/// Whether a version of a tool is or was part of a deployment. Deployments, which this layer does not
+/// know, answer it.
+pub type IsDeployed = fn(&View, Id<Tool>, &Version) -> Result<bool>;
+
 /// Stores the state of `tool` under its current version; `by` is recorded as its creator if the
-/// version is new.
+/// version is new. All that is stored of versions goes through here.
 ///
 /// # Errors
-/// 409 if the tool has [`MAX_VERSIONS`] versions.
-pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
-    let known = version(&tx.view(), tool.id, &tool.version)?;
-    let (created_by, created_at) = match known {
-        Some(known) => (known.created_by, known.created_at),
-        None => {
-            check_count_limit(&tx.view(), tool.id)?;
-            (by, tx.now())
-        }
-    };
-    tx.put(&ToolVersion {
+/// 409 if the tool has [`MAX_VERSIONS`] versions, or if what the version stands for would change
+/// though an environment or a deployment relies on it.
+pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>, is_deployed: IsDeployed) -> Result<()> {
+    let new = ToolVersion {
         tool: tool.id,
         version: tool.version.clone(),
         name: tool.name.clone(),
@@ -110,9 +159,50 @@ pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>) -> Result<()> {
         prompt: tool.prompt.clone(),
         kind: tool.kind.clone(),
         provider_config: tool.provider_config.clone(),
-        created_by,
-        created_at,
-    })
+        created_by: by,
+        created_at: tx.now(),
+        updated_by: Some(by),
+        updated_at: Some(tx.now()),
+    };
+    let Some(known) = version(&tx.view(), tool.id, &tool.version)? else {
+        check_count_limit(&tx.view(), tool.id)?;
+        return tx.insert(&new);
+    };
+    if known.content()? != new.content()? {
+        check_unused(&tx.view(), &known, is_deployed)?;
+    }
+    let ToolVersion { created_by, created_at, .. } = known;
+    tx.put(&ToolVersion { created_by, created_at, ..new })
+}
+
+impl ToolVersion {
+    /// What a manifest takes from it, as text: also another order of the fields is another content.
+    fn content(&self) -> Result<String> {
+        serde_json::to_string(&(&self.name, &self.kind, &self.prompt, &self.provider_config))
+            .map_err(|e| Error::internal(format!("a version of a tool cannot be written: {e}")))
+    }
+}
+
+/// Refuses to change what a version stands for once somebody relies on it: what was approved under its
+/// number must be what runs.
+fn check_unused(view: &View, known: &ToolVersion, is_deployed: IsDeployed) -> Result<()> {
+    let numbers = known.version.numbers();
+    let mut references = environments::references_to(view, known.tool.cast())?.into_iter();
+    let by = if references.any(|(_, version)| version.numbers() == numbers) {
+        "environments use"
+    } else if is_deployed(view, known.tool, &known.version)? {
+        "deployments have"
+    } else {
+        return Ok(());
+    };
+    Err(Error::conflict(
+        "tool_version_in_use",
+        format!(
+            "{by} version {} of the tool, so that its name, type, prompt and providerConfig do not \
+             change any more; send bumpVersion with the change to make a new version",
+            known.version
+        ),
+    ))
 }
 
 fn check_count_limit(view: &View, tool: Id<Tool>) -> Result<()> {

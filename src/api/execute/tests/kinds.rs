@@ -9,7 +9,7 @@ use super::*;
 use crate::api::op::Upload;
 use crate::api::{Attempt, Calls, HashPlan, Offset, Outcome, Piece};
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::auth::{ANYONE, BY_EMAIL, Credential, Identity};
+use crate::auth::{ANYONE, Credential, Identity, Sponsor, find_person};
 use crate::outside::{BodyLimit, Call, Limits, Method};
 use crate::store::{LARGE_BYTES, WorkHints};
 
@@ -56,7 +56,7 @@ struct Passwords {
 impl Input for Passwords {}
 
 fn prepare(view: &View, req: &Req<(), Passwords>) -> Result<HashPlan> {
-    let hash = view.find(&BY_EMAIL, &ada())?.and_then(|user| user.password);
+    let hash = find_person(view, &ada())?.and_then(|user| user.password);
     let hashing = HashRequest {
         verify: hash.map(|hash| (req.input.old.clone(), Some(hash))),
         make: Some(req.input.new.clone()),
@@ -69,7 +69,7 @@ fn set_password(
     _: &Req<(), Passwords>,
     hashed: &HashResult,
 ) -> Result<(Note, Id<User>)> {
-    let user = tx.find(&BY_EMAIL, &ada())?.expect("it is there");
+    let user = find_person(&tx.view(), &ada())?.expect("it is there");
     if hashed.fits != user.password {
         return Err(Error::unauthenticated("the password is wrong"));
     }
@@ -223,18 +223,19 @@ async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() 
     assert_eq!(before, *user.bytes());
     fixture.create("a").await;
     assert_eq!(lane().1, *fixture.org.bytes());
-    // The key of a service account is in the turn of the admin who created it, too.
+    // The key of a service account is in the turn of the admin who answers for it, too.
     let (org, admin) = (fixture.org, Id::new(Uuid::from_u128(1)));
     let credential = Credential::Key {
         id: Id::new(Uuid::from_u128(2)),
         name: "a".into(),
         org,
-        created_by: admin,
         approve_as: false,
         access: Arc::default(),
     };
     let service = Id::new(Uuid::from_u128(3));
-    let identity = Identity { user: service, name: "a".into(), credential, expires_at: None };
+    let sponsor = Some(Sponsor { user: admin, name: "b".into(), role: Role::Admin });
+    let identity =
+        Identity { user: service, name: "a".into(), credential, sponsor, expires_at: None };
     let route = &fixture.routes[0];
     let raw = RawCredential::Key([0; 32]);
     let request = Request::new(route, vec![], Arguments::Json(json!({})), raw);

@@ -23,6 +23,7 @@ async fn key(fixture: &Fixture, access: KeyAccess) -> RawCredential {
             created_at: tx.now(),
             expires_at: None,
             next_notice_at: None,
+            taken_over_at: None,
         })?;
         Ok(RawCredential::Key(hash))
     });

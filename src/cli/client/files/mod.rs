@@ -24,7 +24,6 @@ use super::api::Api;
 use super::bounded;
 use super::flags::ClientFlags;
 use super::refusal::Refusal;
-use super::table::printable;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -150,7 +149,7 @@ impl Pull {
         let mut text = format!("{files} files: {} written, {} removed", count.0, count.1);
         removed.iter().for_each(|path| text.push_str(&format!("\nremoved: {path}")));
         left_out.iter().for_each(|what| text.push_str(&format!("\nleft out: {what}")));
-        output::print(self.client.json, &value, &printable(&text))
+        output::print(self.client.json, &value, text)
     }
 }
 
@@ -246,7 +245,7 @@ impl ShowPlan {
             let only = plan.only_on_server.join("\n  ");
             text.push_str(&format!("\nonly on the server (removed with --prune):\n  {only}"));
         }
-        output::print(self.client.json, &value(&plan), &printable(&text))?;
+        output::print(self.client.json, &value(&plan), text)?;
         if self.check && !plan.steps.is_empty() {
             return Err(Failure::Failed("the server is not as the files say".into()));
         }

@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use crate::base::visible;
 use crate::cli::client::text_file::position;
 use crate::cli::failure::Failure;
 
@@ -61,13 +62,21 @@ impl Reading {
         for entry in fs::read_dir(dir).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let Ok(name) = entry.file_name().into_string() else {
-                self.problems.push(format!("{}: its name is not UTF-8", entry.path().display()));
+                let path = entry.path().display().to_string();
+                self.problems.push(format!("{}: its name is not UTF-8", visible::line(&path)));
                 continue;
             };
             if depth == 0 && (name.starts_with('.') || name.starts_with("README")) {
                 continue;
             }
-            let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+            let shown = visible::line(&name).into_owned();
+            let is_seen = shown == name;
+            let path = if below.is_empty() { shown } else { format!("{below}/{shown}") };
+            if !is_seen {
+                let why = "its name has characters that are not seen; rename it";
+                self.problems.push(format!("{path}: {why}"));
+                continue;
+            }
             // Of the entry itself: a link is not followed.
             let kind = entry.file_type().map_err(cannot)?;
             if kind.is_symlink() {

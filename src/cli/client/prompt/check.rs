@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::newest::Bump;
 use super::unpublished::Unpublished;
 use super::which::{ArtifactKind, Which};
+use crate::base::visible;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::{FileProblem, PromptFile};
-use crate::cli::client::table::printable;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -71,7 +71,7 @@ impl Check {
             .collect();
         let lines = found.iter().map(|Found { problem, is_error }| {
             let kind = if *is_error { "" } else { "warning: " };
-            printable(&format!("{kind}{problem}\n"))
+            format!("{kind}{problem}\n")
         });
         let mut text: String = lines.collect();
         if errors == 0 {
@@ -133,11 +133,17 @@ fn found(
     let problems = compiled["problems"].as_array().into_iter().flatten();
     let found: Vec<Found> = problems.map(|problem| in_text(file, problem)).collect();
     // A text that does not compile has no compiled text to examine.
-    if found.is_empty() {
-        broken_policies(api, which, file, &compiled["compiled"])
-    } else {
-        Ok(found)
+    if !found.is_empty() {
+        return Ok(found);
     }
+    let mut found = broken_policies(api, which, file, &compiled["compiled"])?;
+    let text = compiled["compiled"].as_str().unwrap_or_default();
+    if let Some(first) = visible::first(text) {
+        let count = visible::count(text);
+        let message = format!("has {count} invisible characters with its imports, first {first}");
+        found.push(Found { problem: file.problem(message), is_error: false });
+    }
+    Ok(found)
 }
 
 fn in_text(file: &PromptFile, problem: &Value) -> Found {

@@ -7,7 +7,6 @@ use similar::TextDiff;
 use super::which::Which;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
-use crate::cli::client::table::for_terminal;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
@@ -73,12 +72,12 @@ impl Diff {
                 api.get("/registries/artifact-versions/diff", &query)?
             }
         };
-        let text = for_terminal(diff["diff"].as_str().unwrap_or_default());
+        let text = diff["diff"].as_str().unwrap_or_default();
         if text.is_empty() && !self.client.json {
             output::status("no difference");
             return Ok(());
         }
-        output::print(self.client.json, &diff, &text)
+        output::print(self.client.json, &diff, text)
     }
 }
 

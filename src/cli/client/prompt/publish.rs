@@ -8,7 +8,6 @@ use super::which::Which;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::client::refusal::{Problem, Refusal};
-use crate::cli::client::table::printable;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -129,7 +128,7 @@ fn failure(file: &PromptFile, refusal: Refusal) -> Failure {
     };
     let lines: Vec<String> = issues
         .iter()
-        .map(|(path, message)| printable(&file.problem_of_issue(path, message).to_string()))
+        .map(|(path, message)| file.problem_of_issue(path, message).to_string())
         .collect();
     Failure::Failed(format!("{} is not published\n{}", file.path, lines.join("\n")))
 }

@@ -9,7 +9,7 @@ use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::listed::Listed;
-use crate::cli::client::table::{Table, cell, for_terminal, printable, time};
+use crate::cli::client::table::{Table, cell, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -39,7 +39,7 @@ impl List {
             let [name, kind] = ["name", "artifactType"].map(|field| cell(&item[field]));
             [name, kind, cell(&item["latestVersion"]), labels.join(" ")]
         });
-        listed.print(self.client.json, &table.text("no artifacts"))
+        listed.print(self.client.json, table.text("no artifacts"))
     }
 
     fn registries(&self, api: &Api) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ impl List {
         let table = Table::of(["REGISTRY", "NAME", "VISIBILITY"], &items, |item| {
             ["ref", "name", "visibility"].map(|field| cell(&item[field]))
         });
-        Listed::whole(items).print(self.client.json, &table.text("no registries"))
+        Listed::whole(items).print(self.client.json, table.text("no registries"))
     }
 }
 
@@ -87,8 +87,8 @@ impl Get {
         ];
         let content = api.get("/registries/artifact-versions/content", &query)?;
         let field = if self.source { "source" } else { "compiled" };
-        let text = for_terminal(content[field].as_str().unwrap_or_default());
-        output::print_text(self.client.json, &content, &text)
+        let text = content[field].as_str().unwrap_or_default();
+        output::content(self.client.json, &content, text)
     }
 }
 
@@ -136,12 +136,12 @@ impl Render {
         let rendered = api.send(Method::Post, &path, &body)?;
         let missing = cell(&rendered["missing"]);
         if self.strict && !missing.is_empty() {
-            return Err(Failure::Failed(format!("no value for: {}", printable(&missing))));
+            return Err(Failure::Failed(format!("no value for: {missing}")));
         }
-        let text = for_terminal(rendered["text"].as_str().unwrap_or_default());
-        output::print_text(self.client.json, &rendered, &text)?;
+        let text = rendered["text"].as_str().unwrap_or_default();
+        output::content(self.client.json, &rendered, text)?;
         if !missing.is_empty() {
-            output::status(&format!("no value for: {}", printable(&missing)));
+            output::status(&format!("no value for: {missing}"));
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl History {
                 let [from, to, via] = ["from", "to", "via"].map(|field| cell(&item[field]));
                 [time(&item["movedAt"]), from, to, via]
             });
-            return moves.print(json, &table.text("never moved"));
+            return moves.print(json, table.text("never moved"));
         }
         let versions = api.list("/registries/artifact-versions", &query[..3], self.limit)?;
         let labels = labels(&api.list("/registries/artifacts", &query[..3], 1)?.items);
@@ -195,7 +195,7 @@ impl History {
                 let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
                 [version, cell(&item["model"]), time(&item["publishedAt"]), here.join(" ")]
             });
-        versions.print(json, &table.text("no versions"))
+        versions.print(json, table.text("no versions"))
     }
 }
 

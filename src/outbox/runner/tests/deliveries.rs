@@ -59,7 +59,12 @@ async fn an_event_is_delivered_by_a_call_a_mail_and_a_row() {
 #[tokio::test]
 async fn an_event_without_subscriptions_costs_its_row_and_one_index_entry() {
     let runner = in_memory();
-    runner.publish(json!({})).await;
+    // One that every member sees.
+    let publish = |tx: &mut Tx| {
+        let about = About::resource("team", tx.org());
+        publish(tx, EventType::TeamTimelineSummary, about, json!({}))
+    };
+    runner.write(publish).await;
     let findings = runner.store.check(TABLES).unwrap();
     assert_eq!((findings.records, findings.entries, findings.wrong), (1, 1, 0));
 }

@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::base::Email;
 use crate::outbox::{
-    Channel, Delivery, DeliveryAttempt, JOBS, LogEntry, LogQuery, Subscription, read_log, walk_log,
+    Channel, Delivery, DeliveryAttempt, HiddenGuards, JOBS, LogEntry, LogQuery, Subscription,
+    read_log, walk_log,
 };
 use crate::outside::mail::{Mail, MailFailure, Sending};
 use crate::outside::{Outside, webhook};
@@ -27,7 +28,8 @@ pub const SECRET: &str = "whsec_c2VjcmV0";
 /// Posts events, signed, to the `url` of the channel.
 pub const WEBHOOK: Workflow = Workflow {
     key: "webhook",
-    effect: |view, DeliveryAttempt { channel, notice }| {
+    effect: |tx, DeliveryAttempt { channel, notice }| {
+        let view = &tx.view();
         let secret = channel.valid_secrets(view)?.remove(0);
         let key = webhook::secret_key(&secret).unwrap();
         let url = channel.config.0["url"].as_str().unwrap();
@@ -251,7 +253,7 @@ impl Runner {
             status: None,
             start,
             end,
-            hidden: Default::default(),
+            hidden: HiddenGuards::none(),
         };
         let read = |view: &View| {
             let mut positions = vec![];

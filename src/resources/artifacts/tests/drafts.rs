@@ -51,7 +51,7 @@ fn saving_a_draft_again_replaces_it() {
         "id": made.id, "registryRef": "acme/main", "artifactType": "prompt", "promptName": "p",
         "draftVersion": "1.0.0", "body": "{{ broken", "metadata": {"a": 1},
         "createdBy": user(&fixture.member), "createdAt": "2026-01-15T12:00:00.000Z",
-        "updatedAt": "2026-01-15T12:00:00.000Z",
+        "updatedBy": user(&fixture.member), "updatedAt": "2026-01-15T12:00:00.000Z",
     });
     assert_eq!(json!(made), expected);
     fixture.pass_secs(60);

@@ -153,7 +153,7 @@ fn values_of_the_request_take_precedence_over_the_environment() {
 fn a_source_is_compiled_without_publishing() {
     let fixture = Fixture::new();
     registry(&fixture, "main");
-    promptlet(&fixture, "tone", "1.0.0", "calm {{mood}}");
+    promptlet(&fixture, "tone", "1.0.0", "calm\u{e0069} {{mood}}\u{200b}");
     let compile = |kind: &str, name: &str, source: &str| {
         let body = json!({"registryRef": "acme/main", "artifactType": kind, "source": source});
         let name = crate::base::ArtifactName::parse(name).unwrap();
@@ -161,8 +161,8 @@ fn a_source_is_compiled_without_publishing() {
     };
     let compiled = compile("prompt", "not-there-yet", "{{a}}{{ import \"tone@1\" }}");
     let expected = json!({
-        "compiled": "{{a}}calm {{mood}}", "imports": {"tone": "1.0.0"},
-        "variables": ["a", "mood"], "problems": [],
+        "compiled": "{{a}}calm\u{e0069} {{mood}}\u{200b}", "imports": {"tone": "1.0.0"},
+        "variables": ["a", "mood"], "problems": [], "invisibleCharacters": 2,
     });
     assert_eq!(compiled, expected);
     let compiled = compile("promptlet", "tone", "{{\n {{ import \"tone\" }}");
@@ -191,6 +191,7 @@ fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
     let expected = json!({
         "compiled": "calmer {{mood}}, <calmer {{mood}}>",
         "imports": {"tone": "1.1.0", "voice": "1.0.0"}, "variables": ["mood"], "problems": [],
+        "invisibleCharacters": 0,
     });
     assert_eq!(compile(source, both), expected);
     // One that is beyond the range, or older, or for another model, is not what is meant.
@@ -243,7 +244,7 @@ fn a_source_is_filled_without_publishing() {
     promptlet(&fixture, "tone", "1.0.0", "calm {{MOOD}}");
     let environment = environments::tests::make(&fixture, json!({"slug": "test", "name": "T"}));
     let environment = environment.unwrap().id;
-    for (name, value) in [("A", "no"), ("MOOD", "{{A}}")] {
+    for (name, value) in [("A", "no"), ("MOOD", "{{A}}\u{202e}")] {
         environments::variable_tests::put(&fixture, environment, name, value).unwrap();
     }
     let fill = |source: &str, more: serde_json::Value| {
@@ -255,7 +256,8 @@ fn a_source_is_filled_without_publishing() {
     };
     let source = "{{A}} {{B}} {{ import \"tone\" }} \\{{A}}";
     let filled = fill(source, json!({"environment": "test", "variables": {"A": "a"}})).unwrap();
-    let expected = json!({"text": "a {{B}} calm {{A}} {{A}}", "missing": ["B"], "problems": []});
+    let expected = json!({"text": "a {{B}} calm {{A}}\u{202e} {{A}}", "missing": ["B"],
+        "problems": [], "invisibleCharacters": 1});
     assert_eq!(filled, expected);
     assert_eq!(fill(source, json!({})).unwrap()["missing"], json!(["A", "B", "MOOD"]));
     let broken = fill("{{ import \"nowhere\" }}", json!({"environment": "test"})).unwrap();

@@ -33,7 +33,7 @@ fn a_registry_stays_while_a_deleted_version_of_it_is_live_after_a_rollback() {
     assert_eq!(newest(&world, "ann")["version"], "1.0.0");
     artifacts::tests::delete(&world, "prompt", "hello", "1.1.0").unwrap();
     assert_eq!(delete_registry(&world).unwrap_err().code(), "registry_deployed");
-    world.write(agents::delete, "ann".to_string(), ()).unwrap();
+    world.write(delete_agent, "ann".to_string(), ()).unwrap();
     delete_registry(&world).unwrap();
     world.complete_removals();
     world.assert_sound();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::decisions;
 use super::*;
-use crate::auth::{Caller, Credential, Identity, Membership, Role};
+use crate::auth::{AddressProof, Caller, Credential, Identity, Membership, Role, Sponsor};
 use crate::base::{Email, Kind, Name};
 use crate::outbox::RetentionSettings;
 
@@ -31,7 +31,7 @@ pub fn deny(world: &World, who: &Principal, job: &Value, body: Value) -> Result<
 }
 
 /// Another member of the organization.
-fn person(world: &World, name: &'static str) -> Principal {
+pub fn person(world: &World, name: &'static str) -> Principal {
     let org = world.org;
     let id = world.store.write_blocking(Id::NIL, move |tx| {
         let user = User {
@@ -43,6 +43,8 @@ fn person(world: &World, name: &'static str) -> Principal {
             session_generation: 0,
             service_of: None,
             created_at: tx.now(),
+            proof: AddressProof::Proved,
+            keys_from: None,
         };
         tx.insert(&user)?;
         let joined_at = tx.now();
@@ -59,7 +61,7 @@ fn email(name: &str) -> Email {
 
 fn caller(world: &World, user: Id<User>, role: Role, credential: Credential) -> Principal {
     let Principal::Caller(owner) = &world.owner else { unreachable!("a caller") };
-    let identity = Identity { user, name: "n".into(), credential, expires_at: None };
+    let identity = Identity { user, name: "n".into(), credential, sponsor: None, expires_at: None };
     let (org, org_slug) = (owner.org, owner.org_slug.clone());
     Principal::Caller(Arc::new(Caller { identity, org, org_slug, role }))
 }
@@ -71,14 +73,7 @@ fn key_of(world: &World, who: &Principal, role: Role, approve_as: bool) -> Princ
         world,
         user(who),
         role,
-        Credential::Key {
-            id,
-            name,
-            org,
-            created_by: user(who),
-            approve_as,
-            access: Default::default(),
-        },
+        Credential::Key { id, name, org, approve_as, access: Default::default() },
     )
 }
 
@@ -91,7 +86,7 @@ fn set_membership(world: &World, who: &Principal, change: fn(Membership) -> Memb
     world.store.write_blocking(world.org, set).unwrap();
 }
 
-fn leave(world: &World, who: &Principal) {
+pub fn leave(world: &World, who: &Principal) {
     let key = (user(who), world.org);
     let set = move |tx: &mut Tx| {
         let old: Membership = tx.fetch(&key)?;
@@ -100,7 +95,7 @@ fn leave(world: &World, who: &Principal) {
     world.store.write_blocking(world.org, set).unwrap();
 }
 
-fn approvals(world: &World, job: &Value) -> Vec<Value> {
+pub fn approvals(world: &World, job: &Value) -> Vec<Value> {
     let all = world.read_as(&world.owner, decisions::list, id(job), ()).unwrap().items;
     all.into_iter().map(|one| json!(one)).collect()
 }
@@ -311,19 +306,49 @@ fn the_creator_is_no_approver_where_self_approval_is_prevented() {
     world.deploy(&["ann"], json!({})).unwrap();
 }
 
-#[test]
-fn who_created_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
-    let world = World::new();
-    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+/// The key of a service account for which an owner answers.
+fn key_of_service(world: &World, service: &Principal, sponsor: &Principal) -> Principal {
     let credential = Credential::Key {
         id: Id::NIL,
         name: "pipeline".into(),
         org: world.org,
-        created_by: user(&world.owner),
         approve_as: false,
         access: Default::default(),
     };
-    let pipeline = caller(&world, user(&service), Role::Member, credential);
+    let Principal::Caller(pipeline) = caller(world, user(service), Role::Member, credential) else {
+        unreachable!("a caller")
+    };
+    let mut pipeline = Caller::clone(&pipeline);
+    let (by, name) = (user(sponsor), "ada".into());
+    pipeline.identity.sponsor = Some(Sponsor { user: by, name, role: Role::Owner });
+    Principal::Caller(Arc::new(pipeline))
+}
+
+#[test]
+fn what_a_key_deploys_is_not_applied_once_who_answered_for_it_has_left() {
+    let world = World::new();
+    let [service, cara, dan] = ["service", "cara", "dan"].map(|name| person(&world, name));
+    let pipeline = key_of_service(&world, &service, &cara);
+    world.set_approvals(json!({"approverIds": [user(&dan)]}));
+    let [waits, runs] = [(), ()].map(|()| world.deploy_as(&pipeline, &["ann"], json!({})).unwrap());
+    approve(&world, &dan, &runs, json!({})).unwrap();
+    assert_eq!(world.job(&waits)["obstacle"], Value::Null);
+    leave(&world, &cara);
+    let refused = approve(&world, &dan, &waits, json!({})).unwrap_err();
+    assert_eq!(refused.code(), "deployment_outdated");
+    world.run();
+    assert_eq!(states(&world.job(&runs)), ["failed"]);
+    assert!(world.live("ann").is_none());
+    // He may deny it all the same.
+    deny(&world, &dan, &waits, json!({})).unwrap();
+    world.assert_sound();
+}
+
+#[test]
+fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
+    let world = World::new();
+    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+    let pipeline = key_of_service(&world, &service, &world.owner);
     let both = [user(&world.owner), user(&cara)];
     world.set_approvals(json!({"approverIds": both, "preventSelfApproval": true}));
     let job = world.deploy_as(&pipeline, &["ann"], json!({})).unwrap();

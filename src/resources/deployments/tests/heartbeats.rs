@@ -2,6 +2,7 @@
 
 use super::super::{heartbeats, places};
 use super::*;
+use crate::auth::Restricted;
 use crate::outbox::RetentionSettings;
 
 fn beat(world: &World, hash: &str, error: Option<&str>) -> Value {
@@ -186,7 +187,7 @@ fn what_was_reported_from_a_deleted_environment_is_forgotten() {
     world.complete_removals();
     assert_eq!(world.agent_status("ann"), "deployed");
     beat_from("dev");
-    world.write(agents::delete, "ann".to_string(), ()).unwrap();
+    world.write(delete_agent, "ann".to_string(), ()).unwrap();
     world.assert_sound();
     world.fixture.pass_secs(10_000);
     sweep(&world, 10_000);
@@ -217,4 +218,29 @@ fn an_agent_that_never_reported_is_not_silent() {
     sweep(&world, 100_000);
     assert_eq!(world.agent_status("ann"), "deployed");
     assert!(about_agents(&world).is_empty());
+}
+
+#[test]
+fn statuses_in_each_environment_are_found_out_for_agents_of_an_earlier_version() {
+    let world = World::new();
+    world.deployed(&["ann", "bob"], json!({}));
+    beat(&world, "x", Some("out of memory"));
+    let find = |key: &'static str| {
+        let found = world.store.read_now(world.org, move |view| agents::find(view, key));
+        found.unwrap().without_caller().clone()
+    };
+    let known = ["ann", "bob"].map(find);
+    for agent in known.clone() {
+        let forget = move |tx: &mut Tx| {
+            let old = agents::Agent { places: None, ..agent.clone() };
+            tx.replace(&Restricted::new(agent.clone()), &Restricted::new(old))
+        };
+        world.store.write_blocking(world.org, forget).unwrap();
+    }
+    assert_eq!(find("ann").places, None);
+    let run = reports::FIND_PLACES.run;
+    let find_places = move |tx: &mut Tx| run(tx, &RetentionSettings::default());
+    world.store.write_blocking(world.org, find_places).unwrap();
+    assert_eq!(["ann", "bob"].map(find), known);
+    world.assert_sound();
 }

@@ -1,15 +1,18 @@
 //! Deployments in an in-memory store: plans, queues, running, approvals, history and heartbeats.
 
 mod again;
+mod approved;
 mod approving;
 mod heartbeats;
 mod history;
+mod in_use;
 mod planning;
 mod pushing;
 mod running;
 
 use serde_json::{Value, json};
 
+use super::in_use::{delete_agent, update_agent, update_tool};
 use super::info::JobInfo;
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
@@ -69,6 +72,12 @@ impl World {
     pub fn tool(&self, name: &str, config: Value) -> Id<tools::Tool> {
         let body = json!({"name": name, "type": "http", "providerConfig": config});
         tools::tests::make(self, body).unwrap().id
+    }
+
+    /// Changes a tool as a member.
+    pub fn patch_tool(&self, tool: Id<tools::Tool>, body: Value) -> Result<Value> {
+        let changed = self.write(update_tool, tool, Fixture::input(body)?)?;
+        Ok(json!(changed))
     }
 
     /// The body that deploys `hello` to agents.

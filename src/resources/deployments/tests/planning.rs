@@ -73,7 +73,8 @@ fn the_plan_does_not_change_with_what_it_was_made_of() {
 
     variable_tests::put(&world, world.dev, "A", "after").unwrap();
     world.prompt("1.2.0", "other");
-    tools::tests::patch(&world, tool, json!({"providerConfig": {"openai": {"url": "b"}}})).unwrap();
+    let other = json!({"providerConfig": {"openai": {"url": "b"}}, "bumpVersion": "patch"});
+    world.patch_tool(tool, other).unwrap();
     let draft = json!({"draft": {"model": "other", "toolRefs": []}});
     agents::tests::update_agent(&world, "cy", draft).unwrap();
     assert_eq!(world.job(&job), job);
@@ -94,7 +95,7 @@ fn a_tool_has_its_own_version_or_the_environments_or_the_newest() {
     let world = World::new();
     let [own, environments, newest] = ["own", "env", "newest"].map(|name| {
         let tool = world.tool(name, json!({}));
-        tools::tests::patch(&world, tool, json!({"version": "2.0.0"})).unwrap();
+        world.patch_tool(tool, json!({"version": "2.0.0"})).unwrap();
         tool
     });
     let body = json!({"toolIds": [environments], "environment": "dev", "version": "1.0.0"});
@@ -104,13 +105,18 @@ fn a_tool_has_its_own_version_or_the_environments_or_the_newest() {
         {"toolId": own, "version": "1.0.0"}, {"toolId": environments}, {"toolId": newest},
     ]);
     let job = world.deploy(&["ann"], json!({"toolRefs": refs})).unwrap();
-    let versions: Vec<_> = job["plan"]["tools"].as_array().unwrap().iter().collect();
-    let expected = [
-        json!({"toolId": own, "name": "own", "version": "1.0.0"}),
-        json!({"toolId": environments, "name": "env", "version": "1.0.0"}),
-        json!({"toolId": newest, "name": "newest", "version": "2.0.0"}),
-    ];
-    assert_eq!(versions, expected.iter().collect::<Vec<_>>());
+    let tool = |id: Id<tools::Tool>, name: &str, version: &str| {
+        json!({
+            "toolId": id, "name": name, "version": version, "type": "http", "prompt": null,
+            "providerConfig": {}, "placeholders": [],
+        })
+    };
+    let expected = json!([
+        tool(own, "own", "1.0.0"),
+        tool(environments, "env", "1.0.0"),
+        tool(newest, "newest", "2.0.0"),
+    ]);
+    assert_eq!(job["plan"]["tools"], expected);
     let config = &job["plan"]["targets"][0]["config"]["toolRefs"];
     let exact: Vec<_> = config.as_array().unwrap().iter().map(|tool| &tool["version"]).collect();
     assert_eq!(exact, ["1.0.0", "1.0.0", "2.0.0"]);
@@ -173,6 +179,9 @@ fn the_registry_and_the_model_come_from_each_draft() {
     let texts = [0, 1].map(|n| job["plan"]["targets"][n]["compiled"].clone());
     assert_eq!(texts, ["For m.", "Hello."]);
     assert_eq!((&job["registryRef"], &job["model"]), (&json!("acme/main"), &Value::Null));
+    // What runs is shown, also where nobody but the version names it.
+    let models = [0, 1].map(|n| job["plan"]["targets"][n]["config"]["model"].clone());
+    assert_eq!(models, [json!("m"), json!("generic")]);
 }
 
 #[test]

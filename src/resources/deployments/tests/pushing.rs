@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::audit::AuditEntry;
+use crate::base::Kind;
 use crate::outside::webhook;
 use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
 
@@ -121,7 +122,7 @@ fn a_target_that_is_being_posted_is_not_skipped_by_cancelling() {
         // The answer may still come.
         let environment = environments::tests::remove(&world, world.dev).unwrap_err();
         assert_eq!(environment.code(), "deployment_pending");
-        let agent = world.write(agents::delete, "ann".to_string(), ()).map(drop).unwrap_err();
+        let agent = world.write(delete_agent, "ann".to_string(), ()).map(drop).unwrap_err();
         assert_eq!(agent.code(), "agent_in_deployment");
         world.settle(&task, result);
         world.run();
@@ -180,14 +181,12 @@ fn a_deployment_that_could_not_be_signed_is_refused_before_anybody_approves_it()
     for refusal in refusals() {
         assert_eq!(refusal.code(), "signing_key_unreadable");
     }
-    // The key may go while a job waits.
+    // The key may go while a job waits: then it is not approved any more.
     credential_tests::put(&world, world.dev, "p", json!({})).unwrap();
     unsigned().unwrap();
-    approving::approve(&world, &world.owner, &job, json!({})).unwrap();
-    world.run();
-    let job = world.job(&job);
-    assert_eq!(job["state"], "error");
-    assert!(job["targets"][0]["error"].as_str().unwrap().contains("no apiKey"), "{job}");
+    let refused = approving::approve(&world, &world.owner, &job, json!({})).unwrap_err();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "deployment_outdated"));
+    assert!(world.job(&job)["obstacle"].as_str().unwrap().contains("credential"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn create_channel(fixture: &Fixture, body: Value) -> Result<ChannelCreated> 
 }
 
 fn patch(fixture: &Fixture, id: Id<Channel>, body: Value) -> Result<ChannelInfo> {
-    fixture.write_as(&fixture.owner, update, id, Fixture::input(body)?)
+    fixture.write_as(&fixture.owner, update, id, Fixture::input(body)?).map(|done| done.channel)
 }
 
 fn secrets(fixture: &Fixture, id: Id<Channel>) -> Vec<String> {
@@ -72,17 +72,39 @@ fn a_replaced_secret_is_valid_for_a_day_beside_the_new_one() {
 }
 
 #[test]
+fn a_new_host_gets_a_new_secret_and_nothing_of_the_old_one() {
+    let fixture = Fixture::new();
+    let id = channel(&fixture, hook());
+    fixture.write_as(&fixture.owner, rotate_secret, id, ()).unwrap();
+    let old = secrets(&fixture, id);
+    assert_eq!(old.len(), 2);
+    let body = Fixture::input(json!({"config": {"url": "https://b.test/hook"}})).unwrap();
+    let moved = fixture.write_as(&fixture.owner, update, id, body).unwrap();
+    let new = moved.secret.expect("it is shown once");
+    assert_eq!(secrets(&fixture, id), slice::from_ref(&new));
+    assert!(!old.contains(&new));
+    // One that is given is used, and not shown.
+    let given = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3";
+    let body = json!({"config": {"url": "https://c.test/hook", "secret": given}});
+    let body = Fixture::input(body).unwrap();
+    let moved = fixture.write_as(&fixture.owner, update, id, body).unwrap();
+    assert_eq!((moved.secret, secrets(&fixture, id)), (None, vec![given.to_string()]));
+    fixture.assert_sound();
+}
+
+#[test]
 fn an_update_keeps_the_secret_unless_another_is_given() {
+    const NEW: &str = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3";
     let fixture = Fixture::new();
     let id = channel(&fixture, hook());
     let [first] = secrets(&fixture, id).try_into().unwrap();
-    let moved = patch(&fixture, id, json!({"config": {"url": "https://b.test/"}})).unwrap();
-    assert_eq!(moved.config.0, json!({"url": "https://b.test/"}));
+    let moved = patch(&fixture, id, json!({"config": {"url": "https://a.test:1/"}})).unwrap();
+    assert_eq!(moved.config.0, json!({"url": "https://a.test:1/"}));
     assert_eq!(secrets(&fixture, id), slice::from_ref(&first));
-    let config = json!({"config": {"url": "https://b.test/", "secret": "whsec_bmV3bmV3bmV3"}});
+    let config = json!({"config": {"url": "https://a.test/", "secret": NEW}});
     for _ in 0..2 {
         patch(&fixture, id, config.clone()).unwrap();
-        assert_eq!(secrets(&fixture, id), ["whsec_bmV3bmV3bmV3".to_string(), first.clone()]);
+        assert_eq!(secrets(&fixture, id), [NEW.to_string(), first.clone()]);
     }
     fixture.assert_sound();
 }

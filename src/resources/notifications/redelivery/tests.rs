@@ -4,17 +4,17 @@ use super::*;
 use crate::outbox::{About, EventType};
 use crate::outside::{CallResult, Failure, Response};
 use crate::resources::notifications::testing::{channel, code, hook};
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::store::ListSource;
 
 /// Tests a channel with this result of its call; returns the answer and how often it was called.
 fn tested(fixture: &Fixture, id: Id<Channel>, answer: Result<u16, Failure>) -> ChannelTest {
     let (owner, args) = (fixture.owner.clone(), args(id, ()));
+    let tag = test_tag(user(&owner));
     let run = move |tx: &mut Tx| {
         let mut calls = Calls::default();
         let req = Req::new(&args, &owner);
         test(tx, &req, &mut calls)?;
-        let tag = *blake3::hash(id.uuid().as_bytes()).as_bytes();
         let heard = answer.clone();
         let answer = heard.map(|status| Response { status, headers: vec![], body: vec![] });
         calls.hear_as(tag, CallResult { answer, took: std::time::Duration::ZERO });

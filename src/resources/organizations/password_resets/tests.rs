@@ -7,8 +7,8 @@ use super::super::password_reset::{VALID_SECS, issue_password_reset};
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;
-use crate::auth::passwords;
-use crate::base::Kind;
+use crate::auth::{name_installation_admins, passwords};
+use crate::base::{Email, Kind};
 use crate::outbox::RetentionSettings;
 use crate::resources::testing::Fixture;
 
@@ -70,6 +70,22 @@ fn a_link_opens_the_account_of_who_never_had_a_password() {
     let hashed = passwords::run(&HashRequest { verify, make: None }).unwrap();
     assert_eq!((hashed.fits, user.session_generation), (user.password, 1));
     fixture.assert_sound();
+}
+
+#[test]
+fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation() {
+    let fixture = Fixture::new();
+    let token = make(&fixture);
+    let named = |tx: &mut Tx| {
+        let ben = Email::parse("ben@acme.test").map_err(Error::internal)?;
+        name_installation_admins(tx, Some(vec![ben]))
+    };
+    fixture.store.write_blocking(Id::NIL, named).unwrap();
+    assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound);
+    let again = fixture.write_as(&fixture.owner, create, user_of(&fixture.member), ());
+    let refused = again.err().unwrap();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "installation_admin_required"));
+    use_link(&fixture, &operator(&fixture)).unwrap();
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use serde_json::json;
 
-use super::super::password_reset::issue_password_reset;
+use super::super::password_reset::{Admin, issue_password_reset};
 use super::super::tests::hashing;
 use super::*;
 use crate::api::Principal;
+use crate::auth::AddressProof;
 use crate::base::Kind;
 use crate::outbox::Target;
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::store::ListSource;
 
 fn forget(fixture: &Fixture, email: &str) -> Result<Empty> {
@@ -71,6 +72,27 @@ fn only_an_address_with_an_account_gets_a_mail_with_a_link() {
     assert_eq!(mail.to, [Email::parse("ada@acme.test").unwrap()]);
     assert!(mail.text.contains("\nhttp://127.0.0.1:7420/reset-password#"), "{}", mail.text);
     assert!(jobs(&fixture).is_empty());
+    fixture.assert_sound();
+}
+
+#[test]
+fn an_admins_link_keeps_no_mail_from_the_address_of_an_account_that_is_not_proved() {
+    let fixture = Fixture::new();
+    let (ben, by) = (user(&fixture.member), Admin { org: fixture.org, user: user(&fixture.owner) });
+    let link = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        issue(tx, &user, Origin::Admin(by))
+    };
+    fixture.store.write_blocking(Id::NIL, link).unwrap();
+    forget(&fixture, "ben@acme.test").unwrap();
+    assert_eq!(mails(&fixture).len(), 0);
+    let unprove = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        tx.replace(&user, &User { proof: AddressProof::Unproved, ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, unprove).unwrap();
+    forget(&fixture, "ben@acme.test").unwrap();
+    assert_eq!(mails(&fixture).len(), 1);
     fixture.assert_sound();
 }
 

@@ -112,13 +112,18 @@ pub fn ask(
     if known.as_ref().is_some_and(|peer| peer.state == PeerState::Blocked) {
         return Err(Error::forbidden("peer_blocked", "the team has blocked this key"));
     }
-    let is_allowed = admit(&view, &team, new)?;
+    let is_allowed = is_allowed_domain(&view, &team, new)?;
+    let policy = addressed_policy(&view, new)?;
     let answered = match known.as_ref().map(|peer| standing(&view, peer, new)).transpose()? {
-        Some(Standing::Stays) if !is_allowed => known,
-        Some(Standing::Stays) => known.map(|peer| accept_pending(tx, peer)).transpose()?,
+        Some(Standing::Stays) => {
+            require_contact(policy, is_allowed)?;
+            let accept = |peer| if is_allowed { accept_pending(tx, peer) } else { Ok(peer) };
+            known.map(accept).transpose()?
+        }
         Some(Standing::AsksAgain) | None => {
             require_room(&view, &team, known.as_ref(), (pubkey, &new.handle.domain()), is_allowed)?;
             confirm(&new.handle, pubkey, calls)?;
+            require_contact(policy, is_allowed)?;
             Some(insert(tx, req, &team, known, is_allowed)?)
         }
     };
@@ -129,26 +134,35 @@ pub fn ask(
 /// Whether the rules accept the sender at once.
 ///
 /// # Errors
-/// 403 if they, or the policy of the addressed listing, turn it away; 404 of the listing.
-fn admit(view: &View, team: &Team, new: &OutsideRequest) -> Result<bool> {
+/// 403 if they turn it away.
+fn is_allowed_domain(view: &View, team: &Team, new: &OutsideRequest) -> Result<bool> {
     let rule = rule_for(view, team.id, &new.handle.domain())?;
     if rule == Some(RuleKind::Block) {
         return Err(Error::forbidden("domain_blocked", "agents of this domain are turned away"));
     }
-    let is_allowed = rule == Some(RuleKind::Allow);
-    let Some(handle) = &new.listing else { return Ok(is_allowed) };
-    let listing = listings::by_handle(view, handle)?
-        .ok_or_else(|| Error::no_such("listing").at("listing"))?;
-    match listing.contact_policy {
-        ContactPolicy::Open => Ok(is_allowed),
-        ContactPolicy::Allowlist if is_allowed => Ok(true),
-        ContactPolicy::Allowlist => Err(Error::forbidden(
-            "contact_allowlist",
-            "the agent takes requests from allowed domains only",
+    Ok(rule == Some(RuleKind::Allow))
+}
+
+/// Returns the policy of the listing that a request addresses; `Open` if it addresses none.
+///
+/// # Errors
+/// 404 of the listing, also of one that is not public.
+fn addressed_policy(view: &View, new: &OutsideRequest) -> Result<ContactPolicy> {
+    let Some(handle) = &new.listing else { return Ok(ContactPolicy::Open) };
+    listings::contact_policy_for_outsiders(view, handle)?
+        .ok_or_else(|| Error::no_such("listing").at("listing"))
+}
+
+/// Requires that a listing takes requests of a sender whose handle is confirmed: nobody else learns
+/// anything of its policy. The error does not tell which policy it is, which is for owners to know.
+fn require_contact(policy: ContactPolicy, is_allowed: bool) -> Result<()> {
+    match policy {
+        ContactPolicy::Open => Ok(()),
+        ContactPolicy::Allowlist if is_allowed => Ok(()),
+        ContactPolicy::Allowlist | ContactPolicy::Closed => Err(Error::forbidden(
+            "contact_refused",
+            "the agent of this listing takes no requests from you; ask its organization",
         )),
-        ContactPolicy::Closed => {
-            Err(Error::forbidden("contact_closed", "the agent takes no requests"))
-        }
     }
 }
 

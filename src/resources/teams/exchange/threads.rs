@@ -12,11 +12,12 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
 use crate::base::{Body, Error, Id, Kind, Result, Title};
 use crate::resources::teams::lists::merged;
-use crate::resources::teams::member::{self, Member};
+use crate::resources::teams::member;
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
 use crate::resources::teams::team::{TEAM_IN_PATH, Team};
+use crate::resources::teams::usable::AgentRef;
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{Page, Tx, View};
 
@@ -48,7 +49,7 @@ pub struct AnswerToPeer {
     body: Body,
     subject: Option<Title>,
     /// The agent of the team that sends it; absent, the user does.
-    from_agent_id: Option<Id<Member>>,
+    from_agent_id: Option<AgentRef>,
 }
 impl Input for AnswerToPeer {}
 
@@ -113,7 +114,7 @@ pub fn list(view: &View, req: &Req<TeamPath>) -> Result<Page<OutsideThreadMessag
 pub fn answer(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>), AnswerToPeer>) -> Result<Message> {
     let view = tx.view();
     let peer = fetch_peer(&view, req.params)?;
-    let from = messages::sender(&view, peer.team, req.caller(), req.input.from_agent_id)?;
+    let from = messages::sender(&view, peer.team, req.caller(), req.input.from_agent_id.as_ref())?;
     if peer.state != PeerState::Accepted {
         return Err(Error::conflict(
             "peer_not_accepted",

@@ -58,7 +58,7 @@ fn a_place_that_became_free_can_be_taken() {
 }
 
 #[test]
-fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
+fn the_wake_secret_is_of_one_host_and_shown_with_its_first_wake_url_alone() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);
     agent(&fixture, "ann");
@@ -67,14 +67,20 @@ fn the_wake_secret_is_shown_with_the_first_wake_url_and_never_again() {
     let secret = made.wake_secret.unwrap();
     let bob = add_agent(&fixture, crew, "bob");
 
-    let moved = json!({"wakeUrl": "https://b.test/wake"});
-    assert!(patch(&fixture, crew, made.agent.id, moved.clone()).unwrap().wake_secret.is_none());
+    let same_host = json!({"wakeUrl": "https://a.test/other"});
+    assert!(patch(&fixture, crew, made.agent.id, same_host).unwrap().wake_secret.is_none());
     assert!(patch(&fixture, crew, bob, json!({"skills": []})).unwrap().wake_secret.is_none());
-    let first = patch(&fixture, crew, bob, moved.clone()).unwrap().wake_secret.unwrap();
-    assert_ne!(first, secret);
+    let url = json!({"wakeUrl": "https://b.test/wake"});
+    let mut shown = vec![secret.clone()];
+    shown.extend(patch(&fixture, crew, bob, url.clone()).unwrap().wake_secret);
     let cleared = patch(&fixture, crew, bob, json!({"wakeUrl": null})).unwrap();
     assert!(cleared.wake_secret.is_none() && cleared.agent.wake_url.is_none());
-    assert!(patch(&fixture, crew, bob, moved).unwrap().wake_secret.is_none());
+    shown.extend(patch(&fixture, crew, bob, url).unwrap().wake_secret);
+    let other_host = json!({"wakeUrl": "https://c.test/wake"});
+    shown.extend(patch(&fixture, crew, bob, other_host).unwrap().wake_secret);
+    shown.sort();
+    shown.dedup();
+    assert_eq!(shown.len(), 4, "each of another URL, or host, is another");
 
     let key = fixture
         .store

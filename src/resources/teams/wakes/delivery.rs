@@ -6,12 +6,14 @@ use std::ops::ControlFlow;
 
 use super::wake::{BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, same_subject};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
+use crate::auth::Caller;
 use crate::base::{BoundedList, Id, Result};
-use crate::resources::teams::member::{Member, fetch_member};
+use crate::resources::teams::member::Member;
 use crate::resources::teams::message;
 use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task};
 use crate::resources::teams::team::{Team, require_team};
+use crate::resources::teams::usable::UsableMember;
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
 /// At most 1,000 wakes are scanned in one transaction, even if all of them are dropped.
@@ -61,7 +63,7 @@ impl Output for AckedWakes {
 
 /// Returns whether an agent has a wake that is not leased, and if not, when the next lease ends.
 pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Readiness> {
-    let agent = fetch_agent(view, req.params)?;
+    let agent = fetch_agent(view, req.caller(), req.params)?.id;
     let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
     view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
@@ -76,7 +78,7 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 
 /// Leases and returns an agent's wakes, oldest first.
 pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
-    let agent = fetch_agent(&tx.view(), req.params)?;
+    let agent = fetch_agent(&tx.view(), req.caller(), req.params)?.id;
     let lease = req.input.peek != Some(true);
     let limit = req.page.limit;
     let mut handed: Vec<Wake> = Vec::new();
@@ -114,7 +116,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 /// Deletes acknowledged wakes; unknown ids are ignored, and so are those of wakes that a later cause
 /// has joined, which have another id.
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
-    let agent = fetch_agent(&tx.view(), req.params)?;
+    let agent = fetch_agent(&tx.view(), req.caller(), req.params)?.id;
     let mut acknowledged = 0;
     for id in req.input.wake_ids.iter() {
         if let Some(wake) = tx.find(&BY_ID, &(agent, *id))? {
@@ -125,9 +127,14 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
     Ok(AckedWakes { acknowledged })
 }
 
-fn fetch_agent(view: &View, (team, agent): (Id<Team>, Id<Member>)) -> Result<Id<Member>> {
+/// Returns the agent whose wakes a path names.
+fn fetch_agent(
+    view: &View,
+    caller: &Caller,
+    (team, agent): (Id<Team>, Id<Member>),
+) -> Result<UsableMember> {
     require_team(view, team)?;
-    Ok(fetch_member(view, team, agent)?.id)
+    UsableMember::fetch(view, caller, (team, agent))
 }
 
 // ── One wake ─────────────────────────────────────────────────────────────────

@@ -184,7 +184,8 @@ fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
         "messageId": wake.message_id,
         "error": error,
     });
-    publish(tx, EventType::TeamRunFailed, About::resource("team_agent", member.id), payload)
+    let about = About::resource("team_agent", member.id).guarded_by("agent", member.agent);
+    publish(tx, EventType::TeamRunFailed, about, payload)
 }
 
 /// Returns the id in the job's concurrency key: the parent of its target.

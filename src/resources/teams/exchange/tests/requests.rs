@@ -160,7 +160,12 @@ fn a_refused_sender_reads_why_and_may_ask_again_after_a_day() {
 }
 
 /// A listing of the organization with this contact policy.
-fn listing(crew: &Crew, key: &'static str, policy: ContactPolicy) -> String {
+fn listing(
+    crew: &Crew,
+    key: &'static str,
+    visibility: ListingVisibility,
+    policy: ContactPolicy,
+) -> String {
     let agent = agent(&crew.fixture, key);
     let handle = format!("{key}@acme.test");
     let own = handle.clone();
@@ -179,7 +184,7 @@ fn listing(crew: &Crew, key: &'static str, policy: ContactPolicy) -> String {
             id: tx.new_id(),
             agent,
             profile,
-            visibility: ListingVisibility::Organization,
+            visibility,
             contact_policy: policy,
             card_state: CardState::Draft,
         })
@@ -191,22 +196,57 @@ fn listing(crew: &Crew, key: &'static str, policy: ContactPolicy) -> String {
 #[test]
 fn the_contact_policy_of_the_addressed_listing_holds() {
     let crew = Crew::new();
-    let open = listing(&crew, "open", ContactPolicy::Open);
-    let closed = listing(&crew, "closed", ContactPolicy::Closed);
-    let some = listing(&crew, "some", ContactPolicy::Allowlist);
+    let public = |key, policy| listing(&crew, key, ListingVisibility::Public, policy);
+    let open = public("open", ContactPolicy::Open);
+    let closed = public("closed", ContactPolicy::Closed);
+    let some = public("some", ContactPolicy::Allowlist);
     let outsider = Sender::new(1, "a@a.test");
     let to = |sender: &Sender, listing: &str| crew.ask(sender, json!({"listing": listing}));
     crew.rule("partner.test", "allow", false);
     let partner = Sender::new(2, "b@partner.test");
     for sender in [&outsider, &partner] {
-        assert_eq!(refusal(to(sender, &closed)), (Kind::Forbidden, "contact_closed"));
+        assert_eq!(refusal(to(sender, &closed)), (Kind::Forbidden, "contact_refused"));
         let unknown = to(sender, "nobody@acme.test").unwrap_err();
         assert_eq!((unknown.kind(), unknown.path()), (Kind::NotFound, Some("listing")));
     }
-    assert_eq!(refusal(to(&outsider, &some)), (Kind::Forbidden, "contact_allowlist"));
+    assert_eq!(refusal(to(&outsider, &some)), (Kind::Forbidden, "contact_refused"));
     assert!(crew.peers().is_empty());
     assert_eq!(to(&partner, &some).unwrap()["state"], "accepted");
     assert_eq!(to(&outsider, &open).unwrap()["state"], "pending");
+}
+
+#[test]
+fn nobody_outside_learns_of_a_hidden_listing_or_of_a_contact_policy_before_the_handle_is_proved() {
+    let crew = Crew::new();
+    let policies = [ContactPolicy::Open, ContactPolicy::Allowlist, ContactPolicy::Closed];
+    let made = |visibility, keys: [&'static str; 3]| {
+        keys.into_iter()
+            .zip(policies)
+            .map(|(key, policy)| listing(&crew, key, visibility, policy))
+            .collect::<Vec<_>>()
+    };
+    let hidden = made(ListingVisibility::Organization, ["a", "b", "c"]);
+    let public = made(ListingVisibility::Public, ["d", "e", "f"]);
+    let said = |listing: &str, is_proved: bool| {
+        let sender = Sender::new(1, "a@a.test");
+        let names = if is_proved { json!({"a": sender.pubkey}) } else { json!({}) };
+        let heard = document(200, &json!({"names": names}));
+        let error = crew.ask_with(&sender, json!({"listing": listing}), heard).0.unwrap_err();
+        (error.kind(), error.code(), error.message().to_string(), error.path().map(String::from))
+    };
+    for is_proved in [false, true] {
+        let unknown = said("nobody@acme.test", is_proved);
+        assert_eq!((unknown.0, unknown.1), (Kind::NotFound, "not_found"));
+        for listing in &hidden {
+            assert_eq!(said(listing, is_proved), unknown, "{listing}");
+        }
+    }
+    let unproved = said(&public[0], false);
+    assert_eq!(unproved.1, "handle_not_confirmed");
+    assert!(public.iter().all(|listing| said(listing, false) == unproved));
+    // What is left to know to whoever has proved a handle: that the agent takes none from them.
+    assert_eq!(said(&public[1], true), said(&public[2], true));
+    assert!(crew.peers().is_empty());
 }
 
 /// A peer as it is stored.

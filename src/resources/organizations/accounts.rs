@@ -1,0 +1,75 @@
+//! Accounts, and the proof that one belongs to who reads the mail of its address
+//! (reference: identity-and-rights, "Proof of an address").
+//!
+//! Invariants:
+//! - An account is proved only by a secret that was sent to its address and that nobody else has seen:
+//!   the mailed token of an invitation, a mailed link for a password; or by the operator.
+//! - The first who proves the address of an account takes it over: what others hold of it, the
+//!   password, sessions, keys, invitations and reset links for others, is of no use from then on. Not if
+//!   the proof is given in a session of the account: who is signed in knows the password.
+
+use crate::auth::{AddressProof, User};
+use crate::base::{Email, Name, Result};
+use crate::store::Tx;
+
+/// Creates the account of a person.
+///
+/// # Errors
+/// 409 if the address has one.
+pub(super) fn create(
+    tx: &mut Tx,
+    email: &Email,
+    name: &Name,
+    password: Option<String>,
+    proof: AddressProof,
+) -> Result<User> {
+    let user = User {
+        id: tx.new_id(),
+        email: email.clone(),
+        name: name.clone(),
+        image: None,
+        password,
+        session_generation: 0,
+        service_of: None,
+        created_at: tx.now(),
+        proof,
+        keys_from: None,
+    };
+    tx.insert(&user)?;
+    Ok(user)
+}
+
+/// Sets a new password, which ends all sessions. If `proves`, who sets it has proved the address: an
+/// account that nobody had proved is taken over, so that keys made until now are refused, too.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn set_password(
+    tx: &mut Tx,
+    old: &User,
+    password: Option<String>,
+    proves: bool,
+) -> Result<User> {
+    let session_generation = old.session_generation + 1;
+    let mut new = User { password, session_generation, ..old.clone() };
+    if proves {
+        // Of an account from before proofs were asked for, the keys have been in use all along.
+        if old.proof == AddressProof::Unproved {
+            new.keys_from = Some(tx.now());
+        }
+        new.proof = AddressProof::Proved;
+    }
+    tx.replace(old, &new)?;
+    Ok(new)
+}
+
+/// Notes that who has the account, and is signed in to it, has proved its address.
+///
+/// # Errors
+/// If the store fails.
+pub(super) fn note_proof(tx: &mut Tx, user: &User) -> Result<()> {
+    if user.proof == AddressProof::Proved {
+        return Ok(());
+    }
+    tx.replace(user, &User { proof: AddressProof::Proved, ..user.clone() })
+}
