@@ -20,7 +20,7 @@ impl Version {
         output::print(
             self.common.json,
             &json!({"name": "roadstead", "version": version}),
-            &format!("roadstead {version}"),
+            format!("roadstead {version}"),
         )
     }
 }
