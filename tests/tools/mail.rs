@@ -194,11 +194,14 @@ fn an_invitation_is_mailed_with_a_link_that_the_inviter_does_not_see_three_times
     acme.owner.post("/organizations", new).ok();
     let other = acme.owner.about("locked");
     let victim = json!({"email": "victim@acme.test", "role": "member"});
-    let mailed = [&acme.owner, &other, &other, &other, &acme.owner].map(|inviter| {
-        inviter.post("/organizations/members", victim.clone()).ok()["mailed"] == true
-    });
-    assert_eq!(mailed, [true, true, true, false, false]);
-    for _ in 0..3 {
+    let inviters = [(&acme.owner, true), (&other, true), (&other, true), (&other, false)];
+    for (inviter, is_mailed) in inviters.into_iter().chain([(&acme.owner, false)]) {
+        let made = inviter.post("/organizations/members", victim.clone()).ok();
+        assert_eq!(made["mailed"], is_mailed, "{made}");
+        if !is_mailed {
+            continue;
+        }
+        // Before the next invitation, which replaces this one and what was not sent yet.
         let mail = server.next();
         assert_eq!(mail["to"], json!(["victim@acme.test"]));
         let text = format!("{} {}", mail["headers"]["subject"], mail["plain"]);
