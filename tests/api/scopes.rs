@@ -94,7 +94,9 @@ fn assert_lacks(route: &Route, who: &str, lacking: &[ScopeName], reply: &Reply) 
 
 #[test]
 fn a_key_is_let_in_exactly_where_it_has_the_scopes_of_the_route() {
-    let acme = Fixture::new();
+    // Whose owner administers the whole server.
+    let running = Running::start(config());
+    let acme = running.fixture();
     registry(&acme, "main", json!({}));
     let mut routes = all_routes();
     routes.retain(|route| takes_keys(route) && !route.needs_no_scope);
