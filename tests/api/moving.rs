@@ -14,7 +14,7 @@ use roadstead::auth::{
 };
 use roadstead::base::{Email, Id, Slug};
 use roadstead::resources;
-use roadstead::store::{ListSource, Store, TableExport};
+use roadstead::store::{ListSource, Store, TableExport, Tx};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, Running, config};
@@ -253,6 +253,18 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
             Ok(())
         })
         .unwrap();
+    // Nor do they administer it once they have proved their address.
+    let prove = {
+        let grace = Email::parse(&*grace).unwrap();
+        move |tx: &mut Tx| {
+            let user = find_person(&tx.view(), &grace)?.unwrap();
+            let proved = User { proof: AddressProof::Proved, ..user.clone() };
+            tx.replace(&user, &proved)?;
+            let view = tx.view();
+            Ok((is_installation_admin(&view, proved.id)?, is_installation_admin(&view, known.id)?))
+        }
+    };
+    assert_eq!(other.store.write_blocking(Id::NIL, prove).unwrap(), (false, true));
     // What names Ada names her as she is known here, in every record.
     let lines = exported(&other.store, "moved");
     for line in lines.iter().filter(|line| line.contains(&fixture.owner_id)) {

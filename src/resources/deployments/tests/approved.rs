@@ -4,8 +4,11 @@
 use super::super::{changes, preview};
 use super::approving::{approve, leave};
 use super::*;
+use crate::auth::{Access, Restricted};
 use crate::outside::webhook;
 use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
+use crate::resources::fleets;
+use crate::resources::registries::Registry;
 
 const URL: &str = "https://provider.test/deploy?token=t";
 const KEY: &str = "provider-key";
@@ -28,6 +31,7 @@ impl Approved {
     fn new() -> Self {
         let world = World::new();
         let tool = world.tool("t", json!({"url": "https://${HOST}/", "auth": "${TOKEN}"}));
+        world.patch_tool(tool, json!({"prompt": "Be short."})).unwrap();
         world.prompt("1.1.0", "Be {{A}}.");
         world.agent("cy", json!({"model": "m", "toolRefs": [{"toolId": tool}]}));
         let made = Approved { world, tool };
@@ -219,6 +223,18 @@ const CHANGES: &[(&str, Then, Change)] = &[
         environments::tests::patch(at, at.dev, json!({"access": "restricted"}));
         Ok(())
     }),
+    ("the creator may not use the agent any more", Then::Fails, |at| {
+        let fleet = fleets::tests::make(at, json!({"name": "F", "access": "restricted"})).id;
+        agents::tests::patch_as(at, &at.owner, "cy", json!({"fleetId": fleet})).map(drop)
+    }),
+    ("the creator may not use the registry any more", Then::Fails, |at| {
+        let restrict = |tx: &mut Tx| {
+            let main = tx.all::<Restricted<Registry>>(ListSource::TABLE, &())?.remove(0);
+            let main = Registry::clone(main.without_caller());
+            tx.put(&Restricted::new(Registry { access: Access::Restricted, ..main }))
+        };
+        at.store.write_blocking(at.org, restrict)
+    }),
 ];
 
 #[test]
@@ -337,9 +353,14 @@ fn the_approver_is_shown_whatever_changes_between_two_deployments() {
     for (name, shown, change) in [nothing].iter().chain(SHOWN) {
         let at = Approved::new();
         at.live();
+        let preview = || {
+            let body = at.body(&["cy"], json!({}));
+            json!(read(&at, &at.member, preview::preview, (), body).unwrap())
+        };
+        let before = preview()["planHash"].take();
         change(&at);
-        let body = at.body(&["cy"], json!({}));
-        let previewed = json!(read(&at, &at.member, preview::preview, (), body).unwrap());
+        let previewed = preview();
+        assert_eq!(previewed["planHash"] == before, shown.is_empty(), "{name}");
         let job = at.deploy(&["cy"], json!({})).unwrap();
         assert_eq!(job["planHash"], previewed["planHash"], "{name}");
         assert_eq!(job["plan"], previewed["plan"], "{name}");
@@ -386,6 +407,6 @@ fn what_a_job_changed_is_shown_beside_what_was_live_before_it() {
     let second = planning::tool_job(&at, json!({"toolIds": [at.tool], "environment": "dev"}));
     let second = listed(&second.unwrap());
     assert_eq!((&second["stableKey"], &second["toolId"]), (&Value::Null, &json!(at.tool)));
-    let prompt = json!({"path": "tools.t.prompt", "from": null, "to": "Be quick."});
+    let prompt = json!({"path": "tools.t.prompt", "from": "Be short.", "to": "Be quick."});
     assert!(second["changes"].as_array().unwrap().contains(&prompt), "{second}");
 }

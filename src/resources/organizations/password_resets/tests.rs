@@ -7,7 +7,7 @@ use super::super::password_reset::{VALID_SECS, issue_password_reset};
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;
-use crate::auth::{name_installation_admins, passwords};
+use crate::auth::{AddressProof, name_installation_admins, passwords};
 use crate::base::{Email, Kind};
 use crate::outbox::RetentionSettings;
 use crate::resources::testing::Fixture;
@@ -86,6 +86,38 @@ fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation()
     let refused = again.err().unwrap();
     assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "installation_admin_required"));
     use_link(&fixture, &operator(&fixture)).unwrap();
+}
+
+#[test]
+fn a_link_is_void_once_somebody_else_has_the_account_of_who_made_it() {
+    let fixture = Fixture::new();
+    let token = make(&fixture);
+    let ada = user_of(&fixture.owner);
+    let prove = move |tx: &mut Tx| {
+        let (user, now) = (tx.fetch::<User>(&ada)?, tx.now());
+        tx.replace(&user, &User { keys_from: Some(now), ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, prove).unwrap();
+    assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound);
+    fixture.pass_secs(1);
+    use_link(&fixture, &make(&fixture)).unwrap();
+}
+
+#[test]
+fn only_a_link_that_no_admin_has_seen_proves_the_address() {
+    let fixture = Fixture::new();
+    let ben = user_of(&fixture.member);
+    let unproved = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        tx.replace(&user, &User { proof: AddressProof::Unproved, ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, unproved).unwrap();
+    let read = |view: &View| Ok(view.fetch::<User>(&ben)?.proof);
+    let proof = || fixture.store.read_now(Id::NIL, read).unwrap();
+    use_link(&fixture, &make(&fixture)).unwrap();
+    assert_eq!(proof(), AddressProof::Unproved);
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    assert_eq!(proof(), AddressProof::Proved);
 }
 
 #[test]
