@@ -316,7 +316,9 @@ fn a_plan_says_where_it_goes_and_what_is_filled_in_without_the_values_of_secrets
 }
 
 /// What is changed between two deployments, and where that is shown: a path, or the diff of texts.
-const SHOWN: &[(&str, &str, fn(&Approved))] = &[
+type Shown = (&'static str, &'static str, fn(&Approved));
+
+const SHOWN: &[Shown] = &[
     ("a version of the prompt", "diff", |at| at.prompt("1.2.0", "Be wild.")),
     ("a variable of the prompt", "diff", |at| at.variable("A", "wild")),
     ("the model", "model", |at| at.draft(json!({"model": "other"}))),
@@ -349,7 +351,7 @@ const SHOWN: &[(&str, &str, fn(&Approved))] = &[
 
 #[test]
 fn the_approver_is_shown_whatever_changes_between_two_deployments() {
-    let nothing: (&str, &str, fn(&Approved)) = ("nothing", "", |_| {});
+    let nothing: Shown = ("nothing", "", |_| {});
     for (name, shown, change) in [nothing].iter().chain(SHOWN) {
         let at = Approved::new();
         at.live();
