@@ -66,9 +66,10 @@ impl AuthRequest<'_> {
             Ok(()) => who,
             Err(refusal) => self.as_outsider(&view, &who, hint)?.ok_or(refusal)?,
         };
-        if self.route.policy.installation
-            && let Principal::Caller(caller) = &who
-        {
+        if self.route.policy.installation {
+            let Principal::Caller(caller) = &who else {
+                return Err(Error::internal("a route of the installation is for callers"));
+            };
             require_installation_admin(&view, &caller.identity)?;
         }
         Ok((who, view))

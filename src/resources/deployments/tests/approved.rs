@@ -4,11 +4,12 @@
 use super::super::{changes, preview};
 use super::approving::{approve, leave};
 use super::*;
-use crate::auth::{Access, Restricted};
+use crate::auth::{Access, Restricted, User};
 use crate::outside::webhook;
 use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
 use crate::resources::fleets;
 use crate::resources::registries::Registry;
+use crate::resources::testing;
 
 const URL: &str = "https://provider.test/deploy?token=t";
 const KEY: &str = "provider-key";
@@ -218,6 +219,14 @@ const CHANGES: &[(&str, Then, Change)] = &[
     ("the creator has left", Then::Fails, |at| {
         leave(at, &at.member);
         Ok(())
+    }),
+    ("somebody else proves the address of the creator", Then::Fails, |at| {
+        let creator = testing::user(&at.member);
+        let prove = move |tx: &mut Tx| {
+            let user: User = tx.fetch(&creator)?;
+            tx.replace(&user, &User { keys_from: Some(tx.now()), ..user.clone() })
+        };
+        at.store.write_blocking(Id::NIL, prove)
     }),
     ("the creator may not use the environment any more", Then::Fails, |at| {
         environments::tests::patch(at, at.dev, json!({"access": "restricted"}));

@@ -89,6 +89,24 @@ fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation()
 }
 
 #[test]
+fn nor_who_is_named_and_has_not_proved_the_address_yet() {
+    for proof in [AddressProof::Unproved, AddressProof::Unknown] {
+        let fixture = Fixture::new();
+        let token = make(&fixture);
+        let ben = user_of(&fixture.member);
+        let named = move |tx: &mut Tx| {
+            let user: User = tx.fetch(&ben)?;
+            name_installation_admins(tx, Some(vec![user.email.clone()]))?;
+            tx.replace(&user, &User { proof, ..user.clone() })
+        };
+        fixture.store.write_blocking(Id::NIL, named).unwrap();
+        assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound, "{proof:?}");
+        let refused = fixture.write_as(&fixture.owner, create, ben, ()).err().unwrap();
+        assert_eq!(refused.code(), "installation_admin_required", "{proof:?}");
+    }
+}
+
+#[test]
 fn a_link_is_void_once_somebody_else_has_the_account_of_who_made_it() {
     let fixture = Fixture::new();
     let token = make(&fixture);
