@@ -223,7 +223,10 @@ fn an_account_that_nobody_has_proved_becomes_a_member_only_if_the_operator_accep
         place.accepts_unproved = false;
         refused(&place);
         place.accepts_unproved = true;
-        assert_eq!(place.import_as(&lines, None).unwrap().known_members, [ada.clone()]);
+        assert_eq!(
+            place.import_as(&lines, None).unwrap().known_members,
+            std::slice::from_ref(&ada)
+        );
         other.stop();
     }
     running.stop();

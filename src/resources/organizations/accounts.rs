@@ -54,7 +54,8 @@ pub(super) fn set_password(
     let session_generation = old.session_generation + 1;
     let mut new = User { password, session_generation, ..old.clone() };
     if proves {
-        if old.proof == AddressProof::Unproved {
+        // Nobody has had one without a password, as an import makes it.
+        if old.proof == AddressProof::Unproved && old.password.is_some() {
             new.keys_from = Some(tx.now());
         }
         new.proof = AddressProof::Proved;

@@ -89,7 +89,22 @@ fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation()
 }
 
 #[test]
-fn nor_who_is_named_and_has_not_proved_the_address_yet() {
+fn the_first_password_of_an_account_leaves_what_belongs_to_it() {
+    let fixture = Fixture::new();
+    let ben = user_of(&fixture.member);
+    let arrived = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        let proof = AddressProof::Unproved;
+        tx.replace(&user, &User { proof, password: None, ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, arrived).unwrap();
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    let user: User = fixture.store.read_now(Id::NIL, |view| view.fetch(&ben)).unwrap();
+    assert_eq!((user.proof, user.keys_from), (AddressProof::Proved, None));
+}
+
+#[test]
+fn an_admin_lets_nobody_in_who_is_named_and_has_not_proved_the_address_yet() {
     for proof in [AddressProof::Unproved, AddressProof::Unknown] {
         let fixture = Fixture::new();
         let token = make(&fixture);
