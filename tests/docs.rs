@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aws_lc_rs::digest::{SHA256, digest};
+
 /// The names under `[dependencies]` and `[dev-dependencies]` of a manifest.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let mut within = false;
@@ -92,7 +94,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let mut all = vec![PathBuf::from("README.md")];
+    let mut all: Vec<_> = ["README.md", "CHANGELOG.md", "SECURITY.md"].map(PathBuf::from).into();
     for folder in ["docs", "docs/decisions", "docs/reference", "packaging"] {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         all.extend(entries.filter(|path| path.extension().is_some_and(|end| end == "md")));
@@ -112,6 +114,16 @@ fn every_dependency_has_its_reason_among_the_decisions() {
         .collect();
     for name in named {
         assert!(decisions.contains(&format!("`{name}`")), "docs/decisions says nothing of {name}");
+    }
+}
+
+#[test]
+fn the_readme_is_a_first_page_with_the_two_commands_that_set_everything_up() {
+    let readme = fs::read_to_string("README.md").unwrap();
+    assert!(readme.len() <= 12 * 1024, "{} bytes: move something to docs/", readme.len());
+    for command in ["cargo run --release -- demo", "cargo test"] {
+        let is_alone = readme.lines().filter(|line| *line == command).count() == 1;
+        assert!(is_alone, "{command} is not alone on one line");
     }
 }
 
@@ -136,6 +148,36 @@ fn every_link_of_a_document_leads_somewhere() {
             assert!(is_there, "{}: {file}#{wanted} leads nowhere", path.display());
         }
     }
+}
+
+/// Names the registry's packages of a Cargo.lock, as `packaging/notices` does.
+fn fingerprint(lock: &str) -> String {
+    let lock: toml::Table = toml::from_str(lock).unwrap();
+    let text = |package: &toml::Value, field| {
+        package.get(field).and_then(toml::Value::as_str).map(String::from)
+    };
+    let packages = lock["package"].as_array().unwrap().iter();
+    let mut lines: Vec<String> = packages
+        .filter_map(|package| {
+            let name = format!("{} {}", text(package, "name")?, text(package, "version")?);
+            Some(format!("{name} {}\n", text(package, "checksum")?))
+        })
+        .collect();
+    lines.sort();
+    let hash = digest(&SHA256, lines.concat().as_bytes());
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_notices_are_those_of_the_packages_that_are_locked() {
+    let lock = fs::read_to_string("Cargo.lock").unwrap();
+    let notices = fs::read_to_string("packaging/NOTICES.txt").unwrap();
+    assert!(
+        notices.contains(&format!(" of Cargo.lock {}.\n", fingerprint(&lock))),
+        "Cargo.lock has changed; run packaging/notices"
+    );
+    let other = lock.replacen("version = \"1.", "version = \"2.", 1);
+    assert_ne!(fingerprint(&lock), fingerprint(&other));
 }
 
 #[test]

@@ -43,13 +43,14 @@ fn the_document_is_the_one_that_was_reviewed() {
 }
 
 #[test]
-fn the_table_of_routes_in_the_readme_is_that_of_the_server() {
-    let readme = std::fs::read_to_string("README.md").unwrap();
-    let (before, rest) = readme.split_once("<!-- routes -->").unwrap();
+fn the_table_of_routes_in_the_reference_is_that_of_the_server() {
+    const PAGE: &str = "docs/reference/routes.md";
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once("<!-- routes -->").unwrap();
     let (_, after) = rest.split_once("<!-- end of routes -->").unwrap();
     let table = openapi::routes_markdown(&resources::routes());
     golden::assert_kept(
-        "README.md",
+        PAGE,
         &format!("{before}<!-- routes -->\n{table}\n<!-- end of routes -->{after}"),
     );
 }

@@ -23,6 +23,10 @@ mod route;
 mod system;
 mod webhook;
 
+/// The version of the API. It rises when something goes on which clients may rely (reference:
+/// compatibility, "The API").
+pub const API_VERSION: u32 = 1;
+
 pub use action::{
     Action, Attempt, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction,
     ContentVersion, DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem,

@@ -13,7 +13,7 @@ use crate::base::{Keys, MasterKey, Sealed};
 use crate::store::{Clock, codec};
 
 /// The format of the directory. A newer Roadstead writes a larger number.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// What the previous key is sealed for.
 const CONTEXT: &[&[u8]] = &[b"format", b"previous key"];

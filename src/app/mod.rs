@@ -43,6 +43,7 @@ pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
 pub use check::check_store;
 pub use data::DataDir;
 pub use data_dir_error::DataDirError;
+pub use format_file::FORMAT as DATA_DIRECTORY_FORMAT;
 pub use installation::{
     AdminsChange, AdminsOfInstallation, admins_of_installation, parse as parse_admins,
 };

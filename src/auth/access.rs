@@ -242,7 +242,10 @@ impl Caller {
                 own.insert(grant.resource_id);
                 Ok(ControlFlow::Continue(()))
             })?;
-            granted = Some(granted.map_or_else(|| own.clone(), |all| &all & &own));
+            granted = Some(match granted {
+                None => own,
+                Some(all) => &all & &own,
+            });
         }
         Ok(granted.unwrap_or_default())
     }
@@ -463,8 +466,12 @@ fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -
 /// with this key of theirs: for explaining what they may do, without a credential of theirs.
 ///
 /// # Errors
-/// 404 for a user who is no member; 401 for a key without a [`Sponsor`] who is one.
+/// 404 for a user who is no member; 401 for a key without a [`Sponsor`] who is one, or made before the
+/// address of its account was proved.
 pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result<Caller> {
+    if key.is_some_and(|key| !user.accepts_made(key.answered_for_since())) {
+        return Err(made_before_proof());
+    }
     let identity = Identity {
         user: user.id,
         name: user.name.to_string(),

@@ -40,16 +40,40 @@ pub fn is_installation_admin(view: &View, user: Id<User>) -> Result<bool> {
     let Some(user) = view.get::<User>(&user)?.filter(|user| !user.is_service()) else {
         return Ok(false);
     };
-    let is_named = named.addresses.iter().any(|address| {
-        *address == user.email || address.with_unicode_domain().as_ref() == Some(&user.email)
-    });
+    Ok(named.names(&user) && is_vouched_for(view, &user)?)
+}
+
+impl InstallationAdmins {
+    /// Whether a user has one of the addresses, whether or not it is proved.
+    fn names(&self, user: &User) -> bool {
+        self.addresses.iter().any(|address| {
+            *address == user.email || address.with_unicode_domain().as_ref() == Some(&user.email)
+        })
+    }
+}
+
+/// Whether a user is to administer the installation, which they do once their address is proved.
+///
+/// # Errors
+/// If the store fails.
+pub fn is_to_be_installation_admin(view: &View, user: &User) -> Result<bool> {
+    match view.get::<InstallationAdmins>(&())? {
+        Some(named) => Ok(named.names(user)),
+        None => is_installation_admin(view, user.id),
+    }
+}
+
+/// Whether an account is of whom its address names, whatever organizations say, which may be those of
+/// whoever made it.
+///
+/// # Errors
+/// If the store fails.
+pub fn is_vouched_for(view: &View, user: &User) -> Result<bool> {
     match user.proof {
-        AddressProof::Proved => Ok(is_named),
+        AddressProof::Proved => Ok(true),
         AddressProof::Unproved => Ok(false),
         // The operator vouched for whoever set the server up.
-        AddressProof::Unknown => {
-            Ok(is_named && first_user(view)?.is_some_and(|first| first.id == user.id))
-        }
+        AddressProof::Unknown => Ok(first_user(view)?.is_some_and(|first| first.id == user.id)),
     }
 }
 

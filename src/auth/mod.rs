@@ -24,8 +24,8 @@ pub use access::{
 };
 pub use basis::{Access, AccessBasis, grant_required};
 pub use installation::{
-    InstallationAdmins, installation_admins, is_installation_admin, keep_installation_admins,
-    name_installation_admins, require_installation_admin,
+    InstallationAdmins, installation_admins, is_installation_admin, is_to_be_installation_admin,
+    is_vouched_for, keep_installation_admins, name_installation_admins, require_installation_admin,
 };
 pub use policy::{
     ADMIN, ANYONE, AuthPolicy, CREDENTIAL, INSTALLATION_ADMIN, MEMBER, MEMBER_OR_PUBLIC,

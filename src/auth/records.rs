@@ -31,8 +31,8 @@ pub struct User {
     pub created_at: Time,
     /// Whether somebody who reads the mail of the address has the account.
     pub proof: AddressProof,
-    /// Keys, invitations and reset links made by the user up to this time are refused: who made them had
-    /// not proved the address.
+    /// Keys, invitations, reset links and waiting deployments made by the user up to this time are
+    /// refused: who made them had not proved the address.
     pub keys_from: Option<Time>,
 }
 
@@ -117,7 +117,7 @@ impl User {
     }
 
     /// Whether what the user made at this time is accepted: a key, also one taken over then, an
-    /// invitation, a reset link.
+    /// invitation, a reset link, a deployment that waits.
     pub fn accepts_made(&self, made_at: Time) -> bool {
         self.keys_from.is_none_or(|from| made_at > from)
     }

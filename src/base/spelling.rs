@@ -116,6 +116,7 @@ pub fn mixes_scripts(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::visible;
 
     #[test]
     fn what_nothing_is_shown_for_is_found_except_where_a_script_needs_it() {
@@ -138,6 +139,18 @@ mod tests {
             "علي\u{200d}",
             "👩\u{200d}",
             "\u{fffc}",
+            // Signs around numbers, and characters that each font draws as it likes.
+            "1\u{600}2",
+            "1\u{605}2",
+            "1\u{6dd}2",
+            "a\u{70f}b",
+            "1\u{890}2",
+            "1\u{8e2}2",
+            "a\u{110bd}b",
+            "a\u{110cd}b",
+            "a\u{f8ff}b",
+            "a\u{f0000}b",
+            "a\u{10fffd}b",
         ] {
             assert!(has_unseen(unseen), "{unseen:?}");
         }
@@ -156,9 +169,36 @@ mod tests {
     }
 
     #[test]
+    fn no_name_or_address_has_a_character_that_texts_show_with_a_mark() {
+        // Controls are refused as such.
+        let marked =
+            (char::MIN..=char::MAX).filter(|c| visible::is_invisible(*c) && !c.is_control());
+        for c in marked {
+            assert!(has_unseen(&format!("a{c}b")), "{c:?}");
+        }
+    }
+
+    #[test]
     fn a_word_of_scripts_that_look_alike_is_found() {
         for mixed in ["аcme", "Adа", "Ωρα-pаypal", "ΡayPal", "раyраl", "Օlga"] {
             assert!(mixes_scripts(mixed), "{mixed}");
+        }
+        // Each block of each script, beside another one.
+        for mixed in [
+            "\u{e9}\u{430}",
+            "\u{17f}\u{430}",
+            "\u{1e01}\u{430}",
+            "\u{1ef3}\u{443}",
+            "a\u{3bf}",
+            "a\u{52f}",
+            "a\u{1c80}",
+            "a\u{2de0}",
+            "a\u{13a0}",
+            "a\u{13f5}",
+            "a\u{ab70}",
+            "\u{430}\u{585}",
+        ] {
+            assert!(mixes_scripts(mixed), "{mixed:?}");
         }
         for plain in ["acme", "Москва acme", "Ада", "Ολγα", "Δt µs", "naïve", "東京tokyo", "Ωmega"]
         {

@@ -156,7 +156,7 @@ impl CheckpointCommand {
         }
         let continues = (!self.against.is_empty()).then_some(findings.is_empty());
         let value = json!({"checkpoints": ends, "continues": continues, "findings": findings});
-        output::print(self.place.common.json, &value, &text(&ends, &findings))?;
+        output::print(self.place.common.json, &value, text(&ends, &findings))?;
         if continues == Some(false) {
             return Err(Failure::Failed("an audit log does not continue its checkpoint".into()));
         }

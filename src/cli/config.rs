@@ -48,7 +48,7 @@ impl Config {
             Some(_) => return Err(Failure::unexpected_reply()),
         };
         let value = json!({"running": running, "settings": settings});
-        output::print(serve.common.json, &value, &text(&settings, running))
+        output::print(serve.common.json, &value, text(&settings, running))
     }
 }
 

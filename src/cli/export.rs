@@ -79,7 +79,7 @@ impl Export {
             "secretsLeftOut": report.secrets_left_out,
             "tablesLeftOut": tables,
         });
-        output::print(self.common.json, &value, &text(&report, &self.file))
+        output::print(self.common.json, &value, text(&report, &self.file))
     }
 
     fn source(&self) -> Result<Source, Failure> {

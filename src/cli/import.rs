@@ -95,7 +95,7 @@ impl Import {
         output::progress("");
         target.close();
         let report = imported?;
-        output::print(self.common.json, &report, &text(&report, &place.flags(&self.common.data)))
+        output::print(self.common.json, &report, text(&report, &place.flags(&self.common.data)))
     }
 
     fn place(&self) -> Result<Place, Failure> {

@@ -41,7 +41,7 @@ impl InstallationAdmins {
         init_logging(&self.common);
         let AdminsOfInstallation { addresses, named } = self.carry_out()?;
         let value = json!({"addresses": addresses, "named": named});
-        output::print(self.common.json, &value, &addresses.join("\n"))
+        output::print(self.common.json, &value, addresses.join("\n"))
     }
 
     fn change(&self) -> Option<AdminsChange> {

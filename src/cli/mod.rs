@@ -22,6 +22,7 @@ mod hints;
 mod import;
 mod init;
 mod installation_admins;
+mod licenses;
 mod log_writer;
 mod manual;
 mod memory;
@@ -139,6 +140,7 @@ enum Command {
     Completions(completions::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),
+    Licenses(licenses::Licenses),
     Version(version::Version),
 }
 
@@ -242,6 +244,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Apply(command) => command.run(),
         Command::Completions(command) => command.run(self::command()),
         Command::Manual(command) => command.run(self::command()),
+        Command::Licenses(command) => command.run(),
         Command::Version(command) => command.run(),
     }
 }

@@ -155,6 +155,7 @@ fn one_message(message: &str) -> String {
         line if line.starts_with("  ") => line.to_string(),
         line => format!("  {line}"),
     };
+    let message = message.replace('\r', &visible::mark('\r'));
     let mut lines = message.trim_end_matches('\n').split('\n');
     let first = lines.next().unwrap_or_default().to_string();
     let lines = std::iter::once(first).chain(lines.map(indented));

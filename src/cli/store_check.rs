@@ -54,7 +54,7 @@ impl StoreCheck {
         })?;
         let problems = report.problems();
         let value = value(&report, &problems, begun);
-        output::print(self.common.json, &value, &text(&report, &problems))?;
+        output::print(self.common.json, &value, text(&report, &problems))?;
         if problems.is_empty() {
             Ok(())
         } else {

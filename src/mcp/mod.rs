@@ -28,5 +28,6 @@ mod uri;
 mod walk;
 mod watched;
 
+pub use revision::supported as revisions;
 pub use server::{Mcp, PATH};
 pub use tools::{ToolInfo, tools};

@@ -30,7 +30,7 @@ const CAPABILITIES_FIELD: &str = "io.modelcontextprotocol/clientCapabilities";
 /// What encloses a header's value that is Base64.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
-/// All revisions, newest first.
+/// Returns the revisions of the protocol that the server speaks, newest first.
 pub fn supported() -> Vec<&'static str> {
     std::iter::once(MODERN).chain(LEGACY).collect()
 }

@@ -85,6 +85,23 @@ pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {
     (next <= since.plus_secs(MAX_RETRY_SECS)).then_some(next)
 }
 
+/// Settles a job whose effect is one mail, of use before `end` if that is given: it is retried as
+/// [`retry_at`] says, and then the operator is told that `failed`, the beginning of a sentence.
+pub fn settle_mail(
+    tx: &Tx,
+    job: &Job,
+    result: &EffectResult,
+    end: Option<Time>,
+    failed: &str,
+) -> Settled {
+    let Some(why) = result.failure("the mail server") else { return Settled::Done };
+    let again = retry_at(tx.now(), job.created_at, job.attempts);
+    match again.filter(|at| end.is_none_or(|end| *at < end)) {
+        Some(at) => Settled::RetryAt(at),
+        None => Settled::Warning(format!("{failed}: {why}")),
+    }
+}
+
 /// The error of a handler that prepares no effect if it is asked to settle one.
 pub(super) fn no_effect(job: &Job) -> Error {
     Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))

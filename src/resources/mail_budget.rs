@@ -128,7 +128,7 @@ pub fn take(tx: &mut Tx, of: &[CountedFor]) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
 
     fn sent(fixture: &Fixture, address: &'static str, org: Id<Org>) -> bool {
         let email = Email::parse(address).unwrap();
@@ -188,5 +188,28 @@ mod tests {
             })
         };
         assert_eq!(fixture.store.write_blocking(Id::NIL, write).unwrap(), 500);
+    }
+
+    #[test]
+    fn each_budget_has_its_number_of_mails_in_an_hour() {
+        let fixture = Fixture::new();
+        let (org, ben) = (fixture.org, user(&fixture.member));
+        let email = Email::parse("v@else.test").unwrap();
+        let write = move |tx: &mut Tx| {
+            let budgets = [
+                CountedFor::Stranger(&email),
+                CountedFor::Reader(org, &email),
+                CountedFor::Person(ben),
+                CountedFor::Organization(org),
+            ];
+            let mut sent = budgets.map(|_| 0);
+            for (budget, sent) in budgets.iter().zip(&mut sent) {
+                for _ in 0..600 {
+                    *sent += usize::from(take(tx, &[*budget])?);
+                }
+            }
+            Ok(sent)
+        };
+        assert_eq!(fixture.store.write_blocking(Id::NIL, write).unwrap(), [3, 60, 100, 500]);
     }
 }

@@ -196,9 +196,10 @@ fn slack_gets_a_text() {
     let made = channel(&crew, "slack", json!({"url": receiver.url}));
     let host = receiver.url.strip_prefix("http://").unwrap().split('/').next().unwrap();
     assert_eq!((&made["config"], &made["secret"]), (&json!({"url": host}), &Value::Null));
-    milestone(&crew, "Ship <it> & rest");
+    milestone(&crew, "Ship <it> & rest\u{e0069}");
     let text = receiver.next().json()["text"].as_str().unwrap().to_string();
-    assert!(text.starts_with("*A milestone was reached: Ship &lt;it&gt; &amp; rest*\n"), "{text}");
+    let title = "*A milestone was reached: Ship &lt;it&gt; &amp; rest⟨U+E0069⟩*\n";
+    assert!(text.starts_with(title), "{text}");
     entry_with(&crew, &made, "sent", 1);
 }
 

@@ -4,15 +4,15 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use roadstead::api::audit::{AuditEntry, ChainedEntry};
-use roadstead::app::{DataDir, Server, ServerConfig};
+use roadstead::app::{DataDir, ServerConfig};
 use roadstead::auth::{AddressProof, Membership, Role, Session, Tokens, User};
 use roadstead::base::{Email, Id, Name, Slug};
 use roadstead::resources::organizations::{self, NewFoundation};
 use roadstead::store::{ListSource, Org, Store, View};
 use serde_json::json;
-use tokio::runtime::Runtime;
 
 use crate::client::Caller;
+use crate::client::in_process::InProcess;
 use crate::client::server_log::Watch;
 use crate::https;
 use crate::schema;
@@ -21,10 +21,7 @@ use crate::schema;
 pub struct Running {
     pub address: std::net::SocketAddr,
     pub store: Store,
-    server: Server,
-    runtime: Runtime,
-    // Dropped last.
-    _watch: Watch,
+    _server: InProcess,
 }
 
 /// No rate limit; loopback is a trusted proxy (sign-ins are counted by address), and may be called.
@@ -88,25 +85,13 @@ impl Running {
 
     /// Like `start`, with an existing store.
     pub fn serve(store: Store, at: &str, config: ServerConfig) -> Self {
-        let _watch = Watch::new();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind(at)).unwrap();
-        let server = {
-            let _within = runtime.enter();
-            Server::start(store.clone(), listener, config).unwrap()
-        };
+        let server = InProcess::serve(store.clone(), at, config);
         let port = server.address.port();
-        Running { address: ([127, 0, 0, 1], port).into(), store, server, runtime, _watch }
+        Running { address: ([127, 0, 0, 1], port).into(), store, _server: server }
     }
 
     /// Stops it as SIGTERM does.
-    pub fn stop(self) {
-        self.runtime.block_on(self.server.stop());
-    }
+    pub fn stop(self) {}
 
     /// A client without a credential.
     pub fn anonymous(&self) -> Caller {

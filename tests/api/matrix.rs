@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Caller, Reply};
 use crate::fixture::{Fixture, key_of};
-use crate::restricted::{Vault, open, open_deployment};
+use crate::restricted::Vault;
 use crate::routes::{all_routes, ask, path_with};
 
 // ── What the reference says ──────────────────────────────────────────────────
@@ -381,11 +381,7 @@ fn takes(vault: &Vault, route: &Route, fields: &Value) -> Vec<Granted> {
 #[test]
 fn everybody_is_answered_as_the_reference_says() {
     let acme = Fixture::new();
-    let open = open(&acme);
-    open_deployment(&acme);
-    let mut vault = Vault::make(&acme, &open);
-    vault.deploy(&acme);
-    vault.hire(&acme);
+    let mut vault = Vault::whole(&acme);
     let (table, routes) = (table(), all_routes());
     let names: Vec<_> = routes.iter().map(|route| route.name.to_string()).collect();
     let unknown: Vec<_> = names.iter().filter(|name| !table.contains_key(*name)).collect();

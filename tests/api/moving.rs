@@ -14,7 +14,7 @@ use roadstead::auth::{
 };
 use roadstead::base::{Email, Id, Slug};
 use roadstead::resources;
-use roadstead::store::{ListSource, Store, TableExport};
+use roadstead::store::{ListSource, Store, TableExport, Tx};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, Running, config};
@@ -194,25 +194,41 @@ fn the_file_of_a_filled_organization_has_records_of_every_table() {
 #[test]
 fn an_account_that_nobody_has_proved_becomes_a_member_only_if_the_operator_accepts_it() {
     let (running, fixture, lines) = acme();
-    let other = Running::start(config());
-    let globex = other.fixture();
     let ada = format!("ada@{}.test", fixture.slug);
-    let email = Email::parse(&*ada).unwrap();
-    let squat = move |tx: &mut roadstead::store::Tx| {
-        let user: User = tx.fetch(&Id::parse(&globex.owner_id))?;
-        let proof = AddressProof::Unproved;
-        tx.replace(&user, &User { email: email.clone(), proof, ..user.clone() })
-    };
-    other.store.write_blocking(Id::NIL, squat).unwrap();
-    let mut place = Place::of(&other);
-    let before = place.records();
-    let refused = place.import_as(&lines, Some("moved")).unwrap_err();
-    assert!(refused.0.contains(&ada) && refused.0.contains("--accept-unproved"), "{refused}");
-    assert_eq!(place.records(), before);
+    // An organization that considers the address verified may be the squatter's own.
+    for proof in [AddressProof::Unproved, AddressProof::Unknown] {
+        let other = Running::start(config());
+        let squatter = Id::parse(&other.fixture().member_id);
+        let email = Email::parse(&*ada).unwrap();
+        let squat = move |tx: &mut roadstead::store::Tx| {
+            let user: User = tx.fetch(&squatter)?;
+            tx.replace(&user, &User { email: email.clone(), proof, ..user.clone() })
+        };
+        other.store.write_blocking(Id::NIL, squat).unwrap();
+        let mut place = Place::of(&other);
+        let before = place.records();
+        let refused = |place: &Place| {
+            let refused = place.import_as(&lines, None).unwrap_err();
+            assert!(
+                refused.0.contains(&ada) && refused.0.contains("--accept-unproved"),
+                "{refused}"
+            );
+        };
+        refused(&place);
+        assert_eq!(place.records(), before, "{proof:?}");
 
-    place.accepts_unproved = true;
-    assert_eq!(place.import_as(&lines, Some("moved")).unwrap().known_members, [ada]);
-    other.stop();
+        // Nor does one that was begun with it go on without.
+        place.accepts_unproved = true;
+        assert!(interrupted(&place, &lines, 2));
+        place.accepts_unproved = false;
+        refused(&place);
+        place.accepts_unproved = true;
+        assert_eq!(
+            place.import_as(&lines, None).unwrap().known_members,
+            std::slice::from_ref(&ada)
+        );
+        other.stop();
+    }
     running.stop();
 }
 
@@ -253,6 +269,18 @@ fn members_are_matched_by_address_and_others_get_an_account_without_a_password()
             Ok(())
         })
         .unwrap();
+    // Nor do they administer it once they have proved their address.
+    let prove = {
+        let grace = Email::parse(&*grace).unwrap();
+        move |tx: &mut Tx| {
+            let user = find_person(&tx.view(), &grace)?.unwrap();
+            let proved = User { proof: AddressProof::Proved, ..user.clone() };
+            tx.replace(&user, &proved)?;
+            let view = tx.view();
+            Ok((is_installation_admin(&view, proved.id)?, is_installation_admin(&view, known.id)?))
+        }
+    };
+    assert_eq!(other.store.write_blocking(Id::NIL, prove).unwrap(), (false, true));
     // What names Ada names her as she is known here, in every record.
     let lines = exported(&other.store, "moved");
     for line in lines.iter().filter(|line| line.contains(&fixture.owner_id)) {
@@ -451,6 +479,7 @@ fn what_is_there_already_is_not_imported_again() {
 fn interrupted(place: &Place, lines: &[String], steps: usize) -> bool {
     let mut left = steps;
     let mut file = ExportFile::open(&place.file(lines)).unwrap();
+    file.arriving.accepts_unproved = place.accepts_unproved;
     let ended = import_file(
         &mut file,
         &mut |step| {

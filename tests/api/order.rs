@@ -275,7 +275,9 @@ fn x_api_key_wins_over_authorization() {
     assert_eq!(both(&good, &bad).status, 200);
     assert_eq!(both(&good, "nonsense").status, 200);
     both(&bad, &good).refused(401, "unauthenticated");
-    both("", &good).refused(401, "unauthenticated");
+    // A variable that is not set: no key was sent.
+    assert_eq!(both("", &good).status, 200);
+    both("", &bad).refused(401, "unauthenticated");
     let theirs = other.key.credential();
     assert_eq!(both(&good, theirs).status, 200);
     both(theirs, &good).refused(404, "organization_not_found");

@@ -44,12 +44,12 @@ pub struct Vault {
 }
 
 /// What exists before the restricted resources, and which every member may see.
-pub struct Open {
+struct Open {
     policy: String,
     tool: String,
 }
 
-pub fn open(acme: &Fixture) -> Open {
+fn open(acme: &Fixture) -> Open {
     let rules = json!([{"type": "maxLength", "value": 0}]);
     let policy = json!({"name": "P", "severity": "warning", "rules": rules});
     let policy = acme.owner.post("/governance/policies", policy).id();
@@ -85,7 +85,7 @@ fn complete(owner: &Caller, job: String) -> Value {
 }
 
 /// An agent that every member may use, and what was deployed to it.
-pub fn open_deployment(acme: &Fixture) {
+fn open_deployment(acme: &Fixture) {
     for slug in ["open-env", "other-env"] {
         acme.owner.post("/environments", json!({"slug": slug, "name": "Open"})).ok();
     }
@@ -94,9 +94,19 @@ pub fn open_deployment(acme: &Fixture) {
 }
 
 impl Vault {
+    /// All that there is, beside what is open: deployed, and in a team.
+    pub fn whole(acme: &Fixture) -> Self {
+        let open = open(acme);
+        open_deployment(acme);
+        let mut vault = Vault::make(acme, &open);
+        vault.deploy(acme);
+        vault.hire(acme);
+        vault
+    }
+
     /// Deploys what is restricted: to a restricted environment, from a restricted registry, to an
     /// agent of a restricted fleet, and tools.
-    pub fn deploy(&mut self, acme: &Fixture) {
+    fn deploy(&mut self, acme: &Fixture) {
         let owner = &acme.owner;
         let fleet = json!({"name": "Canary", "access": "restricted"});
         let fleet = owner.post("/fleets", fleet).id();
@@ -126,7 +136,7 @@ impl Vault {
 
     /// Puts another agent of the restricted fleet into a team, with everything that is its own. Its
     /// name is no secret there.
-    pub fn hire(&mut self, acme: &Fixture) {
+    fn hire(&mut self, acme: &Fixture) {
         let owner = &acme.owner;
         let agent =
             json!({"stableKey": "quiet-agent", "name": "Quiet", "fleetId": self.ids["fleetId"]});
@@ -170,7 +180,7 @@ impl Vault {
         self.ids.extend([("draftId", draft), ("jobId", job), ("messageId", mail)]);
     }
 
-    pub fn make(acme: &Fixture, open: &Open) -> Self {
+    fn make(acme: &Fixture, open: &Open) -> Self {
         let owner = &acme.owner;
         let registry = json!({"slug": "canary-vault", "name": "Canary", "access": "restricted"});
         let registry = owner.post("/registries", registry).id();
@@ -341,11 +351,7 @@ fn no_list_or_count_changes_for_a_member_without_the_grant() {
 #[test]
 fn no_route_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() {
     let acme = Fixture::new();
-    let open = open(&acme);
-    open_deployment(&acme);
-    let mut vault = Vault::make(&acme, &open);
-    vault.deploy(&acme);
-    vault.hire(&acme);
+    let vault = Vault::whole(&acme);
     let state = vault.state(&acme);
     let mut refused = 0;
     for caller in [acme.member.clone(), key_of(&acme.member)] {

@@ -61,6 +61,7 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
     let question = json!({"agentId": crew.sec, "title": "May I?"});
     let question = owner.post(&crew.at("/approvals"), question).id();
     let task = owner.post(&crew.at("/tasks"), json!({"title": "t"})).id();
+    owner.post(&crew.own("/runs"), json!({"status": "failed", "error": "it broke"})).ok();
     let peek = |caller: &Caller| caller.get(&crew.own("/wakes?peek=true")).items().len();
     let (session, key) = (acme.member.clone(), key_of(&acme.member));
     let requests: Vec<(&str, String, Value)> = vec![
@@ -116,7 +117,9 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
         );
         assert!(caller.get(&crew.at("/approvals")).items().is_empty());
         assert!(caller.get("/teams/approvals").items().is_empty());
-        assert!(!hears(caller, "team.approval_requested"));
+        for event in ["team.approval_requested", "team.run_failed"] {
+            assert!(!hears(caller, event), "{event}");
+        }
     }
     let decide = crew.at(&format!("/approvals/{question}/decide"));
     session.post(&decide, json!({"decision": "approved"})).refused(403, "grant_required");
@@ -127,7 +130,7 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
     assert_eq!(peek(&key), 1);
     assert_eq!(key.get(&crew.own("/memories")).items().len(), 1);
     assert_eq!(key.get(&crew.at("/messages")).items().len(), 1);
-    assert!(hears(&key, "team.approval_requested"));
+    assert!(hears(&key, "team.approval_requested") && hears(&key, "team.run_failed"));
     key.post(&crew.at("/inbox"), json!({"fromAgentId": crew.sec, "body": "done"})).ok();
     key.post(&crew.at(&format!("/messages/{mail}/consume")), json!({"agentId": crew.sec})).ok();
     session.post(&decide, json!({"decision": "approved"})).ok();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Caller, Connection, Reply, eventually, raw};
 use crate::deployments::{self, body, path};
-use crate::fixture::{Fixture, key_of, unknown_id};
+use crate::fixture::{Fixture, Running, config, key_of, unknown_id};
 use crate::registries::{publish, registry};
 use crate::routes::{all_routes, ask, path_with, sample};
 
@@ -94,7 +94,9 @@ fn assert_lacks(route: &Route, who: &str, lacking: &[ScopeName], reply: &Reply) 
 
 #[test]
 fn a_key_is_let_in_exactly_where_it_has_the_scopes_of_the_route() {
-    let acme = Fixture::new();
+    // Whose owner administers the whole server.
+    let running = Running::start(config());
+    let acme = running.fixture();
     registry(&acme, "main", json!({}));
     let mut routes = all_routes();
     routes.retain(|route| takes_keys(route) && !route.needs_no_scope);
@@ -487,7 +489,8 @@ fn a_stream_of_wakes_takes_the_scope_for_its_team_and_ends_with_it() {
 
 #[test]
 fn the_metrics_take_an_admins_key_with_their_scope() {
-    let acme = Fixture::new();
+    let running = Running::start(config());
+    let acme = running.fixture();
     let scrape = |key: &Caller| {
         let head = format!(
             "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.1\r\n\
@@ -497,10 +500,14 @@ fn the_metrics_take_an_admins_key_with_their_scope() {
         raw(acme.address, head.as_bytes())
     };
     for access in [json!(["metrics:read"]), json!("read"), json!("full")] {
-        assert_eq!(scrape(&key_with(&acme.admin, access.clone())).status, 200, "{access}");
+        assert_eq!(scrape(&key_with(&acme.owner, access.clone())).status, 200, "{access}");
+        let other = scrape(&key_with(&acme.admin, access.clone()));
+        other.refused(403, "installation_admin_required");
         scrape(&key_with(&acme.member, access)).refused(403, "admin_required");
     }
+    lacks(&scrape(&key_with(&acme.owner, json!(["tool:read"]))), "metrics:read");
     lacks(&scrape(&key_with(&acme.admin, json!(["tool:read"]))), "metrics:read");
+    running.stop();
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Service accounts: members without a password, with API keys that admins create
 //! (reference: identity-and-rights, "Service accounts").
 
-use roadstead::auth::{Role, Tokens};
+use roadstead::auth::{Role, Tokens, User};
 use roadstead::base::Id;
+use roadstead::store::Tx;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, pick};
@@ -162,6 +163,29 @@ fn a_key_is_refused_once_its_maker_has_left_until_an_admin_takes_it_over() {
     assert!(acme.admin.get(&format!("/api-keys?createdBy={eve_id}")).items().is_empty());
     let entries = acme.audited();
     assert!(entries.iter().any(|entry| entry.action == "api_key.take_over"));
+}
+
+#[test]
+fn a_key_is_refused_whose_maker_had_not_proved_the_address_until_it_is_taken_over() {
+    let acme = Fixture::new();
+    let id = account(&acme, json!({"name": "Release"}));
+    let (eve, eve_id) = acme.person("eve-proof", Role::Admin);
+    let made = new_key(&eve, &id, json!({})).ok();
+    let key = acme.anonymous.with_key(made["key"].as_str().unwrap());
+    key.get("/tools").ok();
+    let user = Id::<User>::parse(&eve_id);
+    let prove = move |tx: &mut Tx| {
+        let (user, now) = (tx.fetch::<User>(&user)?, tx.now());
+        tx.replace(&user, &User { keys_from: Some(now), ..user.clone() })
+    };
+    acme.store.write_blocking(Id::NIL, prove).unwrap();
+    key.get("/tools").refused(401, "unauthenticated");
+    let listed = acme.admin.get(&format!("/api-keys?createdBy={eve_id}")).items();
+    assert_eq!(listed[0]["createdByRole"], Value::Null);
+    // Whoever has proved it may be the one who takes it over.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    eve.post(&format!("/api-keys/{}/take-over", made["id"].as_str().unwrap()), json!({})).ok();
+    key.get("/tools").ok();
 }
 
 #[test]

@@ -9,9 +9,10 @@ use roadstead::app::doctor::{self, Level};
 use roadstead::app::{
     AdminsChange, DataDir, ServerConfig, Startup, admins_of_installation, control,
 };
-use roadstead::base::Time;
+use roadstead::auth::{AddressProof, Role, User};
+use roadstead::base::{Id, Time};
 use roadstead::outbox::RetentionSettings;
-use roadstead::store::Clock;
+use roadstead::store::{Clock, Tx};
 use serde_json::{Value, json};
 
 use crate::client::server_log::plant_panic;
@@ -84,6 +85,27 @@ fn nobody_sees_it_by_an_organization_of_their_own() {
     admins_of_installation(&running.store, Some(&AdminsChange::ToFirstOwner)).unwrap();
     acme.owner.get("/system").ok();
     ben.get("/system").refused(403, NOT_NAMED);
+    running.stop();
+}
+
+#[test]
+fn whoever_has_not_proved_the_address_that_is_named_administers_nothing() {
+    let running = Running::start(config());
+    let acme = running.fixture();
+    let (eve, id) = running.person(&acme, "eve", Role::Admin);
+    let change = AdminsChange::To(vec![format!("eve@{}.test", acme.slug)]);
+    admins_of_installation(&running.store, Some(&change)).unwrap();
+    eve.get("/system").ok();
+    // What an organization considers verified is not enough.
+    for proof in [AddressProof::Unproved, AddressProof::Unknown] {
+        let id = Id::<User>::parse(&id);
+        let change = move |tx: &mut Tx| {
+            let user: User = tx.fetch(&id)?;
+            tx.replace(&user, &User { proof, ..user.clone() })
+        };
+        running.store.write_blocking(Id::NIL, change).unwrap();
+        eve.get("/system").refused(403, NOT_NAMED);
+    }
     running.stop();
 }
 

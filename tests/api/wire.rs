@@ -83,8 +83,7 @@ fn text_is_stored_as_sent() {
     // A name has 1 to 200 characters, counted as code points, and no control characters.
     let named = |name: &str| acme.owner.post("/tools", json!({"name": name, "type": "x"}));
     named(&"😀".repeat(200)).ok();
-    named(" ").ok();
-    for bad in ["", "a\u{0}", "a\nb", "\u{7f}", "\u{85}", &"😀".repeat(201)] {
+    for bad in ["", " ", "a\u{0}", "a\nb", "\u{7f}", "\u{85}", &"😀".repeat(201)] {
         named(bad).invalid(&["name"]);
     }
 }

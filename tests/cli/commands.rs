@@ -158,12 +158,25 @@ fn check_distinguishes_sound_from_damaged() {
 }
 
 #[test]
-fn version_routes_and_document_are_printed_without_any_data() {
+fn version_licenses_routes_and_document_are_printed_without_any_data() {
     let place = Place::new();
     let version = place.run(&["version", "--json"]).succeeds();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
     let text = place.run(&["version"]).stdout;
     assert!(text.contains(env!("CARGO_PKG_VERSION")));
+    for part in ["commit", "features", "storage", "api"] {
+        assert!(version.get(part).is_some(), "{version}");
+    }
+    assert_eq!(version["storage"]["dataDirectory"], 1);
+    assert_eq!(version["api"]["version"], 1);
+
+    let licenses = place.run(&["licenses", "--json"]).succeeds();
+    assert_eq!(licenses["license"], "Apache-2.0");
+    let text = place.run(&["licenses"]).stdout;
+    assert_eq!(licenses["notices"], text.as_str());
+    for one in licenses["contains"].as_array().unwrap() {
+        assert!(text.contains(one["name"].as_str().unwrap()), "{one}");
+    }
 
     let routes = place.run(&["routes", "--json"]).succeeds();
     let routes = routes["routes"].as_array().unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::process::{Ended, Place, Serving};
+use crate::process::{Ended, Place, Serving, command, run};
 
 /// The report, whatever it found.
 fn report(ended: &Ended) -> Value {
@@ -46,6 +46,17 @@ fn all_is_well_with_a_new_directory_that_is_backed_up_while_its_server_runs_or_n
     let head = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let metrics = crate::client::raw(serving.address, head).text();
     assert!(metrics.contains("roadstead_last_backup_timestamp_seconds 1"), "{metrics}");
+}
+
+#[test]
+fn a_directory_behind_a_link_is_as_private_as_what_the_link_leads_to() {
+    let (place, _) = Place::founded();
+    let link = place.data().with_file_name("link");
+    std::os::unix::fs::symlink(place.data(), &link).unwrap();
+    let rights = || level(&report(&run(command(&["doctor", "--json"], &link), None)), "rights");
+    assert_eq!(rights(), "ok");
+    fs::set_permissions(place.data(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(rights(), "error");
 }
 
 #[test]

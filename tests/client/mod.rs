@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 mod caller;
+pub mod in_process;
 pub mod nostr;
 mod reply;
 pub mod server_log;

@@ -135,14 +135,15 @@ fn a_team_its_agents_an_agents_draft_and_a_channel_are_not_saved_over_a_change()
         || api.patch(&member, json!({"role": "member"})).ok(),
         "Scrum Master",
     );
+    // On one host, where no new secret is shown in between.
     api.patch(&member, json!({"wakeUrl": "https://one.test/"})).ok();
     conflicting(
         &ada,
         &page,
-        ("wakeUrl", "https://mine.test/"),
+        ("wakeUrl", "https://one.test/mine"),
         "wake",
-        || api.patch(&member, json!({"wakeUrl": "https://two.test/"})).ok(),
-        "https://two.test/",
+        || api.patch(&member, json!({"wakeUrl": "https://one.test/two"})).ok(),
+        "https://one.test/two",
     );
     conflicting(
         &ada,

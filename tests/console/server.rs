@@ -3,15 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use roadstead::app::{DataDir, Server, ServerConfig};
+use roadstead::app::{DataDir, ServerConfig};
 use roadstead::base::Id;
 use roadstead::resources::organizations;
 use roadstead::store::Store;
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
 use crate::client::Caller;
-use crate::client::server_log::Watch;
+use crate::client::in_process::InProcess;
 use crate::visitor::Visitor;
 
 /// The password of everyone.
@@ -23,10 +22,7 @@ pub struct Running {
     pub store: Store,
     /// The token of Ada's session: sign-ins are limited.
     ada: OnceLock<String>,
-    _server: Server,
-    _runtime: Runtime,
-    // Dropped last.
-    _watch: Watch,
+    _server: InProcess,
 }
 
 impl Running {
@@ -40,22 +36,11 @@ impl Running {
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.
         drop(place);
-        let _watch = Watch::new();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let here = "127.0.0.0/8".parse().unwrap();
         let config = ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..config };
         let config = crate::outside::SITES.configure(config);
-        let server = {
-            let _within = runtime.enter();
-            Server::start(store.clone(), listener, config).unwrap()
-        };
-        let (address, ada) = (server.address, OnceLock::new());
-        Running { address, store, ada, _server: server, _runtime: runtime, _watch }
+        let server = InProcess::serve(store.clone(), "127.0.0.1:0", config);
+        Running { address: server.address, store, ada: OnceLock::new(), _server: server }
     }
 
     /// The token of its setup link.

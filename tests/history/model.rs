@@ -81,7 +81,7 @@ impl Kind {
         match self {
             Kind::Agents | Kind::Artifacts | Kind::Environments => field == "updatedAt",
             Kind::ApiKeys => field == "lastUsedAt" || field == "key",
-            Kind::Invitations => field == "token" || field == "invitationUrl",
+            Kind::Invitations => ["token", "invitationUrl", "mailed"].contains(&field),
             Kind::TeamAgents => field == "wakeSecret",
             _ => false,
         }

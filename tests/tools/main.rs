@@ -1,11 +1,11 @@
 //! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
 //! the `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
-//! TypeScript, linters of OpenAPI documents, and the shell with the README's commands.
+//! TypeScript, linters of OpenAPI documents, and the shell with the commands of README and tour.
 //!
 //! Python packages (290 MB) and the linters (85 MB) are installed once, into `target/`. Each program
 //! can be left out: `ROADSTEAD_TEST_PROMTOOL`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`,
-//! `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_README` = `off`. What is
-//! left out, or missing, is said aloud.
+//! `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`,
+//! `_NOTICES` = `off`. What is left out, or missing, is said aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
@@ -19,12 +19,13 @@ mod python;
 mod server;
 
 mod agents;
+mod documents;
 mod generated_client;
 mod linters;
 mod mail;
 mod metrics;
+mod notices;
 mod proxies;
-mod readme;
 mod units;
 mod webhooks;
 

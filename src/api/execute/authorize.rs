@@ -55,23 +55,24 @@ impl AuthRequest<'_> {
     /// Returns the principal and a view scoped to the organization of the request.
     ///
     /// # Errors
-    /// 401; 404 for the organization; 403 for the role, for who does not administer the installation,
-    /// and for the scopes of the key.
+    /// 401; 404 for the organization; 403 for the role, for the scopes of the key, and for who does not
+    /// administer the installation.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         if let Principal::Caller(caller) = &who {
             self.route.policy.require_role(caller.role)?;
-            if self.route.policy.installation {
-                require_installation_admin(&view, &caller.identity)?;
-            }
         }
-        match self.check_scopes(&view, &who, hint) {
-            Ok(()) => Ok((who, view)),
-            Err(refusal) => match self.as_outsider(&view, &who, hint)? {
-                Some(outsider) => Ok((outsider, view)),
-                None => Err(refusal),
-            },
+        let who = match self.check_scopes(&view, &who, hint) {
+            Ok(()) => who,
+            Err(refusal) => self.as_outsider(&view, &who, hint)?.ok_or(refusal)?,
+        };
+        if self.route.policy.installation {
+            let Principal::Caller(caller) = &who else {
+                return Err(Error::internal("a route of the installation is for callers"));
+            };
+            require_installation_admin(&view, &caller.identity)?;
         }
+        Ok((who, view))
     }
 
     /// Requires the scopes that the route declares, if the credential is an API key and the route

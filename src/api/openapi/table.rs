@@ -1,4 +1,4 @@
-//! Tables of all routes, for a terminal and for a README.
+//! Tables of all routes, for a terminal and for the reference.
 
 use super::labels::{group, scopes, who};
 use crate::api::required_scope::ScopeReach;

@@ -25,7 +25,7 @@ mod writer;
 
 pub use encryption::{Decryption, Encryption, Secret};
 pub use error::BackupError;
-pub use header::{Header, Totals};
+pub use header::{FORMAT, Header, Totals};
 #[cfg(feature = "postgres")]
 pub use into_store::restore_into;
 pub use last::{LastBackup, families};

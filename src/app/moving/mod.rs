@@ -27,7 +27,7 @@ use crate::resources;
 use crate::store::{self, AnyReference, TableExport, TableInfo, TableRows};
 
 /// The format of the file. A newer Roadstead may write another.
-const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]

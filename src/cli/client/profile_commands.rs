@@ -114,7 +114,7 @@ impl Remove {
         output::print(
             self.client.json,
             &json!({"removed": self.name}),
-            &format!("removed: {}", self.name),
+            format!("removed: {}", self.name),
         )
     }
 }

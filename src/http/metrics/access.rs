@@ -51,8 +51,8 @@ async fn require_admin_key(context: &ServerContext, headers: &HeaderMap) -> Resu
         let org = key_organization(&identity).unwrap_or(Id::NIL);
         match authenticator.authorize_in(view, &credential, org) {
             Ok(caller) if caller.is_admin() => {
-                require_installation_admin(view, &caller.identity)?;
-                caller.require_scope(ScopeName::MetricsRead, None)
+                caller.require_scope(ScopeName::MetricsRead, None)?;
+                require_installation_admin(view, &caller.identity)
             }
             _ => Err(Error::forbidden(
                 "admin_required",

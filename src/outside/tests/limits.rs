@@ -1,6 +1,7 @@
 //! Limits of size, time and calls in flight.
 
 use super::*;
+use crate::outside::lookup_limit::{LOOKUP_PATH, LOOKUPS_AN_HOUR};
 
 #[tokio::test]
 async fn an_answer_may_be_as_long_as_the_limit_and_no_longer() {
@@ -157,4 +158,24 @@ async fn a_large_answer_may_follow_interim_answers() {
     call.limits.answer = BodyLimit::UpTo(4_000_000);
     let answer = open_to_loopback().send(call).await;
     assert_eq!(answer.unwrap().body.len(), 3_000_000);
+}
+
+#[tokio::test]
+async fn a_host_that_was_asked_for_too_many_handles_is_asked_for_no_more() {
+    // It may not be called at all, which is found out after a call is counted.
+    let client = strict();
+    let asked_for = format!("http://127.0.0.1{LOOKUP_PATH}ada");
+    let (most, mut sent) = (LOOKUPS_AN_HOUR.get() as usize, 0);
+    for _ in 0..most + 20 {
+        match client.send(get(&*asked_for)).await.unwrap_err() {
+            Failure::TooOften { host } => assert_eq!(host, "127.0.0.1"),
+            Failure::Address { .. } => sent += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    // Those that have come back while it was counted.
+    assert!((most..most + 10).contains(&sent), "{sent}");
+    // Other calls of it are not counted.
+    let failure = client.send(get("http://127.0.0.1/")).await.unwrap_err();
+    assert!(matches!(failure, Failure::Address { .. }), "{failure:?}");
 }

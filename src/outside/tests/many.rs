@@ -59,6 +59,21 @@ async fn concurrency_is_bounded_and_a_call_starts_when_another_ends() {
 }
 
 #[tokio::test]
+async fn no_call_is_started_after_a_result_that_ends_them() {
+    let (first, _) = answering(OK).await;
+    let (trap_port, listener) = unused_listener();
+    let calls = [first, trap_port, trap_port];
+    let calls = calls.map(|port| get(format!("http://127.0.0.1:{port}/"))).to_vec();
+    let goes_on = |index, result: &CallResult| {
+        assert!(index == 0 && result.answer.is_ok(), "{index}: {result:?}");
+        false
+    };
+    let results = open_to_loopback().send_while(calls, 1, far_deadline(), goes_on).await;
+    assert_eq!(bodies(results), ["ok"], "the others have no result");
+    assert!(no_connection(&listener));
+}
+
+#[tokio::test]
 async fn at_the_deadline_running_calls_end_and_waiting_calls_are_not_sent() {
     let (quick, _) = answering(OK).await;
     let (hush, hushed) = server(limits::silent).await;

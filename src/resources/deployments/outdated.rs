@@ -36,7 +36,8 @@ pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
 /// sponsor that the job has, if it has one. What was deleted since does not count: the plan has its
 /// contents.
 fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
-    let Some(user) = view.get::<User>(&job.created_by)? else { return Ok(false) };
+    let created = |user: &User| user.accepts_made(job.created_at);
+    let Some(user) = view.get::<User>(&job.created_by)?.filter(created) else { return Ok(false) };
     let mut creator = match supposed_caller(view, &user, None) {
         Ok(creator) => creator,
         Err(error) if error.kind() == Kind::NotFound => return Ok(false),
@@ -44,7 +45,7 @@ fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
     };
     if let Some(user) = job.sponsor {
         let (person, membership) =
-            (view.get::<User>(&user)?, view.get::<Membership>(&(user, view.org()))?);
+            (view.get(&user)?.filter(created), view.get::<Membership>(&(user, view.org()))?);
         let (Some(person), Some(Membership { role, .. })) = (person, membership) else {
             return Ok(false);
         };

@@ -423,6 +423,10 @@ fn an_outage_does_not_end_a_verification_that_is_repeated() {
         assert_eq!(ends[0] == Settled::Done, recovers, "{ends:?}");
         assert!(is_verified(&fixture, &made));
     }
+    // Nor does it end the repetitions.
+    fixture.pass_secs(DAY_SECS);
+    sweep(&fixture);
+    assert_eq!(run(&fixture, &world), (vec![Settled::Done], 1));
     assert_eq!(shown(&fixture, &fixture.owner, domain)["state"], "verified");
     fixture.assert_sound();
 }

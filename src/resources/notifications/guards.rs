@@ -42,6 +42,7 @@ mod tests {
     use crate::api::{Principal, Req};
     use crate::auth::remember_deleted;
     use crate::outbox::{About, EventType, publish};
+    use crate::resources::fleets;
     use crate::resources::notifications::logs::{self, LogFilter};
     use crate::resources::testing::{Fixture, args, user};
     use crate::store::Tx;
@@ -83,5 +84,23 @@ mod tests {
         expire(account);
         assert_eq!(counts(), (6, 2));
         fixture.assert_sound();
+    }
+
+    #[test]
+    fn what_belongs_to_an_agent_is_told_to_all_members_as_long_as_its_fleet_is_open() {
+        let fixture = Fixture::new();
+        agents::tests::make(&fixture, json!({"stableKey": "ann", "name": "Ann"})).unwrap();
+        let agent = Id::parse(&agents::tests::id_of(&fixture, "ann"));
+        let is_open = || {
+            let read = |view: &View| is_open_to_members(view, agent);
+            fixture.store.read_now(fixture.org, read).unwrap()
+        };
+        assert!(is_open());
+        for (access, expected) in [("restricted", false), ("organization", true)] {
+            let fleet = fleets::tests::make(&fixture, json!({"name": access, "access": access}));
+            let body = json!({"fleetId": fleet.id});
+            agents::tests::patch_as(&fixture, &fixture.owner, "ann", body).unwrap();
+            assert_eq!(is_open(), expected, "{access}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::auth::{ANYONE, Membership, Organization, User, find_person};
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::outbox::{
     Channel, Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
-    SweepProgress, delete_due, enqueue, retry_at,
+    SweepProgress, delete_due, enqueue, settle_mail,
 };
 use crate::outside::mail::{Mail, inert};
 use crate::resources::mail_budget::{self, CountedFor};
@@ -253,11 +253,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    let Some(why) = result.failure("the mail server") else { return Ok(Settled::Done) };
-    Ok(match retry_at(tx.now(), job.created_at, job.attempts) {
-        Some(at) => Settled::RetryAt(at),
-        None => Settled::Warning(format!("a recipient could not be asked to confirm: {why}")),
-    })
+    Ok(settle_mail(tx, job, result, None, "a recipient could not be asked to confirm"))
 }
 
 // ── Confirming ───────────────────────────────────────────────────────────────

@@ -6,7 +6,8 @@
 //!   the mailed token of an invitation, a mailed link for a password; or by the operator.
 //! - The first who proves the address of an account takes it over: what others hold of it, the
 //!   password, sessions, keys, invitations and reset links for others, is of no use from then on. Not if
-//!   the proof is given in a session of the account: who is signed in knows the password.
+//!   the proof is given in a session of the account: who is signed in knows the password. Of an account
+//!   from before proofs were asked for only the password and the sessions end.
 
 use crate::auth::{AddressProof, User};
 use crate::base::{Email, Name, Result};
@@ -53,8 +54,8 @@ pub(super) fn set_password(
     let session_generation = old.session_generation + 1;
     let mut new = User { password, session_generation, ..old.clone() };
     if proves {
-        // Of an account from before proofs were asked for, the keys have been in use all along.
-        if old.proof == AddressProof::Unproved {
+        // Nobody has had one without a password, as an import makes it.
+        if old.proof == AddressProof::Unproved && old.password.is_some() {
             new.keys_from = Some(tx.now());
         }
         new.proof = AddressProof::Proved;

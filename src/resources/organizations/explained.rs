@@ -165,12 +165,12 @@ fn explain(
     let reason =
         if rule.policy.needs_admin() { "owners and admins may" } else { "every member may" };
     rules.push(ExplainedRule::of(AccessRule::Role, rule.policy.require_role(caller.role), reason)?);
+    rules.extend(scope_rule(rule, &caller, subject, is_public)?);
     if rule.policy.installation {
         let outcome = require_installation_admin(view, &caller.identity);
         let reason = "they administer the installation";
         rules.push(ExplainedRule::of(AccessRule::Installation, outcome, reason)?);
     }
-    rules.extend(scope_rule(rule, &caller, subject, is_public)?);
     if let Some(subject) = subject {
         rules.push(grant_rule(subject, is_public)?);
     }

@@ -5,7 +5,9 @@ use super::invitation::{Invitation, invitation_token, mailed_token};
 use crate::api::Resource;
 use crate::auth::{Organization, User};
 use crate::base::Result;
-use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
+use crate::outbox::{
+    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
+};
 use crate::outside::mail::{Mail, inert};
 use crate::store::Tx;
 
@@ -56,9 +58,5 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    let Some(why) = result.failure("the mail server") else { return Ok(Settled::Done) };
-    Ok(match retry_at(tx.now(), job.created_at, job.attempts) {
-        Some(at) => Settled::RetryAt(at),
-        None => Settled::Warning(format!("an invitation could not be mailed: {why}")),
-    })
+    Ok(settle_mail(tx, job, result, None, "an invitation could not be mailed"))
 }

@@ -13,7 +13,7 @@ use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::auth::{
     AddressProof, BY_ORG, BY_SLUG, Membership, Organization, Role, User, find_person,
-    keep_installation_admins,
+    is_vouched_for, keep_installation_admins,
 };
 use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
 use crate::store::{Export, Record, TableInfo, Tx, View};
@@ -91,7 +91,7 @@ impl Record for OrganizationImport {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("organization.id", "it is created at the end of the import"),
         ("members.member.user", "an id in the file, which need not exist here"),
-        ("members.known", "looked up again when the members are written"),
+        ("members.known", "accounts of people are not deleted"),
     ];
     type Key = ();
     fn key(&self) {}
@@ -200,6 +200,9 @@ pub fn begin_import(tx: &mut Tx, arriving: &ArrivingOrganization) -> Result<Impo
     let slug = slug.clone().unwrap_or_else(|| organization.slug.clone());
     if let Some((old, progress)) = unfinished(&tx.view())? {
         if old.digest == *digest && old.organization.slug == slug {
+            if !progress.published && !arriving.accepts_unproved {
+                refuse_unproved(&tx.view(), members)?;
+            }
             return Ok(progress);
         }
         return Err(Error::conflict(
@@ -268,7 +271,7 @@ fn refuse_unproved(view: &View, members: &[MovedMember]) -> Result<()> {
     let mut unproved = Vec::new();
     for member in members {
         if let Some(user) = find_person(view, &member.email)?
-            && !user.is_proved(view)?
+            && !is_vouched_for(view, &user)?
         {
             unproved.push(member.email.as_str());
         }

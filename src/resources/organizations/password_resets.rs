@@ -15,7 +15,10 @@ use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
-use crate::auth::{ANYONE, Membership, Role, SESSION_ADMIN, User, is_installation_admin};
+use crate::auth::{
+    ANYONE, Membership, Role, SESSION_ADMIN, User, is_installation_admin,
+    is_to_be_installation_admin,
+};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{ListSource, TableInfo, Tx, View};
 
@@ -35,10 +38,10 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
     ))
 }
 
-/// Whether a user may be let in by an admin as far as the installation goes: who administers all of it
-/// is above the admins of any organization.
-fn is_below(view: &View, user: Id<User>, admin: Id<User>) -> Result<bool> {
-    Ok(!is_installation_admin(view, user)? || is_installation_admin(view, admin)?)
+/// Whether a user may be let in by an admin as far as the installation goes: who administers all of it,
+/// or is to, is above the admins of any organization.
+fn is_below(view: &View, user: &User, admin: Id<User>) -> Result<bool> {
+    Ok(!is_to_be_installation_admin(view, user)? || is_installation_admin(view, admin)?)
 }
 
 /// Whether the admin who made a link could still make it.
@@ -46,8 +49,8 @@ fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
     let Some(Admin { org, user }) = reset.admin else { return Ok(true) };
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
-    let made_by: User = view.fetch(&user)?;
-    if !made_by.accepts_made(reset.made_at()) || !is_below(view, reset.user, user)? {
+    let (made_by, of) = (view.fetch::<User>(&user)?, view.fetch::<User>(&reset.user)?);
+    if !made_by.accepts_made(reset.made_at()) || !is_below(view, &of, user)? {
         return Ok(false);
     }
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
@@ -123,7 +126,7 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
             "a service account has no password; create an API key for it",
         ));
     }
-    if !is_below(&tx.view(), user, caller.user())? {
+    if !is_below(&tx.view(), &target, caller.user())? {
         return Err(Error::forbidden(
             "installation_admin_required",
             "this user administers the whole server, whose operator alone lets them in, with \

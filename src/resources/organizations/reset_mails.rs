@@ -13,7 +13,9 @@ use crate::api::{Empty, HashPlan, Input, Req, Resource, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, User, find_person};
 use crate::base::{Email, Error, Id, Result, Time};
-use crate::outbox::{Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, retry_at};
+use crate::outbox::{
+    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
+};
 use crate::outside::mail::Mail;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View,
@@ -229,14 +231,10 @@ fn write_mail(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn sent(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    let Some(why) = result.failure("the mail server") else { return Ok(Settled::Done) };
     // Nobody waits longer for it than a link is valid.
     let end = job.created_at.plus_secs(VALID_SECS);
-    let again = retry_at(tx.now(), job.created_at, job.attempts).filter(|at| *at < end);
-    Ok(match again {
-        Some(at) => Settled::RetryAt(at),
-        None => Settled::Warning(format!("a link for a new password could not be mailed: {why}")),
-    })
+    let failed = "a link for a new password could not be mailed";
+    Ok(settle_mail(tx, job, result, Some(end), failed))
 }
 
 pub(super) fn routes() -> Vec<Route> {

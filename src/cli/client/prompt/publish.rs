@@ -118,7 +118,7 @@ impl Publish {
         let text = |field: &str| version[field].as_str().unwrap_or_default().to_string();
         let what = if published { "published" } else { "unchanged" };
         let (registry, name, version) = (text("registryRef"), text("name"), text("version"));
-        output::print(self.client.json, &value, &format!("{what}: {registry}/{name}@{version}"))
+        output::print(self.client.json, &value, format!("{what}: {registry}/{name}@{version}"))
     }
 }
 

@@ -4,8 +4,12 @@
 use super::super::{changes, preview};
 use super::approving::{approve, leave};
 use super::*;
+use crate::auth::{Access, Restricted, User};
 use crate::outside::webhook;
 use crate::resources::environments::{credential_tests, secret_tests, variable_tests};
+use crate::resources::fleets;
+use crate::resources::registries::Registry;
+use crate::resources::testing;
 
 const URL: &str = "https://provider.test/deploy?token=t";
 const KEY: &str = "provider-key";
@@ -28,6 +32,7 @@ impl Approved {
     fn new() -> Self {
         let world = World::new();
         let tool = world.tool("t", json!({"url": "https://${HOST}/", "auth": "${TOKEN}"}));
+        world.patch_tool(tool, json!({"prompt": "Be short."})).unwrap();
         world.prompt("1.1.0", "Be {{A}}.");
         world.agent("cy", json!({"model": "m", "toolRefs": [{"toolId": tool}]}));
         let made = Approved { world, tool };
@@ -215,9 +220,29 @@ const CHANGES: &[(&str, Then, Change)] = &[
         leave(at, &at.member);
         Ok(())
     }),
+    ("somebody else proves the address of the creator", Then::Fails, |at| {
+        let creator = testing::user(&at.member);
+        let prove = move |tx: &mut Tx| {
+            let user: User = tx.fetch(&creator)?;
+            tx.replace(&user, &User { keys_from: Some(tx.now()), ..user.clone() })
+        };
+        at.store.write_blocking(Id::NIL, prove)
+    }),
     ("the creator may not use the environment any more", Then::Fails, |at| {
         environments::tests::patch(at, at.dev, json!({"access": "restricted"}));
         Ok(())
+    }),
+    ("the creator may not use the agent any more", Then::Fails, |at| {
+        let fleet = fleets::tests::make(at, json!({"name": "F", "access": "restricted"})).id;
+        agents::tests::patch_as(at, &at.owner, "cy", json!({"fleetId": fleet})).map(drop)
+    }),
+    ("the creator may not use the registry any more", Then::Fails, |at| {
+        let restrict = |tx: &mut Tx| {
+            let main = tx.all::<Restricted<Registry>>(ListSource::TABLE, &())?.remove(0);
+            let main = Registry::clone(main.without_caller());
+            tx.put(&Restricted::new(Registry { access: Access::Restricted, ..main }))
+        };
+        at.store.write_blocking(at.org, restrict)
     }),
 ];
 
@@ -300,7 +325,9 @@ fn a_plan_says_where_it_goes_and_what_is_filled_in_without_the_values_of_secrets
 }
 
 /// What is changed between two deployments, and where that is shown: a path, or the diff of texts.
-const SHOWN: &[(&str, &str, fn(&Approved))] = &[
+type Shown = (&'static str, &'static str, fn(&Approved));
+
+const SHOWN: &[Shown] = &[
     ("a version of the prompt", "diff", |at| at.prompt("1.2.0", "Be wild.")),
     ("a variable of the prompt", "diff", |at| at.variable("A", "wild")),
     ("the model", "model", |at| at.draft(json!({"model": "other"}))),
@@ -333,13 +360,18 @@ const SHOWN: &[(&str, &str, fn(&Approved))] = &[
 
 #[test]
 fn the_approver_is_shown_whatever_changes_between_two_deployments() {
-    let nothing: (&str, &str, fn(&Approved)) = ("nothing", "", |_| {});
+    let nothing: Shown = ("nothing", "", |_| {});
     for (name, shown, change) in [nothing].iter().chain(SHOWN) {
         let at = Approved::new();
         at.live();
+        let preview = || {
+            let body = at.body(&["cy"], json!({}));
+            json!(read(&at, &at.member, preview::preview, (), body).unwrap())
+        };
+        let before = preview()["planHash"].take();
         change(&at);
-        let body = at.body(&["cy"], json!({}));
-        let previewed = json!(read(&at, &at.member, preview::preview, (), body).unwrap());
+        let previewed = preview();
+        assert_eq!(previewed["planHash"] == before, shown.is_empty(), "{name}");
         let job = at.deploy(&["cy"], json!({})).unwrap();
         assert_eq!(job["planHash"], previewed["planHash"], "{name}");
         assert_eq!(job["plan"], previewed["plan"], "{name}");
@@ -386,6 +418,6 @@ fn what_a_job_changed_is_shown_beside_what_was_live_before_it() {
     let second = planning::tool_job(&at, json!({"toolIds": [at.tool], "environment": "dev"}));
     let second = listed(&second.unwrap());
     assert_eq!((&second["stableKey"], &second["toolId"]), (&Value::Null, &json!(at.tool)));
-    let prompt = json!({"path": "tools.t.prompt", "from": null, "to": "Be quick."});
+    let prompt = json!({"path": "tools.t.prompt", "from": "Be short.", "to": "Be quick."});
     assert!(second["changes"].as_array().unwrap().contains(&prompt), "{second}");
 }

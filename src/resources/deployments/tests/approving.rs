@@ -345,6 +345,24 @@ fn what_a_key_deploys_is_not_applied_once_who_answered_for_it_has_left() {
 }
 
 #[test]
+fn what_a_key_deploys_is_not_applied_once_who_answers_for_it_may_not_deploy_it() {
+    let world = World::new();
+    let (service, cara) = (person(&world, "service"), person(&world, "cara"));
+    for who in [&service, &cara] {
+        set_membership(&world, who, |old| Membership { role: Role::Admin, ..old });
+    }
+    let pipeline = key_of_service(&world, &service, &cara);
+    world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
+    let job = world.deploy_as(&pipeline, &["ann"], json!({})).unwrap();
+    environments::tests::patch(&world, world.dev, json!({"access": "restricted"}));
+    assert_eq!(world.job(&job)["obstacle"], Value::Null, "both are admins");
+    set_membership(&world, &cara, |old| Membership { role: Role::Member, ..old });
+    let refused = approve(&world, &world.owner, &job, json!({})).unwrap_err();
+    assert_eq!(refused.code(), "deployment_outdated");
+    world.assert_sound();
+}
+
+#[test]
 fn who_answers_for_the_key_of_a_service_account_is_no_approver_of_what_it_deploys() {
     let world = World::new();
     let (service, cara) = (person(&world, "service"), person(&world, "cara"));

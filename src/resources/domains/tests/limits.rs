@@ -8,7 +8,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::execute::{Arguments, Body, Executor, ExecutorConfig, LocalCoordination, Request};
+use crate::api::execute::{
+    Arguments, Body, Coordination, Executor, ExecutorConfig, LocalCoordination, Request,
+};
 use crate::api::{Action, OrgSlugMode, RawArgs};
 use crate::auth::{RawCredential, Session};
 use crate::outside::{ClientConfig, Outside, Resolver};
@@ -18,6 +20,7 @@ use crate::resources::listings::Listing;
 struct Server {
     fixture: Fixture,
     executor: Arc<Executor>,
+    coordination: Arc<LocalCoordination>,
     /// A session of the owner.
     token: String,
     runtime: Runtime,
@@ -31,9 +34,10 @@ impl Server {
         let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
         let client = Outside::new(ClientConfig { allow_private, extra_roots_pem: None }).unwrap();
         let (running, stopping) = watch::channel(false);
+        let coordination = Arc::new(LocalCoordination::new(store.clone(), 0, false));
         let executor = Arc::new(Executor::new(ExecutorConfig {
             system: Arc::default(),
-            coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
+            coordination: coordination.clone(),
             store: store.clone(),
             outside: client.resolving(Resolver(Arc::new(move |_: &str, _| Ok(vec![address])))),
             stopping,
@@ -48,7 +52,7 @@ impl Server {
         });
         let token = executor.authenticator.tokens.issue(&session.unwrap()).unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        Server { fixture, executor, token, runtime, _running: running }
+        Server { fixture, executor, coordination, token, runtime, _running: running }
     }
 
     /// Sends a request as the owner; its answer comes through the channel.
@@ -80,13 +84,23 @@ async fn execute(
     params: Vec<String>,
     body: Value,
 ) -> Value {
+    try_execute(executor, token, route, params, body).await.unwrap()
+}
+
+async fn try_execute(
+    executor: &Arc<Executor>,
+    token: String,
+    route: &Arc<Route>,
+    params: Vec<String>,
+    body: Value,
+) -> Result<Value> {
     let credential = RawCredential::Token(token);
     let request = Request {
         request_id: "test",
         ..Request::new(route, params, Arguments::Json(body), credential)
     };
-    match executor.call(&request).await.unwrap().body {
-        Body::Json(body) => serde_json::from_slice(&body).unwrap(),
+    match executor.call(&request).await?.body {
+        Body::Json(body) => Ok(serde_json::from_slice(&body).unwrap()),
         _ => panic!("no JSON"),
     }
 }
@@ -177,4 +191,28 @@ fn nobody_waits_while_a_domain_is_asked_and_what_changes_meanwhile_counts() {
     assert_eq!((&verified["state"], outcomes(&verified)), (&json!("failed"), vec!["unreachable"]));
     assert_eq!(verified["results"][0]["listingId"], listed[1]["id"]);
     server.fixture.assert_sound();
+}
+
+#[test]
+fn an_organization_that_has_looked_up_too_many_handles_looks_up_no_more() {
+    let (address, asked) = silent();
+    let server = Server::new(address);
+    let (domain, _) = server.claimed(2);
+    let Principal::Caller(owner) = &server.fixture.owner else { panic!() };
+    // The first request of a session is counted for its user.
+    for lane in [*server.fixture.org.bytes(), *owner.user().bytes()] {
+        while server.coordination.take_lookups(lane, 1).is_ok() {}
+    }
+    let (token, route) = (server.token.clone(), verification_within(1));
+    let verifying = try_execute(
+        &server.executor,
+        token,
+        &route,
+        vec![domain.to_string()],
+        json!({"orgSlug": "acme"}),
+    );
+    let refused = server.runtime.block_on(verifying).unwrap_err();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "rate_limited"));
+    assert!(asked.try_recv().is_err(), "nothing was sent");
+    assert_eq!(shown(&server.fixture, &server.fixture.owner, domain)["state"], "unverified");
 }

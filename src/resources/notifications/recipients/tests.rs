@@ -105,6 +105,22 @@ fn a_stranger_is_asked_three_times_an_hour_whoever_asks() {
 }
 
 #[test]
+fn a_member_whose_address_the_organization_does_not_consider_verified_must_confirm() {
+    let fixture = Fixture::new();
+    let key = (user(&fixture.member), fixture.org);
+    let unverified = move |tx: &mut Tx| {
+        let old: Membership = tx.fetch(&key)?;
+        tx.put(&Membership { email_verified: false, ..old })
+    };
+    fixture.store.write_blocking(fixture.org, unverified).unwrap();
+    let channel = mail_channel(&fixture, "Ops", &["ben@acme.test"]);
+    assert_eq!(taken(&fixture, &channel).unwrap_err().code(), "no_recipient");
+    let token = token_of(&fixture, &asked(&fixture).pop().unwrap());
+    confirm_with(&fixture, &token).unwrap();
+    assert_eq!(taken(&fixture, &channel).unwrap(), ["ben@acme.test"]);
+}
+
+#[test]
 fn a_member_who_has_not_proved_the_address_gets_as_little_as_a_stranger() {
     let fixture = Fixture::new();
     let channel = mail_channel(&fixture, "Ops", &["ben@acme.test"]);

@@ -5,7 +5,7 @@ use super::super::invitation::MAX_INVITATIONS;
 use super::super::tests::{hashing, identity_of, session, signed_in, with_password};
 use super::*;
 use crate::api::Principal;
-use crate::auth::{Authenticator, Caller, Identity, RawCredential, Tokens};
+use crate::auth::{Authenticator, Caller, Identity, RawCredential, Tokens, supposed_caller};
 use crate::base::Kind;
 use crate::resources::testing::{Fixture, args, user};
 use crate::store::Org;
@@ -214,7 +214,7 @@ fn an_account_that_an_inviter_has_made_gives_way_to_who_reads_the_mail() {
         let settings = super::super::keys::KeySettings::full(&name, false);
         super::super::keys::create_key(tx, other, before.id, before.id, settings)
     };
-    let (_, key) = fixture.store.write_blocking(other, made).unwrap();
+    let (stored, key) = fixture.store.write_blocking(other, made).unwrap();
     let works = |raw: &RawCredential| {
         let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
         fixture.store.read_now(Id::NIL, |view| authenticator.identify(view, raw)).is_ok()
@@ -252,6 +252,9 @@ fn an_account_that_an_inviter_has_made_gives_way_to_who_reads_the_mail() {
     );
     assert_eq!(membership(&fixture, after.id, fixture.org).unwrap().role, Role::Admin);
     assert!(!works(&key) && !works(&token), "what the inviter held is of no use");
+    let explained = |view: &View| supposed_caller(view, &after, Some(&stored)).map(drop);
+    let refused = fixture.store.read_now(other, explained).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Unauthenticated, "nor is it explained otherwise");
     assert!(!is_open(), "nor is what they have handed out");
 
     // An account that is proved gives way to nobody.

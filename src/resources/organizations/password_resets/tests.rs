@@ -7,7 +7,7 @@ use super::super::password_reset::{VALID_SECS, issue_password_reset};
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;
-use crate::auth::{name_installation_admins, passwords};
+use crate::auth::{AddressProof, name_installation_admins, passwords};
 use crate::base::{Email, Kind};
 use crate::outbox::RetentionSettings;
 use crate::resources::testing::Fixture;
@@ -86,6 +86,71 @@ fn an_admin_of_an_organization_lets_nobody_in_who_administers_the_installation()
     let refused = again.err().unwrap();
     assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "installation_admin_required"));
     use_link(&fixture, &operator(&fixture)).unwrap();
+}
+
+#[test]
+fn the_first_password_of_an_account_leaves_what_belongs_to_it() {
+    let fixture = Fixture::new();
+    let ben = user_of(&fixture.member);
+    let arrived = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        let proof = AddressProof::Unproved;
+        tx.replace(&user, &User { proof, password: None, ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, arrived).unwrap();
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    let user: User = fixture.store.read_now(Id::NIL, |view| view.fetch(&ben)).unwrap();
+    assert_eq!((user.proof, user.keys_from), (AddressProof::Proved, None));
+}
+
+#[test]
+fn an_admin_lets_nobody_in_who_is_named_and_has_not_proved_the_address_yet() {
+    for proof in [AddressProof::Unproved, AddressProof::Unknown] {
+        let fixture = Fixture::new();
+        let token = make(&fixture);
+        let ben = user_of(&fixture.member);
+        let named = move |tx: &mut Tx| {
+            let user: User = tx.fetch(&ben)?;
+            name_installation_admins(tx, Some(vec![user.email.clone()]))?;
+            tx.replace(&user, &User { proof, ..user.clone() })
+        };
+        fixture.store.write_blocking(Id::NIL, named).unwrap();
+        assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound, "{proof:?}");
+        let refused = fixture.write_as(&fixture.owner, create, ben, ()).err().unwrap();
+        assert_eq!(refused.code(), "installation_admin_required", "{proof:?}");
+    }
+}
+
+#[test]
+fn a_link_is_void_once_somebody_else_has_the_account_of_who_made_it() {
+    let fixture = Fixture::new();
+    let token = make(&fixture);
+    let ada = user_of(&fixture.owner);
+    let prove = move |tx: &mut Tx| {
+        let (user, now) = (tx.fetch::<User>(&ada)?, tx.now());
+        tx.replace(&user, &User { keys_from: Some(now), ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, prove).unwrap();
+    assert_eq!(use_link(&fixture, &token).err().unwrap().kind(), Kind::NotFound);
+    fixture.pass_secs(1);
+    use_link(&fixture, &make(&fixture)).unwrap();
+}
+
+#[test]
+fn only_a_link_that_no_admin_has_seen_proves_the_address() {
+    let fixture = Fixture::new();
+    let ben = user_of(&fixture.member);
+    let unproved = move |tx: &mut Tx| {
+        let user: User = tx.fetch(&ben)?;
+        tx.replace(&user, &User { proof: AddressProof::Unproved, ..user.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, unproved).unwrap();
+    let read = |view: &View| Ok(view.fetch::<User>(&ben)?.proof);
+    let proof = || fixture.store.read_now(Id::NIL, read).unwrap();
+    use_link(&fixture, &make(&fixture)).unwrap();
+    assert_eq!(proof(), AddressProof::Unproved);
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    assert_eq!(proof(), AddressProof::Proved);
 }
 
 #[test]

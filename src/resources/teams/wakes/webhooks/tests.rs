@@ -271,6 +271,7 @@ fn a_410_removes_the_wake_url_and_the_wakes_stay() {
     assert_eq!(events.len(), 1, "one event, however many posts were on their way");
     assert_eq!(events[0].event_type, EventType::TeamRunFailed);
     assert_eq!(events[0].payload.0["error"], "the wakeUrl answered with status 410");
+    assert_eq!(events[0].guards(), [shown.agent.cast::<()>()], "for those who may use the agent");
     assert_eq!(take(&fixture, ann.0, ann.1).len(), 3);
     mail(&fixture, ann);
     assert!(jobs(&fixture).is_empty());
