@@ -70,7 +70,7 @@ fn is_secret(word: &str, key: Option<&str>) -> bool {
 fn has_key(word: &str, prefix: &str) -> bool {
     word.match_indices(prefix).any(|(at, _)| {
         let begins = !word[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
-        let rest = word[at..].find(|c: char| !(c.is_ascii_graphic() && !"\"'`,;)".contains(c)));
+        let rest = word[at..].find(|c: char| !c.is_ascii_graphic() || "\"'`,;)".contains(c));
         begins && rest.unwrap_or(word.len() - at) >= MIN_KEY_LEN
     })
 }

@@ -3,14 +3,13 @@
 //!
 //! How each delivers is in `senders.rs`.
 
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
+use super::config;
 use crate::api::{Output, Req, ResourceRef};
-use crate::base::{Email, Error, HttpUrl, Id, Json, JsonMap, Result};
+use crate::base::{Error, Json, JsonMap, Result};
 use crate::outbox::{Channel, EventType};
-use crate::outside::webhook;
 use crate::store::{Page, View};
 
 /// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
@@ -87,57 +86,6 @@ impl WorkflowKey {
         let found = ALL.into_iter().find(|key| key.name() == channel.workflow);
         found.ok_or_else(|| Error::internal(format!("there is no workflow {:?}", channel.workflow)))
     }
-
-    /// Returns the JSON Schema of a channel's `config`.
-    pub fn config_schema(self) -> Value {
-        let url = schema_of::<HttpUrl>();
-        let id = schema_of::<Id<()>>();
-        match self {
-            WorkflowKey::InApp => object(json!({}), json!([])),
-            WorkflowKey::Webhook => {
-                // Generated if absent.
-                let secret = json!({
-                    "type": ["string", "null"],
-                    "pattern": webhook::SECRET_PATTERN,
-                    "maxLength": webhook::MAX_SECRET_LEN,
-                });
-                object(json!({"url": url, "secret": secret}), json!(["url"]))
-            }
-            WorkflowKey::Email => {
-                let to = json!({
-                    "type": "array",
-                    "items": schema_of::<Email>(),
-                    "minItems": 1,
-                    "maxItems": MAX_RECIPIENTS,
-                });
-                object(json!({"to": to}), json!(["to"]))
-            }
-            WorkflowKey::Slack => object(json!({"url": url}), json!(["url"])),
-            WorkflowKey::TeamTask => {
-                let assignee = json!({"type": ["string", "null"], "format": "uuid"});
-                object(json!({"teamId": id, "assigneeAgentId": assignee}), json!(["teamId"]))
-            }
-            WorkflowKey::AgentWake => {
-                object(json!({"teamId": id.clone(), "agentId": id}), json!(["teamId", "agentId"]))
-            }
-        }
-    }
-}
-
-/// Returns the schema of an object with these fields and no others
-/// (reference: conventions, "Unknown fields").
-fn object(properties: Value, required: Value) -> Value {
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
-}
-
-fn schema_of<T: JsonSchema>() -> Value {
-    T::json_schema(&mut SchemaGenerator::default()).to_value()
 }
 
 /// GET /notifications/action-workflows.
@@ -159,13 +107,15 @@ fn workflow(key: WorkflowKey) -> ActionWorkflow {
         key,
         label_key: format!("workflows.{name}.label"),
         description_key: format!("workflows.{name}.description"),
-        config_schema: Json(key.config_schema()),
+        config_schema: Json(config::schema(key)),
         event_types: EventType::ALL.to_vec(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::Req;
     use crate::resources::testing::{Fixture, args};
@@ -228,7 +178,7 @@ mod tests {
             (WorkflowKey::TeamTask, json!({"teamId": id}), json!({"assigneeAgentId": id})),
             (WorkflowKey::AgentWake, json!({"teamId": id, "agentId": id}), json!({"teamId": id})),
         ] {
-            let schema = key.config_schema();
+            let schema = config::schema(key);
             assert!(jsonschema::draft202012::meta::is_valid(&schema), "{schema}");
             assert!(jsonschema::draft202012::is_valid(&schema, &good), "{schema} {good}");
             assert!(!jsonschema::draft202012::is_valid(&schema, &bad), "{schema} {bad}");
