@@ -47,6 +47,11 @@ pub fn parse(text: &str) -> Result<Password, Failure> {
 /// Asks a terminal, which does not show what is typed.
 pub fn unseen(prompt: &str) -> Result<String, Failure> {
     let _hidden = Hidden::new(io::stdin())?;
+    answer(prompt)
+}
+
+/// Asks a terminal.
+pub fn answer(prompt: &str) -> Result<String, Failure> {
     let mut stderr = io::stderr();
     stderr.write_all(visible::line(prompt).as_bytes())?;
     stderr.flush()?;

@@ -11,7 +11,7 @@ use crate::process::{Ended, INIT, PASSWORD, Place, run};
 
 /// Runs a command whose stdin and stderr are a terminal, and types; its stdout is a pipe. Of the
 /// result, `stderr` is what the terminal shows.
-fn in_terminal(mut command: Command, typed: &str) -> Ended {
+pub fn in_terminal(mut command: Command, typed: &str) -> Ended {
     let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&own).unwrap();
     unlockpt(&own).unwrap();
