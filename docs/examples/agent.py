@@ -68,6 +68,8 @@ def call(method, path, **fields):
 
 def work(task):
     """Does a claimed task, and says so to the people."""
+    if call("GET", f"{TEAM}/tasks/{task['id']}")["status"] != "in_progress":
+        return  # Two wakes may be about one task, and it is done or blocked since.
     print("working on", task["title"], flush=True)
     call("POST", f"{TEAM}/inbox", fromAgentId=AGENT, taskId=task["id"], subject=task["title"],
          body=f"It is done. (You asked: {task['description'] or 'nothing more'})")

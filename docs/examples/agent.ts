@@ -74,6 +74,9 @@ async function call<T>(method: string, path: string, fields: Fields = {}): Promi
 
 /** Does a claimed task, and says so to the people. */
 async function work(task: Task): Promise<void> {
+  // Two wakes may be about one task, and it is done or blocked since.
+  const now = await call<Task>("GET", `${team}/tasks/${task.id}`);
+  if (now.status !== "in_progress") return;
   console.log("working on", task.title);
   const body = `It is done. (You asked: ${task.description ?? "nothing more"})`;
   const mail = { fromAgentId: AGENT, taskId: task.id, subject: task.title, body };

@@ -15,7 +15,9 @@ use super::control::{self, ControlResponse, Request};
 use super::data::DataDir;
 use super::erasures::Erasures;
 use super::moving::Trial;
-use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
+use super::placement::{
+    DATABASE, ERASURES, FORMAT_FILE, KEY, LOST_AND_FOUND, RESERVE, SETUP_LINK, SOCKET,
+};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
 use crate::base::{HttpUrl, Time};
 use crate::http::max_connections;
@@ -134,7 +136,9 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
 fn rights(path: &Path, found: &mut Findings) {
     let mut wrong = false;
     let owner = fs::metadata(path).map(|dir| dir.uid()).ok();
-    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.file_name() != LOST_AND_FOUND);
+    let entries = own.map(|entry| entry.path());
     for path in std::iter::once(path.to_path_buf()).chain(entries) {
         // Of a link what it leads to: systemd puts one in the place of its state directories.
         let Ok(inspected) = fs::metadata(&path) else { continue };

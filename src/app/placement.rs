@@ -83,8 +83,10 @@ pub fn what_is_in(path: &Path, known: &[&str]) -> Option<String> {
 
 /// Names the entries of a directory that are counted, a few of them; `None` if there are none.
 fn named(path: &Path, is_counted: impl Fn(&str) -> bool) -> Option<String> {
-    let entries = fs::read_dir(path).ok()?.flatten();
-    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let entries = fs::read_dir(path).ok()?;
+    // What cannot be read is something, too.
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let names = entries.map(|entry| entry.map_or_else(|error| error.to_string(), name));
     let mut names: Vec<_> = names.filter(|name| is_counted(name)).collect();
     names.sort();
     let more = names.len().saturating_sub(MAX_NAMED);

@@ -15,7 +15,7 @@ use super::records::{
 use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
 use super::session::Session;
 use super::tokens::Tokens;
-use crate::base::{Error, Id, Result, Slug, Time};
+use crate::base::{Error, Id, Kind, Result, Slug, Time};
 use crate::store::{Key, Lane, ListSource, Order, Org, Tx, View, WorkHints};
 
 /// A verified credential.
@@ -480,6 +480,38 @@ pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result
         expires_at: key.and_then(|key| key.expires_at),
     };
     enter(view, &identity, view.get::<Organization>(&view.org())?)
+}
+
+/// Returns the caller that somebody who made or set something at this time is now, as through a key of
+/// the sponsor if there was one; `None` if either is no member of the view's organization any more, or
+/// had not proved the address of the account yet ([`User::accepts_made`]).
+///
+/// # Errors
+/// If the store fails.
+pub fn present_caller(
+    view: &View,
+    user: Id<User>,
+    sponsor: Option<Id<User>>,
+    made_at: Time,
+) -> Result<Option<Caller>> {
+    let made = |user: &User| user.accepts_made(made_at);
+    let Some(user) = view.get::<User>(&user)?.filter(made) else { return Ok(None) };
+    let mut caller = match supposed_caller(view, &user, None) {
+        Ok(caller) => caller,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if let Some(sponsor) = sponsor {
+        let person = view.get::<User>(&sponsor)?.filter(made);
+        let membership = view.get::<Membership>(&(sponsor, view.org()))?;
+        let (Some(person), Some(Membership { role, .. })) = (person, membership) else {
+            return Ok(None);
+        };
+        caller.role = caller.role.min(role);
+        caller.identity.sponsor =
+            Some(Sponsor { user: sponsor, name: person.name.to_string(), role });
+    }
+    Ok(Some(caller))
 }
 
 /// The error of a key that its owner may wonder about, who has proved the address since.

@@ -20,7 +20,7 @@ mod tokens;
 
 pub use access::{
     Authenticator, Caller, Credential, Identity, Sponsor, credential_bytes, in_session,
-    key_organization, organization_named, supposed_caller, user_organizations,
+    key_organization, organization_named, present_caller, supposed_caller, user_organizations,
 };
 pub use basis::{Access, AccessBasis, grant_required};
 pub use installation::{

@@ -199,7 +199,7 @@ fn refuse_usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    output::usage(&error.render().to_string());
+    output::lines(&error.render().to_string());
     ExitCode::from(2)
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex as Code, Termios};
 
 use super::failure::Failure;
@@ -50,18 +50,28 @@ pub fn parse(text: &str) -> Result<Password, Failure> {
 pub fn unseen(prompt: &str) -> Result<String, Failure> {
     let wrong = || Failure::io("the terminal");
     let hidden = Hidden::new(io::stdin()).map_err(wrong())?;
-    let mut stderr = io::stderr();
-    let asked = stderr.write_all(visible::line(prompt).as_bytes()).and_then(|()| stderr.flush());
-    asked.map_err(wrong())?;
+    ask_for(prompt)?;
     let line = hidden.line();
     drop(hidden);
     let Some(line) = line.map_err(wrong())? else {
-        let _ = stderr.write_all(b"\n");
-        // Whoever waits for this process learns that it was interrupted, as of any other.
-        let _ = kill_process(getpid(), Signal::INT);
+        let _ = io::stderr().write_all(b"\n");
+        // As the terminal does it: a script around this one stops, too.
+        let _ = kill_current_process_group(Signal::INT);
         return Err(Failure::Failed("interrupted".into()));
     };
     Ok(line)
+}
+
+/// Asks a terminal.
+pub fn answer(prompt: &str) -> Result<String, Failure> {
+    ask_for(prompt)?;
+    first_line()
+}
+
+fn ask_for(prompt: &str) -> Result<(), Failure> {
+    let mut stderr = io::stderr();
+    let asked = stderr.write_all(visible::line(prompt).as_bytes()).and_then(|()| stderr.flush());
+    asked.map_err(Failure::io("the terminal"))
 }
 
 /// A terminal that shows nothing of what is typed but the ends of lines, until this is dropped.

@@ -256,7 +256,8 @@ impl OtherProtocol {
         let Some(suppressed) = LIMIT.admit(Instant::now()) else { return };
         let peer = stream.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
         let protocol = self.name();
-        tracing::warn!(
+        // Scanners try it everywhere: nothing is wrong with the server.
+        tracing::info!(
             protocol,
             %peer,
             suppressed,

@@ -260,10 +260,11 @@ impl Smtp {
         };
         match timeout(MAIL_TIMEOUT, send).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) if error.is_client() && !to.is_ascii() => Err(MailFailure(format!(
-                "the mail server {server} takes no address with other characters than ASCII (it \
-                 offers no SMTPUTF8)"
-            ))),
+            Ok(Err(error)) if error.is_client() && !has_ascii_name(to) => {
+                let why = "takes no address with other characters than ASCII before the @ (it \
+                           offers no SMTPUTF8)";
+                Err(MailFailure(format!("the mail server {server} {why}")))
+            }
             Ok(Err(error)) => Err(MailFailure(reason(server, &error))),
             Err(_) => Err(MailFailure(format!(
                 "the mail server {server} did not accept the mail within {} s",
@@ -320,6 +321,11 @@ fn outcome(
             Err(MailFailure(format!("{count} of {all} recipients did not get it; {to}: {why}")))
         }
     }
+}
+
+/// Whether the part of an address before its domain is ASCII; domains are written so.
+fn has_ascii_name(address: &str) -> bool {
+    address.rsplit_once('@').is_none_or(|(name, _)| name.is_ascii())
 }
 
 /// Returns the header of a subject. A part in the form of an encoded word (RFC 2047) would be shown

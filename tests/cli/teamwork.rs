@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::client::eventually;
 use crate::desk::Desk;
 use crate::process::run;
+use crate::terminal::in_terminal;
 
 #[test]
 fn a_task_is_created_claimed_noted_and_done() {
@@ -156,6 +157,26 @@ fn deployments_are_approved_and_denied() {
     assert_eq!(denied.code, Some(1), "{denied:?}");
     let job: Value = serde_json::from_str(&denied.stdout).unwrap();
     assert_eq!(job["state"], "denied");
+}
+
+#[test]
+fn in_a_terminal_what_a_job_changes_is_shown_and_approved_or_nothing_is() {
+    let desk = deployable(true);
+    let id = desk.json(&DEPLOY)["id"].as_str().unwrap().to_string();
+    let decide = |typed: &str| {
+        let approve = ["approve", &id, "--as", "ada@acme.test"];
+        in_terminal(desk.command(&approve), typed)
+    };
+    let refused = decide("n\n");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let state = || desk.api().get(&format!("/agents/deployments/{id}")).ok()["state"].clone();
+    assert_eq!(state(), "pending_approval");
+    let approved = decide("y\n");
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    for shown in ["scribe: nothing is live", "+You write for Shipping.", "Approve it?"] {
+        assert!(approved.stderr.contains(shown), "{approved:?}");
+    }
+    assert_ne!(state(), "pending_approval");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
@@ -12,7 +12,7 @@ use crate::process::{Ended, INIT, PASSWORD, Place, run};
 
 /// Runs a command whose stdin and stderr are a terminal, and types; its stdout is a pipe. Of the
 /// result, `stderr` is what the terminal shows.
-fn in_terminal(mut command: Command, typed: &str) -> Ended {
+pub fn in_terminal(mut command: Command, typed: &str) -> Ended {
     let (mut own, terminal) = terminal();
     command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -78,6 +78,7 @@ fn a_terminal_shows_what_is_typed_after_a_hidden_prompt_was_interrupted() {
         let kept = terminal.try_clone().unwrap();
         let mut command = place.command(&INIT);
         command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::null());
+        command.process_group(0); // All of it is interrupted.
         let mut child = command.spawn().unwrap();
         drop(command);
         let mut shown = Vec::new();

@@ -3,8 +3,10 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use super::error::BackupError;
 use super::header::{Header, Totals};
@@ -147,16 +149,28 @@ pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
     match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => refused(format!("cannot be used: {error}")),
-        Ok(_) => match placement::what_is_in(path, &[UNFINISHED]) {
-            None => Ok(()),
-            Some(found) => refused(format!("is not empty: it has {found}")),
-        },
+        Ok(_) if path.join(UNFINISHED).join(FORMAT_FILE).exists() => refused(format!(
+            "is what an interrupted restore or migration left, whose files were being moved up; \
+             delete everything in it, {UNFINISHED} too, and begin again"
+        )),
+        Ok(_) => {
+            let own: &[&str] = if is_mount_point(path) { &[UNFINISHED] } else { &[] };
+            match placement::what_is_in(path, own) {
+                None => Ok(()),
+                Some(found) => refused(format!("is not empty: it has {found}")),
+            }
+        }
     }
 }
 
 /// Whether a directory cannot be replaced by another: something is mounted there. What becomes its
 /// content is made in it, which is also where there is room for it.
 fn is_mount_point(place: &Path) -> bool {
+    let known = statx(CWD, place, AtFlags::empty(), StatxFlags::empty());
+    if known.is_ok_and(|known| known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        return true;
+    }
+    // Kernels before Linux 5.8 do not say it.
     let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
     let Some((own, above)) = device(place).zip(place.parent().and_then(device)) else {
         return false;
@@ -369,19 +383,30 @@ pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), B
     Ok(())
 }
 
-/// Moves the files of a directory into the one above it, the one that makes it a data directory last,
-/// and removes it.
+/// Moves the files of a directory into the one above it, which becomes as private as it, the one that
+/// makes it a data directory last, and removes it.
 fn move_files_up(path: &Path, place: &Path) -> std::io::Result<()> {
+    let made = fs::metadata(path)?;
+    let found = fs::metadata(place)?;
+    if (made.uid(), made.gid()) != (found.uid(), found.gid()) {
+        chown(place, Some(made.uid()), Some(made.gid()))?;
+    }
+    fs::set_permissions(place, made.permissions())?;
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {
         names.push(entry?.file_name());
     }
     names.sort_by_key(|name| name == FORMAT_FILE);
-    for name in names {
-        if name == FORMAT_FILE {
-            File::open(place)?.sync_all()?;
+    for (at, name) in names.iter().enumerate() {
+        let synced = if name == FORMAT_FILE { File::open(place)?.sync_all() } else { Ok(()) };
+        let moved = synced.and_then(|()| fs::rename(path.join(name), place.join(name)));
+        if let Err(error) = moved {
+            // Whoever made it removes it as a whole.
+            for name in &names[..at] {
+                let _ = fs::rename(place.join(name), path.join(name));
+            }
+            return Err(error);
         }
-        fs::rename(path.join(&name), place.join(&name))?;
     }
     fs::remove_dir(path)?;
     File::open(place)?.sync_all()

@@ -108,8 +108,11 @@ fn prepare(path: &Path) -> std::io::Result<Option<File>> {
     if lock.try_lock().is_err() {
         return Ok(None);
     }
-    match fs::remove_dir_all(path.join(STORE)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(Some(lock)),
+    for removed in [fs::remove_file(path.join(INPUT)), fs::remove_dir_all(path.join(STORE))] {
+        removed.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
     }
+    Ok(Some(lock))
 }

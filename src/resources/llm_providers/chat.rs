@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::{Base, bases};
 use super::provider::{LlmProvider, Provider};
-use super::reason::reason;
+use super::reason::Said;
 use crate::api::Calls;
 use crate::base::Result;
 use crate::outside::{BodyLimit, Call, CallResult, Limits, Method, Response};
@@ -46,14 +46,13 @@ pub struct ChatReply {
     /// The text of the model, or why there is none: a sentence without a final full stop. Parts of the
     /// text that are shown go through [`ChatReply::without_key`].
     pub text: Result<String, String>,
-    /// Why the provider refused the request, in its own words without the key, if it says so.
-    pub reason: Option<String>,
     /// The time that the call took, or both, where the first one was not at the right place.
     pub took: Duration,
     /// The version that had to be added to `baseUrl`.
     pub added: Option<&'static str>,
     /// Whether the API is at another place than the one that was called.
     is_elsewhere: bool,
+    said: Option<Said>,
     key: Option<String>,
 }
 
@@ -66,6 +65,16 @@ impl ChatReply {
             Some(key) => text.replace(key.as_str(), "…"),
             None => text.into(),
         }
+    }
+
+    /// Why the provider refused, in its own words, without secrets.
+    pub fn reason(&self) -> Option<String> {
+        self.said.as_ref().map(|said| said.reason(self.key.as_deref()))
+    }
+
+    /// How much it says of what is wrong.
+    fn weight(&self) -> (bool, bool) {
+        (self.said.as_ref().is_some_and(|said| said.is_of_api), self.said.is_some())
     }
 }
 
@@ -91,29 +100,27 @@ pub fn complete(
         if !reply.is_elsewhere {
             return Ok(Some(ChatReply { took, ..reply }));
         }
-        // Of two that are wrong, the one that says why: the API itself answers so.
-        wrong = match wrong {
-            Some(first) if first.reason.is_some() || reply.reason.is_none() => Some(first),
-            _ => Some(reply),
-        };
+        // Of two that are wrong, the one that says why as an API does; a server says that it has no
+        // such path.
+        wrong = wrong.into_iter().chain([reply]).rev().max_by_key(ChatReply::weight);
     }
     Ok(wrong.map(|reply| ChatReply { took, ..reply }))
 }
 
 fn reply(provider: Provider, base: &Base, answered: &CallResult, key: Option<&str>) -> ChatReply {
-    let (text, is_elsewhere, reason) = match &answered.answer {
+    let (text, is_elsewhere, said) = match &answered.answer {
         Ok(answer) => {
             let text = text_of(provider, answer, key.is_some());
             // No such path; or a page of the server, which is not its API.
             let is_elsewhere =
                 matches!(answer.status, 404 | 405) || answer.is_success() && text.is_err();
-            let reason = text.is_err().then(|| reason(&answer.body, key)).flatten();
-            (text, is_elsewhere, reason)
+            let said = text.is_err().then(|| Said::of(&answer.body)).flatten();
+            (text, is_elsewhere, said)
         }
         Err(failure) => (Err(failure.to_string()), false, None),
     };
     let (added, key) = (base.added, key.map(String::from));
-    ChatReply { text, reason, took: answered.took, added, is_elsewhere, key }
+    ChatReply { text, took: answered.took, added, is_elsewhere, said, key }
 }
 
 // ── Requests ─────────────────────────────────────────────────────────────────

@@ -42,7 +42,9 @@ pub fn bases(provider: Provider, base_url: &str) -> Vec<Base> {
         // The vendor's own, whose version is known.
         return vec![base(own, None)];
     }
-    let has_version = place.rsplit('/').next().is_some_and(is_version);
+    let path = place.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    let last = path.and_then(|(_, path)| path.rsplit('/').next());
+    let has_version = last.is_some_and(is_version);
     let mut bases = vec![base(place, None)];
     bases.extend((!has_version).then(|| base(place, Some(version(provider)))));
     bases

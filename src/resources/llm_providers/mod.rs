@@ -209,13 +209,13 @@ fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<Ll
         return Ok(LlmTestResult { ok: false, latency_ms: 0, message: String::new() });
     };
     let latency_ms = u64::try_from(reply.took.as_millis()).unwrap_or(u64::MAX);
-    Ok(match reply.text {
+    Ok(match &reply.text {
         Ok(_) => {
             let message = success_message(&provider, reply.added);
             LlmTestResult { ok: true, latency_ms, message }
         }
         Err(why) => {
-            let said = reply.reason.map(|reason| format!("; it says: \"{reason}\""));
+            let said = reply.reason().map(|reason| format!("; it says: \"{reason}\""));
             let message = format!("{why}{}", said.unwrap_or_default());
             LlmTestResult { ok: false, latency_ms, message }
         }

@@ -226,6 +226,18 @@ fn tested_at(
     id: Id<LlmProvider>,
     paths: &[&str],
 ) -> (Vec<String>, LlmTestResult) {
+    tested_with(fixture, id, |path| match paths.contains(&path) {
+        true => answer(200, json!({"choices": [{"message": {"content": "ok"}}]})),
+        false => answer(404, json!({"detail": "Not Found"})),
+    })
+}
+
+/// The same where the server at `a.test` answers as it is told.
+fn tested_with(
+    fixture: &Fixture,
+    id: Id<LlmProvider>,
+    heard: impl Fn(&str) -> Result<Response, Failure>,
+) -> (Vec<String>, LlmTestResult) {
     let (parts, who) = (args(id, ()), fixture.owner.clone());
     let (mut called, mut known): (Vec<String>, Vec<(Call, CallResult)>) = (Vec::new(), Vec::new());
     loop {
@@ -240,13 +252,9 @@ fn tested_at(
         let Some(call) = calls.asked().first().map(|call| (*call).clone()) else {
             return (called, result);
         };
-        let heard = if paths.iter().any(|path| call.url == format!("http://a.test{path}")) {
-            answer(200, json!({"choices": [{"message": {"content": "ok"}}]}))
-        } else {
-            answer(404, json!({"detail": "Not Found"}))
-        };
+        let answer = heard(call.url.strip_prefix("http://a.test").unwrap());
         called.push(call.url.clone());
-        known.push((call, CallResult { answer: heard, took: Duration::from_millis(7) }));
+        known.push((call, CallResult { answer, took: Duration::from_millis(7) }));
     }
 }
 
@@ -274,6 +282,21 @@ fn a_base_url_without_a_version_is_tried_with_one_if_it_is_not_the_api() {
     patch(&fixture, id, json!({"baseUrl": "http://a.test/v2"})).unwrap();
     let (called, _) = tested_at(&fixture, id, &[]);
     assert_eq!(called, ["http://a.test/v2/chat/completions"]);
+}
+
+#[test]
+fn of_two_places_the_reason_of_the_api_is_shown() {
+    let fixture = Fixture::new();
+    let mut body = custom("a");
+    body["baseUrl"] = json!("http://a.test");
+    let id = make(&fixture, body).unwrap().id;
+    for api in ["/v1/chat/completions", "/chat/completions"] {
+        let (_, result) = tested_with(&fixture, id, |path| {
+            let error = json!({"error": {"message": "model 'x' not found"}});
+            answer(404, if path == api { error } else { json!({"detail": "Not Found"}) })
+        });
+        assert!(result.message.contains("model 'x' not found"), "{result:?}");
+    }
 }
 
 #[test]

@@ -145,9 +145,12 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         skills: new.skills.as_deref().unwrap_or_default().to_vec(),
         wake_url: new.wake_url.clone(),
         wake_url_at: tx.now(),
+        wake_url_by: None,
+        wake_url_sponsor: None,
         wake_secret: None,
         hired_at: tx.now(),
     };
+    note_setter(req.caller(), &mut member);
     let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
@@ -178,7 +181,9 @@ pub fn update(
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
     let has_new_url = member.wake_url.is_some() && member.wake_url != old.wake_url;
-    if has_new_url {
+    if matches!(patch.wake_url, Nullable::Set(_)) {
+        // Also the same one again: it is theirs from now on.
+        note_setter(req.caller(), &mut member);
         member.wake_url_at = tx.now();
     }
     let wake_secret = secret_for_new_host(tx, old.wake_url.as_ref(), &mut member)?;
@@ -204,6 +209,14 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     tx.remove(&*member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
+}
+
+/// Notes who set a member's `wakeUrl`: it is posted to on their account.
+fn note_setter(caller: &Caller, member: &mut Member) {
+    let set = member.wake_url.is_some();
+    let sponsor = caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user);
+    member.wake_url_by = set.then_some(caller.identity.user);
+    member.wake_url_sponsor = sponsor.filter(|_| set);
 }
 
 /// Creates, seals and returns the secret of a member whose wakes are posted to another host than

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::auth::Grant;
 use crate::outside::{Call, Response};
 use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
@@ -11,6 +12,8 @@ use crate::resources::teams::testing::{
 use crate::resources::teams::wakes::delivery::acknowledge;
 use crate::resources::teams::{members, messages};
 use crate::resources::testing::Fixture;
+use crate::resources::{agents, fleets};
+use crate::store::View;
 
 const URL: &str = "https://agent.test/wake";
 
@@ -289,6 +292,42 @@ fn a_410_of_an_earlier_wake_url_leaves_the_present_one() {
     fixture.pass_secs(5);
     assert_eq!(run(&fixture, 200), 1);
     assert!(wakes(&fixture).is_empty());
+}
+
+#[test]
+fn wakes_of_a_restricted_agent_are_posted_while_who_set_the_url_may_use_it() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let before = events(&fixture).len();
+    let closed = json!({"name": "Closed", "access": "restricted"});
+    let closed = fleets::tests::make(&fixture, closed).id;
+    let fleet = json!({"fleetId": closed});
+    fleets::tests::grant(&fixture, &fixture.member, closed);
+    agents::tests::patch_as(&fixture, &fixture.owner, "ann", fleet).unwrap();
+    mail(&fixture, ann);
+    assert_eq!(run(&fixture, 200), 1);
+
+    mail(&fixture, ann);
+    mail(&fixture, ann);
+    let withdraw = |tx: &mut Tx| {
+        let grants: Vec<Grant> = tx.all(ListSource::TABLE, &())?;
+        grants.iter().try_for_each(|grant| tx.remove(grant))
+    };
+    fixture.store.write_blocking(fixture.org, withdraw).unwrap();
+    assert_eq!(run(&fixture, 200), 0);
+    let fetch = |view: &View| member::fetch_member(view, ann.0, ann.1);
+    assert_eq!(fixture.store.read_now(fixture.org, fetch).unwrap().wake_url, None);
+    let events = events(&fixture).split_off(before);
+    assert_eq!(events.len(), 1, "one event, however many wakes there were");
+    assert_eq!(events[0].event_type, EventType::TeamRunFailed);
+    let error = events[0].payload.0["error"].as_str().unwrap();
+    assert!(error.contains("may not use the agent"), "{error}");
+    assert_eq!(wakes(&fixture).len(), 2, "they can be fetched");
+
+    // Somebody else sets it on their own account.
+    let url = Fixture::input(json!({"wakeUrl": URL})).unwrap();
+    fixture.write_as(&fixture.owner, update, ann, url).unwrap();
+    assert_eq!(run(&fixture, 200), 2);
 }
 
 #[test]
