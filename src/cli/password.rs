@@ -62,6 +62,11 @@ pub fn unseen(prompt: &str) -> Result<String, Failure> {
     Ok(line)
 }
 
+/// Whether there is somebody to ask: who sees stderr and types stdin.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 /// Asks a terminal.
 pub fn answer(prompt: &str) -> Result<String, Failure> {
     ask_for(prompt)?;
@@ -111,9 +116,8 @@ impl Hidden {
                 byte => line.push(byte),
             }
         }
-        let line = String::from_utf8(line).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "what was typed is not UTF-8")
-        })?;
+        let line =
+            String::from_utf8(line).map_err(|_| io::Error::other("what was typed is not UTF-8"))?;
         Ok(Some(line.trim_end_matches('\r').to_string()))
     }
 }

@@ -7,12 +7,14 @@ mod ledger;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::block::{BlockReader, BlockWriter, Kind, MAGIC};
+use super::restore::move_into_place;
 use super::source::{Sink, send};
 use super::*;
 use crate::app::erasures::Erasures;
@@ -353,14 +355,42 @@ fn a_new_file_system_is_restored_into() {
     // What a restore left that was killed.
     fs::create_dir_all(other.path().join("unfinished")).unwrap();
     fs::write(other.path().join("unfinished").join("roadstead.redb"), "a part").unwrap();
-    let damaged = [&backup[..backup.len() / 2], b"x"].concat();
-    assert!(place.restore(&damaged, &place.settings()).is_err());
+    let cut = &backup[..backup.len() - 1];
+    assert!(place.restore(cut, &place.settings()).is_err());
     assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1, "nothing is left");
     place.restore(&backup, &place.settings()).unwrap();
     assert_eq!(place.beside_other(), ["data"]);
     assert!(other.path().join("lost+found").exists() && !other.path().join("unfinished").exists());
+    assert_eq!(fs::metadata(other.path()).unwrap().mode() & 0o777, 0o700);
     assert!(other.open().is_ok());
     assert!(refused(place.restore(&backup, &place.settings())).contains("is not empty"));
+}
+
+#[test]
+fn what_was_being_moved_up_when_a_restore_was_killed_is_named() {
+    let place = founded();
+    let (backup, other) = (place.backup(), place.other());
+    fs::create_dir_all(other.path().join("lost+found")).unwrap();
+    fs::create_dir_all(other.path().join("unfinished")).unwrap();
+    fs::write(other.path().join("roadstead.redb"), "moved").unwrap();
+    fs::write(other.path().join("unfinished").join("format"), "not yet").unwrap();
+    let why = refused(place.restore(&backup, &place.settings()));
+    assert!(why.contains("delete everything in it, unfinished too"), "{why}");
+}
+
+#[test]
+fn files_that_cannot_all_be_moved_up_are_moved_back() {
+    let place = tempfile::tempdir().unwrap();
+    let unfinished = place.path().join("unfinished");
+    fs::create_dir(&unfinished).unwrap();
+    for name in ["a", "format", "z"] {
+        fs::write(unfinished.join(name), name).unwrap();
+        // Nothing is moved over a directory.
+        fs::create_dir(place.path().join("z")).ok();
+    }
+    assert!(move_into_place(&unfinished, place.path()).is_err());
+    let left = |path: &Path| fs::read_dir(path).unwrap().count();
+    assert_eq!((left(&unfinished), left(place.path())), (3, 2));
 }
 
 #[test]

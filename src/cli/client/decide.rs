@@ -1,7 +1,5 @@
 //! `roadstead approve` and `roadstead deny`
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde_json::json;
 
@@ -11,7 +9,7 @@ use super::flags::ClientFlags;
 use super::table::cell;
 use crate::cli::failure::Failure;
 use crate::cli::output;
-use crate::cli::password::answer;
+use crate::cli::password::{answer, can_ask};
 
 /// Approve a deployment
 #[derive(Args)]
@@ -72,7 +70,7 @@ impl Approve {
         let Approve { yes, mut decision } = self;
         let api = decision.client.connect()?;
         let asks = !yes && !decision.client.json && decision.plan_hash.is_none();
-        if asks && io::stdin().is_terminal() && io::stderr().is_terminal() {
+        if asks && can_ask() {
             decision.plan_hash = Some(confirmed_plan(&api, &decision.job)?);
         }
         decision.decide(&api, "approve")

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::workflows::{MAX_RECIPIENTS, WorkflowKey};
+use super::workflow_key::WorkflowKey;
 use crate::api::Input;
 use crate::api::read::{SourceFormat, UnknownFields, read_input};
 use crate::base::{
@@ -18,6 +18,9 @@ use crate::base::{
 use crate::outbox::Channel;
 use crate::outside::webhook;
 use crate::resources::teams::{Member, Team};
+
+/// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
+pub const MAX_RECIPIENTS: usize = 50;
 
 /// The configuration of a webhook.
 #[derive(Deserialize, JsonSchema)]

@@ -4,43 +4,14 @@
 //! How each delivers is in `senders.rs`.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::config;
+use super::workflow_key::WorkflowKey;
 use crate::api::{Output, Req, ResourceRef};
-use crate::base::{Error, Json, JsonMap, Result};
-use crate::outbox::{Channel, EventType};
+use crate::base::{Json, JsonMap, Result};
+use crate::outbox::EventType;
 use crate::store::{Page, View};
-
-/// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
-pub const MAX_RECIPIENTS: usize = 50;
-
-/// The key of a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkflowKey {
-    /// Shows events in the log.
-    InApp,
-    /// Posts signed events to a URL.
-    Webhook,
-    /// Sends events by mail.
-    Email,
-    /// Posts events to Slack.
-    Slack,
-    /// Creates a task of a team for each event.
-    TeamTask,
-    /// Wakes an agent for each event.
-    AgentWake,
-}
-
-const ALL: [WorkflowKey; 6] = [
-    WorkflowKey::InApp,
-    WorkflowKey::Webhook,
-    WorkflowKey::Email,
-    WorkflowKey::Slack,
-    WorkflowKey::TeamTask,
-    WorkflowKey::AgentWake,
-];
 
 /// A kind of channel.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -65,39 +36,16 @@ impl Output for ActionWorkflow {
     }
 }
 
-impl WorkflowKey {
-    /// Returns the key as text, as channels store it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WorkflowKey::InApp => "in_app",
-            WorkflowKey::Webhook => "webhook",
-            WorkflowKey::Email => "email",
-            WorkflowKey::Slack => "slack",
-            WorkflowKey::TeamTask => "team_task",
-            WorkflowKey::AgentWake => "agent_wake",
-        }
-    }
-
-    /// Returns the key of a channel's workflow.
-    ///
-    /// # Errors
-    /// 500 if there is no such workflow.
-    pub fn of(channel: &Channel) -> Result<Self> {
-        let found = ALL.into_iter().find(|key| key.name() == channel.workflow);
-        found.ok_or_else(|| Error::internal(format!("there is no workflow {:?}", channel.workflow)))
-    }
-}
-
 /// GET /notifications/action-workflows.
 pub fn list(_: &View, req: &Req) -> Result<Page<ActionWorkflow>> {
     let start = match req.page.after.as_deref() {
         Some([last, ..]) => usize::from(*last) + 1,
         _ => 0,
     };
-    let workflows = ALL.into_iter().skip(start).take(req.page.limit);
+    let workflows = WorkflowKey::ALL.into_iter().skip(start).take(req.page.limit);
     let items: Vec<_> = workflows.map(workflow).collect();
     let end = start + items.len();
-    let next = (0 < end && end < ALL.len()).then(|| vec![end as u8 - 1]);
+    let next = (0 < end && end < WorkflowKey::ALL.len()).then(|| vec![end as u8 - 1]);
     Ok(Page { items, next })
 }
 
@@ -158,7 +106,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(seen, ALL);
+        assert_eq!(seen, WorkflowKey::ALL);
     }
 
     #[test]
