@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from . import crates
 from .archive import sha256
 
-# What makes the serial number of a program's list, so that it is the same each time.
-NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/roadstead")
-
 
 def expression(license_name):
     """A license as SPDX writes it; older packages have a slash for OR."""
@@ -29,15 +26,14 @@ def component(package, checksums):
 
 def needed(packages, own, target):
     """What each package of the program needs of the others, by their references."""
+    resolve = crates.metadata([target])["resolve"]
     known = {package["id"]: f"pkg:cargo/{package['name']}@{package['version']}"
-             for package in packages}
+             for package in packages} | {resolve["root"]: own}
     lists = []
-    for node in crates.metadata([target])["resolve"]["nodes"]:
+    for node in resolve["nodes"]:
         reference = known.get(node["id"])
-        if reference is None and "roadstead" in node["id"]:
-            reference = own
         if reference is None:
-            continue
+            continue  # Of tests or build scripts.
         used = {known[one["pkg"]] for one in node["deps"] if one["pkg"] in known
                 and any(kind["kind"] is None for kind in one["dep_kinds"])}
         lists.append({"ref": reference, "dependsOn": sorted(used)})
@@ -56,7 +52,7 @@ def sbom(program, time):
     listed = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(NAMESPACE, digest)}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}",
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -50,7 +50,9 @@ impl Bare {
     }
 
     fn serve(&self, more: &[&str]) -> Serving {
-        Serving::of(self.command(&[&["serve", "--listen", "127.0.0.1:0", "--json"], more].concat()))
+        Serving::of(
+            self.command(&[&["serve", "--listen", "127.0.0.1:0", "--json"][..], more].concat()),
+        )
     }
 
     /// Creates `/data` with the organization `acme`; returns its owner's key.
@@ -179,7 +181,7 @@ fn it_names_no_library() {
     let Some(program) = std::env::var_os("ROADSTEAD_STATIC") else { return };
     let bytes = fs::read(Path::new(&program)).unwrap();
     let number = |at: usize, length: usize| {
-        bytes[at..at + length].iter().rev().fold(0, |all, byte| all << 8 | usize::from(*byte))
+        bytes[at..at + length].iter().rev().fold(0, |all, byte| (all << 8) | usize::from(*byte))
     };
     const POSITION_INDEPENDENT: usize = 3;
     const INTERPRETER: usize = 3;
