@@ -1,11 +1,11 @@
 //! `roadstead check`
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
+use super::common::{Common, init_logging, restarted};
 use super::failure::Failure;
 use super::output;
 #[cfg(feature = "postgres")]
@@ -113,13 +113,14 @@ impl Check {
 /// Verifies the pages of the file in a child process: a damaged file can make the database library
 /// panic, exhaust memory or never return.
 pub(super) fn file_is_intact(data: &str) -> Result<bool, Failure> {
-    let wrong = || Failure::io("this program cannot be started again");
-    let output = Command::new(std::env::current_exe().map_err(wrong())?)
+    let output = restarted()?
         .args(["check", "--file-only", "--data", data])
-        .stdout(Stdio::null())
+        // Not the null device, which an empty root directory does not have.
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .output()
-        .map_err(wrong())?;
+        .map_err(|error| Failure::Failed(format!("this program cannot start itself: {error}")))?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(2) => {

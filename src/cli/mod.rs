@@ -18,6 +18,7 @@ mod extract_text;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub use client::files::fuzzing;
+mod health;
 mod hints;
 mod import;
 mod init;
@@ -107,6 +108,7 @@ enum Command {
     Check(check::Check),
     Repair(repair::Repair),
     Doctor(doctor::Doctor),
+    Health(health::Health),
     Config(config::Config),
     Export(export::Export),
     Import(import::Import),
@@ -214,6 +216,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Check(command) => command.run(),
         Command::Repair(command) => command.run(),
         Command::Doctor(command) => command.run(settings),
+        Command::Health(command) => command.run(),
         Command::Config(command) => command.run(settings),
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),
