@@ -3,7 +3,9 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
 use rustix::process::{Signal, kill_current_process_group};
-use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex as Code, Termios};
+use rustix::termios::{
+    self, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex as Code, Termios,
+};
 
 use super::failure::Failure;
 use crate::auth::passwords::Password;
@@ -67,8 +69,10 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a terminal.
+/// Asks a terminal. What was typed before is no answer.
 pub fn answer(prompt: &str) -> Result<String, Failure> {
+    termios::tcflush(io::stdin(), QueueSelector::IFlush)
+        .map_err(|error| Failure::io("the terminal")(error.into()))?;
     ask_for(prompt)?;
     first_line()
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::eventually;
 use crate::desk::Desk;
 use crate::process::run;
-use crate::terminal::in_terminal;
+use crate::terminal::in_terminal_after;
 
 #[test]
 fn a_task_is_created_claimed_noted_and_done() {
@@ -165,7 +165,7 @@ fn in_a_terminal_what_a_job_changes_is_shown_and_approved_or_nothing_is() {
     let id = desk.json(&DEPLOY)["id"].as_str().unwrap().to_string();
     let decide = |typed: &str| {
         let approve = ["approve", &id, "--as", "ada@acme.test"];
-        in_terminal(desk.command(&approve), typed)
+        in_terminal_after(b"[y/N]: ", desk.command(&approve), typed)
     };
     let refused = decide("n\n");
     assert_eq!(refused.code, Some(1), "{refused:?}");

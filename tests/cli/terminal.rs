@@ -12,7 +12,12 @@ use crate::process::{Ended, INIT, PASSWORD, Place, run};
 
 /// Runs a command whose stdin and stderr are a terminal, and types; its stdout is a pipe. Of the
 /// result, `stderr` is what the terminal shows.
-pub fn in_terminal(mut command: Command, typed: &str) -> Ended {
+pub fn in_terminal(command: Command, typed: &str) -> Ended {
+    in_terminal_after(b": ", command, typed)
+}
+
+/// The same with prompts that end like this.
+pub fn in_terminal_after(prompt: &[u8], mut command: Command, typed: &str) -> Ended {
     let (mut own, terminal) = terminal();
     command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
@@ -20,7 +25,7 @@ pub fn in_terminal(mut command: Command, typed: &str) -> Ended {
     let mut shown = Vec::new();
     for line in typed.lines() {
         // What is typed before the prompt would be shown.
-        read_until(&mut own, &mut shown, b": ");
+        read_until(&mut own, &mut shown, prompt);
         own.write_all(format!("{line}\n").as_bytes()).unwrap();
         read_until(&mut own, &mut shown, b"\n");
     }

@@ -147,19 +147,19 @@ pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
         )))
     };
     match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => refused(format!("cannot be used: {error}")),
-        Ok(_) if path.join(UNFINISHED).join(FORMAT_FILE).exists() => refused(format!(
-            "is what an interrupted restore or migration left, whose files were being moved up; \
-             delete everything in it, {UNFINISHED} too, and begin again"
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return refused(format!("cannot be used: {error}")),
+        Ok(_) => {}
+    }
+    let is_own = std::path::absolute(path).is_ok_and(|path| is_mount_point(&path));
+    let own: &[&str] = if is_own { &[UNFINISHED] } else { &[] };
+    match placement::what_is_in(path, own) {
+        None => Ok(()),
+        Some(found) if path.join(UNFINISHED).join(FORMAT_FILE).exists() => refused(format!(
+            "has {found}, which a restore or migration was moving there when it was interrupted; \
+             delete all of it, and {UNFINISHED}"
         )),
-        Ok(_) => {
-            let own: &[&str] = if is_mount_point(path) { &[UNFINISHED] } else { &[] };
-            match placement::what_is_in(path, own) {
-                None => Ok(()),
-                Some(found) => refused(format!("is not empty: it has {found}")),
-            }
-        }
+        Some(found) => refused(format!("is not empty: it has {found}")),
     }
 }
 
@@ -388,20 +388,21 @@ pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), B
 fn move_files_up(path: &Path, place: &Path) -> std::io::Result<()> {
     let made = fs::metadata(path)?;
     let found = fs::metadata(place)?;
+    // Who may write there and is not its owner cannot change them, and need not.
     if (made.uid(), made.gid()) != (found.uid(), found.gid()) {
-        chown(place, Some(made.uid()), Some(made.gid()))?;
+        let _ = chown(place, Some(made.uid()), Some(made.gid()));
     }
-    fs::set_permissions(place, made.permissions())?;
+    let _ = fs::set_permissions(place, made.permissions());
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {
         names.push(entry?.file_name());
     }
-    names.sort_by_key(|name| name == FORMAT_FILE);
+    names.sort_by_key(|name| (name == FORMAT_FILE, name.clone()));
     for (at, name) in names.iter().enumerate() {
         let synced = if name == FORMAT_FILE { File::open(place)?.sync_all() } else { Ok(()) };
         let moved = synced.and_then(|()| fs::rename(path.join(name), place.join(name)));
         if let Err(error) = moved {
-            // Whoever made it removes it as a whole.
+            // So that it can be removed, or gone on with, as a whole.
             for name in &names[..at] {
                 let _ = fs::rename(place.join(name), path.join(name));
             }

@@ -105,8 +105,16 @@ fn path_of(job: &str) -> String {
 /// If the answer is not yes, or the job cannot be read.
 fn confirmed_plan(api: &Api, job: &str) -> Result<String, Failure> {
     let path = path_of(job);
-    let job = api.get_in_org(&path, &[])?;
-    let changes = api.get_in_org(&format!("{path}/changes"), &[])?;
+    let get = |path: &str| {
+        api.get_in_org(path, &[]).inspect_err(|_| {
+            output::status("the job cannot be shown; --yes approves without");
+        })
+    };
+    let job = get(&path)?;
+    if job["state"] != "pending_approval" {
+        return Err(Failure::Failed(format!("the deployment is {}", cell(&job["state"]))));
+    }
+    let changes = get(&format!("{path}/changes"))?;
     output::lines(&format!("{}\n{}", changes_text(&changes["items"]), job_text(&job)));
     match answer("Approve it? [y/N]: ")?.trim() {
         "y" | "Y" | "yes" => Ok(cell(&job["planHash"])),

@@ -47,7 +47,7 @@ impl Said {
                     .iter()
                     .filter_map(|place| Some((body.pointer(place)?.as_str()?.trim(), *place)));
                 let (text, place) = texts.into_iter().find(|(text, _)| !text.is_empty())?;
-                (begin(text), place.starts_with("/error"))
+                (begin(text), place == "/error/message")
             }
             // A line of plain text; a page says nothing that is worth a line.
             Err(_) => {
@@ -92,10 +92,13 @@ fn without_secrets(text: &str, key: Option<&str>) -> String {
     words
         .map(|word| {
             let bare = word.trim_end();
+            if bare.is_empty() {
+                return word.into();
+            }
             let is_hidden = is_after_scheme || is_secret(bare, key);
             let is_mark = |c: char| !c.is_ascii_alphanumeric();
             let last = bare.trim_end_matches(is_mark).rsplit(is_mark).next().unwrap_or_default();
-            is_after_scheme = ["bearer", "basic"].iter().any(|one| last.eq_ignore_ascii_case(one));
+            is_after_scheme = last.eq_ignore_ascii_case("bearer");
             if is_hidden { format!("…{}", &word[bare.len()..]) } else { word.into() }
         })
         .collect()

@@ -293,7 +293,7 @@ fn of_two_places_the_reason_of_the_api_is_shown() {
     for api in ["/v1/chat/completions", "/chat/completions"] {
         let (_, result) = tested_with(&fixture, id, |path| {
             let error = json!({"error": {"message": "model 'x' not found"}});
-            answer(404, if path == api { error } else { json!({"detail": "Not Found"}) })
+            answer(404, if path == api { error } else { json!({"error": "Not Found"}) })
         });
         assert!(result.message.contains("model 'x' not found"), "{result:?}");
     }

@@ -42,11 +42,11 @@ pub struct Member {
     pub skills: Vec<Skill>,
     /// The URL its wakes are posted to.
     pub wake_url: Option<HttpUrl>,
-    /// When it got this `wake_url`.
+    /// When its `wake_url` was set.
     pub wake_url_at: Time,
-    /// Who set it, `None` if an earlier release stored it.
+    /// Who set it; `None` without one, and if an earlier release stored it.
     pub wake_url_by: Option<Id<User>>,
-    /// The person who answered for the key that set it, as a service account's has one.
+    /// The person who answered then for the key that set it, as a service account's has one.
     pub wake_url_sponsor: Option<Id<User>>,
     /// The text of the secret that signs posted wakes, sealed. Created with the first `wake_url` and
     /// kept when the URL changes or is cleared.
@@ -102,6 +102,13 @@ impl From<MemberV1> for Member {
     }
 }
 
+impl Member {
+    /// The same without a `wakeUrl`, and who set it.
+    pub fn without_wake_url(self) -> Self {
+        Member { wake_url: None, wake_url_by: None, wake_url_sponsor: None, ..self }
+    }
+}
+
 static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
     "agent_in_team",
@@ -137,10 +144,7 @@ impl Record for Member {
     const NOUN: &'static str = "agent";
     const EXPORT: Export<Self> = Export::WHOLE.normalized(|member| Member {
         // Without its secret nothing could be posted; setting a URL creates another.
-        wake_url: member.wake_url.filter(|_| member.wake_secret.is_none()),
-        wake_url_by: None,
-        wake_url_sponsor: None,
-        ..member
+        ..member.without_wake_url()
     });
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
@@ -219,7 +223,7 @@ pub fn is_wake_url_permitted(view: &View, member: &Member) -> Result<bool> {
 pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
     let is_removed = member.wake_url_at < before;
     if is_removed {
-        tx.replace(member, &Member { wake_url: None, ..member.clone() })?;
+        tx.replace(member, &member.clone().without_wake_url())?;
     }
     Ok(is_removed)
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
+use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, is_wake_url_permitted, name};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
 use super::wakes;
@@ -150,7 +150,9 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
     };
-    note_setter(req.caller(), &mut member);
+    if member.wake_url.is_some() {
+        note_setter(req.caller(), &mut member);
+    }
     let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
@@ -181,12 +183,19 @@ pub fn update(
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
     let has_new_url = member.wake_url.is_some() && member.wake_url != old.wake_url;
-    if matches!(patch.wake_url, Nullable::Set(_)) {
-        // Also the same one again: it is theirs from now on.
+    // The same one again stays with who set it, as long as they may use the agent.
+    let is_set = matches!(patch.wake_url, Nullable::Set(_));
+    let takes_over = is_set && !is_wake_url_permitted(&tx.view(), &old)?;
+    if has_new_url || takes_over {
         note_setter(req.caller(), &mut member);
         member.wake_url_at = tx.now();
     }
-    let wake_secret = secret_for_new_host(tx, old.wake_url.as_ref(), &mut member)?;
+    if member.wake_url.is_none() {
+        member = member.without_wake_url();
+    }
+    // Who may not use the agent any more knows the secret.
+    let before = old.wake_url.as_ref().filter(|_| !takes_over);
+    let wake_secret = secret_for_new_host(tx, before, &mut member)?;
     tx.replace(&*old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -213,10 +222,9 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
 
 /// Notes who set a member's `wakeUrl`: it is posted to on their account.
 fn note_setter(caller: &Caller, member: &mut Member) {
-    let set = member.wake_url.is_some();
     let sponsor = caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user);
-    member.wake_url_by = set.then_some(caller.identity.user);
-    member.wake_url_sponsor = sponsor.filter(|_| set);
+    member.wake_url_by = Some(caller.identity.user);
+    member.wake_url_sponsor = sponsor;
 }
 
 /// Creates, seals and returns the secret of a member whose wakes are posted to another host than

@@ -22,6 +22,10 @@ use crate::store::{ListSource, Order, PageRequest, Tx};
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
 
+/// Why a `wakeUrl` was removed.
+const NOT_PERMITTED: &str = "who set the wakeUrl, or answered for the key that did, may not use the \
+                             agent any more; it was removed";
+
 /// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
 
@@ -87,8 +91,8 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     if !member::is_wake_url_permitted(&tx.view(), &member)? {
-        tx.replace(&member, &Member { wake_url: None, ..member.clone() })?;
-        give_up(tx, &wake, "who set the wakeUrl may not use the agent any more; it was removed")?;
+        tx.replace(&member, &member.clone().without_wake_url())?;
+        give_up(tx, &wake, NOT_PERMITTED)?;
         return end_posting(tx, &wake);
     }
     let secret = member::wake_key(&tx.view(), &member)?;
