@@ -141,7 +141,10 @@ def machine_of(content, file):
 
 def read(file):
     """Reads a program, and asks it what it is and for its manual pages and completions."""
-    content = file.read_bytes()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        sys.exit(f"{file}: {error.strerror}")
     (rust, debian, image), is_static = machine_of(content, file)
     variables = {name: value for name, value in os.environ.items() if not name.startswith("ROADSTEAD_")}
 
@@ -150,8 +153,13 @@ def read(file):
             return subprocess.check_output([file.resolve(), *arguments], env=variables)
         except OSError as error:
             sys.exit(f"{file}: it does not run on this machine, which must be one that it is for: {error}")
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{file}: no program of Roadstead that can be packaged: {error}")
 
-    facts = json.loads(said("version", "--json"))
+    try:
+        facts = json.loads(said("version", "--json"))
+    except json.JSONDecodeError:
+        sys.exit(f"{file}: no program of Roadstead: it does not say its version")
     with tempfile.TemporaryDirectory() as folder:
         said("man", folder)
         manuals = {page.name: page.read_bytes() for page in Path(folder).iterdir()}
