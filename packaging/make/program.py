@@ -92,7 +92,7 @@ def run_cargo(command, environment=None):
 
 
 def relink():
-    """Links the program of `cargo build` statically, which takes seconds, for tests; returns its file."""
+    """Links the program of `cargo build` statically, for tests; returns its file."""
     # For the last step alone, so that nothing is compiled again.
     run_cargo(["cargo", "rustc", "--bin", "roadstead", "--locked", "--offline", "--", *static_flags()])
     folder = target_folder()
