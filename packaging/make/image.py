@@ -22,7 +22,7 @@ def root(program):
         Entry("etc/passwd", passwd.encode()),
         Entry("etc/group", f"root:x:0:\nroadstead:x:{USER}:\n".encode()),
         directory("data", 0o700, USER),
-        directory("tmp", 0o1777),  # For the demo.
+        directory("tmp", 0o1777),  # For `demo --data /tmp/demo`, and what reads files.
     ]
 
 

@@ -45,7 +45,10 @@ def host():
 def git(*arguments):
     """What git says of the checkout; None where it is none."""
     command = ["git", "-C", str(ROOT), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None  # There is no git.
     return done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -63,6 +66,8 @@ def commit_to_build():
     if given:
         return given
     changed = git("status", "--porcelain", "--untracked-files=no")
+    if changed is None:
+        sys.exit("this is no checkout of git, or not one of this user: name its commit in ROADSTEAD_COMMIT")
     if changed:
         sys.exit(f"not a clean checkout; commit the changes, or name a commit in ROADSTEAD_COMMIT:\n"
                  f"{changed}")

@@ -1,8 +1,10 @@
 """The list of what the program is made of, in CycloneDX 1.5."""
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 from . import crates
 from .archive import sha256
@@ -10,13 +12,18 @@ from .archive import sha256
 
 def expression(license_name):
     """A license as SPDX writes it; older packages have a slash for OR."""
-    return license_name.replace("/", " OR ")
+    return re.sub(r"\s*/\s*", " OR ", license_name)
+
+
+def reference_of(package):
+    """A package of Rust as a package URL."""
+    return f"pkg:cargo/{package['name']}@{quote(package['version'], safe='')}"
 
 
 def component(package, checksums):
     """A package of Rust."""
     name, version = package["name"], package["version"]
-    purl = f"pkg:cargo/{name}@{version}"
+    purl = reference_of(package)
     made = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
             "hashes": [{"alg": "SHA-256", "content": checksums[name, version]}]}
     if package["license"]:
@@ -27,8 +34,7 @@ def component(package, checksums):
 def needed(packages, own, target):
     """What each package of the program needs of the others, by their references."""
     resolve = crates.metadata([target])["resolve"]
-    known = {package["id"]: f"pkg:cargo/{package['name']}@{package['version']}"
-             for package in packages} | {resolve["root"]: own}
+    known = {package["id"]: reference_of(package) for package in packages} | {resolve["root"]: own}
     lists = []
     for node in resolve["nodes"]:
         reference = known.get(node["id"])
