@@ -101,12 +101,15 @@ fn later(packages: &Packages) -> PathBuf {
 /// Why packages cannot be installed on a copy of this machine's file system.
 fn cannot_install(place: &Path) -> Option<&'static str> {
     let overlay = "mount -t tmpfs tmpfs \"$0\" && cd \"$0\" && mkdir upper work root && \
-                   mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root";
+                   mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root && \
+                   mount --rbind /proc root/proc && mount --rbind /dev root/dev && \
+                   mount -t tmpfs tmpfs root/run && test ! -e root/var/lib/roadstead && \
+                   test -s root/var/lib/dpkg/status && chroot root setpriv --version";
     let try_it = ["--mount", "--propagation", "private", "sh", "-c", overlay];
     if !works("systemd-sysusers", &["--version"]) {
         Some("systemd is not installed")
     } else if !works("unshare", &[&try_it[..], &[place.to_str().unwrap()]].concat()) {
-        Some("the file system cannot be overlaid here")
+        Some("there is no copy of this machine's file system to install it on")
     } else {
         None
     }
