@@ -49,7 +49,7 @@ pub struct Member {
     /// The person who answered then for the key that set it, as a service account's has one.
     pub wake_url_sponsor: Option<Id<User>>,
     /// The text of the secret that signs posted wakes, sealed. Created with the first `wake_url` and
-    /// kept when the URL changes or is cleared.
+    /// kept while the host stays the same.
     pub wake_secret: Option<Sealed>,
     pub hired_at: Time,
 }

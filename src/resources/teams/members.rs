@@ -203,7 +203,7 @@ pub fn update(
     if !granted.is_empty() {
         publish_event(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
-    if has_new_url {
+    if has_new_url || takes_over {
         wakes::enqueue_pending_posts(tx, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
