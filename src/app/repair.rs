@@ -22,7 +22,7 @@ use crate::base::{Error, Id, Keys, Result as BaseResult};
 use crate::resources::{self, organizations};
 use crate::store::check::Findings;
 use crate::store::engine::{
-    LocalStorage as _, LoggedRedb, Redb, give_to_owner_of_directory, open_read_only,
+    LocalStorage as _, LoggedRedb, Redb, give_to_owner_of_directory, open_read_only, open_salvaged,
 };
 use crate::store::repair::{Damaged, Mending, copy_readable, resolve_references};
 use crate::store::{Clock, Org, Store, build_indexes, table_names};
@@ -57,6 +57,8 @@ pub struct Repaired {
 pub struct Done {
     /// Records in the new directory.
     pub records: u64,
+    /// What is missing of the write-ahead log, a sentence each: changes that were acknowledged.
+    pub missing_log: Vec<String>,
     pub losses: Losses,
     /// The audit logs whose chain was restarted.
     pub restarted: Vec<RestartedLog>,
@@ -113,8 +115,14 @@ pub fn repair(settings: &RepairSettings<'_>) -> Result<Repaired, BackupError> {
     Ok(Repaired { before, done: Some(done) })
 }
 
-fn read(damaged: &DataDir) -> BaseResult<LoggedRedb> {
-    open_read_only(&damaged.database(), table_names(&resources::tables()))
+/// Opens the damaged database, with what is left of its log; the second is what is missing of that.
+fn read(damaged: &DataDir) -> BaseResult<(LoggedRedb, Vec<String>)> {
+    let (path, tables) = (damaged.database(), table_names(&resources::tables()));
+    match open_read_only(&path, tables.clone()) {
+        Ok(disk) => Ok((disk, Vec::new())),
+        // If that fails, too, the first error says what can be done.
+        Err(error) => open_salvaged(&path, tables).map_err(|_| error),
+    }
 }
 
 /// Checks the damaged directory, as `roadstead check` does.
@@ -124,7 +132,8 @@ fn check_damaged(settings: &RepairSettings<'_>, keys: Keys) -> Result<Findings, 
         let file = settings.damaged.database();
         findings.report(format!("{}: the file is damaged", file.display()));
     }
-    let disk = read(settings.damaged).map_err(|error| unusable(&error))?;
+    let (disk, missing) = read(settings.damaged).map_err(|error| unusable(&error))?;
+    missing.into_iter().for_each(|what| findings.report(what));
     let progress = settings.damaged.progress();
     match Store::start(disk, Clock::system(), keys, &resources::tables()) {
         Ok(store) => check_store(&store, &progress, &mut findings)?,
@@ -150,7 +159,7 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let progress = settings.damaged.progress();
     let mut losses = Losses::begin(&path.join(LEFT_OUT))?;
     let ledger = ledger(settings.damaged)?;
-    let mut disk = read(settings.damaged).map_err(|error| unusable(&error))?;
+    let (mut disk, missing_log) = read(settings.damaged).map_err(|error| unusable(&error))?;
     let damaged = Damaged {
         reader: &*disk.snapshot()?,
         tables: &tables,
@@ -170,7 +179,7 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let mut after = Findings::default();
     check_store(&store, &progress, &mut after)?;
     store.close();
-    Ok(Done { records: after.records, losses, restarted, after })
+    Ok(Done { records: after.records, missing_log, losses, restarted, after })
 }
 
 /// Reads the ledger of erasures: what it names does not come back. One that cannot be read is refused,

@@ -26,7 +26,8 @@ const MAX_SHOWN: usize = 20;
                         the new directory meanwhile.\n\n\
                         Records that cannot be read are left out. Indexes are built again. What \
                         refers to something that is gone is removed or cleared, as deleting that \
-                        would have done. A broken audit log is chained again from the break on, \
+                        would have done. Of a damaged write-ahead log, each change that is whole is \
+                        kept. A broken audit log is chained again from the break on, \
                         with an entry that says so. All that is left out, removed or changed is in \
                         the file left-out.jsonl of the new directory.\n\n\
                         If you have a backup from before the damage, compare: what was written \
@@ -97,6 +98,7 @@ impl Repair {
             before.records, before.wrong
         );
         text.push_str(&format!("All indexes {} built again.\n", self.verb("were", "would be")));
+        text.push_str(&missing_log(done));
         text.push_str(&self.losses(done));
         text.push_str(&self.audit_logs(done));
         let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
@@ -162,6 +164,18 @@ impl Repair {
     }
 }
 
+/// A line for each of the first things that are missing of the write-ahead log.
+fn missing_log(done: &Done) -> String {
+    if done.missing_log.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "Changes that were acknowledged are gone, and what they deleted or revoked is back:\n"
+            .to_string();
+    done.missing_log.iter().take(MAX_SHOWN).for_each(|what| text.push_str(&format!("  {what}\n")));
+    text
+}
+
 /// `DIR.repaired`.
 fn beside(dir: &DataDir) -> PathBuf {
     let path = dir.absolute();
@@ -193,6 +207,7 @@ fn described(done: &Done) -> Value {
     });
     json!({
         "records": done.records,
+        "missingLog": done.missing_log,
         "lost": lost,
         "listed": done.losses.listed,
         "restartedAuditLogs": restarted.collect::<Vec<_>>(),

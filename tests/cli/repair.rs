@@ -207,6 +207,46 @@ fn a_log_whose_end_was_replaced_goes_on_after_a_repair() {
     assert_eq!(checked.succeeds()["sound"], true);
 }
 
+/// What a bad sector leaves of a server that was killed.
+#[test]
+fn a_damaged_log_loses_the_change_that_is_damaged_and_none_after_it() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &[]);
+    let owner = serving.caller(&key);
+    let ids: Vec<_> = (0..6).map(|n| team(&owner, &format!("team-{n:02}"))).collect();
+    serving.signal("KILL");
+    serving.ends();
+    let of_task = b"of team-02";
+    let damaged = ["roadstead.wal-1", "roadstead.wal-2"].map(|name| {
+        let mut log = fs::read(place.file(name)).unwrap();
+        let at = log.windows(of_task.len()).position(|part| part == of_task);
+        at.inspect(|at| log[*at] ^= 1);
+        fs::write(place.file(name), log).unwrap();
+        at.is_some()
+    });
+    assert!(damaged.contains(&true), "the database has it already");
+    let refused = eventually("the directory is free", || {
+        let ended = place.run(&["check"]);
+        (!ended.stderr.contains("in use")).then_some(ended)
+    });
+    assert!(refused.stderr.contains("roadstead repair"), "{refused:?}");
+    let before = contents(&place.data());
+    let shown = place.run(&["repair"]);
+    assert!(shown.stdout.contains("of the log is missing or broken"), "{shown:?}");
+    let done = place.run(&APPLY).succeeds();
+    assert!(contents(&place.data()) == before, "the damaged directory stays as it is");
+    let missing = done["repair"]["missingLog"].as_array().unwrap();
+    assert_eq!(missing.len(), 1, "{done}");
+    let new = repaired(&place);
+    assert_eq!(run(command(&["check", "--json"], &new), None).succeeds()["sound"], true);
+    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+    let owner = serving.caller(&key);
+    for (n, id) in ids.iter().enumerate() {
+        let tasks = owner.get(&format!("/teams/{id}/tasks")).ok();
+        assert_eq!(tasks["tasks"].as_array().unwrap().len(), usize::from(n != 2), "{tasks}");
+    }
+}
+
 #[test]
 fn keys_of_an_account_that_is_no_member_any_more_are_gone() {
     let (place, key) = Place::founded();

@@ -209,14 +209,21 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
 /// # Errors
 /// If the store fails.
 pub fn is_wake_url_permitted(view: &View, member: &Member) -> Result<bool> {
+    Ok(agents::is_open(view, member.agent)? || !has_lost_setter(view, member)?)
+}
+
+/// Whether who set a member's `wakeUrl`, or answered then for the key that did, may not use the agent any
+/// more; false if it is not known who that was.
+///
+/// # Errors
+/// If the store fails.
+pub fn has_lost_setter(view: &View, member: &Member) -> Result<bool> {
     let Some(user) = member.wake_url_by.filter(|_| member.wake_url.is_some()) else {
-        return Ok(true);
+        return Ok(false);
     };
-    if agents::is_open(view, member.agent)? {
-        return Ok(true);
-    }
     let setter = present_caller(view, user, member.wake_url_sponsor, member.wake_url_at)?;
-    setter.map_or(Ok(false), |setter| agents::is_usable(view, &setter, member.agent))
+    let is_usable = |setter| agents::is_usable(view, &setter, member.agent);
+    Ok(!setter.map_or(Ok(false), is_usable)?)
 }
 
 /// Removes a member's `wakeUrl`, unless it was set at or after `before`.

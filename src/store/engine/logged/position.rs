@@ -44,7 +44,8 @@ impl Position {
             Error::new(
                 Kind::Internal,
                 "database",
-                "the database's position in its log is damaged; restore a backup",
+                "the database's position in its log is damaged; see what roadstead repair can read, or \
+                 restore a backup",
             )
         })
     }

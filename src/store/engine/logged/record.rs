@@ -146,6 +146,19 @@ fn value_len(op: &WriteOp) -> Option<u32> {
     u32::try_from(value.len()).ok().filter(|len| *len != DELETION)
 }
 
+/// Returns a valid record of any log as the one of `log` that follows `before`, with its place in the
+/// chain.
+pub fn following(log: LogId, before: Link, record: &[u8]) -> (Vec<u8>, Link) {
+    let (mut record, number) = (record.to_vec(), before.number + 1);
+    let payload = Fields { rest: &record[4..] }.u32().unwrap_or_default();
+    record[..4].copy_from_slice(&log.magic);
+    record[8..16].copy_from_slice(&number.to_le_bytes());
+    record[16..CHECKSUM_AT].copy_from_slice(&before.checksum.to_le_bytes());
+    let checksum = checksum(log, &record, HEADER_BYTES + payload as usize);
+    record[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    (record, Link { number, checksum })
+}
+
 /// Returns the header of the record that begins here; `None` if there is no valid one.
 pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
     let len = claimed_len(log, bytes)?;
