@@ -93,10 +93,15 @@ impl Repair {
     }
 
     fn text(&self, before: &Findings, done: &Done, data: &str, into: &str) -> String {
-        let mut text = format!(
-            "{data}: {} records read, {} wrong (roadstead check lists them)\n\n",
-            before.records, before.wrong
-        );
+        let mut text =
+            format!("{data}: {} records read, {} wrong:\n", before.records, before.wrong);
+        before.messages.iter().take(MAX_SHOWN).for_each(|message| {
+            text.push_str(&format!("  {message}\n"));
+        });
+        if before.wrong > MAX_SHOWN as u64 {
+            text.push_str("  … (--json has the first 1,000)\n");
+        }
+        text.push('\n');
         text.push_str(&format!("All indexes {} built again.\n", self.verb("were", "would be")));
         text.push_str(&missing_log(done));
         text.push_str(&self.losses(done));
@@ -132,6 +137,7 @@ impl Repair {
                 LossKind::Duplicate => "left out, since others have their unique key",
                 LossKind::Erased => "left out, since they were deleted",
                 LossKind::Removed => "removed, since what they belonged to is gone",
+                LossKind::Recreated => "made again, since their rows are gone",
                 LossKind::Changed => "changed, since what they referred to is gone",
             };
             text.push_str(&format!("{verb} {what}: {counts}\n"));
@@ -170,9 +176,13 @@ fn missing_log(done: &Done) -> String {
         return String::new();
     }
     let mut text =
-        "Changes that were acknowledged are gone, and what they deleted or revoked is back:\n"
+        "Changes that were acknowledged may be gone; what they deleted or revoked is back:\n"
             .to_string();
     done.missing_log.iter().take(MAX_SHOWN).for_each(|what| text.push_str(&format!("  {what}\n")));
+    let more = done.missing_log.len().saturating_sub(MAX_SHOWN);
+    if more > 0 {
+        text.push_str(&format!("  … and {more} more (--json has all)\n"));
+    }
     text
 }
 

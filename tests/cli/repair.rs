@@ -242,8 +242,62 @@ fn a_damaged_log_loses_the_change_that_is_damaged_and_none_after_it() {
     let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
     let owner = serving.caller(&key);
     for (n, id) in ids.iter().enumerate() {
-        let tasks = owner.get(&format!("/teams/{id}/tasks")).ok();
-        assert_eq!(tasks["tasks"].as_array().unwrap().len(), usize::from(n != 2), "{tasks}");
+        let tasks = owner.get(&format!("/teams/{id}/tasks")).items();
+        assert_eq!(tasks.len(), usize::from(n != 2), "{tasks:?}");
+    }
+}
+
+/// Without the front nobody knows that the file is one of a log; all records are there.
+#[test]
+fn a_log_whose_front_is_damaged_is_repaired_without_a_loss() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &[]);
+    let id = team(&serving.caller(&key), "t");
+    serving.signal("KILL");
+    serving.ends();
+    let file = place.file("roadstead.wal-1");
+    let mut log = fs::read(&file).unwrap();
+    log[0] ^= 1;
+    fs::write(&file, log).unwrap();
+    let refused = |ended: &Ended| ended.stderr.contains("roadstead repair");
+    eventually("the directory is free", || refused(&place.run(&["check"])).then_some(()));
+    let done = place.run(&APPLY).succeeds();
+    assert_eq!(done["repair"]["missingLog"], json!([]), "{done}");
+    assert_ne!(done["before"]["wrong"], 0, "{done}");
+    let new = repaired(&place);
+    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+    assert_eq!(serving.caller(&key).get(&format!("/teams/{id}/tasks")).items().len(), 1);
+}
+
+#[test]
+fn an_organization_whose_row_is_gone_is_made_again_for_its_members() {
+    for is_in_index in [true, false] {
+        let (place, key) = Place::founded();
+        let serving = Serving::start(&place, &[]);
+        let team = team(&serving.caller(&key), "t");
+        stop(serving);
+        let mut tables = Tables::of(&place);
+        let (organization, _) = tables.rows("organizations").remove(0);
+        tables.change("organizations", &organization, WriteOp::Delete);
+        if !is_in_index {
+            tables.lose("organizations.by_slug", b"acme");
+        }
+        drop(tables);
+        let done = place.run(&APPLY).succeeds();
+        assert_eq!(done["repair"]["lost"]["recreated"]["tables"]["organizations"], 1, "{done}");
+        assert_eq!(done["repair"]["lost"]["removed"]["count"], 0, "{done}");
+        let new = repaired(&place);
+        assert_eq!(run(command(&["check", "--json"], &new), None).succeeds()["sound"], true);
+        let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+        let owner = serving.caller(&key);
+        assert_eq!(owner.get(&format!("/teams/{team}")).ok()["slug"], "t");
+        let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+        let session = owner.with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+        let admin = owner.with_bearer(session["token"].as_str().unwrap());
+        let own = admin.get("/organizations").items();
+        let slug = own[0]["slug"].as_str().unwrap();
+        assert_eq!(slug == "acme", is_in_index, "{own:?}");
+        assert!(is_in_index || slug.starts_with("recovered-"), "{own:?}");
     }
 }
 

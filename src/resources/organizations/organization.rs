@@ -4,14 +4,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::api::{Input, OrganizationCreators, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    Membership, Organization, Role, SESSION, SESSION_ADMIN, User, is_installation_admin,
+    BY_SLUG, Membership, Organization, Role, SESSION, SESSION_ADMIN, User, is_installation_admin,
 };
 use crate::base::{Error, Id, Name, Result, Slug, Time};
-use crate::store::{ListSource, Order, Org, Page, Tx, View};
+use crate::store::{Key as _, ListSource, Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -106,6 +107,42 @@ pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(ids)
+}
+
+/// How many organizations one call of [`recreate`] makes again.
+const RECREATED_AT_ONCE: usize = 500;
+
+/// Makes organizations again that have members, and whose rows are gone: under the slugs of `slugs`, which
+/// are by the keys of their rows, or under new ones. Returns why, or `None` if there are none.
+///
+/// # Errors
+/// If a record cannot be read.
+pub fn recreate(tx: &mut Tx, slugs: &BTreeMap<Vec<u8>, Slug>) -> Result<Option<String>> {
+    let (mut lost, view) = (BTreeMap::new(), tx.view());
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |membership: Membership| {
+        let Membership { org, joined_at, .. } = membership;
+        if view.get::<Organization>(&org)?.is_none() {
+            let since = lost.entry(org).or_insert(joined_at);
+            *since = (*since).min(joined_at);
+        }
+        let is_full = lost.len() == RECREATED_AT_ONCE;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for (id, created_at) in &lost {
+        let known = slugs.get(&id.to_bytes()).cloned();
+        let is_free = |slug: &Slug| Ok::<_, Error>(tx.find(&BY_SLUG, slug)?.is_none());
+        let slug = match known {
+            Some(slug) if is_free(&slug)? => slug,
+            // The end of an id is random.
+            _ => Slug::parse(&format!("recovered-{}", &id.to_string()[24..]))
+                .map_err(Error::internal)?,
+        };
+        let name = Name::parse(&format!("Recovered: {slug}")).map_err(Error::internal)?;
+        let (created_at, updated_at) = (*created_at, tx.now());
+        tx.insert(&Organization { id: *id, slug, name, created_at, updated_at })?;
+    }
+    let why = "the row of the organization is gone, and its members are there";
+    Ok((!lost.is_empty()).then(|| why.to_string()))
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {

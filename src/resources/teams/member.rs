@@ -226,9 +226,11 @@ pub fn has_lost_setter(view: &View, member: &Member) -> Result<bool> {
     Ok(!setter.map_or(Ok(false), is_usable)?)
 }
 
-/// Removes a member's `wakeUrl`, unless it was set at or after `before`.
+/// Removes a member's `wakeUrl`, unless it was set at or after `before`. One that was set while the clock
+/// was ahead was set before.
 pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
-    let is_removed = member.wake_url_at < before;
+    let at = member.wake_url_at;
+    let is_removed = at < before || at.is_beyond(tx.now(), 0);
     if is_removed {
         tx.replace(member, &member.clone().without_wake_url())?;
     }

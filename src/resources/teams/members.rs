@@ -194,8 +194,10 @@ pub fn update(
     if member.wake_url.is_none() {
         member = member.without_wake_url();
     }
-    // Who may not use the agent any more knows the secret.
-    let before = old.wake_url.as_ref().filter(|_| !has_lost_setter);
+    // Only who has set the URL knows the secret.
+    let is_setter_same = old.wake_url_by.is_none()
+        || (old.wake_url_by, old.wake_url_sponsor) == (member.wake_url_by, member.wake_url_sponsor);
+    let before = old.wake_url.as_ref().filter(|_| is_setter_same && !has_lost_setter);
     let wake_secret = secret_for_new_host(tx, before, &mut member)?;
     tx.replace(&*old, &member)?;
 

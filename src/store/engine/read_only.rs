@@ -19,13 +19,18 @@ use crate::base::Result;
 /// is missing of it, a sentence each.
 ///
 /// # Errors
-/// If the database file itself cannot be opened.
+/// If the database file itself cannot be opened, or a file of the log that is there.
 pub fn open_salvaged(path: &Path, tables: Vec<&'static str>) -> Result<(LoggedRedb, Vec<String>)> {
     let redb = open_database(path, tables)?;
-    let open = |path: &PathBuf| -> Option<LogFile> {
-        Some(Arc::new(PatchedFile::of(File::open(path).ok()?).ok()?))
+    let open = |path: &PathBuf| -> Result<Option<LogFile>> {
+        match File::open(path).and_then(PatchedFile::of) {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(open_error(path, format!("cannot be read: {error}"))),
+        }
     };
-    let files = PatchedLog::beside(path).paths.each_ref().map(open);
+    let [one, two] = PatchedLog::beside(path).paths.each_ref().map(open);
+    let files = [one?, two?];
     let Salvaged { place, missing } = salvage(&*redb.shared_database()?, files)?;
     Ok((LoggedRedb::over(redb, place, settings())?.for_inspection(), missing))
 }

@@ -100,6 +100,16 @@ fn decode(row: &[u8]) -> Option<Position> {
     Some(Position { log: LogId::new(*log), covered, next_file, is_closed: flags[1] == 1 })
 }
 
+/// Makes a database's position one that cannot be read.
+#[cfg(test)]
+pub fn damage(database: &Database) {
+    let transaction = begin(database).unwrap();
+    let mut table: Table<'_, &[u8], &[u8]> = transaction.open_table(definition(TABLE)).unwrap();
+    table.insert(KEY, b"damaged".as_slice()).unwrap();
+    drop(table);
+    transaction.commit().unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

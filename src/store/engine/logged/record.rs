@@ -170,6 +170,12 @@ pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
     is_valid.then_some(Header { link: Link { number, checksum: sum }, previous, len })
 }
 
+/// Returns the number that the record that begins here would have, if it is one.
+pub fn claimed_number(log: LogId, bytes: &[u8]) -> Option<u64> {
+    claimed_len(log, bytes)?;
+    Fields { rest: bytes.get(8..)? }.u64()
+}
+
 /// Returns how long the record that begins here would be, if it is one.
 pub fn claimed_len(log: LogId, bytes: &[u8]) -> Option<usize> {
     let mut fields = Fields { rest: bytes };

@@ -28,8 +28,16 @@ pub struct Salvaged {
     pub missing: Vec<String>,
 }
 
-/// The valid records of the damaged log by their number, usually one of each.
-type Found = BTreeMap<u64, Vec<(Header, Arc<[u8]>)>>;
+/// What was found in the files of a damaged log.
+#[derive(Default)]
+struct Found {
+    /// The valid records that the database does not have by their number, usually one of each.
+    records: BTreeMap<u64, Vec<(Header, Arc<[u8]>)>>,
+    /// Whether the last record is there that the database has: then nothing is missing before the next.
+    has_covered: bool,
+    /// The highest number of what begins like a record, and is none.
+    broken: u64,
+}
 
 /// Makes a log of what is left of that of `database`, which then belongs to the database. `None` stands
 /// for a file that is not there.
@@ -41,19 +49,40 @@ type Found = BTreeMap<u64, Vec<(Header, Arc<[u8]>)>>;
 /// If the database cannot be read or written.
 pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salvaged> {
     let failed = |error| Error::internal(format!("a log in memory: {error}"));
+    let fronts = files.each_ref().map(|file| read_front(file.as_ref()?).ok().flatten());
     let mut missing = Vec::new();
-    let records = match Position::read(database) {
-        Ok(Some(position)) => {
-            let found = whole_records(&files, &position, &mut missing);
-            if found.is_empty() && !position.is_closed {
+    let records = match (Position::read(database), fronts) {
+        (Ok(Some(position)), _) => {
+            let mut found = Found::of(&files, fronts, position.log, position.covered, &mut missing);
+            found.has_covered |= position.covered.number == 0;
+            if position.is_closed && found.records.is_empty() {
+                missing.clear(); // The database needs no log.
+            } else if found.records.is_empty() && !found.has_covered {
                 let last = position.covered.number;
                 missing.push(format!("nothing of the log after its record {last} can be read"));
             }
             in_order(position.covered, found, &mut missing)
         }
-        Ok(None) => Vec::new(),
-        Err(error) => {
-            missing.push(format!("{}: nothing of the log was read", error.message()));
+        (Ok(None), _) => {
+            missing.push("the database does not know this log: nothing of it was read".into());
+            Vec::new()
+        }
+        // Those that follow each other up to the newest are written again, also if it has them: the end
+        // is the same.
+        (Err(_), [Some(log), Some(other)]) if log == other => {
+            let mut found = Found::of(&files, fronts, log, Link::default(), &mut missing);
+            let before = found.keep_newest();
+            missing.push(format!(
+                "the database does not say up to where it has the log: what follows its record {} was \
+                 read",
+                before.number
+            ));
+            in_order(before, found, &mut missing)
+        }
+        (Err(_), _) => {
+            missing.push(
+                "the database does not say which log it has: nothing of the log was read".into(),
+            );
             Vec::new()
         }
     };
@@ -64,44 +93,77 @@ pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salva
     Ok(Salvaged { place: Box::new(InMemoryLog(files)), missing })
 }
 
-/// Reads the records that the database does not have.
-fn whole_records(
-    files: &[Option<LogFile>; 2],
-    position: &Position,
-    missing: &mut Vec<String>,
-) -> Found {
-    let mut found = Found::new();
-    let fronts = files.each_ref().map(|file| read_front(file.as_ref()?).ok().flatten());
-    // The database does not know of which format its log is. If no front says it, it is the newer one.
-    let same = fronts.iter().flatten().find(|front| front.id == position.log.id);
-    let log = *same.unwrap_or(&position.log);
-    for (file, front) in files.iter().zip(&fronts) {
-        let Some(file) = file else {
-            missing.push("a file of the log is not there".into());
-            continue;
-        };
-        if front.is_some_and(|front| front != log) {
-            missing.push("a file of the log is another database's: nothing of it was read".into());
-            continue;
-        }
-        let (content, lost) = readable(file);
-        if lost > 0 {
-            missing.push(format!("{lost} bytes of the log cannot be read"));
-        }
-        let mut at = 0;
-        while at < content.len() {
-            let header = record::header(log, &content[at..]);
-            let len = header.map_or(ALIGNMENT, |header| header.len);
-            if let Some(header) =
-                header.filter(|header| header.link.number > position.covered.number)
-            {
-                let record = content[at..at + len].into();
-                found.entry(header.link.number).or_default().push((header, record));
+impl Found {
+    /// Reads the files of a log, of which the database has `covered`.
+    fn of(
+        files: &[Option<LogFile>; 2],
+        fronts: [Option<LogId>; 2],
+        log: LogId,
+        covered: Link,
+        missing: &mut Vec<String>,
+    ) -> Self {
+        let mut found = Found::default();
+        // The database does not know of which format its log is. If no front says it, it may be either.
+        let same = fronts.into_iter().flatten().find(|front| front.id == log.id);
+        let logs = same.map_or_else(|| vec![log, LogId::of_first_format(log.id)], |log| vec![log]);
+        for (file, front) in files.iter().zip(fronts) {
+            let Some(file) = file else {
+                missing.push("a file of the log is not there".into());
+                continue;
+            };
+            if front.is_some_and(|front| front.id != log.id) {
+                missing
+                    .push("a file of the log is another database's: nothing of it was read".into());
+                continue;
             }
-            at += len;
+            let (content, lost) = readable(file);
+            if lost > 0 {
+                missing.push(format!("{lost} bytes of the log cannot be read"));
+            }
+            let mut at = 0;
+            while at < content.len() {
+                at += found.add(&logs, &content[at..], covered);
+            }
         }
+        found
     }
-    found
+
+    /// Adds the record that begins here, if there is one; returns where the next may begin.
+    fn add(&mut self, logs: &[LogId], rest: &[u8], covered: Link) -> usize {
+        let Some(header) = logs.iter().find_map(|log| record::header(*log, rest)) else {
+            let claimed = logs.iter().find_map(|log| record::claimed_number(*log, rest));
+            self.broken = self.broken.max(claimed.unwrap_or_default());
+            return ALIGNMENT;
+        };
+        self.has_covered |= header.link == covered;
+        if header.link.number > covered.number {
+            let same = self.records.entry(header.link.number).or_default();
+            same.push((header, rest[..header.len].into()));
+        }
+        header.len
+    }
+
+    /// Leaves only the newest records, as far as each follows the one before it; returns the place before
+    /// the first of them.
+    fn keep_newest(&mut self) -> Link {
+        let mut first: Option<Header> = None;
+        for (number, same) in self.records.iter().rev() {
+            let before = same.iter().map(|(header, _)| header);
+            let follows = |next: Header, header: &&Header| next.follows(header.link);
+            let found = match first {
+                None => before.last(),
+                Some(next) if next.link.number == number + 1 => {
+                    before.into_iter().find(|header| follows(next, header))
+                }
+                Some(_) => None,
+            };
+            let Some(found) = found else { break };
+            first = Some(*found);
+        }
+        let Some(first) = first else { return Link::default() };
+        self.records.retain(|number, _| *number >= first.link.number);
+        Link { number: first.link.number - 1, checksum: first.previous }
+    }
 }
 
 /// What can be read of a file, with zeros for the rest, and how many bytes that is.
@@ -122,7 +184,7 @@ fn readable(file: &LogFile) -> (Vec<u8>, u64) {
 /// One record of each number, in their order. Of several, it is the one that follows the one before.
 fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
     let (mut records, mut last) = (Vec::new(), covered);
-    for (number, mut same) in found {
+    for (number, mut same) in found.records {
         let next = last.number + 1;
         if number > next {
             missing.push(match number - next {
@@ -134,12 +196,21 @@ fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[
         }
         let nth = same.iter().position(|(header, _)| header.follows(last));
         if nth.is_none() && number == next {
-            missing
-                .push(format!("the record {number} of the log does not follow the one before it"));
+            missing.push(format!(
+                "the record {number} of the log does not follow the one before it, as in the log of a \
+                 copy: it and those after it were left out"
+            ));
+            return records;
         }
         let (header, record) = same.swap_remove(nth.unwrap_or(0));
         records.push(record);
         last = header.link;
+    }
+    if found.broken > last.number {
+        missing.push(format!(
+            "what the log has after its record {} is broken, or was never written completely",
+            last.number
+        ));
     }
     records
 }

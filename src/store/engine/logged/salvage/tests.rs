@@ -98,12 +98,16 @@ fn nothing(log: LogId) -> Position {
 fn kept(position: &Position, files: [Option<Content>; 2]) -> (Vec<u64>, Vec<String>) {
     let database = Redb::builder().create_with_backend(InMemoryBackend::new()).unwrap();
     position.store(&database).unwrap();
+    kept_of(&database, files)
+}
+
+fn kept_of(database: &Database, files: [Option<Content>; 2]) -> (Vec<u64>, Vec<String>) {
     let files = files.map(|file| file.map(|file| Arc::new(file) as LogFile));
-    let Salvaged { place, missing } = salvage(&database, files).unwrap();
+    let Salvaged { place, missing } = salvage(database, files).unwrap();
     // As the log is opened: the strict reading takes every record of it.
     let files = place.open().unwrap().unwrap();
     let log = read_front(&files[0]).unwrap().unwrap();
-    let position = Position::read(&database).unwrap().unwrap();
+    let position = Position::read(database).unwrap().unwrap();
     assert_eq!(position.log.id, log.id);
     let runs = replay::read(&files, &Position { log, ..position }).unwrap().unwrap();
     let mut rows = Vec::new();
@@ -163,17 +167,77 @@ fn what_the_database_has_is_not_written_again() {
 #[test]
 fn records_are_found_behind_fronts_that_are_broken() {
     for log in [LogId::new([3; 16]), LogId::of_first_format([3; 16])] {
-        let mut written = Written::of(log);
-        written.append(0, 3);
-        written.files[0].bytes[..FIRST as usize].fill(0);
-        if !log.is_of_first_format() {
-            written.files[1].bytes.clear();
+        for broken in [1, 2] {
+            let mut written = Written::of(log);
+            written.append(0, 3);
+            for file in &mut written.files[..broken] {
+                file.bytes[..FIRST as usize].fill(0);
+            }
+            // Of which format it is the database does not know.
+            let position = nothing(LogId::new([3; 16]));
+            let (rows, missing) = kept(&position, written.files.map(Some));
+            assert_eq!((rows, missing), (vec![1, 2, 3], vec![]));
         }
-        // Of which format it is the database does not know.
-        let position = nothing(LogId::new([3; 16]));
-        let (rows, missing) = kept(&position, written.files.map(Some));
-        assert_eq!((rows, missing), (vec![1, 2, 3], vec![]));
     }
+}
+
+#[test]
+fn nothing_is_said_to_be_missing_where_the_database_has_all() {
+    let mut log = Written::new();
+    log.append(0, 3);
+    let has_all = log.covered(1);
+    log.files[1].bytes[0] ^= 1;
+    let closed = Position { is_closed: true, ..has_all };
+    let [first, second] = log.files;
+    let copy = || Content { bytes: first.bytes.clone(), ..Content::default() };
+    assert_eq!(kept(&has_all, [Some(copy()), Some(second)]), (vec![], vec![]));
+    assert_eq!(kept(&closed, [None, None]), (vec![], vec![]));
+    let [empty, _] = Written::new().files;
+    let (_, missing) = kept(&has_all, [Some(empty), None]);
+    assert_eq!(missing.last().unwrap(), "nothing of the log after its record 3 can be read");
+}
+
+#[test]
+fn what_another_history_has_is_left_out() {
+    let mut log = Written::new();
+    log.append(0, 2);
+    let mut copy = Written::new();
+    copy.append(0, 1);
+    let other = copy.covered(0);
+    // The copy's next record has the same number and other changes.
+    copy.last = Link { number: 2, checksum: 7 };
+    copy.append(1, 1);
+    let [first, _] = log.files;
+    let [_, second] = copy.files;
+    let (rows, missing) = kept(&nothing(other.log), [Some(first), Some(second)]);
+    assert_eq!(rows, [1, 2]);
+    assert!(missing[0].contains("the record 3 of the log does not follow"), "{missing:?}");
+}
+
+#[test]
+fn a_newest_record_that_is_broken_is_said() {
+    let mut log = Written::new();
+    let places = log.append(0, 3);
+    log.files[0].bytes[places[2].start + 40] ^= 1;
+    let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+    assert_eq!(rows, [1, 2]);
+    assert!(missing[0].contains("after its record 2 is broken"), "{missing:?}");
+}
+
+/// As `kept`, of a database whose position in the log is damaged.
+#[test]
+fn without_a_position_the_newest_records_that_follow_each_other_are_kept() {
+    let mut log = Written::new();
+    log.append(0, 9);
+    log.append(1, 3);
+    // The first file is used again; of what it had, records 6 to 9 are still there.
+    log.covered(0);
+    log.append(0, 2);
+    let database = Redb::builder().create_with_backend(InMemoryBackend::new()).unwrap();
+    super::super::position::damage(&database);
+    let (rows, missing) = kept_of(&database, log.files.map(Some));
+    assert_eq!(rows, (3..=14).collect::<Vec<_>>());
+    assert!(missing[0].contains("does not say up to where"), "{missing:?}");
 }
 
 #[test]
@@ -203,7 +267,7 @@ fn files_that_are_not_there_or_another_database_s_are_said() {
     assert_eq!((rows, missing), (vec![1, 2], vec!["a file of the log is not there".to_string()]));
     let (rows, missing) = kept(&position, [None, None]);
     assert!(rows.is_empty());
-    assert_eq!(missing.last().unwrap(), "nothing of the log after its record 0 can be read");
+    assert_eq!(missing, ["a file of the log is not there"; 2]);
     let mut other = Written::of(LogId::new([4; 16]));
     other.append(0, 2);
     let (rows, missing) = kept(&position, other.files.map(Some));
