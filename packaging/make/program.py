@@ -132,7 +132,7 @@ def build():
                "--target-dir", str(folder), "--locked", "--offline"]
     run_cargo(command, environment)
     # The one that cargo made stays as it made it: the next build may find it up to date.
-    made = folder / "roadstead"
+    made = folder / f"roadstead-{PROFILE}"
     shutil.copy2(folder / target / PROFILE / "roadstead", made)
     audit.add(made, target)
     return made

@@ -111,33 +111,6 @@ fn is_documented(source: &Source, mut at: usize) -> bool {
     at > 0 && source.tokens[at - 1].kind == Kind::Doc
 }
 
-/// Sections of errors that say only that the store may fail: whatever takes a transaction may.
-fn empty_sections(source: &Source) -> Vec<String> {
-    let lines: Vec<_> = source.text.lines().map(str::trim).collect();
-    let is_empty = |lines: &&[&str]| {
-        lines[0] == "/// # Errors"
-            && ["/// If the store fails.", "/// If the storage fails."].contains(&lines[1])
-            && !lines[2].starts_with("///")
-    };
-    let sections = lines.windows(3).enumerate().filter(|(_, lines)| is_empty(lines));
-    let complaint = |(at, _)| format!("{}:{}: these errors go without saying", source.path, at + 1);
-    sections.map(complaint).collect()
-}
-
-#[test]
-fn sections_of_errors_say_more_than_that_the_store_may_fail() {
-    let section = |why: &str| format!("/// A.\n///\n/// # Errors\n/// If {why}.\nfn a() {{}}");
-    assert_reports(
-        empty_sections,
-        &[
-            ("src/a.rs", &section("the store fails"), "src/a.rs:3: these errors go without"),
-            ("src/a.rs", &section("it is gone, or the store fails"), ""),
-            ("src/a.rs", "/// # Errors\n/// If the store fails.\n/// Or not.\nfn a() {}", ""),
-        ],
-    );
-    assert_clean(empty_sections);
-}
-
 #[test]
 fn every_file_begins_with_a_module_doc() {
     assert_reports(

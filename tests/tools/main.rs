@@ -1,11 +1,11 @@
-//! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
+//! Real programs of others meet a real server: Prometheus, nginx, Caddy and HAProxy, a generated Python client,
 //! the `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
 //! TypeScript, linters of OpenAPI documents, and the shell with the commands of README and tour.
 //! Packages of the program are examined, installed and run, and with `ROADSTEAD_STATIC` a static program
 //! in an empty directory.
 //!
 //! Python packages (290 MB) and the linters (85 MB) are installed once, into `target/`. Each program
-//! can be left out: `ROADSTEAD_TEST_PROMTOOL`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`,
+//! can be left out: `ROADSTEAD_TEST_PROMETHEUS`, `_PROMTOOL`, `_HAPROXY`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`,
 //! `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`,
 //! `_NOTICES`, `_PACKAGES`, `_DPKG_DEB`, `_INSTALL`, `_LINTIAN`, `_SSH_KEYGEN`, `_CHROOT` = `off`. What
 //! is left out, or missing, is said aloud.

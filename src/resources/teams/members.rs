@@ -195,7 +195,8 @@ pub fn update(
         member = member.without_wake_url();
     }
     // Only who has set the URL knows the secret.
-    let is_setter_same = old.wake_url_by.is_none()
+    let is_adopted = old.wake_url_by.is_none() && member.wake_url == old.wake_url;
+    let is_setter_same = is_adopted
         || (old.wake_url_by, old.wake_url_sponsor) == (member.wake_url_by, member.wake_url_sponsor);
     let before = old.wake_url.as_ref().filter(|_| is_setter_same && !has_lost_setter);
     let wake_secret = secret_for_new_host(tx, before, &mut member)?;

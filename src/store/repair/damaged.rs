@@ -33,15 +33,20 @@ pub fn unique_keys<R: Record, K: Key>(
 ) -> BTreeMap<Vec<u8>, K> {
     let mut keys = BTreeMap::new();
     let all = KeyRange { from: &[], to: None };
-    // The database library panics on some damaged pages. What was read until then is of use.
-    let _ = catch_unwind(AssertUnwindSafe(|| {
-        reader.scan(index.name(), all, Order::Ascending, &mut |mut own, record_key| {
-            if let Some(own) = K::read(&mut own) {
-                keys.insert(record_key.to_vec(), own);
-            }
-            Ok(ControlFlow::Continue(()))
-        })
-    }));
+    for order in [Order::Ascending, Order::Descending] {
+        // The database library panics on some damaged pages. What was read until then is of use.
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            reader.scan(index.name(), all, order, &mut |mut own, record_key| {
+                if let Some(own) = K::read(&mut own) {
+                    keys.insert(record_key.to_vec(), own);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        }));
+        if matches!(read, Ok(Ok(()))) {
+            break;
+        }
+    }
     keys
 }
 

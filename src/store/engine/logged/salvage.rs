@@ -67,16 +67,26 @@ pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salva
             missing.push("the database does not know this log: nothing of it was read".into());
             Vec::new()
         }
-        // Those that follow each other up to the newest are written again, also if it has them: the end
-        // is the same.
+        // Those that follow each other up to the newest are written again, also if the database has them:
+        // the end is the same. So nothing may be missing there.
         (Err(_), [Some(log), Some(other)]) if log == other => {
             let mut found = Found::of(&files, fronts, log, Link::default(), &mut missing);
-            let before = found.keep_newest();
-            missing.push(format!(
-                "the database does not say up to where it has the log: what follows its record {} was \
-                 read",
-                before.number
-            ));
+            let before = if found.is_whole_to_its_end(&missing) {
+                found.keep_newest()
+            } else {
+                found.records.clear();
+                Link::default()
+            };
+            let first = found.records.keys().next();
+            missing.push(match first {
+                Some(first) => format!(
+                    "the database does not say up to where it has the log: its records from {first} on \
+                     were read"
+                ),
+                None => "the database does not say up to where it has the log, whose newest records are \
+                         missing or broken: nothing of it was read"
+                    .into(),
+            });
             in_order(before, found, &mut missing)
         }
         (Err(_), _) => {
@@ -141,6 +151,11 @@ impl Found {
             same.push((header, rest[..header.len].into()));
         }
         header.len
+    }
+
+    /// Whether the newest record is the newest that there was, as far as can be known.
+    fn is_whole_to_its_end(&self, missing: &[String]) -> bool {
+        missing.is_empty() && self.records.keys().last().is_some_and(|last| self.broken <= *last)
     }
 
     /// Leaves only the newest records, as far as each follows the one before it; returns the place before
