@@ -64,7 +64,6 @@ a list of scopes.";
 /// What the document is about.
 #[derive(Clone, Copy, Default)]
 pub struct Contents<'a> {
-    /// The routes.
     pub routes: &'a [Route],
     /// What the server posts.
     pub webhooks: &'a [&'a Webhook],

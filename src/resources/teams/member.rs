@@ -188,9 +188,6 @@ pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
 }
 
 /// Returns the slug of a team that the agent is in: the first that it is in by the team's age.
-///
-/// # Errors
-/// If the store fails.
 pub fn team_of(view: &View, agent: Id<Agent>) -> Result<Option<Slug>> {
     let member = view.first(&BY_AGENT, &agent, Order::Ascending)?;
     let team: Option<Team> = member.map_or(Ok(None), |member: Member| view.get(&member.team))?;
@@ -205,18 +202,12 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
 
 /// Whether wakes are still posted to a member's `wakeUrl`: those of a restricted agent for as long as
 /// who set the URL may use the agent.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_wake_url_permitted(view: &View, member: &Member) -> Result<bool> {
     Ok(agents::is_open(view, member.agent)? || !has_lost_setter(view, member)?)
 }
 
 /// Whether who set a member's `wakeUrl`, or answered then for the key that did, may not use the agent any
 /// more; false if it is not known who that was.
-///
-/// # Errors
-/// If the store fails.
 pub fn has_lost_setter(view: &View, member: &Member) -> Result<bool> {
     let Some(user) = member.wake_url_by.filter(|_| member.wake_url.is_some()) else {
         return Ok(false);

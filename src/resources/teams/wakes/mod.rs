@@ -69,9 +69,7 @@ pub fn dropped_wakes(view: &View) -> Result<u64> {
 
 /// The cause of a wake.
 pub enum WakeCause<'a> {
-    /// This task was assigned to it.
     TaskAssigned(&'a Task),
-    /// This message is to it.
     DirectMessage(&'a Message),
     /// This message is a note on this task, which it is responsible for.
     TaskNote(&'a Task, Id<Message>),
@@ -81,7 +79,6 @@ pub enum WakeCause<'a> {
     Notification(Id<LogEntry>),
     /// This task of its own is not blocked any more.
     TaskUnblocked(&'a Task),
-    /// This task of its own was reopened.
     TaskReopened(&'a Task),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),

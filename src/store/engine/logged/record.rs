@@ -67,7 +67,6 @@ impl LogId {
 pub struct Link {
     /// The number of the record; they have no gaps.
     pub number: u64,
-    /// Its checksum.
     pub checksum: u64,
 }
 

@@ -10,7 +10,6 @@ use crate::base::{Error, Kind, Result};
 
 /// The records of one file that the database does not have.
 pub struct Run {
-    /// Which file.
     pub file: usize,
     /// The records, in order.
     pub records: Vec<Arc<[u8]>>,
