@@ -50,11 +50,20 @@ fn is_doc(tokens: &[Token], at: usize) -> bool {
     tokens.get(at).is_some_and(|token| token.kind == Kind::Doc)
 }
 
-/// Whether the item whose `struct` or `enum` follows these tokens is one of [`SHOWN`].
+/// Whether the item whose `struct` or `enum` follows these tokens is one of [`SHOWN`]: its attributes, in
+/// brackets, say it.
 fn is_shown_to_others(before: &[Token]) -> bool {
-    let ends = |token: &&Token| token.is("}") || token.is(";");
-    let own = before.iter().rev().take_while(|token| !ends(token));
-    own.into_iter().any(|token| SHOWN.contains(&token.text.as_str()))
+    let mut depth = 0;
+    for token in before.iter().rev() {
+        depth += i32::from(token.is("]")) - i32::from(token.is("["));
+        if depth == 0 && (token.is("}") || token.is(";")) {
+            return false;
+        }
+        if SHOWN.contains(&token.text.as_str()) {
+            return true;
+        }
+    }
+    false
 }
 
 /// The name of the field or variant that begins here, without attributes.
@@ -139,6 +148,11 @@ fn comments_on_fields_and_variants_say_more_than_their_names() {
             (
                 "src/a.rs",
                 "#[derive(JsonSchema)]\nstruct A {\n    /// Its state.\n    state: B,\n}",
+                "",
+            ),
+            (
+                "src/a.rs",
+                "#[derive(JsonSchema)]\n#[a(b = {c})]\nstruct A {\n    /// Its state.\n    state: B,\n}",
                 "",
             ),
             ("src/a.rs", "/// The state.\nstatic STATE: A = B;", ""),
