@@ -206,7 +206,10 @@ impl Server {
             documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
-            document: LazyLock::new(document),
+            document: LazyLock::new(|| encoded(&resources::document(env!("CARGO_PKG_VERSION")))),
+            document_without_webhooks: LazyLock::new(|| {
+                encoded(&resources::document_without_webhooks(env!("CARGO_PKG_VERSION")))
+            }),
             bodies: BodyBudgets::default(),
             max_connections,
             metrics,
@@ -371,9 +374,8 @@ fn background_work(leases: &WorkLeases) -> Family {
     )
 }
 
-/// The OpenAPI document.
-fn document() -> Document {
-    let document = resources::document(env!("CARGO_PKG_VERSION"));
+/// An OpenAPI document as it is served.
+fn encoded(document: &serde_json::Value) -> Document {
     Document::new(document.to_string().into())
 }
 

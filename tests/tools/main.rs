@@ -1,16 +1,18 @@
-//! Real programs of others meet a real server: promtool, nginx and Caddy, a generated Python client,
-//! the `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
+//! Real programs of others meet a real server: promtool, nginx and Caddy, generated clients, the
+//! `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
 //! TypeScript, linters of OpenAPI documents, and the shell with the commands of README and tour.
 //!
-//! Python packages (290 MB) and the linters (85 MB) are installed once, into `target/`. Each program
-//! can be left out: `ROADSTEAD_TEST_PROMTOOL`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`,
-//! `_CLIENT`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`,
-//! `_NOTICES` = `off`. What is left out, or missing, is said aloud.
+//! Python packages (290 MB), generators of clients (610 MB) and the linters (85 MB) are installed
+//! once, into `target/`. Each program can be left out: `ROADSTEAD_TEST_PROMTOOL`,
+//! `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`, `_CLIENT`, `_GENERATORS`, `_WEBHOOKS`, `_MAIL`,
+//! `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES` = `off`. What is left out, or missing, is said
+//! aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
 #[path = "../client/mod.rs"]
 mod client;
+mod node;
 mod optional;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]
@@ -21,6 +23,7 @@ mod server;
 mod agents;
 mod documents;
 mod generated_client;
+mod generators;
 mod linters;
 mod mail;
 mod metrics;
