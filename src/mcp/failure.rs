@@ -77,7 +77,7 @@ impl Failure {
     pub fn body(&self, era: Era) -> Value {
         let is_missing = self.0.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound);
         let code = match era {
-            Era::Legacy if self.0.is_resource && is_missing => RESOURCE_NOT_FOUND,
+            _ if era.has_handshake() && self.0.is_resource && is_missing => RESOURCE_NOT_FOUND,
             _ => self.0.code,
         };
         let mut error = json!({"code": code, "message": self.0.message});
@@ -99,7 +99,9 @@ impl Failure {
         let mut response = json_response(self.body(era).to_string().into_bytes(), outer);
         if outer.is_none() {
             *response.status_mut() = match era {
-                Era::Legacy if self.0.id.is_some() && !is_about_headers(self.0.code) => {
+                Era::Legacy | Era::Oldest
+                    if self.0.id.is_some() && !is_about_headers(self.0.code) =>
+                {
                     StatusCode::OK
                 }
                 _ => status_of(self.0.code),

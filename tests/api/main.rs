@@ -4,6 +4,8 @@
 
 #[path = "../client/mod.rs"]
 mod client;
+#[path = "../tools/node.rs"]
+mod node;
 #[allow(dead_code)] // A part of each is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;

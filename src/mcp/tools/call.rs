@@ -7,10 +7,14 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
+use super::brief::{Brief, is_short};
+use super::table::ToolInfo;
+use crate::api::op::Shape;
 use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::http::begin_waiting;
 use crate::mcp::api::Api;
+use crate::mcp::era::Era;
 use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
 use crate::mcp::message::Outcome;
 use crate::mcp::params::text;
@@ -28,14 +32,15 @@ impl Tools {
         api: &mut Api,
         head: &Parts,
         mut params: Value,
+        era: Era,
     ) -> Result<Outcome, Failure> {
         let name = text(&params, "name")?;
-        let Some((_, route)) = self.find(name) else {
+        let Some((tool, route)) = self.find(name) else {
             let message = format!("there is no tool of this name; see tools/list: {name:.128}");
             return Err(Failure::new(INVALID_PARAMS, message));
         };
         let route = route?;
-        let arguments = match params["arguments"].take() {
+        let mut arguments = match params["arguments"].take() {
             Value::Null => Map::new(),
             Value::Object(arguments) => arguments,
             _ => {
@@ -46,14 +51,69 @@ impl Tools {
         if let Some(key) = params["_meta"].get(IDEMPOTENCY_KEY) {
             api.idempotency_key = Some(idempotency_key(key)?);
         }
+        for name in tool.clears {
+            if arguments.get(*name).is_some_and(|value| value == "") {
+                arguments[*name] = Value::Null;
+            }
+        }
         if route.waits() {
             begin_waiting(head);
         }
-        match run(api, &route, arguments).await {
-            Ok(json) => Ok(succeeded(&json)?),
+        match run_briefly(api, tool, &route, arguments).await {
+            Ok(json) => Ok(succeeded(&json, era)?),
             Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The items of a wait: what it takes is leased, so it cannot be asked for again.
+const MAX_TAKEN: u64 = 50;
+/// The greatest limit of a route; a greater one is refused there.
+const MAX_LIMIT: u64 = 200;
+
+/// Calls the route and makes its answer short. A page that is too long however much its texts are
+/// cut is asked for again with half the items: its cursor then leads to the others.
+async fn run_briefly(
+    api: &Api,
+    tool: &ToolInfo,
+    route: &Arc<Route>,
+    mut arguments: Map<String, Value>,
+) -> Result<Bytes> {
+    let shape = route.operation.shape;
+    let is_list = matches!(shape, Shape::List);
+    let is_page = is_list || matches!(shape, Shape::Wait(_));
+    let limit = arguments.get("limit").and_then(Value::as_u64);
+    if is_page && !is_list && limit.is_some_and(|limit| (MAX_TAKEN..=MAX_LIMIT).contains(&limit)) {
+        arguments.insert("limit".into(), json!(MAX_TAKEN));
+    }
+    let whole_in = match (tool.whole_in, is_page) {
+        (Some(other), _) => format!("{other} has all"),
+        (None, true) => "a smaller limit shows more".to_string(),
+        (None, false) => format!("the HTTP API has all: {} {}", tool.method.as_str(), tool.path),
+    };
+    loop {
+        let json = run(api, route, arguments.clone()).await?;
+        if tool.without.is_empty() && is_short(&json) {
+            return Ok(json);
+        }
+        let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
+        for name in tool.without {
+            answer.as_object_mut().and_then(|fields| fields.shift_remove(*name));
+        }
+        let written = answer.to_string();
+        if is_short(written.as_bytes()) {
+            return Ok(written.into());
+        }
+        let count = answer["items"].as_array().map_or(0, Vec::len);
+        let can_have_fewer = is_list && count > 1;
+        if let Some(short) = (Brief { whole_in: &whole_in, is_page, can_have_fewer }).fit(&answer) {
+            return Ok(short.to_string().into());
+        }
+        if !can_have_fewer {
+            return Err(Error::internal(format!("an answer of {} is too long", tool.name)));
+        }
+        arguments.insert("limit".into(), json!(count / 2));
     }
 }
 
@@ -110,17 +170,20 @@ fn is_for_model(kind: Kind) -> bool {
     !matches!(kind, Kind::Unauthenticated | Kind::Internal)
 }
 
-/// The answer of a route, as text and as JSON.
+/// The answer of a route, as text and, where the revision asks for it, as JSON.
 ///
 /// # Errors
 /// 500 if it is no text.
-fn succeeded(json: &Bytes) -> Result<Outcome> {
+fn succeeded(json: &Bytes, era: Era) -> Result<Outcome> {
     let text = std::str::from_utf8(json).map_err(Error::internal)?;
     let mut fields = Vec::with_capacity(3 * text.len());
     fields.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
     serde_json::to_writer(&mut fields, text).map_err(Error::internal)?;
-    fields.extend_from_slice(b"}],\"structuredContent\":");
-    fields.extend_from_slice(json);
+    fields.extend_from_slice(b"}]");
+    if era.has_structured_content() {
+        fields.extend_from_slice(b",\"structuredContent\":");
+        fields.extend_from_slice(json);
+    }
     Ok(Outcome::written(String::from_utf8(fields).map_err(Error::internal)?))
 }
 

@@ -14,14 +14,31 @@ pub struct ToolInfo {
     pub untold: &'static [&'static str],
     /// The arguments that are described, since their names do not say it all.
     pub explained: &'static [&'static str],
+    /// The fields of the answer that models are not given: they say again what another field says.
+    pub without: &'static [&'static str],
+    /// The arguments for which an empty text means null, which clears a field: the schemas that all
+    /// clients take have no null.
+    pub clears: &'static [&'static str],
+    /// The tool that has all of an item of its list.
+    pub whole_in: Option<&'static str>,
     /// Whether a second call with the same arguments has no further effect, where the method does
     /// not say so.
     pub is_idempotent: bool,
 }
 
 const fn tool(name: &'static str, method: Method, path: &'static str) -> ToolInfo {
-    let (untold, explained) = (&[], &[]);
-    ToolInfo { name, method, path, about: None, untold, explained, is_idempotent: false }
+    ToolInfo {
+        name,
+        method,
+        path,
+        about: None,
+        untold: &[],
+        explained: &[],
+        without: &[],
+        clears: &[],
+        whole_in: None,
+        is_idempotent: false,
+    }
 }
 
 impl ToolInfo {
@@ -35,6 +52,18 @@ impl ToolInfo {
 
     const fn explained(self, explained: &'static [&'static str]) -> Self {
         ToolInfo { explained, ..self }
+    }
+
+    const fn without(self, without: &'static [&'static str]) -> Self {
+        ToolInfo { without, ..self }
+    }
+
+    const fn clears(self, clears: &'static [&'static str]) -> Self {
+        ToolInfo { clears, ..self }
+    }
+
+    const fn whole_in(self, tool: &'static str) -> Self {
+        ToolInfo { whole_in: Some(tool), ..self }
     }
 
     const fn idempotent(self) -> Self {
@@ -56,13 +85,15 @@ const ALL: &[ToolInfo] = &[
         .untold(&["cursor", "peek"])
         .explained(&["wait"]),
     tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack").idempotent(),
-    tool("task_list", Get, "/teams/{teamId}/tasks"),
+    tool("task_list", Get, "/teams/{teamId}/tasks").whole_in("task_get"),
     tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
     tool("task_create", Post, "/teams/{teamId}/tasks")
         .untold(&["projectId"])
         .explained(&["assigneeAgentId"]),
     tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim").idempotent(),
-    tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}").untold(&["projectId"]),
+    tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
+        .untold(&["projectId"])
+        .clears(&["assigneeAgentId"]),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")
         .about("Send a message to an agent (toAgentId) or a note on a task (taskId)"),
@@ -78,10 +109,12 @@ const ALL: &[ToolInfo] = &[
     tool("prompt_get", Get, "/registries/artifact-versions/content")
         .about("Get the text of a prompt")
         .untold(&["wait", "artifactType"])
-        .explained(&["version"]),
+        .explained(&["version"])
+        .without(&["source"]),
     tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
-        .untold(&["artifactType", "model", "metadata"]),
+        .untold(&["artifactType", "model", "metadata"])
+        .without(&["source", "compiled"]),
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")
         .untold(&["wait"]),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Client, LEGACY, MODERN, failed, quiet};
+use super::{Client, LEGACY, MODERN, OLDEST, failed, quiet};
 use crate::client::Caller;
 use crate::fixture::{Fixture, key_of};
 use crate::registries::registry;
@@ -27,7 +27,7 @@ fn post(key: &Caller, headers: &[(&str, &str)], body: &str) -> crate::client::Re
 fn a_server_is_discovered_without_a_handshake() {
     let acme = Fixture::new();
     let found = Client::modern(&acme.key).result("server/discover", json!({}));
-    assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18"]));
+    assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18", OLDEST]));
     assert_eq!(found["resultType"], "complete");
     assert_eq!(found["capabilities"]["resources"], json!({"subscribe": true}));
     assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("private")));
@@ -73,7 +73,8 @@ fn an_older_client_gets_the_revision_it_asks_for_and_no_session() {
     for (asked, given) in [
         ("2025-06-18", "2025-06-18"),
         (LEGACY, LEGACY),
-        ("2025-03-26", LEGACY),
+        (OLDEST, OLDEST),
+        ("2024-11-05", LEGACY),
         ("2099-01-01", LEGACY),
     ] {
         let params = json!({"protocolVersion": asked, "capabilities": {},
@@ -144,12 +145,16 @@ fn headers_repeat_what_the_body_says() {
     assert_eq!(
         error["data"],
         json!({"requested": "1900-01-01",
-        "supported": [MODERN, LEGACY, "2025-06-18"]})
+        "supported": [MODERN, LEGACY, "2025-06-18", OLDEST]})
     );
     // Of a revision with a handshake the version is in the header alone.
     let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
-    failed(&post(&key, &[("MCP-Protocol-Version", "2025-03-26")], ping), 400, UNSUPPORTED_VERSION);
-    failed(&post(&key, &[], ping), 400, HEADER_MISMATCH);
+    failed(&post(&key, &[("MCP-Protocol-Version", "2024-11-05")], ping), 400, UNSUPPORTED_VERSION);
+    // A request that says no version at all is of the oldest revision.
+    for headers in [&[][..], &[("MCP-Protocol-Version", OLDEST)]] {
+        assert_eq!(post(&key, headers, ping).ok()["result"], json!({}));
+    }
+    failed(&post(&key, &[method], ping), 400, HEADER_MISMATCH);
     for (without, meta) in [
         ("protocolVersion", json!({"io.modelcontextprotocol/clientCapabilities": {}})),
         ("clientCapabilities", json!({"io.modelcontextprotocol/protocolVersion": MODERN})),
@@ -246,4 +251,46 @@ fn a_key_that_is_revoked_is_refused_at_once() {
     client.result("tools/list", json!({}));
     acme.owner.delete(&format!("/api-keys/{}", made["id"].as_str().unwrap())).ok();
     client.fails(401, 401, "tools/list", json!({}));
+}
+
+#[test]
+fn the_oldest_revision_has_texts_alone_and_batches() {
+    let acme = Fixture::new();
+    let client = Client::oldest(&acme.key);
+    let list = client.result("tools/list", json!({}));
+    let tools = list["tools"].as_array().unwrap();
+    assert!(!tools.is_empty() && tools.iter().all(|tool| tool.get("outputSchema").is_none()));
+    let called = client.result("tools/call", json!({"name": "who_am_i"}));
+    assert_eq!(called.as_object().unwrap().keys().collect::<Vec<_>>(), ["content"]);
+    let text = called["content"][0]["text"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(text).unwrap()["userId"].is_string(), "{text}");
+    client.fails(
+        200,
+        -32002,
+        "resources/read",
+        json!({"uri": format!("roadstead://{}/main/prompts/none", acme.slug)}),
+    );
+
+    let key = quiet(&acme.key);
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let begin = json!({"jsonrpc": "2.0", "id": 3, "method": "initialize",
+        "params": {"protocolVersion": OLDEST}});
+    let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call",
+        "params": {"name": "team_list"}});
+    let batch = json!([ping(1), notice, 7, begin, call, ping(1)]);
+    let answers = post(&key, &[], &batch.to_string()).ok();
+    let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!(null), &json!(3), &json!(4), &json!(1)]);
+    assert_eq!(answers[0]["result"], json!({}));
+    for refused in [1, 2] {
+        assert_eq!(answers[refused]["error"]["code"], INVALID_REQUEST, "{answers}");
+    }
+    assert!(answers[3]["result"]["content"].is_array());
+    let reply = post(&key, &[], &json!([notice]).to_string());
+    assert_eq!((reply.status, reply.body.len()), (202, 0));
+    let many: Vec<Value> = (0..17).map(ping).collect();
+    failed(&post(&key, &[], &json!(many).to_string()), 400, INVALID_REQUEST);
+    let newer = [("MCP-Protocol-Version", "2025-06-18")];
+    failed(&post(&key, &newer, &json!([ping(1)]).to_string()), 400, INVALID_REQUEST);
 }

@@ -4,7 +4,7 @@
 //! is there. `ROADSTEAD_TEST_MCP=off` leaves these tests out, as does a machine without Python 3 or
 //! Node; both are said aloud.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -12,7 +12,8 @@ use roadstead::mcp::tools;
 use serde_json::{Value, json};
 
 use crate::fixture::key_of;
-use crate::optional::{is_left_out, run, say, works};
+use crate::node::{self, Modules};
+use crate::optional::{is_left_out, run};
 use crate::python::{self, Packages};
 use crate::registries::{publish, registry};
 use crate::teams::Crew;
@@ -37,45 +38,19 @@ static PYTHON_V1: LazyLock<PathBuf> = LazyLock::new(|| {
     })
 });
 
-/// The packages of npm. What they need is what there was on the day, so that what is tried does not
-/// depend on another.
-const PACKAGES: [&str; 3] = [
-    "@modelcontextprotocol/client@2.4.0",
-    "@modelcontextprotocol/sdk@1.32.2",
-    // The newest that runs with Node 20.
-    "@modelcontextprotocol/inspector@1.0.3",
-];
-const DAY: &str = "2026-11-22";
-
 static NODE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-node-1");
-    let complete = place.join("complete");
-    if !complete.exists() {
-        say("installing the MCP packages of npm (once, 180 MB) ...");
-        let _ = std::fs::remove_dir_all(&place);
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(place.join("package.json"), "{}").unwrap();
-        run(Command::new("npm")
-            .args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
-            .arg(format!("--before={DAY}"))
-            .args(PACKAGES)
-            .current_dir(&place));
-        std::fs::write(complete, "").unwrap();
-    }
-    place
+    node::modules(&Modules {
+        folder: "mcp-node-1",
+        what: "the MCP packages of npm (once, 180 MB)",
+        wanted: &[
+            "@modelcontextprotocol/client@2.4.0",
+            "@modelcontextprotocol/sdk@1.32.2",
+            // The newest that runs with Node 20.
+            "@modelcontextprotocol/inspector@1.0.3",
+        ],
+        day: "2026-11-22",
+    })
 });
-
-/// Why the packages of npm cannot be installed here.
-fn node_missing() -> Option<&'static str> {
-    let version = "process.exit(Number(process.versions.node.split('.')[0]) >= 20 ? 0 : 1)";
-    if !works("node", &["-e", version]) {
-        Some("there is no Node 20 or later")
-    } else if !works("npm", &["--version"]) {
-        Some("there is no npm")
-    } else {
-        None
-    }
-}
 
 /// A team with an agent, and a prompt: what the programs find, and an API key.
 fn given() -> Value {
@@ -112,7 +87,7 @@ fn agents_work_by_the_python_sdk_of_both_eras() {
 
 #[test]
 fn agents_work_by_the_typescript_sdks_of_both_eras() {
-    if is_left_out("MCP", "the TypeScript SDK of MCP", node_missing()) {
+    if is_left_out("MCP", "the TypeScript SDK of MCP", node::missing()) {
         return;
     }
     // Modules are looked for beside the program.
@@ -125,7 +100,7 @@ fn agents_work_by_the_typescript_sdks_of_both_eras() {
 
 #[test]
 fn the_inspector_lists_and_calls_tools() {
-    if is_left_out("MCP", "the Inspector of MCP", node_missing()) {
+    if is_left_out("MCP", "the Inspector of MCP", node::missing()) {
         return;
     }
     let given = given();
