@@ -13,6 +13,9 @@
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
 //!
+//! The profile is `release`, without link-time optimization; `cargo bench --profile dist` measures what
+//! is given away. The last line says which it was.
+//!
 //! A bench in which a request failed, or whose server logged an error or panicked, is no figure: its
 //! rows are left out, and the exit code is 1.
 //!
@@ -66,6 +69,7 @@ mod fixture;
 mod writes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The allocator of the binary.
@@ -130,8 +134,17 @@ fn main() -> ExitCode {
     }
     if !rows.is_empty() {
         table::print(&rows);
+        println!("\nBuilt with the profile {}", profile());
     }
     if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// The profile of Cargo.toml that this was built with, from the folder that it is in. `cargo bench` takes
+/// that of `cargo build --release`, and with `--profile dist` that of what is given away.
+fn profile() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().and_then(Path::parent).and_then(Path::file_name);
+    folder.map_or_else(|| "unknown".into(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Compares the engines of a store.

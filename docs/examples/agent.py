@@ -68,6 +68,8 @@ def call(method, path, **fields):
 
 def work(task):
     """Does a claimed task, and says so to the people."""
+    if call("GET", f"{TEAM}/tasks/{task['id']}")["status"] != "in_progress":
+        return  # Two wakes may be about one task, and it is done or blocked since.
     print("working on", task["title"], flush=True)
     call("POST", f"{TEAM}/inbox", fromAgentId=AGENT, taskId=task["id"], subject=task["title"],
          body=f"It is done. (You asked: {task['description'] or 'nothing more'})")
@@ -84,7 +86,7 @@ def read(**which):
 
 def take(wake):
     """Takes what a wake is about; returns the task to work on, if there is one."""
-    if wake["reason"] == "task_assigned":
+    if wake["reason"] in ("task_assigned", "task_unblocked", "task_reopened"):
         try:
             task = call("GET", f"{TEAM}/tasks/{wake['taskId']}")
             if task["status"] in ("open", "in_progress"):

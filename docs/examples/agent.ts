@@ -74,6 +74,9 @@ async function call<T>(method: string, path: string, fields: Fields = {}): Promi
 
 /** Does a claimed task, and says so to the people. */
 async function work(task: Task): Promise<void> {
+  // Two wakes may be about one task, and it is done or blocked since.
+  const now = await call<Task>("GET", `${team}/tasks/${task.id}`);
+  if (now.status !== "in_progress") return;
   console.log("working on", task.title);
   const body = `It is done. (You asked: ${task.description ?? "nothing more"})`;
   const mail = { fromAgentId: AGENT, taskId: task.id, subject: task.title, body };
@@ -94,7 +97,7 @@ async function read(which: Fields): Promise<void> {
 
 /** Takes what a wake is about; returns the task to work on, if there is one. */
 async function take(wake: Wake): Promise<Task | undefined> {
-  if (wake.reason === "task_assigned") {
+  if (["task_assigned", "task_unblocked", "task_reopened"].includes(wake.reason)) {
     try {
       const task = await call<Task>("GET", `${team}/tasks/${wake.taskId}`);
       if (["open", "in_progress"].includes(task.status)) {

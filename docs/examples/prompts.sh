@@ -14,15 +14,22 @@ set -eu
 registry=${REGISTRY:-main}
 label=${LABEL:-production}
 
-# Promptlets come first: prompts import them.
+# Promptlets come first: prompts import them. Each file is a line, since its name may have blanks.
 files() {
-  for folder in promptlets prompts; do
-    for file in "$folder"/*.md; do
-      if [ -e "$file" ]; then
-        echo "${folder%s} $(basename "$file" .md) $file"
-      fi
-    done
+  for file in promptlets/*.md prompts/*.md; do
+    if [ -e "$file" ]; then
+      printf '%s\n' "$file"
+    fi
   done
+}
+
+# What a file is: its folder without the last letter, and its name without the end.
+kind() {
+  folder=$(dirname "$1")
+  echo "${folder%s}"
+}
+name() {
+  basename "$1" .md
 }
 
 check() {
@@ -30,7 +37,8 @@ check() {
   # A list in a file rather than a pipe: what a pipe sets is lost at its end.
   list=$(mktemp)
   files > "$list"
-  while read -r type name file; do
+  while IFS= read -r file; do
+    type=$(kind "$file") name=$(name "$file")
     # What it imports may be as new as the file itself, and is published before it.
     roadstead prompt check "$registry/$name" "$file" --type "$type" --promptlets promptlets \
       --bump "${BUMP:-patch}" || failed=1
@@ -53,15 +61,16 @@ release() {
   files > "$list"
   while [ -s "$list" ]; do
     : > "$later"
-    while read -r type name file; do
+    while IFS= read -r file; do
+      type=$(kind "$file") name=$(name "$file")
       # No prompt is published with what a promptlet was before.
       if [ "$type" = prompt ] && [ -s "$later" ]; then
-        echo "$type $name $file" >> "$later"
+        printf '%s\n' "$file" >> "$later"
         continue
       fi
       # A promptlet may import one that comes after it: what is refused is tried again behind them.
       version=$(publish "$type" "$name" "$file" 2> "$problems.one") || {
-        echo "$type $name $file" >> "$later"
+        printf '%s\n' "$file" >> "$later"
         cat "$problems.one" >> "$problems"
         continue
       }

@@ -36,7 +36,7 @@ pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Wo
 pub use common_params::OrgRequired;
 pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
-pub use public_document::{PublicDocument, PublicRequest};
+pub use public_document::{PublicDocument, PublicRequest, public_url_required};
 pub use read::{Input, count_values, order_issue};
 pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, path_names};
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::store::View;
 
 /// A JSON document outside of `/api`. Web pages of any origin may read it (CORS).
@@ -32,4 +32,16 @@ impl PublicRequest<'_> {
         let mut pairs = form_urlencoded::parse(self.query.as_bytes());
         pairs.find(|(key, _)| key == name).map(|(_, value)| value)
     }
+}
+
+/// The error of what needs the server's own URL, where neither `--public-url` nor the request says it.
+pub fn public_url_required() -> Error {
+    /// An operator must restart the server first.
+    const RETRY_SECS: u32 = 3600;
+    Error::busy(
+        "public_url_required",
+        "the server does not know its own URL, which this request needs; start it with \
+         --public-url",
+        RETRY_SECS,
+    )
 }

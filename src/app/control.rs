@@ -44,6 +44,9 @@ const PART_BYTES: usize = 64 * 1024;
 /// A client that connects sends its request at once, and reads what it is sent.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What Linux keeps of a socket's path, with the byte after its end.
+const SOCKET_PATH_BYTES: usize = 108;
+
 /// Commands run one at a time; few more may wait.
 const MAX_CLIENTS: usize = 8;
 
@@ -228,14 +231,23 @@ pub fn listen(
     Ok(ControlSocket(path))
 }
 
-/// A socket's path has at most 108 bytes, a directory's may have more: the directory is opened, and
-/// the socket named in it.
+/// Names the socket of a directory. Where its path is too long for a socket, the directory is opened,
+/// and the socket named in it.
 fn in_directory<T>(
     dir: &Path,
     open: impl FnOnce(PathBuf) -> std::io::Result<T>,
 ) -> std::io::Result<T> {
+    let path = dir.join(SOCKET);
+    if path.as_os_str().len() < SOCKET_PATH_BYTES {
+        return open(path);
+    }
     let opened = File::open(dir)?;
-    open(PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(SOCKET))
+    let by_number = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string());
+    if !by_number.exists() {
+        let why = "its path is too long for a socket where /proc is not mounted: use a shorter one";
+        return Err(std::io::Error::other(format!("the data directory {}: {why}", dir.display())));
+    }
+    open(by_number.join(SOCKET))
 }
 
 fn serve(stream: &UnixStream, server: &Server, turns: &Turns) -> std::io::Result<()> {

@@ -15,9 +15,11 @@ use super::control::{self, ControlResponse, Request};
 use super::data::DataDir;
 use super::erasures::Erasures;
 use super::moving::Trial;
-use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, RESERVE, SETUP_LINK, SOCKET};
+use super::placement::{
+    DATABASE, ERASURES, FORMAT_FILE, KEY, LOST_AND_FOUND, RESERVE, SETUP_LINK, SOCKET,
+};
 use super::status::{ServerStatus, Setting, Startup, StoreStatus, store_status};
-use crate::base::Time;
+use crate::base::{HttpUrl, Time};
 use crate::http::max_connections;
 use crate::store::{Clock, KnownDamage};
 
@@ -134,7 +136,9 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
 fn rights(path: &Path, found: &mut Findings) {
     let mut wrong = false;
     let owner = fs::metadata(path).map(|dir| dir.uid()).ok();
-    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.file_name() != LOST_AND_FOUND);
+    let entries = own.map(|entry| entry.path());
     for path in std::iter::once(path.to_path_buf()).chain(entries) {
         // Of a link what it leads to: systemd puts one in the place of its state directories.
         let Ok(inspected) = fs::metadata(&path) else { continue };
@@ -396,6 +400,11 @@ fn settings(settings: &[Setting], found: &mut Findings) {
     let listen = value("--listen").unwrap_or_default();
     let is_local = ["127.", "localhost:", "[::1]"].iter().any(|local| listen.starts_with(local));
     match (value("--public-url"), value("--trusted-proxy")) {
+        (Some(url), _) if !HttpUrl::parse(url).is_ok_and(|url| url.is_origin()) => found.error(
+            "public-url",
+            format!("{url} has a path: the web console works at the root of a host only"),
+            "--public-url with a host of its own for the server, without a path",
+        ),
         (Some(url), None) if url.starts_with("https:") => found.warn(
             "trusted-proxy",
             format!(

@@ -32,9 +32,13 @@ pub const LEFT_OUT: &str = "left-out.jsonl";
 /// When the last backup was made.
 pub const LAST_BACKUP: &str = "last-backup";
 
+/// What every new file system has.
+pub const LOST_AND_FOUND: &str = "lost+found";
+/// A data directory that is being made where another file system is mounted: in its place.
+pub const UNFINISHED: &str = "unfinished";
+
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
-/// that was put there, and what an interrupted creation left. `lost+found` is in every new file
-/// system.
+/// that was put there, and what an interrupted creation left.
 const EXPECTED: [&str; 13] = [
     KEY,
     DATABASE,
@@ -48,7 +52,7 @@ const EXPECTED: [&str; 13] = [
     LAST_BACKUP,
     WRITTEN_BY,
     LEFT_OUT,
-    "lost+found",
+    LOST_AND_FOUND,
 ];
 
 /// Names in the message about foreign files.
@@ -60,23 +64,35 @@ const MAX_NAMED: usize = 3;
 /// If there are any.
 pub fn require_no_foreign_files(path: &Path) -> Result<(), DataDirError> {
     // One that does not exist has none; one that cannot be read fails at the next step.
-    let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut foreign: Vec<_> =
-        names.filter(|name| !EXPECTED.iter().any(|known| name.starts_with(known))).collect();
-    if foreign.is_empty() {
+    let Some(found) = named(path, |name| !EXPECTED.iter().any(|known| name.starts_with(known)))
+    else {
         return Ok(());
-    }
-    foreign.sort();
-    let more = foreign.len().saturating_sub(MAX_NAMED);
-    foreign.truncate(MAX_NAMED);
-    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    };
     Err(DataDirError(format!(
-        "{} is no data directory and not empty: it has {}{and_more}; name an empty directory, or \
-         one that does not exist, with --data",
-        path.display(),
-        foreign.join(", ")
+        "{} is no data directory and not empty: it has {found}; name an empty directory, or one \
+         that does not exist, with --data",
+        path.display()
     )))
+}
+
+/// Says what is in a directory besides these files and what every new file system has; `None` if
+/// there is nothing.
+pub fn what_is_in(path: &Path, known: &[&str]) -> Option<String> {
+    named(path, |name| name != LOST_AND_FOUND && !known.contains(&name))
+}
+
+/// Names the entries of a directory that are counted, a few of them; `None` if there are none.
+fn named(path: &Path, is_counted: impl Fn(&str) -> bool) -> Option<String> {
+    let entries = fs::read_dir(path).ok()?;
+    // What cannot be read is something, too.
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let names = entries.map(|entry| entry.map_or_else(|error| error.to_string(), name));
+    let mut names: Vec<_> = names.filter(|name| is_counted(name)).collect();
+    names.sort();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!names.is_empty()).then(|| format!("{}{and_more}", names.join(", ")))
 }
 
 /// Refuses a path to a file.

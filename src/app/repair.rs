@@ -90,6 +90,13 @@ pub fn repair(settings: &RepairSettings<'_>) -> Result<Repaired, BackupError> {
             new.display()
         )));
     }
+    if old.starts_with(&new) {
+        return Err(BackupError::Unusable(format!(
+            "{} has the damaged directory in it, which stays as it is; name another place with \
+             --into",
+            new.display()
+        )));
+    }
     require_empty(into)?;
     let (keys, _) = damaged.keys_to_read()?;
     let before = check_damaged(settings, keys.clone())?;

@@ -38,7 +38,7 @@ pub enum Credential {
 
 impl Credential {
     /// The credential that a key is.
-    fn of_key(key: &ApiKey) -> Self {
+    pub(super) fn of_key(key: &ApiKey) -> Self {
         Credential::Key {
             id: key.id,
             name: key.name.to_string(),
@@ -443,7 +443,11 @@ impl Authenticator {
 /// # Errors
 /// The same 404 for an organization that does not exist, one the user is not a member of, and one the
 /// key does not belong to.
-fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -> Result<Caller> {
+pub(super) fn enter(
+    view: &View,
+    identity: &Identity,
+    organization: Option<Organization>,
+) -> Result<Caller> {
     let id = organization.as_ref().map_or(Id::NIL, |organization| organization.id);
     // Looked up even without an organization, so that both cases take the same time.
     let membership = view.get::<Membership>(&(identity.user, id))?;
@@ -462,28 +466,8 @@ fn enter(view: &View, identity: &Identity, organization: Option<Organization>) -
     }
 }
 
-/// Returns the caller that a member of the view's organization is in a session or, if one is given,
-/// with this key of theirs: for explaining what they may do, without a credential of theirs.
-///
-/// # Errors
-/// 404 for a user who is no member; 401 for a key without a [`Sponsor`] who is one, or made before the
-/// address of its account was proved.
-pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result<Caller> {
-    if key.is_some_and(|key| !user.accepts_made(key.answered_for_since())) {
-        return Err(made_before_proof());
-    }
-    let identity = Identity {
-        user: user.id,
-        name: user.name.to_string(),
-        credential: key.map_or(Credential::Session(Id::NIL), Credential::of_key),
-        sponsor: key.map_or(Ok(None), |key| Sponsor::of(view, key))?,
-        expires_at: key.and_then(|key| key.expires_at),
-    };
-    enter(view, &identity, view.get::<Organization>(&view.org())?)
-}
-
 /// The error of a key that its owner may wonder about, who has proved the address since.
-fn made_before_proof() -> Error {
+pub(super) fn made_before_proof() -> Error {
     Error::unauthenticated(
         "this key was made before the e-mail address of the account behind it was proved, and is \
          refused since; create another or, if it is a service account's, have an admin take it \

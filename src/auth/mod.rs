@@ -16,11 +16,12 @@ mod records;
 mod restricted;
 mod scopes;
 mod session;
+mod supposed;
 mod tokens;
 
 pub use access::{
     Authenticator, Caller, Credential, Identity, Sponsor, credential_bytes, in_session,
-    key_organization, organization_named, supposed_caller, user_organizations,
+    key_organization, organization_named, user_organizations,
 };
 pub use basis::{Access, AccessBasis, grant_required};
 pub use installation::{
@@ -48,6 +49,7 @@ pub use session::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
     SESSIONS_BY_USER, Session,
 };
+pub use supposed::{present_caller, supposed_caller};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 
 use crate::store::TableInfo;

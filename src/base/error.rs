@@ -86,6 +86,7 @@ struct ErrorInner {
     limit: Option<ReachedLimit>,
     path: Option<Cow<'static, str>>,
     missing: Option<Vec<u8>>,
+    challenge: Option<&'static str>,
 }
 
 impl Error {
@@ -102,6 +103,7 @@ impl Error {
             limit: None,
             path: None,
             missing: None,
+            challenge: None,
         }))
     }
 
@@ -170,6 +172,17 @@ impl Error {
     pub fn at(mut self, path: impl Into<Cow<'static, str>>) -> Self {
         self.0.path = Some(path.into());
         self
+    }
+
+    /// Adds the scheme of the header `Authorization` that a 401 asks for, in place of `Bearer`.
+    pub fn with_challenge(mut self, scheme: &'static str) -> Self {
+        self.0.challenge = Some(scheme);
+        self
+    }
+
+    /// Returns the scheme of [`Error::with_challenge`].
+    pub fn challenge(&self) -> Option<&'static str> {
+        self.0.challenge
     }
 
     /// Adds the key of the record that does not exist, by which

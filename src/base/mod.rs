@@ -9,6 +9,7 @@ mod hex;
 mod id;
 mod json;
 mod keys;
+pub mod lines;
 mod log_limit;
 pub mod metrics;
 mod names;

@@ -12,7 +12,7 @@ pub type Slug = Validated<SlugRule>;
 /// An agent's stable key: `^[a-z0-9][a-z0-9._-]{0,63}$`, not of the form of a UUID, nor a reserved
 /// word (one that is part of a route).
 pub type StableKey = Validated<StableKeyRule>;
-/// A version of three numbers: `^\d+\.\d+\.\d+$`.
+/// A version of three numbers: `^\d+\.\d+\.\d+$`, kept without leading zeros.
 pub type Version = Validated<VersionRule>;
 /// The name of a variable or secret: `^[A-Za-z_][A-Za-z0-9_]{0,127}$`.
 pub type VariableName = Validated<VariableNameRule>;
@@ -81,18 +81,32 @@ pub struct VersionRule;
 impl TextRule for VersionRule {
     fn check(text: String) -> Result<String, String> {
         // 64 bytes: three 64-bit numbers fit, and index keys stay short.
-        let number = |n: &str| n.parse::<u64>().is_ok() && n.bytes().all(|b| b.is_ascii_digit());
-        let parts = text.split('.').count();
-        if parts == 3 && text.len() <= 64 && text.split('.').all(number) {
-            Ok(text)
-        } else {
-            Err("must be a version of three numbers, such as 1.0.0".into())
+        match exact_numbers(&text) {
+            Some([major, minor, patch]) if text.len() <= 64 => {
+                Ok(format!("{major}.{minor}.{patch}"))
+            }
+            _ => Err("must be a version of three numbers, such as 1.0.0".into()),
         }
+    }
+    fn check_earlier(text: String) -> Result<String, String> {
+        // Versions were kept as they were sent.
+        Self::check(text.clone()).map(|_| text)
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "maxLength": 64, "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+$"})
     }
 }
+/// Returns the numbers of a complete version; `None` of any other text.
+pub(super) fn exact_numbers(text: &str) -> Option<[u64; 3]> {
+    let mut parts = text.split('.');
+    let mut next = || {
+        let part = parts.next()?;
+        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+    };
+    let numbers = [next()?, next()?, next()?];
+    parts.next().is_none().then_some(numbers)
+}
+
 impl Version {
     /// Returns its three numbers, which compare as versions do (the texts would not).
     pub fn numbers(&self) -> [u64; 3] {
@@ -187,6 +201,12 @@ mod tests {
         assert_invalid::<VersionRule>(&[
             "1", "1.2", "1.2.3.4", "1.2.x", "+1.2.3", "", "1..2", "v1.2.3",
         ]);
+        for (sent, kept) in [("01.002.0", "1.2.0"), ("1.2.3", "1.2.3"), ("00.0.000", "0.0.0")] {
+            assert_eq!(Version::parse(sent).unwrap().as_str(), kept);
+        }
+        // As earlier versions kept it.
+        assert_eq!(Version::parse_earlier("01.2.0").unwrap().as_str(), "01.2.0");
+        assert_invalid::<VersionRule>(&["1.0.18446744073709551616", &format!("{:064}.0.0", 1)]);
         assert!(
             Version::parse("1.10.0").unwrap().numbers()
                 > Version::parse("1.9.9").unwrap().numbers()

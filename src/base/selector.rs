@@ -9,6 +9,7 @@
 use semver::{Op, VersionReq};
 
 use super::Label;
+use super::names::exact_numbers;
 
 /// An interval of versions: from one, included, to another, excluded, or without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,17 +73,6 @@ impl Range {
     pub fn to(&self) -> Option<[u64; 3]> {
         self.to
     }
-}
-
-/// Returns the numbers of a complete version, which most selectors are; `None` of any other text.
-fn exact_numbers(text: &str) -> Option<[u64; 3]> {
-    let mut parts = text.split('.');
-    let mut next = || {
-        let part = parts.next()?;
-        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
-    };
-    let numbers = [next()?, next()?, next()?];
-    parts.next().is_none().then_some(numbers)
 }
 
 /// Returns the first version after all that begin with `kept`; `None` if there is none.

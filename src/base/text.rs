@@ -370,6 +370,12 @@ fn is_host_and_port(authority: &str) -> bool {
 }
 
 impl Validated<HttpUrlRule> {
+    /// Whether it is scheme, host and port alone: without a path, a query and a fragment.
+    pub fn is_origin(&self) -> bool {
+        let rest = self.0.split_once("://").map_or(self.as_str(), |(_, rest)| rest);
+        matches!(rest.find(['/', '?', '#']).map(|at| &rest[at..]), None | Some("/"))
+    }
+
     /// The host, in lower case, without a port.
     pub fn host(&self) -> String {
         let rest = self.0.split_once("://").map_or(self.as_str(), |(_, rest)| rest);
@@ -388,6 +394,11 @@ impl TextRule for HttpUrlRule {
     fn check(text: String) -> Result<String, String> {
         const FORM: &str = "must be an absolute http or https URL of at most 2048 characters, \
                             without user information";
+        if !text.is_ascii() {
+            return Err("must be in ASCII: a host in its IDNA form (xn--…), other characters \
+                        percent-encoded"
+                .into());
+        }
         let good = text.len() <= 2048
             && text.bytes().all(|b| b.is_ascii_graphic() && !b"<>\\^`".contains(&b))
             && text.split_once("://").is_some_and(|(scheme, rest)| {
@@ -494,6 +505,22 @@ pub(super) mod tests {
         ] {
             assert_eq!(HttpUrl::parse(url).unwrap().host(), host);
         }
+    }
+
+    #[test]
+    fn the_origin_of_a_url_is_all_of_it_without_a_path() {
+        let is_origin = |url: &str| HttpUrl::parse(url).unwrap().is_origin();
+        assert!(is_origin("https://a.test") && is_origin("http://[::1]:80/"));
+        for url in ["https://a.test/x", "https://a.test//", "https://a.test?x", "http://a.test/#x"]
+        {
+            assert!(!is_origin(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_not_ascii_is_refused_with_the_form_that_is() {
+        let problem = HttpUrl::parse("https://münchen.example").unwrap_err();
+        assert!(problem.contains("xn--"), "{problem}");
     }
 
     #[test]

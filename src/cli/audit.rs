@@ -124,7 +124,7 @@ impl Logs {
 /// Asks the running server, if there is one.
 fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Failure> {
     let request = Request::Audit { request: request.clone() };
-    match control::ask(dir, &request, &mut |_| {})? {
+    match control::ask(dir, &request, &mut |_| {}).map_err(Failure::io("the control socket"))? {
         None => Ok(None),
         Some(ControlResponse::Audit(reply)) => Ok(Some(reply)),
         Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
@@ -223,12 +223,12 @@ impl Export {
                 match written {
                     // The reader has closed the pipe.
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-                    written => written?,
+                    written => written.map_err(Failure::io("stdout"))?,
                 }
                 let Some(last) = last else { break };
                 after = last;
             }
         }
-        Ok(out.flush()?)
+        out.flush().map_err(Failure::io("stdout"))
     }
 }

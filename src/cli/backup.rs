@@ -128,12 +128,13 @@ impl Backup {
         let out = Hashed { out: BufWriter::new(target), hash: blake3::Hasher::new(), bytes: 0 };
         let (out, header, totals) = self.write(encryption, out, elsewhere)?;
         let hash = out.hash.finalize();
-        let mut target = out.out.into_inner().map_err(|error| Failure::from(error.into_error()))?;
+        let mut target =
+            out.out.into_inner().map_err(|error| Failure::io(&self.file)(error.into_error()))?;
         let bytes = target.sync().map_err(|error| {
             Failure::Failed(format!("{} could not be written: {error}", self.file))
         })?;
         verify_written(target.unfinished(), encryption, &hash, &totals)?;
-        target.complete()?;
+        target.complete().map_err(Failure::io(&self.file))?;
         let encrypted = encryption.is_any();
         Ok(Made { header, totals, bytes, encrypted, verified: true })
     }
@@ -150,7 +151,7 @@ impl Backup {
         }
         let out = Hashed { out: io::stdout().lock(), hash: blake3::Hasher::new(), bytes: 0 };
         let (mut out, header, totals) = self.write(encryption, out, elsewhere)?;
-        out.flush()?;
+        out.flush().map_err(Failure::io("stdout"))?;
         let (bytes, encrypted) = (out.bytes, encryption.is_any());
         Ok(Made { header, totals, bytes, encrypted, verified: false })
     }
@@ -173,11 +174,13 @@ impl Backup {
             }
         };
         let mut show = |totals: &Totals| show("Backup", totals);
-        let writer = BackupWriter::new(encryption.wrap(out)?, &mut show)?;
+        let cannot = || Failure::io(&self.file);
+        let writer = BackupWriter::new(encryption.wrap(out)?, &mut show).map_err(cannot())?;
         let mut writer = writer.collecting_audit_heads(self.common.json);
         source.send(&dir, self.with_secret_key, &mut writer)?;
-        let (out, header, totals) = writer.finish()?;
-        Ok((out.finish()?, header, totals))
+        let (out, header, totals) = writer.finish().map_err(cannot())?;
+        let out = out.finish().map_err(cannot())?;
+        Ok((out, header, totals))
     }
 
     fn report(&self, made: &Made) -> Result<(), Failure> {
@@ -291,7 +294,7 @@ pub fn open(file: &str) -> Result<BufReader<Box<dyn io::Read>>, Failure> {
     } else {
         let opened = File::open(file)
             .map_err(|error| Failure::Usage(format!("{file} cannot be read: {error}")))?;
-        if opened.metadata()?.is_dir() {
+        if opened.metadata().map_err(Failure::io(file))?.is_dir() {
             return Err(Failure::Usage(format!("{file} is a directory, not a backup")));
         }
         Box::new(opened)
@@ -309,17 +312,18 @@ fn verify_written(
     let differs = || Failure::Failed("what was written is not what can be read again".to_string());
     let Some(decryption) = encryption.decryption() else {
         let mut read = blake3::Hasher::new();
-        let mut file = File::open(path)?;
+        let mut file = File::open(path).map_err(Failure::io(path.display()))?;
         let mut bytes = vec![0; 256 * 1024];
         loop {
-            match file.read(&mut bytes)? {
+            match file.read(&mut bytes).map_err(Failure::io(path.display()))? {
                 0 => break,
                 len => read.update(&bytes[..len]),
             };
         }
         return if read.finalize() == *hash { Ok(()) } else { Err(differs()) };
     };
-    let file = BufReader::with_capacity(256 * 1024, File::open(path)?);
+    let file = File::open(path).map_err(Failure::io(path.display()))?;
+    let file = BufReader::with_capacity(256 * 1024, file);
     let (input, _) = decryption.unwrap(file, &mut passphrase::ask)?;
     let (_, read) = backup::verify(input, &mut |totals| show("Verified", totals))?;
     if read == *totals { Ok(()) } else { Err(differs()) }

@@ -1,11 +1,11 @@
 //! `roadstead check`
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
+use super::common::{Common, init_logging, restarted};
 use super::failure::Failure;
 use super::output;
 #[cfg(feature = "postgres")]
@@ -34,6 +34,11 @@ pub struct Check {
 }
 
 impl Check {
+    /// Whether it was started by another one.
+    pub(super) fn is_child(&self) -> bool {
+        self.file_only
+    }
+
     pub(super) fn run(self) -> Result<(), Failure> {
         init_logging(&self.common);
         let dir = self.common.data_dir();
@@ -108,11 +113,14 @@ impl Check {
 /// Verifies the pages of the file in a child process: a damaged file can make the database library
 /// panic, exhaust memory or never return.
 pub(super) fn file_is_intact(data: &str) -> Result<bool, Failure> {
-    let output = Command::new(std::env::current_exe()?)
+    let output = restarted()?
         .args(["check", "--file-only", "--data", data])
-        .stdout(Stdio::null())
+        // Not the null device, which an empty root directory does not have.
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .output()?;
+        .output()
+        .map_err(|error| Failure::Failed(format!("this program cannot start itself: {error}")))?;
     match output.status.code() {
         Some(0) => Ok(true),
         Some(2) => {

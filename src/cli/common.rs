@@ -1,13 +1,16 @@
 //! Flags of every command, and logging.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
+use super::failure::Failure;
 use super::log_writer::OneLineEach;
 use super::output;
 use crate::app::{DataDir, KeySource, panics};
@@ -81,12 +84,34 @@ pub enum LogFormat {
     Json,
 }
 
-/// Returns the path under which this program can be started again, also after its file was replaced
-/// by that of another version.
+/// Returns the path under which this program can be started again: with `/proc` also after its file
+/// was replaced by that of another version, without it the path by which it was started.
 pub(super) fn program() -> Option<PathBuf> {
     const RUNNING: &str = "/proc/self/exe";
     let is_linux = cfg!(target_os = "linux") && std::fs::exists(RUNNING).unwrap_or(false);
-    if is_linux { Some(RUNNING.into()) } else { env::current_exe().ok() }
+    if is_linux {
+        return Some(RUNNING.into());
+    }
+    let called = || as_called(&env::args_os().next()?, env::var_os("PATH").as_deref());
+    env::current_exe().ok().or_else(called)
+}
+
+/// Returns a command that is this program, for a child process.
+pub(super) fn restarted() -> Result<Command, Failure> {
+    let unknown = || {
+        let why = "the path of this program cannot be found, which it needs to start itself again";
+        Failure::Failed(format!("{why}: mount /proc, or call the program by its path"))
+    };
+    program().map(Command::new).ok_or_else(unknown)
+}
+
+/// Returns the program that a shell starts by this name.
+fn as_called(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let name = Path::new(name);
+    if name.parent()? != Path::new("") {
+        return std::path::absolute(name).ok();
+    }
+    env::split_paths(path?).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Initializes logging of a command that serves: its panics are log lines, too.
@@ -112,12 +137,26 @@ pub(super) fn init_logging(common: &Common) {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
     use std::thread;
 
     use super::*;
 
     const IN_CHILD: &str = "ROADSTEAD_TEST_PANICS";
+
+    #[test]
+    fn without_proc_the_program_is_the_one_that_was_called() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("roadstead");
+        std::fs::write(&file, "").unwrap();
+        let path = env::join_paths([Path::new("/nothing/here"), place.path()]).unwrap();
+        let called = |name: &str| as_called(OsStr::new(name), Some(&path));
+        assert_eq!(called("roadstead"), Some(file));
+        assert_eq!(called("/opt/roadstead"), Some("/opt/roadstead".into()));
+        assert_eq!(called("./roadstead"), Some(env::current_dir().unwrap().join("roadstead")));
+        assert_eq!(called("other"), None);
+        assert_eq!(as_called(OsStr::new("roadstead"), None), None);
+    }
 
     /// The hook and the log are of the process, so it panics in one of its own: this test again.
     #[test]

@@ -26,7 +26,9 @@ impl Completions {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "roadstead", &mut script);
         match io::stdout().write_all(&script) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::io("stdout")(error))
+            }
             _ => Ok(()),
         }
     }

@@ -39,7 +39,8 @@ impl Config {
         let dir = serve.common.data_dir();
         dir.require_visible()?;
         let reply =
-            if dir.exists() { control::ask(&dir, &Request::Status, &mut |_| {})? } else { None };
+            if dir.exists() { control::ask(&dir, &Request::Status, &mut |_| {}) } else { Ok(None) };
+        let reply = reply.map_err(Failure::io("the control socket"))?;
         let (settings, running) = match reply {
             None => (given, false),
             Some(ControlResponse::Status(status)) => (status.startup.settings, true),

@@ -53,14 +53,14 @@ impl Export {
                 let why = "--json prints the result, where - prints the organization: name a file";
                 return Err(Failure::Usage(why.into()));
             }
-            let report = written(&source, &self.org, &mut io::stdout().lock());
+            let report = written(&source, &self.org, &mut io::stdout().lock(), "stdout");
             output::progress("");
             output::status(&text(&report?, "stdout"));
             return Ok(());
         }
         let file = create(&self.file)?;
-        let report = written(&source, &self.org, &mut BufWriter::new(&file))
-            .and_then(|report| file.sync_all().map_err(Failure::from).map(|()| report));
+        let report = written(&source, &self.org, &mut BufWriter::new(&file), &self.file)
+            .and_then(|report| file.sync_all().map_err(Failure::io(&self.file)).map(|()| report));
         output::progress("");
         if report.is_err() {
             // A part of an organization is of no use.
@@ -116,8 +116,14 @@ fn text(report: &ExportReport, file: &str) -> String {
     )
 }
 
-/// Has the running server write the organization, or does it in its place.
-fn written(source: &Source, slug: &str, out: &mut dyn Write) -> Result<ExportReport, Failure> {
+/// Has the running server write the organization, or does it in its place. `name` is that of what is
+/// written to.
+fn written(
+    source: &Source,
+    slug: &str,
+    out: &mut dyn Write,
+    name: &str,
+) -> Result<ExportReport, Failure> {
     let mut lines = 0;
     let mut failed = None;
     let mut write = |text: &str| {
@@ -137,8 +143,8 @@ fn written(source: &Source, slug: &str, out: &mut dyn Write) -> Result<ExportRep
         Source::Store(store) => exported(store, slug, &mut write)?,
     };
     match failed {
-        None => Ok(out.flush().map(|()| report)?),
-        Some(error) => Err(Failure::Failed(format!("the file cannot be written: {error}"))),
+        None => out.flush().map(|()| report).map_err(Failure::io(name)),
+        Some(error) => Err(Failure::Failed(format!("{name} cannot be written: {error}"))),
     }
 }
 
@@ -153,7 +159,8 @@ fn asked(
         if let ControlResponse::Lines(text) = part {
             write(&text);
         }
-    })?;
+    })
+    .map_err(Failure::io("the control socket"))?;
     match reply {
         None => Ok(None),
         Some(ControlResponse::Exported(report)) => Ok(Some(report)),

@@ -38,13 +38,14 @@ impl ExtractText {
         let format = Format::named(&self.format).ok_or_else(unknown)?;
         limit();
         let mut bytes = Vec::new();
-        std::io::stdin().take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+        let mut stdin = std::io::stdin().take(MAX_FILE_BYTES as u64 + 1);
+        stdin.read_to_end(&mut bytes).map_err(Failure::io("stdin"))?;
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let extracting = thread.spawn(move || child_output(format, &bytes))?;
+        let extracting = thread.spawn(move || child_output(format, &bytes));
+        let extracting = extracting.map_err(Failure::io("a thread"))?;
         let output =
             extracting.join().map_err(|_| Failure::Failed("the file is damaged".into()))?;
-        std::io::stdout().write_all(&output)?;
-        Ok(())
+        std::io::stdout().write_all(&output).map_err(Failure::io("stdout"))
     }
 }
 

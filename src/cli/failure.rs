@@ -1,5 +1,8 @@
 //! How a command fails.
 
+use std::fmt;
+use std::io;
+
 use crate::app::DataDirError;
 use crate::app::backup::BackupError;
 
@@ -12,6 +15,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Makes the failure of an operation of the system. Its error does not name the file, or what else
+    /// it is about, so there is no conversion without it.
+    pub fn io(what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |error| Failure::Failed(format!("{what}: {error}"))
+    }
+
     /// The running server answered something else than was asked for: it is of another version.
     pub fn unexpected_reply() -> Self {
         Failure::Failed(
@@ -38,11 +47,5 @@ impl From<BackupError> for Failure {
             BackupError::Unusable(why) => Failure::Usage(why),
             BackupError::Damaged(why) | BackupError::Failed(why) => Failure::Failed(why),
         }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Failure::Failed(error.to_string())
     }
 }

@@ -3,6 +3,7 @@
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::variables;
 use crate::base::visible;
 
 /// Flags that other servers have, and what they are here.
@@ -36,7 +37,12 @@ pub fn with_hint(mut error: clap::Error) -> clap::Error {
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
             let value = text(ContextKind::InvalidValue);
             let quoted = value.starts_with(['"', '\'', '“']);
-            quoted.then(|| "the value is in quotation marks; remove them".to_string())
+            let quoted = quoted.then(|| "the value is in quotation marks; remove them".to_string());
+            let given = std::env::args_os().map(|given| given.to_string_lossy().into_owned());
+            let given: Vec<String> = given.collect();
+            let origin = variables::origin(&text(ContextKind::InvalidArg), &value, &given);
+            let hints: Vec<String> = quoted.into_iter().chain(origin).collect();
+            (!hints.is_empty()).then(|| hints.join("; "))
         }
         _ => None,
     };

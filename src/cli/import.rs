@@ -1,5 +1,6 @@
 //! `roadstead import`
 
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,7 +30,7 @@ use crate::store::Store;
                         nobody sees anything of it: repeat it, or remove it with --undo.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
 pub struct Import {
-    /// File that `roadstead export` wrote
+    /// File that `roadstead export` wrote, or - for stdin
     #[arg(required_unless_present = "undo")]
     file: Option<PathBuf>,
 
@@ -72,11 +73,18 @@ impl Import {
             return output::print(self.common.json, &json!({"undone": true}), text);
         };
         output::progress("reading the file");
-        let mut file = ExportFile::open(path)
-            .map_err(|problem| Failure::Failed(format!("{}: {problem}", path.display())))?;
+        let trial = place.trial()?;
+        let is_stdin = path.as_os_str() == "-";
+        let opened = if is_stdin {
+            trial.keep(&mut io::stdin().lock()).and_then(|kept| ExportFile::open(&kept))
+        } else {
+            ExportFile::open(path)
+        };
+        let name = if is_stdin { "stdin".to_string() } else { path.display().to_string() };
+        let mut file = opened.map_err(|problem| Failure::Failed(format!("{name}: {problem}")))?;
         file.arriving.slug = self.slug.clone();
         file.arriving.accepts_unproved = self.accept_unproved;
-        let tried = try_file(place.trial()?, &mut file);
+        let tried = try_file(trial, &mut file);
         output::progress("");
         tried?;
         let target = self.target(&place)?;

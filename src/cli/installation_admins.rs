@@ -63,7 +63,9 @@ impl InstallationAdmins {
         let dir = self.common.data_dir();
         dir.require_exists()?;
         let request = Request::InstallationAdmins { change: change.clone() };
-        match control::ask(&dir, &request, &mut |_| {})? {
+        match control::ask(&dir, &request, &mut |_| {})
+            .map_err(Failure::io("the control socket"))?
+        {
             Some(ControlResponse::InstallationAdmins(admins)) => Ok(admins),
             Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
             Some(_) => Err(Failure::Failed("an unexpected reply of the server".into())),

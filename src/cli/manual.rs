@@ -27,9 +27,9 @@ pub struct Manual {
 
 impl Manual {
     pub(super) fn run(self, command: Command) -> Result<(), Failure> {
-        fs::create_dir_all(&self.dir)?;
-        clap_mangen::generate_to(command, &self.dir)?;
         let dir = self.dir.display().to_string();
+        fs::create_dir_all(&self.dir).map_err(Failure::io(&dir))?;
+        clap_mangen::generate_to(command, &self.dir).map_err(Failure::io(&dir))?;
         let text = format!("the manual pages are in {dir}");
         output::print(self.json, &json!({"directory": dir}), &text)
     }

@@ -18,6 +18,7 @@ mod extract_text;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub use client::files::fuzzing;
+mod health;
 mod hints;
 mod import;
 mod init;
@@ -49,6 +50,7 @@ mod store_check;
 #[cfg(feature = "postgres")]
 mod store_flag;
 mod values;
+mod variables;
 mod version;
 
 use std::process::ExitCode;
@@ -106,6 +108,7 @@ enum Command {
     Check(check::Check),
     Repair(repair::Repair),
     Doctor(doctor::Doctor),
+    Health(health::Health),
     Config(config::Config),
     Export(export::Export),
     Import(import::Import),
@@ -164,15 +167,22 @@ fn with_variables(command: clap::Command) -> clap::Command {
 pub fn run() -> ExitCode {
     memory::disable_core_dumps();
     memory::use_small_pages();
-    let parsed = command().try_get_matches().and_then(|matches| {
+    let mut command = command();
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|matches| {
         let settings = settings::given(&matches);
-        Ok((Cli::from_arg_matches(&matches)?, settings))
+        Ok((Cli::from_arg_matches(&matches)?, settings, matches))
     });
-    let (cli, settings) = match parsed {
+    // What a child process says on stderr is for its parent.
+    if !matches!(&parsed, Ok((Cli { command: Command::Check(check) }, ..)) if check.is_child()) {
+        variables::warn_of_misspelt(&command);
+    }
+    let (cli, settings, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return refuse_usage(&hints::with_hint(error)),
     };
-    match run_command(cli.command, settings) {
+    let done = variables::require_values(&command, &matches)
+        .and_then(|()| run_command(cli.command, settings));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(message)) => {
             output::error(&message);
@@ -191,7 +201,7 @@ fn refuse_usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    output::usage(&error.render().to_string());
+    output::lines(&error.render().to_string());
     ExitCode::from(2)
 }
 
@@ -206,6 +216,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Check(command) => command.run(),
         Command::Repair(command) => command.run(),
         Command::Doctor(command) => command.run(settings),
+        Command::Health(command) => command.run(),
         Command::Config(command) => command.run(settings),
         Command::Export(command) => command.run(),
         Command::Import(command) => command.run(),

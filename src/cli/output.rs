@@ -80,9 +80,9 @@ pub fn status(message: &str) {
     let _ = writeln!(std::io::stderr(), "{}", one_message(message));
 }
 
-/// Prints why a command line is refused to stderr. Its lines are those of clap; the arguments in it
-/// are on one line each (`hints.rs`).
-pub fn usage(text: &str) {
+/// Prints lines to stderr, for a person to read: why a command line is refused, or what is asked about.
+/// What others wrote is on one line each.
+pub fn lines(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", shown(text.trim_end()));
 }
 
@@ -100,7 +100,7 @@ fn line(text: &str) -> Result<(), Failure> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         // The reader has closed the pipe: `roadstead routes | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+        written => written.map_err(Failure::io("stdout")),
     }
 }
 

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::output;
 #[cfg(feature = "postgres")]
 use super::store_flag::StoreFlag;
+use super::{output, values};
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::{PasswordResetLink, reset_password};
 use crate::base::HttpUrl;
@@ -26,7 +26,7 @@ pub struct ResetPassword {
     email: String,
 
     /// URL under which people open the server; by default the running server's, or a path
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
     public_url: Option<HttpUrl>,
 
     #[cfg(feature = "postgres")]
@@ -61,7 +61,9 @@ impl ResetPassword {
             email: self.email.clone(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
         };
-        match control::ask(&dir, &request, &mut |_| {})? {
+        match control::ask(&dir, &request, &mut |_| {})
+            .map_err(Failure::io("the control socket"))?
+        {
             Some(ControlResponse::PasswordReset(link)) => Ok(link),
             Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
             Some(_) => Err(Failure::Failed("an unexpected reply of the server".into())),

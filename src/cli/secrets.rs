@@ -126,7 +126,8 @@ fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure
         if let ControlResponse::Progress { resealed, done, all } = progress {
             show(resealed, done, all);
         }
-    })?;
+    })
+    .map_err(Failure::io("the control socket"))?;
     match reply {
         Some(ControlResponse::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
         Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),

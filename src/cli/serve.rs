@@ -53,7 +53,7 @@ pub struct Serve {
     pub(super) store: Option<String>,
 
     /// URL under which clients reach this server; used in links
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = |text: &str| HttpUrl::parse(text))]
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
     public_url: Option<HttpUrl>,
 
     /// A proxy whose X-Forwarded-For is trusted (a network or an address; repeatable)
@@ -134,7 +134,7 @@ impl Serve {
             let shutdown = Shutdown::listen()?;
             // First, so that a port in use leaves no new directory behind.
             let listener = listen_at(&self.listen).await?;
-            let address = listener.local_addr()?;
+            let address = listener.local_addr().map_err(Failure::io("the listener"))?;
             if self.must_exist {
                 dir.require_exists()?;
             }
@@ -225,7 +225,8 @@ pub(super) async fn name_admins(store: &Store, config: &ServerConfig) -> Result<
 
 /// Runs a future on a new multi-threaded runtime.
 pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(Failure::io("threads cannot be started"))?;
     let result = runtime.block_on(work);
     // A running DNS lookup cannot be cancelled and must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
@@ -285,12 +286,12 @@ async fn setup_link(
 ) -> Result<Option<String>, Failure> {
     let token = store.write(Id::NIL, organizations::issue_setup_token).await?;
     let Some(token) = token else {
-        dir.remove_setup_link()?;
+        dir.remove_setup_link().map_err(Failure::io("the setup link"))?;
         return Ok(None);
     };
     // In the fragment, which browsers do not send, so that it reaches no log.
     let link = format!("{}/setup#{token}", link_base.trim_end_matches('/'));
-    dir.write_setup_link(&link)?;
+    dir.write_setup_link(&link).map_err(Failure::io("the setup link"))?;
     Ok(Some(link))
 }
 
@@ -336,10 +337,11 @@ pub(super) struct Shutdown {
 
 impl Shutdown {
     pub(super) fn listen() -> Result<Self, Failure> {
+        let of = |kind| signal(kind).map_err(Failure::io("signals"));
         Ok(Shutdown {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
+            terminate: of(SignalKind::terminate())?,
+            interrupt: of(SignalKind::interrupt())?,
+            hangup: of(SignalKind::hangup())?,
         })
     }
 

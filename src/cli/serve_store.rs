@@ -43,7 +43,7 @@ impl Serve {
         run(async move {
             let shutdown = Shutdown::listen()?;
             let listener = listen_at(&self.listen).await?;
-            let address = listener.local_addr()?;
+            let address = listener.local_addr().map_err(Failure::io("the listener"))?;
             let (place, node) = (url.shown(), node(address));
             let progress = |line: &str| {
                 output::progress(line);

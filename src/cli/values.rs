@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 
 use crate::api::OrganizationCreators;
-use crate::base::Email;
+use crate::base::{Email, HttpUrl};
 
 /// Parses a duration such as `30d`, `12h`, `15m` or `10s` into seconds; at most 100 years.
 pub fn duration_secs(text: &str) -> Result<i64, String> {
@@ -27,6 +27,32 @@ pub fn duration_secs(text: &str) -> Result<i64, String> {
 /// Parses an e-mail address.
 pub fn email(text: &str) -> Result<Email, String> {
     Email::parse(text)
+}
+
+/// Parses the URL under which clients reach a server. The console has paths of its own, from the root
+/// on, so it does not work below one.
+pub fn public_url(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text)?;
+    if url.is_origin() {
+        return Ok(url);
+    }
+    Err("must be without a path: the web console works at the root of a host only; give the \
+         server a host of its own, such as https://agents.example.com"
+        .into())
+}
+
+/// Parses the URL of a server that a client uses: its own, or that of its API, which ends in `/api`.
+/// Returns its own.
+pub fn server_url(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text)?;
+    if url.contains(['?', '#']) {
+        return Err("must be without a query and a fragment".into());
+    }
+    let base = url.trim_end_matches('/');
+    // Not the host `api`.
+    let (scheme, place) = base.split_once("://").unwrap_or_default();
+    let place = place.strip_suffix("/api").unwrap_or(place).trim_end_matches('/');
+    HttpUrl::parse(format!("{scheme}://{place}"))
 }
 
 /// Parses who may create organizations.
@@ -80,6 +106,31 @@ mod tests {
         for wrong in ["", "two words", "ä", "line\n"] {
             assert!(token(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_public_url_has_no_path() {
+        for good in ["https://agents.example.com", "http://127.0.0.1:7420/"] {
+            assert_eq!(public_url(good).unwrap().as_str(), good);
+        }
+        for wrong in ["https://example.com/roadstead", "https://example.com/?a", "example.com"] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_url_of_a_server_is_its_own_or_that_of_its_api() {
+        for (given, base) in [
+            ("http://a.test", "http://a.test"),
+            ("http://a.test/", "http://a.test"),
+            ("http://a.test/api", "http://a.test"),
+            ("http://a.test/api/", "http://a.test"),
+            ("https://a.test/below/api", "https://a.test/below"),
+            ("https://api", "https://api"),
+        ] {
+            assert_eq!(server_url(given).unwrap().as_str(), base);
+        }
+        assert!(server_url("http://a.test/api?x=1").is_err());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::base::lines;
+
 /// Names that contain one of these hold secrets, which are never shown again.
 const SECRET: [&str; 4] = ["password", "secret", "token", "apikey"];
 
@@ -20,12 +22,7 @@ impl Fields {
 
     /// These fields, with the line ends of the API.
     pub fn of<'a>(pairs: impl Iterator<Item = (String, Cow<'a, str>)>) -> Self {
-        let line_ends = |value: Cow<str>| {
-            if value.contains('\r') {
-                return value.replace("\r\n", "\n").replace('\r', "\n");
-            }
-            value.into_owned()
-        };
+        let line_ends = |value: Cow<str>| lines::with_line_feeds(&value).into_owned();
         Fields(Arc::new(pairs.map(|(name, value)| (name, line_ends(value))).collect()))
     }
 

@@ -35,7 +35,7 @@ pub struct ServerContext {
     /// rest of the start.
     pub document: LazyLock<Document>,
     /// The same without what the server posts.
-    pub document_without_webhooks: LazyLock<Document>,
+    pub routes_document: LazyLock<Document>,
     /// The memory for the bodies of requests.
     pub bodies: BodyBudgets,
     /// Limit of connections, see [`max_connections`](super::max_connections).

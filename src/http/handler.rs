@@ -133,6 +133,9 @@ fn replied(head: &Parts, reply: SiteReply, observed: &mut Observed) -> Response<
     reply.response
 }
 
+/// The scheme of routes whose requests are signed (NIP-98).
+const NOSTR: &str = "Nostr";
+
 /// Handles a request below `/api`: finds its route and executes it. The body is read after the
 /// caller is authenticated.
 async fn handle(
@@ -172,7 +175,10 @@ async fn handle(
         request_id,
         at: None,
     };
-    let caller = context.executor.authenticate(&request).await?;
+    let challenged = |error: Error| {
+        if route.policy.is_signed() { error.with_challenge(NOSTR) } else { error }
+    };
+    let caller = context.executor.authenticate(&request).await.map_err(challenged)?;
     observed.caller = caller.identity().cloned();
     observed.signer = caller.signer().cloned();
     // An outside agent has as many keys as it likes, but not addresses.
@@ -187,7 +193,8 @@ async fn handle(
     {
         progress.wait();
     }
-    let mut response = response::response(context.executor.execute(&request, caller).await?);
+    let output = context.executor.execute(&request, caller).await.map_err(challenged)?;
+    let mut response = response::response(output);
     if route.operation.has_text {
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
     }

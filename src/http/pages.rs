@@ -135,11 +135,8 @@ pub(super) fn document(
     };
     let query = parse_query(head.uri.query().unwrap_or_default());
     let wanted: DocumentQuery = read(&query, SourceFormat::Query, unknown)?;
-    let document = if wanted.webhooks == Some(false) {
-        &context.document_without_webhooks
-    } else {
-        &context.document
-    };
+    let document =
+        if wanted.webhooks == Some(false) { &context.routes_document } else { &context.document };
     reading(&head.method, id, || document.response(&head.headers))
 }
 

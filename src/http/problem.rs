@@ -65,8 +65,13 @@ pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
     serde_json::to_vec(&problem).unwrap_or_default()
 }
 
-/// How to authenticate, as every 401 says. An API key may be sent in this way too.
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstead\"");
+/// How to authenticate, as a 401 says: by a session or, in the same way, an API key, unless its error
+/// asks for another scheme.
+fn challenge(error: &Error) -> HeaderValue {
+    let scheme = error.challenge().unwrap_or("Bearer");
+    let challenge = format!("{scheme} realm=\"roadstead\"");
+    HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Bearer"))
+}
 
 /// The response to an error.
 pub fn reply(error: &Error, request_id: &str) -> Response<ResponseBody> {
@@ -82,7 +87,7 @@ pub fn mark(error: &Error, response: &mut Response<ResponseBody>) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(secs));
     }
     if error.kind() == Kind::Unauthenticated {
-        response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge(error));
     }
     add_limit_headers(error, response.headers_mut());
 }

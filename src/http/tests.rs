@@ -201,7 +201,7 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
         public_url: None,
         trusted_proxies: Vec::new(),
         document: LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),
-        document_without_webhooks: LazyLock::new(|| Document::new(Bytes::from_static(b"[]"))),
+        routes_document: LazyLock::new(|| Document::new(Bytes::from_static(b"[]"))),
         bodies: BodyBudgets::default(),
         max_connections,
     };
@@ -340,6 +340,21 @@ fn links_begin_with_a_host_header_that_names_this_machine_and_nothing_else() {
     }
     assert_eq!(base("localhost:99999"), "http://localhost");
     assert_eq!(link_base(Some("https://a.test"), &HeaderMap::new()), "https://a.test");
+}
+
+#[tokio::test]
+async fn who_speaks_http_2_or_tls_is_told_what_this_server_speaks() {
+    let address = serving(false).await;
+    for spoken in ["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}\u{1}\u{1}\r\n\r\n"] {
+        let came = raw(address, spoken).await;
+        assert!(came.starts_with("HTTP/1.1 400"), "{came}");
+        assert!(
+            came.contains("\"other_protocol\"") && came.contains("HTTP/1.1 without TLS"),
+            "{came}"
+        );
+    }
+    let came = raw(address, "PRI * HTTP/1.1\r\nHost: a\r\n\r\n<").await;
+    assert!(!came.contains("other_protocol"), "{came}");
 }
 
 /// Somewhere to call: answers each request with its path, once it is let.

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use super::framing::{Framing, Head};
 use super::problem;
-use crate::base::{Error, Kind};
+use crate::base::{Error, Kind, LogLimit};
 
 /// Time limit of a head, from its first byte or from the start of the connection.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -222,10 +222,57 @@ impl ConnectionState {
     }
 }
 
+/// What a client speaks in place of HTTP/1.1 without TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OtherProtocol {
+    Http2,
+    Tls,
+}
+
+impl OtherProtocol {
+    /// Recognizes it by the first bytes of a connection.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        // A handshake, of whichever version.
+        const TLS: [u8; 2] = [22, 3];
+        if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
+            Some(OtherProtocol::Http2)
+        } else if bytes.starts_with(&TLS) {
+            Some(OtherProtocol::Tls)
+        } else {
+            None
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            OtherProtocol::Http2 => "HTTP/2",
+            OtherProtocol::Tls => "TLS",
+        }
+    }
+
+    /// The operator of a proxy looks into the log of the server, and its client into the answer.
+    fn log(self, stream: &TcpStream) {
+        static LIMIT: LogLimit = LogLimit::new();
+        let Some(suppressed) = LIMIT.admit(Instant::now()) else { return };
+        let peer = stream.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
+        let protocol = self.name();
+        // Scanners try it everywhere: nothing is wrong with the server.
+        tracing::info!(
+            protocol,
+            %peer,
+            suppressed,
+            "a client speaks another protocol than HTTP/1.1 without TLS"
+        );
+    }
+}
+
 /// The I/O of a connection.
 pub struct Wire {
     stream: TokioIo<TcpStream>,
     progress: ConnectionState,
+    /// Whether anything was read.
+    has_begun: bool,
+    other: Option<OtherProtocol>,
     /// A response that replaces one of hyper's, and how much of it is written.
     instead: Vec<u8>,
     written: usize,
@@ -238,6 +285,8 @@ impl Wire {
         let wire = Wire {
             stream: TokioIo::new(stream),
             progress: progress.clone(),
+            has_begun: false,
+            other: None,
             instead: Vec::new(),
             written: 0,
         };
@@ -278,6 +327,12 @@ impl Wire {
             b"431" if self.progress.is_long_line() => target_too_long(),
             b"431" => head_too_large(),
             b"414" => target_too_long(),
+            _ if self.other.is_some() => Error::new(
+                Kind::Invalid,
+                "other_protocol",
+                "this server speaks HTTP/1.1 without TLS: use http:// and HTTP/1.1, or a proxy in \
+                 front that speaks TLS and HTTP/2",
+            ),
             _ => Error::new(
                 Kind::Invalid,
                 "malformed_request",
@@ -329,7 +384,22 @@ impl Read for Wire {
                     return Poll::Pending;
                 }
                 self.progress.read(read);
-                buf.put_slice(read);
+                if !self.has_begun && !read.is_empty() {
+                    self.has_begun = true;
+                    self.other = OtherProtocol::of(read);
+                    if let Some(other) = self.other {
+                        other.log(self.stream.inner());
+                    }
+                }
+                match (self.other, read.split_first()) {
+                    // hyper would close the connection without an answer. The text of one is what
+                    // clients of HTTP/2 show or recognize, so this becomes a malformed head.
+                    (Some(OtherProtocol::Http2), Some((_, rest))) => {
+                        buf.put_slice(&[0]);
+                        buf.put_slice(rest);
+                    }
+                    _ => buf.put_slice(read),
+                }
                 Poll::Ready(Ok(()))
             }
             other => other,

@@ -4,7 +4,7 @@
 //! none of that can be stopped within a process. A child has its own memory and is killed at its
 //! deadline; its command limits itself further ([`Children::run`] has no say in that).
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -65,7 +65,8 @@ impl Children {
             .env("MIMALLOC_ARENA_EAGER_COMMIT", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            // Nobody reads it. An empty root directory has no null device.
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| cannot(&e))?;
         let end = exchange(&mut child, input, limits.output_bytes, deadline);
@@ -83,12 +84,14 @@ fn exchange(
     output_bytes: usize,
     deadline: Instant,
 ) -> Result<ChildEnd> {
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(mut stdin), Some(stdout), Some(mut stderr)) = pipes else {
         return Err(Error::internal("a child process has no pipes"));
     };
     let (sender, output) = sync_channel(1);
     // A child that ends early closes the pipe; why it ended is in its status.
     let write = move || drop(stdin.write_all(input));
+    let ignore = move || drop(io::copy(&mut stderr, &mut io::sink()));
     let read = move || {
         let mut bytes = Vec::new();
         let read = stdout.take(output_bytes as u64 + 1).read_to_end(&mut bytes);
@@ -97,12 +100,13 @@ fn exchange(
     std::thread::scope(|scope| {
         // A machine may have no threads left, which is no reason to panic.
         let started = Builder::new().spawn_scoped(scope, write).map(drop);
+        let started = started.and_then(|()| Builder::new().spawn_scoped(scope, ignore).map(drop));
         let started = started.and_then(|()| Builder::new().spawn_scoped(scope, read).map(drop));
         let end = match started {
             Ok(()) => wait(child, &output, output_bytes, deadline),
             Err(e) => Err(Error::internal(format!("a thread for a child cannot be started: {e}"))),
         };
-        // Both threads end with the child's pipes.
+        // The threads end with the child's pipes.
         let _ = child.kill();
         end
     })

@@ -15,6 +15,7 @@ mod lookup_limit;
 pub mod mail;
 mod many;
 pub mod nip05;
+mod recipients;
 pub mod smtp;
 pub mod webhook;
 

@@ -6,12 +6,12 @@
 //! is not restricted as those of other calls are: it is the operator's choice, and mail servers are
 //! often private.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lettre::address::Address;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::mail::{Mail, MailFailure, MailSender, Sending};
+use super::recipients::Recipients;
 use crate::base::{Email, Error, Result, visible};
 
 /// Time for the server's answer to each command; all of them together have half a minute. Servers
@@ -151,7 +152,9 @@ pub struct Smtp {
     server: String,
     /// One permit per mail under way.
     slots: Semaphore,
-    accepted: Accepted,
+    accepted: Recipients,
+    /// Whom a mail was sent to without success, or is being sent to.
+    tried: Recipients,
 }
 
 impl Smtp {
@@ -161,9 +164,11 @@ impl Smtp {
     /// If the sender is no address, or TLS cannot check the name of the server.
     pub fn new(config: &SmtpConfig) -> Result<Self> {
         let SmtpConfig { url, from, extra_roots_pem } = config;
-        let from: Mailbox = from.parse().map_err(|_| {
+        let mut from: Mailbox = from.parse().map_err(|_| {
             Error::invalid_at("--mail-from", "must be an e-mail address or `Name <address>`")
         })?;
+        from.email =
+            address(from.email.as_ref()).map_err(|why| Error::invalid_at("--mail-from", why))?;
         let tls = || tls(&url.host, extra_roots_pem.as_deref());
         let tls = match url.encryption {
             Encryption::Tls => Tls::Wrapper(tls()?),
@@ -185,7 +190,8 @@ impl Smtp {
             from,
             server,
             slots: Semaphore::new(MAX_AT_ONCE),
-            accepted: Accepted::default(),
+            accepted: Recipients::default(),
+            tried: Recipients::default(),
         })
     }
 
@@ -194,12 +200,12 @@ impl Smtp {
         let domain = self.from.email.domain();
         let mut message = Message::builder()
             .from(self.from.clone())
-            .subject(visible::line(&mail.subject))
+            .raw_header(subject(&visible::line(&mail.subject)))
             .message_id(Some(format!("<{}@{domain}>", mail.id)))
             .date_now()
             // Nobody's absence is answered to a program (RFC 3834).
             .raw_header(header("Auto-Submitted", "auto-generated".into()));
-        message = message.to(Mailbox::new(None, address(to)?));
+        message = message.to(Mailbox::new(None, address(to.as_str())?));
         if let Some(subject) = &mail.unsubscribe {
             let subject = utf8_percent_encode(&one_line(subject), NON_ALPHANUMERIC).to_string();
             let link = format!("<mailto:{}?subject={subject}>", self.from.email);
@@ -218,20 +224,29 @@ impl Smtp {
     /// Sends a mail to each of its recipients, one after the other. If it is sent again, because some
     /// were not accepted or the time was over, it is sent to the rest alone.
     async fn deliver(&self, mail: &Mail) -> std::result::Result<(), MailFailure> {
-        let mut result = Ok(());
-        for to in &mail.to {
-            if self.accepted.has(&mail.id, to) {
-                continue;
-            }
+        let mut failed = Vec::new();
+        for to in self.in_order(mail) {
+            self.tried.note(&mail.id, to);
             match self.deliver_to(mail, to).await {
                 Ok(()) => self.accepted.note(&mail.id, to),
-                Err(failure) => result = Err(failure),
+                Err(failure) => failed.push((to, failure)),
             }
         }
-        if result.is_ok() {
+        if failed.is_empty() {
             self.accepted.forget(&mail.id);
+            self.tried.forget(&mail.id);
         }
-        result
+        outcome(mail, failed)
+    }
+
+    /// Returns the recipients that have not got a mail, those to whom it was not sent before first: one
+    /// whose server takes all the time that there is keeps the others from theirs once at most.
+    fn in_order<'a>(&self, mail: &'a Mail) -> Vec<&'a Email> {
+        let rest = mail.to.iter().filter(|to| !self.accepted.has(&mail.id, to));
+        let (tried, mut first): (Vec<_>, Vec<_>) =
+            rest.partition(|to| self.tried.has(&mail.id, to));
+        first.extend(tried);
+        first
     }
 
     async fn deliver_to(&self, mail: &Mail, to: &Email) -> std::result::Result<(), MailFailure> {
@@ -245,42 +260,17 @@ impl Smtp {
         };
         match timeout(MAIL_TIMEOUT, send).await {
             Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) if error.is_client() && !has_ascii_name(to) => {
+                let why = "takes no address with other characters than ASCII before the @ (it \
+                           offers no SMTPUTF8)";
+                Err(MailFailure(format!("the mail server {server} {why}")))
+            }
             Ok(Err(error)) => Err(MailFailure(reason(server, &error))),
             Err(_) => Err(MailFailure(format!(
                 "the mail server {server} did not accept the mail within {} s",
                 MAIL_TIMEOUT.as_secs()
             ))),
         }
-    }
-}
-
-/// The mails that are being sent, each with a recipient who has got it, the newest at the end. After a
-/// restart it is sent to all, with the id by which readers drop duplicates.
-#[derive(Default)]
-struct Accepted(Mutex<VecDeque<(String, Email)>>);
-
-impl Accepted {
-    /// More than are being retried at any time.
-    const MOST: usize = 10_000;
-
-    fn has(&self, mail: &str, to: &Email) -> bool {
-        self.lock().iter().any(|(id, accepted)| id == mail && accepted == to)
-    }
-
-    fn note(&self, mail: &str, to: &Email) {
-        let mut accepted = self.lock();
-        if accepted.len() == Self::MOST {
-            accepted.pop_front();
-        }
-        accepted.push_back((mail.into(), to.clone()));
-    }
-
-    fn forget(&self, mail: &str) {
-        self.lock().retain(|(id, _)| id != mail);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Email)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -304,8 +294,65 @@ fn tls(host: &str, extra_roots_pem: Option<&[u8]>) -> Result<TlsParameters> {
     parameters.build().map_err(refused)
 }
 
-fn address(email: &Email) -> std::result::Result<Address, String> {
-    email.as_str().parse().map_err(|_| format!("{email} is not an address that mail can have"))
+/// Returns an address as mail has it: its domain in ASCII, which those of earlier versions, and the
+/// sender, may not have. Few servers take another (SMTPUTF8).
+fn address(email: &str) -> std::result::Result<Address, String> {
+    let refused = || format!("{email} is not an address that mail can have");
+    let (local, domain) = email.rsplit_once('@').ok_or_else(refused)?;
+    let domain = if domain.is_ascii() {
+        domain.to_string()
+    } else {
+        idna::domain_to_ascii(domain).map_err(|_| refused())?
+    };
+    Address::new(local, domain).map_err(|_| refused())
+}
+
+/// Returns what became of a mail by the recipients that have not got it: each is sent a mail of its
+/// own, so one that cannot be reached keeps none of the others from theirs.
+fn outcome(
+    mail: &Mail,
+    failed: Vec<(&Email, MailFailure)>,
+) -> std::result::Result<(), MailFailure> {
+    let (count, all) = (failed.len(), mail.to.len());
+    match failed.into_iter().next() {
+        None => Ok(()),
+        Some((_, failure)) if all == 1 => Err(failure),
+        Some((to, MailFailure(why))) => {
+            Err(MailFailure(format!("{count} of {all} recipients did not get it; {to}: {why}")))
+        }
+    }
+}
+
+/// Whether the part of an address before its domain is ASCII; domains are written so.
+fn has_ascii_name(address: &str) -> bool {
+    address.rsplit_once('@').is_none_or(|(name, _)| name.is_ascii())
+}
+
+/// Returns the header of a subject. A part in the form of an encoded word (RFC 2047) would be shown
+/// decoded, as another text than was written; so a subject with one is encoded as a whole.
+fn subject(text: &str) -> HeaderValue {
+    const NAME: HeaderName = HeaderName::new_from_ascii_str("Subject");
+    if !text.contains("=?") {
+        return HeaderValue::new(NAME, text.into());
+    }
+    HeaderValue::dangerous_new_pre_encoded(NAME, text.into(), encoded_words(text))
+}
+
+/// Returns a text as encoded words, one a line.
+fn encoded_words(text: &str) -> String {
+    /// With the name of the header, a line has at most 76 characters.
+    const MOST_BYTES: usize = 39;
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        if parts.last().is_some_and(|part| part.len() + c.len_utf8() > MOST_BYTES) {
+            parts.push(String::new());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    let word = |part: &String| format!("=?utf-8?b?{}?=", STANDARD.encode(part));
+    parts.iter().map(word).collect::<Vec<_>>().join("\r\n ")
 }
 
 fn header(name: &'static str, value: String) -> HeaderValue {
@@ -446,6 +493,80 @@ mod tests {
     }
 
     #[test]
+    fn a_subject_is_shown_as_it_was_written_and_never_decoded() {
+        let sent = |subject: &str| {
+            let mail = Mail { subject: subject.into(), ..mail() };
+            let message = smtp("r@acme.test").unwrap().message(&mail, &mail.to[0]).unwrap();
+            let text = String::from_utf8(message.formatted()).unwrap();
+            let (head, _) = text.split_once("\r\n\r\n").unwrap();
+            let at = head.find("Subject: ").unwrap();
+            let mut lines = head[at..].split("\r\n");
+            let first = lines.next().unwrap().to_string();
+            let folded = lines.take_while(|line| line.starts_with(' '));
+            folded.fold(first, |all, line| format!("{all}\n{line}"))
+        };
+        assert_eq!(sent("[Ops] Pay = 1?"), "Subject: [Ops] Pay = 1?");
+        let forged = "[Ops] =?utf-8?q?Pay_nobody?= ok";
+        let encoded = STANDARD.encode(forged);
+        assert_eq!(sent(forged), format!("Subject: =?utf-8?b?{encoded}?="));
+        let long = format!("=?{}", "ü".repeat(60));
+        let header = sent(&long);
+        let mut decoded = Vec::new();
+        for line in header.lines() {
+            assert!(line.len() <= 76, "{header}");
+            let word = line.trim_start_matches("Subject:").trim_start();
+            let word = word.strip_prefix("=?utf-8?b?").and_then(|word| word.strip_suffix("?="));
+            // Each is a text of its own (RFC 2047, section 5).
+            let part = STANDARD.decode(word.unwrap()).unwrap();
+            decoded.push(String::from_utf8(part).unwrap());
+        }
+        assert_eq!(decoded.concat(), long);
+    }
+
+    #[test]
+    fn domains_are_written_in_ascii_whichever_way_they_were_stored() {
+        let smtp = smtp("Roadstead <r@bücher.example>").unwrap();
+        let stored = Email::from_trusted("ops@münchen.example".into());
+        let message = smtp.message(&mail(), &stored).unwrap();
+        let text = String::from_utf8(message.formatted()).unwrap();
+        for line in [
+            "From: Roadstead <r@xn--bcher-kva.example>",
+            "To: ops@xn--mnchen-3ya.example",
+            "Message-ID: <0190-a@xn--bcher-kva.example>",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+        assert!(message.envelope().to().iter().all(|to| AsRef::<str>::as_ref(to).is_ascii()));
+    }
+
+    #[tokio::test]
+    async fn who_could_not_be_reached_before_comes_last() {
+        let (smtp, mail) = (smtp("r@acme.test").unwrap(), mail());
+        let [ada, b] = [&mail.to[0], &mail.to[1]];
+        assert_eq!(smtp.in_order(&mail), [ada, b]);
+        // As where the time was over with the first.
+        smtp.tried.note(&mail.id, ada);
+        assert_eq!(smtp.in_order(&mail), [b, ada]);
+        smtp.accepted.note(&mail.id, b);
+        assert_eq!(smtp.in_order(&mail), [ada]);
+        assert_eq!(smtp.in_order(&Mail { id: "0190-b".into(), ..mail.clone() }), [ada, b]);
+        assert!(smtp.deliver(&mail).await.is_err());
+        assert_eq!(smtp.in_order(&mail), [ada]);
+    }
+
+    #[test]
+    fn recipients_that_did_not_get_a_mail_are_counted_and_one_is_named() {
+        let mail = mail();
+        let why = || MailFailure("it is full".into());
+        let failed = |count: usize| mail.to.iter().take(count).map(|to| (to, why())).collect();
+        assert_eq!(outcome(&mail, failed(0)), Ok(()));
+        let one = outcome(&mail, failed(1)).unwrap_err();
+        assert_eq!(one.0, "1 of 2 recipients did not get it; ada@acme.test: it is full");
+        let alone = Mail { to: vec![mail.to[0].clone()], ..mail.clone() };
+        assert_eq!(outcome(&alone, failed(1)), Err(why()));
+    }
+
+    #[test]
     fn a_sender_that_is_no_address_is_refused() {
         for from in ["", "ada", "Ada <ada>"] {
             assert!(smtp(from).is_err(), "{from}");
@@ -454,7 +575,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_down_is_named_in_the_failure() {
-        let failure = smtp("r@acme.test").unwrap().send(&mail()).await.unwrap_err();
+        let mail = Mail { to: vec![mail().to[0].clone()], ..mail() };
+        let failure = smtp("r@acme.test").unwrap().send(&mail).await.unwrap_err();
         assert!(
             failure.0.starts_with("the mail server 127.0.0.1:1 could not be used: "),
             "{failure}"

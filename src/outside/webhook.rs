@@ -89,13 +89,35 @@ pub fn secret_text(random: &[u8; 32]) -> String {
     format!("{PREFIX}{}", STANDARD.encode(random))
 }
 
-/// The length of a key of 128 bits: a shorter one can be guessed from a signature.
-pub const MIN_KEY_BYTES: usize = 16;
+/// The shortest key that the specification of Standard Webhooks allows.
+const MIN_KEY_BYTES: usize = 24;
 
-/// Parses the text form of a signing secret (`whsec_…`) into its key; None if it is invalid.
+/// The longest text of a secret. The longest that the specification allows has 92 characters.
+pub const MAX_SECRET_LEN: usize = 256;
+
+/// What a signing secret is, as a regular expression of JSON Schema.
+pub const SECRET_PATTERN: &str = "^whsec_[A-Za-z0-9+/]{32,}={0,2}$";
+
+/// Parses the text form of a signing secret (`whsec_…`) into its key; None if it is invalid. Of any
+/// length: earlier versions took shorter ones.
 pub fn secret_key(text: &str) -> Option<Vec<u8>> {
     let key = LENIENT.decode(text.strip_prefix(PREFIX)?).ok()?;
     (!key.is_empty()).then_some(key)
+}
+
+/// Whether a text means to be a signing secret: it begins as one.
+pub fn is_like_secret(text: &str) -> bool {
+    text.starts_with(PREFIX)
+}
+
+/// Checks a signing secret that somebody sends. The error is a phrase that says what it must be,
+/// without repeating it.
+pub fn check_secret(text: &str) -> Result<(), &'static str> {
+    match secret_key(text) {
+        Some(key) if text.len() <= MAX_SECRET_LEN && key.len() >= MIN_KEY_BYTES => Ok(()),
+        _ => Err("must be whsec_ followed by the base64 of at least 24 bytes, at most 256 \
+                  characters"),
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +176,21 @@ mod tests {
         for key in [&b""[..], &[7; 200]] {
             assert_eq!(signed(key, "m1", 0, b"{}"), signed(key, "m1", 0, b"{}"));
         }
+    }
+
+    #[test]
+    fn a_secret_that_is_sent_has_at_least_24_bytes() {
+        let secret = |bytes: usize| format!("whsec_{}", STANDARD.encode(vec![7; bytes]));
+        for bytes in [1, 16, 23, 200] {
+            assert!(check_secret(&secret(bytes)).is_err(), "{bytes}");
+        }
+        for bytes in [24, 32, 64, 180] {
+            assert_eq!(check_secret(&secret(bytes)), Ok(()), "{bytes}");
+            assert_eq!(check_secret(secret(bytes).trim_end_matches('=')), Ok(()), "{bytes}");
+        }
+        // Shorter ones that were taken before still sign.
+        assert!(secret_key(&secret(16)).is_some());
+        assert!(is_like_secret("whsec_?") && !is_like_secret("sesame"));
     }
 
     #[test]

@@ -462,7 +462,8 @@ fn a_card_is_served_to_those_who_see_its_listing() {
         pick(&shown, "protocolVersion name description version url"),
         json!(["0.3.0", "Scribe", "Writes release notes.", "0", "https://agents.acme.test/"])
     );
-    assert_eq!(shown["supportedInterfaces"], json!([]), "it is in no team");
+    let extensions = |card: &Value| card["capabilities"]["extensions"].as_array().unwrap().len();
+    assert_eq!(extensions(&shown), 1, "it is in no team");
     assert_a2a(&shown);
     acme.admin.post("/agents/scribe/versions", json!({})).ok();
     let team = acme.admin.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
@@ -471,7 +472,13 @@ fn a_card_is_served_to_those_who_see_its_listing() {
     acme.admin.patch(&path(&made), json!({"visibility": "public"})).ok();
     let shown = of(&globex.member).ok();
     let exchange = format!("https://agents.acme.test/api/exchange/{}/crew/requests", acme.slug);
-    assert_eq!(pick(&shown, "version url"), json!(["1", exchange]));
+    let there = &shown["capabilities"]["extensions"][1];
+    assert_eq!(pick(there, "uri required"), json!(["urn:roadstead:exchange", false]));
+    assert_eq!(there["params"], json!({"url": exchange, "authentication": "NIP-98"}));
+    // Nothing that a client of A2A would call.
+    let none = json!(["1", "https://agents.acme.test/", "NONE", []]);
+    assert_eq!(pick(&shown, "version url preferredTransport supportedInterfaces"), none);
+    assert_eq!(shown.get("securitySchemes"), None);
     assert_a2a(&shown);
     assert_eq!(shown, of(&acme.member).ok());
     let identity = &shown["capabilities"]["extensions"][0]["params"];
@@ -485,10 +492,28 @@ fn a_card_is_served_to_those_who_see_its_listing() {
 }
 
 #[test]
-fn the_card_of_a_domain_is_that_of_its_root_or_its_first_public_one() {
+fn a_server_that_does_not_know_its_url_serves_no_card() {
     let sites = Sites::new();
     sites.serve("acme.test", |name| names(name, KEY));
     let running = Running::start(sites.configure(config()));
+    let acme = running.fixture();
+    let published = json!({"visibility": "public", "cardState": "published"});
+    let made = make(&acme.admin, "a@acme.test", published);
+    let card = || get_at(&running, "acme.test", "/.well-known/agent-card.json");
+    assert_eq!(card().status, 404);
+    acme.admin.post(&claim(&acme.admin, "acme.test"), json!({})).ok();
+    card().refused(503, "public_url_required");
+    // On this machine its URL is known.
+    assert_a2a(&acme.member.get(&format!("{}/agent-card.json", path(&made))).ok());
+    running.stop();
+}
+
+#[test]
+fn the_card_of_a_domain_is_that_of_its_root_or_its_first_public_one() {
+    let sites = Sites::new();
+    sites.serve("acme.test", |name| names(name, KEY));
+    let public_url = Some("https://agents.acme.test".to_string());
+    let running = Running::start(sites.configure(ServerConfig { public_url, ..config() }));
     let acme = running.fixture();
     let card = || get_at(&running, "acme.test", "/.well-known/agent-card.json");
     let name = || card().json()["name"].clone();

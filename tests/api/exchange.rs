@@ -84,8 +84,13 @@ fn assert_signed(reply: &Reply) {
 
 #[track_caller]
 fn assert_unsigned(reply: &Reply) {
+    assert_asked_for(reply, "Nostr");
+}
+
+fn assert_asked_for(reply: &Reply, scheme: &str) {
     reply.refused(401, "unauthenticated");
-    assert!(reply.header("www-authenticate").is_some());
+    let challenge = format!("{scheme} realm=\"roadstead\"");
+    assert_eq!(reply.header("www-authenticate"), Some(&*challenge));
 }
 
 #[test]
@@ -290,8 +295,8 @@ fn keys_and_sessions_open_nothing_of_the_exchange_nor_signatures_anything_else()
         assert_unsigned(&caller.get(&thread));
     }
     let outside = Outside::new(&acme.anonymous);
-    assert_unsigned(&outside.get(&format!("/teams/{team}?orgSlug={}", acme.slug)));
-    assert_unsigned(&outside.get("/auth/session"));
+    assert_asked_for(&outside.get(&format!("/teams/{team}?orgSlug={}", acme.slug)), "Bearer");
+    assert_asked_for(&outside.get("/auth/session"), "Bearer");
     // A key goes before a signature, and is none.
     let signed = outside.authorization("GET", &thread, None);
     assert_unsigned(&acme.key.ask("GET", &thread).with("Authorization", &signed).send());

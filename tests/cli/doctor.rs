@@ -79,6 +79,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
     ] {
         assert_eq!(level(&found, check), expected, "{found}");
     }
+    let below = place.run(&["doctor", "--public-url", "https://agents.example.com/roadstead"]);
+    below.fails(2, "must be without a path");
     let findings = found["findings"].as_array().unwrap();
     for finding in findings.iter().filter(|finding| finding["level"] != "ok") {
         assert!(finding["toDo"].as_str().is_some_and(|to_do| !to_do.is_empty()), "{finding}");

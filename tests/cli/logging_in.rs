@@ -153,6 +153,10 @@ fn what_goes_wrong_is_said_with_what_to_do() {
     let other = if desk.key.ends_with('x') { 'y' } else { 'x' };
     wrong.env("ROADSTEAD_API_KEY", format!("{}{other}", &desk.key[..52]));
     run(wrong, None).fails(1, "roadstead login");
+    // What the API's clients call its address works, too.
+    let mut api = desk.command(&["whoami"]);
+    api.env("ROADSTEAD_URL", format!("{}/api", desk.url()));
+    assert_eq!(run(api, None).code, Some(0));
     let mut nobody = desk.command(&["whoami"]);
     nobody.env("ROADSTEAD_URL", "http://127.0.0.1:9");
     run(nobody, None).fails(1, "cannot be connected to");

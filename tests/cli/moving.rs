@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::client::eventually;
-use crate::process::{Place, Serving};
+use crate::process::{Place, Serving, run};
 
 /// A founded installation with a team, tasks and a secret, and the path of its export.
 fn source() -> (Place, String, String) {
@@ -86,6 +86,16 @@ fn an_organization_moves_without_a_server() {
     assert_eq!(to.run(&["check"]).code, Some(0));
     let serving = Serving::start(&to, &[]);
     assert_eq!(serving.caller(&key).get("/teams").items().len(), 0, "another organization");
+    drop(serving);
+
+    // Through a pipe, without a file in between.
+    let piped = from.run(&["export", "--org", "acme", "-"]).stdout;
+    let to = Place::founded().0;
+    let half = &piped[..piped.len() / 2];
+    run(to.command(&["import", "-", "--as", "moved"]), Some(half)).fails(1, "stdin: ");
+    let done = run(to.command(&["import", "-", "--as", "moved", "--json"]), Some(&piped));
+    assert_eq!(done.succeeds()["orgSlug"], "moved");
+    assert!(!to.file("import-trial").exists());
 }
 
 #[test]

@@ -94,7 +94,7 @@ pub fn fill(desk: &Desk) {
 }
 
 /// The files below a directory.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![dir.to_path_buf()];
     while let Some(folder) = open.pop() {

@@ -237,3 +237,32 @@ fn texts_are_printed_as_they_are_compared_and_rendered() {
     let list = desk.run(&["prompt", "list", "main"]).stdout;
     assert!(list.lines().any(|line| line.starts_with("voice") && line.contains("promptlet")));
 }
+
+#[test]
+fn a_file_is_one_version_whatever_its_line_ends_are() {
+    let desk = desk();
+    let unix = desk.file("unix.md", "Hello\nyou\n");
+    let publish =
+        |file: &str| desk.run(&["prompt", "publish", "main/a", file, "--bump", "patch", "--json"]);
+    let first = publish(&unix);
+    assert_eq!((first.stderr.as_str(), first.succeeds()["published"].clone()), ("", json!(true)));
+    let windows = desk.file("windows.md", "\u{feff}Hello\r\nyou\r\n");
+    let again = publish(&windows);
+    assert!(again.stderr.contains("windows.md: its byte order mark is left out, and"), "{again:?}");
+    let again = again.succeeds();
+    assert_eq!((&again["published"], &again["version"]), (&json!(false), &json!("1.0.0")));
+    let diff = desk.run(&["prompt", "diff", "main/a", "1.0.0", "--file", &windows]);
+    assert_eq!((diff.stdout.as_str(), diff.code), ("", Some(0)), "{diff:?}");
+    let source = desk.run(&["prompt", "get", "main/a@1.0.0", "--source"]).stdout;
+    assert_eq!(source, "Hello\nyou\n", "the last line end is that of the command");
+
+    // What an earlier version published of such a file.
+    let version = json!({"registryRef": "acme/main", "artifactType": "prompt", "name": "a",
+        "version": "2.0.0", "source": "Hello\r\nyou\r"});
+    desk.api().post("/registries/artifacts", version).ok();
+    for file in [&unix, &windows] {
+        assert_eq!(publish(file).succeeds()["version"], "2.0.0");
+    }
+    let other = desk.file("other.md", "Hello\r\nyou both\r\n");
+    assert_eq!(publish(&other).succeeds()["version"], "2.0.1");
+}

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use crate::plain_files::{desk, fill, in_session, json_of};
+use serde_json::json;
+
+use crate::plain_files::{desk, files, fill, in_session, json_of};
 
 #[test]
 fn a_pull_replaces_and_removes_nothing_that_was_written_since() {
@@ -86,4 +88,40 @@ fn a_pull_follows_no_link_and_waits_for_no_pipe_where_its_list_is() {
     fs::remove_file(org.join(".roadstead-pulled.json")).unwrap();
     fs::write(org.join("tools/new.toml"), "name = \"new\"\ntype = \"mcp\"\n").unwrap();
     in_session(&desk, &["pull", "org"]).fails(2, "tools/new.toml");
+}
+
+/// As git makes one on Windows (`core.autocrlf`), and an editor that marks its files.
+#[test]
+fn a_checkout_with_other_line_ends_says_the_same() {
+    let desk = desk();
+    fill(&desk);
+    // What a program has published with line ends of its own, and an earlier version half of one.
+    for (name, source) in [("program", "One\r\ntwo\r\n"), ("earlier", "Hello\r")] {
+        let version = json!({"registryRef": "acme/main", "artifactType": "prompt", "name": name,
+            "version": "1.0.0", "source": source});
+        desk.session().post("/registries/artifacts", version).ok();
+    }
+    json_of(&desk, &["pull", "org"]);
+    let org = desk.path("org");
+    assert_eq!(json_of(&desk, &["plan", "org"])["steps"], json!([]));
+    for (path, content) in files(&org) {
+        if path.starts_with('.') {
+            continue;
+        }
+        let text = String::from_utf8(content).unwrap();
+        assert!(!text.contains('\r'), "{path}");
+        let mark = if path.ends_with(".toml") { "\u{feff}" } else { "" };
+        fs::write(org.join(&path), format!("{mark}{}", text.replace('\n', "\r\n"))).unwrap();
+    }
+    let planned = in_session(&desk, &["plan", "org", "--check"]);
+    assert_eq!((planned.code, planned.stdout.as_str()), (Some(0), "nothing to do\n"));
+    assert!(planned.stderr.contains("other line ends than LF"), "{planned:?}");
+    let pulled = json_of(&desk, &["pull", "org"]);
+    assert_eq!((&pulled["written"], &pulled["removed"]), (&json!(0), &json!(0)));
+    assert_eq!(json_of(&desk, &["apply", "org"])["steps"], json!([]));
+    // Another text is another content.
+    let program = org.join("registries/main/prompts/program.md");
+    let text = fs::read_to_string(&program).unwrap();
+    fs::write(&program, text.replace("two", "three")).unwrap();
+    in_session(&desk, &["plan", "org"]).fails(2, "program@1.0.0 is published with another content");
 }

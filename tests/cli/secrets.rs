@@ -359,7 +359,7 @@ impl Tried {
 
     fn step(&mut self, step: Step, method: &str, path: &str, body: &str) {
         let what = format!("{method} {path}");
-        let secret = format!("sesame{}Zq8wKd3vN5xT7bR1mP9c", self.secrets.len());
+        let secret = format!("sesame{:02}Zq8wKd3vN5xT7bR1mP9cLs4h", self.secrets.len());
         let target = self.filled(path).unwrap_or_else(|| panic!("{what}: what is meant?"));
         let mut body = body.replace("SECRET", &secret).replace("ECHO", &self.echo.url);
         for (path, id) in &self.ids {
@@ -506,7 +506,7 @@ impl Tried {
 
     /// A new secret, which must not be found later.
     fn new_secret(&mut self, what: &str) -> String {
-        let secret = format!("sesame{}Zq8wKd3vN5xT7bR1mP9c", self.secrets.len());
+        let secret = format!("sesame{:02}Zq8wKd3vN5xT7bR1mP9cLs4h", self.secrets.len());
         self.secrets.push(Secret::text(what, &secret));
         secret
     }

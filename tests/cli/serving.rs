@@ -75,6 +75,21 @@ fn a_port_in_use_is_reported() {
 }
 
 #[test]
+fn health_says_whether_the_server_of_an_address_is_ready() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let (at, port) = (serving.address.to_string(), serving.address.port());
+    let everywhere = format!("0.0.0.0:{port}");
+    for listen in [&at, &everywhere] {
+        let said = place.run(&["health", "--listen", listen, "--json"]).succeeds();
+        assert_eq!(said, json!({"status": "ok", "url": format!("http://{at}/readyz")}));
+    }
+    drop(serving);
+    place.run(&["health", "--listen", &at]).fails(1, &at);
+    place.run(&["health", "--listen", "127.0.0.1:0"]).fails(2, "--listen");
+}
+
+#[test]
 fn links_use_the_public_url() {
     let place = Place::new();
     let serving = Serving::start(&place, &["--public-url", "https://fleet.example/"]);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::client::eventually;
 use crate::desk::Desk;
 use crate::process::run;
+use crate::terminal::in_terminal_after;
 
 #[test]
 fn a_task_is_created_claimed_noted_and_done() {
@@ -159,6 +160,26 @@ fn deployments_are_approved_and_denied() {
 }
 
 #[test]
+fn in_a_terminal_what_a_job_changes_is_shown_and_approved_or_nothing_is() {
+    let desk = deployable(true);
+    let id = desk.json(&DEPLOY)["id"].as_str().unwrap().to_string();
+    let decide = |typed: &str| {
+        let approve = ["approve", &id, "--as", "ada@acme.test"];
+        in_terminal_after(b"[y/N]: ", desk.command(&approve), typed)
+    };
+    let refused = decide("n\n");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let state = || desk.api().get(&format!("/agents/deployments/{id}")).ok()["state"].clone();
+    assert_eq!(state(), "pending_approval");
+    let approved = decide("y\n");
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    for shown in ["scribe: nothing is live", "+You write for Shipping.", "Approve it?"] {
+        assert!(approved.stderr.contains(shown), "{approved:?}");
+    }
+    assert_ne!(state(), "pending_approval");
+}
+
+#[test]
 fn the_log_is_shown_oldest_first_and_followed() {
     let desk = Desk::new();
     let (team, scribe) = desk.team();
@@ -186,6 +207,14 @@ fn the_log_is_shown_oldest_first_and_followed() {
     assert!(new[0]["createdAt"].as_str() <= new[1]["createdAt"].as_str());
     let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
     assert!(stopped.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    // As with `| head -1`: it ends without another entry that it could fail to print.
+    let mut follow = desk.command(&["logs", "--follow", "--limit", "1", "--json"]);
+    let mut child = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("team.timeline_milestone"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

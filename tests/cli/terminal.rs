@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
@@ -11,21 +12,20 @@ use crate::process::{Ended, INIT, PASSWORD, Place, run};
 
 /// Runs a command whose stdin and stderr are a terminal, and types; its stdout is a pipe. Of the
 /// result, `stderr` is what the terminal shows.
-fn in_terminal(mut command: Command, typed: &str) -> Ended {
-    let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&own).unwrap();
-    unlockpt(&own).unwrap();
-    let name = ptsname(&own, Vec::new()).unwrap();
-    let terminal =
-        File::from(rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap());
+pub fn in_terminal(command: Command, typed: &str) -> Ended {
+    in_terminal_after(b": ", command, typed)
+}
+
+/// The same with prompts that end like this.
+pub fn in_terminal_after(prompt: &[u8], mut command: Command, typed: &str) -> Ended {
+    let (mut own, terminal) = terminal();
     command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     drop(command); // It holds the terminal open.
-    let mut own = File::from(own);
     let mut shown = Vec::new();
     for line in typed.lines() {
         // What is typed before the prompt would be shown.
-        read_until(&mut own, &mut shown, b": ");
+        read_until(&mut own, &mut shown, prompt);
         own.write_all(format!("{line}\n").as_bytes()).unwrap();
         read_until(&mut own, &mut shown, b"\n");
     }
@@ -37,6 +37,21 @@ fn in_terminal(mut command: Command, typed: &str) -> Ended {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8_lossy(&shown).into_owned(),
     }
+}
+
+/// A terminal: the side of who sits at it, and that of programs.
+fn terminal() -> (File, File) {
+    let own = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&own).unwrap();
+    unlockpt(&own).unwrap();
+    let name = ptsname(&own, Vec::new()).unwrap();
+    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (File::from(own), File::from(terminal))
+}
+
+fn shows_what_is_typed(terminal: &File) -> bool {
+    let modes = rustix::termios::tcgetattr(terminal).unwrap().local_modes;
+    modes.contains(rustix::termios::LocalModes::ECHO)
 }
 
 fn read_until(from: &mut File, shown: &mut Vec<u8>, end: &[u8]) {
@@ -57,6 +72,41 @@ fn init_asks_a_terminal_twice_for_the_password_and_shows_it_never() {
     assert_eq!(made.succeeds()["organization"]["slug"], "acme");
     assert_eq!(made.stderr.matches("assword").count(), 2, "{made:?}");
     assert!(!made.stderr.contains(PASSWORD) && !made.stdout.contains(PASSWORD), "{made:?}");
+}
+
+/// Whether SIGINT is ignored here, as it is in what a shell has started in the background, and in what
+/// that starts.
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & 0b10 != 0
+}
+
+/// Ctrl-C, and what ends a program with a core dump elsewhere.
+#[test]
+fn a_terminal_shows_what_is_typed_after_a_hidden_prompt_was_interrupted() {
+    for key in [b"half a passw\x03", b"half a passw\x1c"] {
+        let place = Place::new();
+        let (mut own, terminal) = terminal();
+        let kept = terminal.try_clone().unwrap();
+        let mut command = place.command(&INIT);
+        command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::null());
+        command.process_group(0); // All of it is interrupted.
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut shown = Vec::new();
+        read_until(&mut own, &mut shown, b": ");
+        assert!(!shows_what_is_typed(&kept));
+        own.write_all(key).unwrap();
+        let ended = child.wait().unwrap();
+        if ignores_interrupts() {
+            assert_eq!(ended.code(), Some(1));
+        } else {
+            assert_eq!(ended.signal(), Some(2), "as an interrupted program ends: {ended:?}");
+        }
+        assert!(shows_what_is_typed(&kept));
+        assert!(!place.data().exists());
+    }
 }
 
 #[test]
@@ -94,6 +144,33 @@ fn flags_of_other_servers_and_quoted_values_get_a_hint() {
     let key = "5f0c1d2e3f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d3e4";
     place.set(&[("ROADSTEAD_SECRET_KEY", &format!("\"{key}\""))]);
     place.run(&["serve", "--listen", "127.0.0.1:0"]).fails(2, "quotation marks");
+}
+
+#[test]
+fn a_variable_that_is_empty_misspelt_or_wrong_is_named() {
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--must-exist"];
+    for (variable, value, said) in [
+        ("ROADSTEAD_PUBLIC_URL", "", "the variable ROADSTEAD_PUBLIC_URL is empty"),
+        ("ROADSTEAD_STORE", "", "the variable ROADSTEAD_STORE is empty"),
+        ("ROADSTEAD_TRUSTED_PROXY", "", "the variable ROADSTEAD_TRUSTED_PROXY is empty"),
+        ("ROADSTEAD_RATE_LIMIT", "many", "that of the variable ROADSTEAD_RATE_LIMIT"),
+        ("ROADSTEAD_PUBLC_URL", "https://a.test", "did you mean ROADSTEAD_PUBLIC_URL?"),
+        ("ROADSTEAD_PUBLIC_URL", "https://a.test/below", "must be without a path"),
+    ] {
+        let mut place = Place::new();
+        place.set(&[(variable, value)]);
+        place.run(&serve).fails(2, said);
+        assert!(!place.data().exists(), "{variable}");
+    }
+    // The flag counts, not the variable.
+    let mut place = Place::new();
+    place.set(&[("ROADSTEAD_PUBLIC_URL", "")]);
+    let ended = place.run(&[&serve[..], &["--public-url", "https://a.test"]].concat());
+    assert!(ended.code == Some(2) && !ended.stderr.contains("is empty"), "{ended:?}");
+    // What Kubernetes sets for a service of this name is nobody's mistake.
+    place.set(&[("ROADSTEAD_PORT", "tcp://10.0.0.1:7420")]);
+    let version = place.run(&["version"]);
+    assert_eq!((version.code, version.stderr.as_str()), (Some(0), ""), "{version:?}");
 }
 
 #[test]

@@ -132,6 +132,7 @@ const PRINTING: &[&str] = &[
     "src/cli/common.rs",       // Asks whether it is a terminal.
     "src/cli/store_check.rs",  // Asks whether it is a terminal.
     "src/cli/client/wakes.rs", // Hands stderr to a command.
+    "src/cli/client/stop.rs",  // Waits until nobody reads stdout.
 ];
 
 /// Files of resources that look into other organizations than the request's, and why.

@@ -1,12 +1,14 @@
 //! Real programs of others meet a real server: promtool, nginx and Caddy, generated clients, the
 //! `standardwebhooks` package, a mail server, systemd and strace, the example agents in Python and
 //! TypeScript, linters of OpenAPI documents, and the shell with the commands of README and tour.
+//! Packages of the program are examined, installed and run, and with `ROADSTEAD_STATIC` a static program
+//! in an empty directory.
 //!
 //! Python packages (290 MB), generators of clients (610 MB) and the linters (85 MB) are installed
 //! once, into `target/`. Each program can be left out: `ROADSTEAD_TEST_PROMTOOL`,
 //! `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`, `_CLIENT`, `_GENERATORS`, `_WEBHOOKS`, `_MAIL`,
-//! `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES` = `off`. What is left out, or missing, is said
-//! aloud.
+//! `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES`, `_PACKAGES`, `_DPKG_DEB`, `_INSTALL`, `_LINTIAN`,
+//! `_SSH_KEYGEN`, `_CHROOT` = `off`. What is left out, or missing, is said aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
@@ -28,7 +30,9 @@ mod linters;
 mod mail;
 mod metrics;
 mod notices;
+mod packages;
 mod proxies;
+mod static_program;
 mod units;
 mod webhooks;
 

@@ -7,14 +7,12 @@ use super::context::RequestContext;
 use super::executor::Executor;
 use super::request::Request;
 use crate::api::org_source::{OrgHint, OrgSource};
+use crate::api::public_url_required;
 use crate::api::used_events::UsedEvent;
 use crate::auth::nostr::{Claim, SignedTarget, Signer};
 use crate::auth::{RawCredential, organization_named};
 use crate::base::{Error, Id, Kind, PublicKey, Result};
 use crate::store::{Org, Record as _, Tx, View};
-
-/// When to retry without a public URL: an operator must restart the server first.
-const RETRY_SECS: u32 = 3600;
 
 impl Executor {
     /// Returns who signed a request; what it signed of the body is compared later. A client that is
@@ -25,12 +23,7 @@ impl Executor {
     /// organization.
     pub(super) async fn identify_signer(&self, request: &Request<'_>) -> Result<Arc<Signer>> {
         if request.link_base.is_empty() {
-            return Err(Error::busy(
-                "public_url_required",
-                "the server does not know its own URL, which requests to the exchange sign; start \
-                 it with --public-url",
-                RETRY_SECS,
-            ));
+            return Err(public_url_required());
         }
         let admitted = self.admit_signer(request).await;
         if let Err(error) = &admitted

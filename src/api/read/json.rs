@@ -56,12 +56,56 @@ pub fn parse_object(bytes: &[u8], path: &Path) -> Result<Value, Vec<Issue>> {
         .and_then(|value| deserializer.end().map(|()| value));
     match parsed {
         Err(_) if values > MAX_VALUES => issues.extend(wrong(too_many_values())),
-        Err(e) => issues.extend(wrong(format!("must be valid JSON: {e}"))),
+        Err(e) => issues.extend(wrong(format!("must be valid JSON: {}", why_invalid(text, &e)))),
         Ok(value) if issues.is_empty() && value.is_object() => return Ok(value),
         Ok(value) if !value.is_object() => issues.extend(wrong("must be a JSON object".into())),
         Ok(_) => {}
     }
     Err(issues)
+}
+
+/// Returns why a text is not JSON. The parser does not say that half of a surrogate pair is what is
+/// wrong, which programs write that cut a text within an emoji.
+fn why_invalid(text: &str, error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match lone_surrogate(text).filter(|_| message.contains("hex escape")) {
+        None => message,
+        Some((line, column)) => format!(
+            "half of a surrogate pair at line {line} column {column}; a text was cut within a \
+             character, such as an emoji: cut it between characters"
+        ),
+    }
+}
+
+/// Returns line and column of the first escape that is half of a surrogate pair, without the other.
+fn lone_surrogate(text: &str) -> Option<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        at += match (bytes[at], escaped_unit(bytes, at)) {
+            (b'\\', Some(0xd800..=0xdbff))
+                if matches!(escaped_unit(bytes, at + 6), Some(0xdc00..=0xdfff)) =>
+            {
+                12
+            }
+            (b'\\', Some(0xd800..=0xdfff)) => {
+                let before = &text[..at];
+                let line_begins = before.rfind('\n').map_or(0, |end| end + 1);
+                return Some((before.matches('\n').count() + 1, at - line_begins + 1));
+            }
+            (b'\\', _) => 2,
+            _ => 1,
+        };
+    }
+    None
+}
+
+/// Returns the code unit of the escape `\uXXXX` that begins at a byte.
+fn escaped_unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
 /// What is wrong with more than [`MAX_VALUES`] values.
@@ -193,9 +237,10 @@ mod tests {
             (b"{\"a\":NaN}", "expected value"),
             (b"{\"a\":Infinity}", "expected value"),
             (b"{\"a\":01}", "invalid number"),
-            (b"{\"a\":\"\\ud800\"}", "hex escape"),
-            (b"{\"\\udc00\":1}", "surrogate"),
-            (b"{\"a\":\"\\ud800\\ud800\"}", "hex escape"),
+            (b"{\"a\":\"\\ud800\"}", "half of a surrogate pair at line 1 column 7"),
+            (b"{\"\\udc00\":1}", "half of a surrogate pair at line 1 column 3"),
+            (b"{\"a\":\"\\ud800\\ud800\"}", "half of a surrogate pair at line 1 column 7"),
+            (b"{\n\"a\":\"\\\\ud800 \\ud83d\\ude00\\ud83d!\"}", "pair at line 2 column 26"),
             (b"{\"a\":\"\xff\"}", "the body must be UTF-8; what begins at byte 6 is not"),
             (b"{\"a\":\"\xed\xa0\x80\"}", "the body must be UTF-8"),
             (b"{\"a\":\"\0\"}", "control character"),

@@ -3,8 +3,10 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use super::error::BackupError;
 use super::header::{Header, Totals};
@@ -12,7 +14,7 @@ use super::reader::Backup;
 use crate::app::data::DataDir;
 use crate::app::erasures::Erasures;
 use crate::app::format_file::{Format, check_of};
-use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY};
+use crate::app::placement::{self, DATABASE, FORMAT_FILE, KEY, LOST_AND_FOUND, UNFINISHED};
 use crate::app::secret_key::{self, KeySource, write_private};
 use crate::app::written_by;
 use crate::base::{MasterKey, Time};
@@ -136,7 +138,7 @@ fn new_ledger(given: Option<Erasures>, own: Vec<Erasure>, header: &Header) -> Op
     }
 }
 
-/// Refuses a place where something is.
+/// Refuses a place where something is, but for what every new file system has.
 pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
     let refused = |why: String| {
         Err(BackupError::Unusable(format!(
@@ -145,13 +147,35 @@ pub(in crate::app) fn require_empty(path: &Path) -> Result<(), BackupError> {
         )))
     };
     match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => refused(format!("cannot be used: {error}")),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => refused("is not empty".into()),
-        },
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return refused(format!("cannot be used: {error}")),
+        Ok(_) => {}
     }
+    let is_own = std::path::absolute(path).is_ok_and(|path| is_mount_point(&path));
+    let own: &[&str] = if is_own { &[UNFINISHED] } else { &[] };
+    match placement::what_is_in(path, own) {
+        None => Ok(()),
+        Some(found) if path.join(UNFINISHED).join(FORMAT_FILE).exists() => refused(format!(
+            "has {found}, which a restore or migration was moving there when it was interrupted; \
+             delete all of it, and {UNFINISHED}"
+        )),
+        Some(found) => refused(format!("is not empty: it has {found}")),
+    }
+}
+
+/// Whether a directory cannot be replaced by another: something is mounted there. What becomes its
+/// content is made in it, which is also where there is room for it.
+fn is_mount_point(place: &Path) -> bool {
+    let known = statx(CWD, place, AtFlags::empty(), StatxFlags::empty());
+    if known.is_ok_and(|known| known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        return true;
+    }
+    // Kernels before Linux 5.8 do not say it.
+    let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
+    let Some((own, above)) = device(place).zip(place.parent().and_then(device)) else {
+        return false;
+    };
+    own != above || place.join(LOST_AND_FOUND).exists()
 }
 
 /// The key of a backup.
@@ -296,8 +320,8 @@ impl Drop for Building {
     }
 }
 
-/// Creates a directory beside the place of a data directory, with this at the end of its name, and
-/// locks it. What an earlier process left in it is there.
+/// Creates a directory beside the place of a data directory, with this at the end of its name, or in
+/// it, where something is mounted there, and locks it. What an earlier process left in it is there.
 ///
 /// # Errors
 /// If it cannot be written, or another process `does` the same.
@@ -307,12 +331,16 @@ pub(in crate::app) fn lock_beside(
     does: &str,
 ) -> Result<(PathBuf, File), BackupError> {
     let place = dir.absolute();
-    let name = place
-        .file_name()
-        .ok_or_else(|| BackupError::Unusable(format!("{} cannot be replaced", place.display())))?;
-    let mut unfinished = name.to_os_string();
-    unfinished.push(ending);
-    let path = place.with_file_name(unfinished);
+    let path = if is_mount_point(&place) {
+        place.join(UNFINISHED)
+    } else {
+        let name = place.file_name().ok_or_else(|| {
+            BackupError::Unusable(format!("{} cannot be replaced", place.display()))
+        })?;
+        let mut unfinished = name.to_os_string();
+        unfinished.push(ending);
+        place.with_file_name(unfinished)
+    };
     let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
     created.map_err(unwritable(&path))?;
     let lock = File::open(&path).map_err(unwritable(&path))?;
@@ -331,12 +359,16 @@ pub(in crate::app) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Back
     move |error| BackupError::Unusable(format!("{path} cannot be written: {error}"))
 }
 
-/// Moves a directory to its place, where there is none or an empty one, durably.
+/// Moves a directory to its place, where there is none or an empty one, durably. One that was made in
+/// its place is emptied into it, and is complete with its last file.
 ///
 /// # Errors
 /// If that is not possible.
 pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), BackupError> {
     File::open(path)?.sync_all()?;
+    if path.parent() == Some(place) {
+        return move_files_up(path, place).map_err(unwritable(place));
+    }
     // Replaces an empty directory, and nothing else.
     fs::rename(path, place).map_err(|error| {
         BackupError::Unusable(format!(
@@ -349,6 +381,36 @@ pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), B
         File::open(parent)?.sync_all()?;
     }
     Ok(())
+}
+
+/// Moves the files of a directory into the one above it, which becomes as private as it, the one that
+/// makes it a data directory last, and removes it.
+fn move_files_up(path: &Path, place: &Path) -> std::io::Result<()> {
+    let made = fs::metadata(path)?;
+    let found = fs::metadata(place)?;
+    // Who may write there and is not its owner cannot change them, and need not.
+    if (made.uid(), made.gid()) != (found.uid(), found.gid()) {
+        let _ = chown(place, Some(made.uid()), Some(made.gid()));
+    }
+    let _ = fs::set_permissions(place, made.permissions());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(entry?.file_name());
+    }
+    names.sort_by_key(|name| (name == FORMAT_FILE, name.clone()));
+    for (at, name) in names.iter().enumerate() {
+        let synced = if name == FORMAT_FILE { File::open(place)?.sync_all() } else { Ok(()) };
+        let moved = synced.and_then(|()| fs::rename(path.join(name), place.join(name)));
+        if let Err(error) = moved {
+            // So that it can be removed, or gone on with, as a whole.
+            for name in &names[..at] {
+                let _ = fs::rename(place.join(name), path.join(name));
+            }
+            return Err(error);
+        }
+    }
+    fs::remove_dir(path)?;
+    File::open(place)?.sync_all()
 }
 
 /// Returns the name of the key that a header asks for.

@@ -2,6 +2,7 @@
 //! refused and leaves nothing.
 
 mod formats;
+mod places;
 mod ledger;
 
 use std::collections::BTreeMap;
@@ -342,31 +343,6 @@ fn a_backup_made_while_the_key_is_replaced_opens_with_the_new_one_and_completes_
     let store = place.other().open().unwrap();
     crate::app::rotate(&place.other(), &store, None, &mut |_| {}).unwrap();
     assert!(!place.other().is_rotating().unwrap());
-}
-
-#[test]
-fn only_an_empty_directory_is_restored_into() {
-    let place = founded();
-    let (backup, other) = (place.backup(), place.other());
-    fs::create_dir_all(other.path()).unwrap();
-    fs::write(other.path().join("mine"), "mine").unwrap();
-    assert!(refused(place.restore(&backup, &place.settings())).contains("is not empty"));
-    assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
-    fs::remove_file(other.path().join("mine")).unwrap();
-    place.restore(&backup, &place.settings()).unwrap();
-    assert!(refused(place.restore(&backup, &place.settings())).contains("is not empty"));
-    assert!(other.open().is_ok());
-}
-
-#[test]
-fn what_a_killed_restore_left_is_replaced() {
-    let place = founded();
-    let left = place.place.path().join("other").join("data.restoring");
-    fs::create_dir_all(&left).unwrap();
-    fs::write(left.join("roadstead.redb"), "half").unwrap();
-    place.restore(&place.backup(), &place.settings()).unwrap();
-    assert_eq!(place.beside_other(), ["data"]);
-    assert!(place.other().open().is_ok());
 }
 
 // ── Erasures ─────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 //! changes nothing then.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,9 @@ const TRIAL: &str = "import-trial";
 
 /// What is in it: a data directory, which locks itself.
 const STORE: &str = "data";
+
+/// A file that came from a stream.
+const INPUT: &str = "input";
 
 /// The directory of a trial; removed when it is dropped.
 pub struct Trial {
@@ -62,6 +65,17 @@ impl Trial {
         }
     }
 
+    /// Keeps what comes from a stream as a file, which can be read twice, until the trial is dropped.
+    ///
+    /// # Errors
+    /// If the stream cannot be read, or the file not be written.
+    pub fn keep(&self, stream: &mut dyn Read) -> Result<PathBuf, Problem> {
+        let path = self.path.join(INPUT);
+        let kept = File::create(&path).and_then(|mut file| std::io::copy(stream, &mut file));
+        kept.map_err(|error| Problem(format!("{} cannot be written: {error}", path.display())))?;
+        Ok(path)
+    }
+
     /// Creates the store of the trial.
     ///
     /// # Errors
@@ -94,8 +108,11 @@ fn prepare(path: &Path) -> std::io::Result<Option<File>> {
     if lock.try_lock().is_err() {
         return Ok(None);
     }
-    match fs::remove_dir_all(path.join(STORE)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(Some(lock)),
+    for removed in [fs::remove_file(path.join(INPUT)), fs::remove_dir_all(path.join(STORE))] {
+        removed.or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
     }
+    Ok(Some(lock))
 }

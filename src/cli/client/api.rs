@@ -79,7 +79,8 @@ impl Api {
         credential: String,
         org: Option<String>,
     ) -> Result<Self, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Failure::io("a runtime cannot be started"))?;
         let base = base.trim_end_matches('/').to_string();
         let org = org.map_or_else(OnceCell::new, OnceCell::from);
         let connections = KeptConnections::new(outside);

@@ -144,13 +144,17 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
 
 /// Prints a job and its targets.
 pub fn print_job(job: &Value, json: bool) -> Result<(), Failure> {
+    output::print(json, job, job_text(job))
+}
+
+/// A job, its targets and, while it waits for approval, its plan.
+pub fn job_text(job: &Value) -> String {
     let mut text = format!("job {}: {}", cell(&job["id"]), cell(&job["state"]));
     if let Some(count @ 1..) = job["plan"]["invisibleCharacters"].as_u64() {
         text.push_str(&format!("\n  invisible characters: {count}"));
     }
     for target in job["targets"].as_array().into_iter().flatten() {
-        let name = if target["stableKey"].is_null() { "toolId" } else { "stableKey" };
-        text.push_str(&format!("\n  {}: {}", cell(&target[name]), cell(&target["state"])));
+        text.push_str(&format!("\n  {}: {}", subject(target), cell(&target["state"])));
         if let Some(error) = target["error"].as_str() {
             text.push_str(&format!(", {}", one_line(error)));
         }
@@ -162,19 +166,26 @@ pub fn print_job(job: &Value, json: bool) -> Result<(), Failure> {
         let plan = plan_text(&job["plan"]);
         text.push_str(&format!("\nplan: {}\n{}", cell(&job["planHash"]), plan.trim_end()));
     }
-    output::print(json, job, text.trim_end())
+    text.trim_end().into()
 }
 
-fn preview_text(preview: &Value) -> String {
+/// The stable key of the agent that a target is, or the id of the tool.
+fn subject(target: &Value) -> String {
+    let agent = &target["stableKey"];
+    cell(if agent.is_null() { &target["toolId"] } else { agent })
+}
+
+/// What is live of each target, and how it changes.
+pub fn changes_text(targets: &Value) -> String {
     let mut text = String::new();
-    for target in preview["targets"].as_array().into_iter().flatten() {
+    for target in targets.as_array().into_iter().flatten() {
         let live = match target["live"].as_object() {
             Some(live) => format!("live is version {}", cell(&live["version"])),
             None => "nothing is live".into(),
         };
         text.push_str(&format!(
             "{}: {live}\n{}",
-            cell(&target["stableKey"]),
+            subject(target),
             target["diff"].as_str().unwrap_or_default()
         ));
         for change in target["changes"].as_array().into_iter().flatten() {
@@ -182,6 +193,11 @@ fn preview_text(preview: &Value) -> String {
             text.push_str(&format!("  {path}: {from} -> {to}\n"));
         }
     }
+    text
+}
+
+fn preview_text(preview: &Value) -> String {
+    let mut text = changes_text(&preview["targets"]);
     if let Some(count @ 1..) = preview["plan"]["invisibleCharacters"].as_u64() {
         text.push_str(&format!("invisible characters: {count}\n"));
     }

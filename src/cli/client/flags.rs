@@ -13,7 +13,7 @@ use super::profiles::{Profile, Profiles};
 use crate::base::HttpUrl;
 use crate::cli::common::LogFormat;
 use crate::cli::failure::Failure;
-use crate::cli::private_file;
+use crate::cli::{private_file, values};
 use crate::outside::{ClientConfig, Outside};
 use tracing::level_filters::LevelFilter;
 
@@ -32,8 +32,8 @@ const MAX_CREDENTIAL_BYTES: u64 = 64 * 1024;
 /// Flags of every command that talks to a server.
 #[derive(Args, Clone)]
 pub struct ClientFlags {
-    /// URL of the server; by default that of the profile, else http://127.0.0.1:7420
-    #[arg(long, value_name = "URL", env = "ROADSTEAD_URL", value_parser = |text: &str| HttpUrl::parse(text), help_heading = "Server")]
+    /// URL of the server, or of its API; by default that of the profile, else http://127.0.0.1:7420
+    #[arg(long, value_name = "URL", env = "ROADSTEAD_URL", value_parser = values::server_url, help_heading = "Server")]
     pub url: Option<HttpUrl>,
 
     /// File with an API key on its first line, readable by its owner only, or - for stdin; the
@@ -154,7 +154,8 @@ impl ClientFlags {
             }
             Some("-") => {
                 let mut text = String::new();
-                io::stdin().lock().take(MAX_CREDENTIAL_BYTES).read_to_string(&mut text)?;
+                let mut stdin = io::stdin().lock().take(MAX_CREDENTIAL_BYTES);
+                stdin.read_to_string(&mut text).map_err(Failure::io("stdin"))?;
                 Some(text)
             }
             Some(path) => Some(private_file::read(path.as_ref())?),

@@ -29,7 +29,7 @@ const MAX_ENTRIES: usize = 2000;
 /// Show what has happened: the notification log
 #[derive(Args)]
 #[command(
-    after_help = "Oldest first. With --follow new entries are shown until Ctrl-C; with --json \
+    after_help = "Oldest first. With --follow new entries are shown until Ctrl-C, or until nobody reads them; with --json \
                         each is then a line of its own.\n\n\
                         A key needs the scope notification:read.\n\n\
                         Example: roadstead logs --event deployment.complete --follow"
@@ -79,7 +79,7 @@ impl Logs {
         mut entries: Vec<Value>,
         mut read: HashSet<String>,
     ) -> Result<(), Failure> {
-        let mut stop = Stop::new()?;
+        let mut stop = Stop::new().map_err(Failure::io("signals"))?.or_without_reader();
         let mut backoff = Backoff::default();
         loop {
             for entry in entries.drain(..) {

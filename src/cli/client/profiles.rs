@@ -73,7 +73,8 @@ impl Profiles {
     pub fn write(&self) -> Result<(), Failure> {
         let path = path()?;
         let dir = path.parent().unwrap_or(Path::new("."));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        created.map_err(Failure::io(dir.display()))?;
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let text =
             serde_json::to_string_pretty(self).map_err(|e| Failure::Failed(e.to_string()))?;

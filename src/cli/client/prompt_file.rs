@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::table::one_line;
 use super::text_file::{self, position};
 use super::toml_json::{self, NotJson};
+use crate::base::lines;
 use crate::cli::failure::Failure;
+use crate::cli::output;
 
 /// The longest file: a prompt of 300 KiB, and what may be said about it.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -20,7 +22,7 @@ const FENCE: &str = "+++";
 pub struct PromptFile {
     /// How the file is called in messages.
     pub path: String,
-    /// The text, without the line end at the end of the file.
+    /// The text, with line feeds, and without the line end at the end of the file.
     pub source: String,
     pub artifact_type: Option<String>,
     pub version: Option<String>,
@@ -28,6 +30,8 @@ pub struct PromptFile {
     pub metadata: Map<String, Value>,
     /// Labels that belong on the version.
     pub labels: Vec<String>,
+    /// What the file says is not all that is in it: a clause that says what was changed.
+    pub changes: Option<&'static str>,
     /// Lines before the text.
     lines_before: usize,
 }
@@ -84,8 +88,8 @@ impl PromptFile {
     /// # Errors
     /// Where its front matter is wrong.
     pub fn parse(path: &str, text: &str) -> Result<Self, FileProblem> {
-        // Some editors put a byte order mark before a text. It belongs to neither part.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let changes = lines::changed(text);
+        let text = &*lines::of_file(text);
         let at = |line: usize, column: usize, message: String| FileProblem {
             path: path.into(),
             line,
@@ -119,8 +123,16 @@ impl PromptFile {
             model: front.model,
             metadata,
             labels: front.labels,
+            changes,
             lines_before,
         })
+    }
+
+    /// Tells the user what the file has and the text has not.
+    pub fn tell_changes(&self) {
+        if let Some(changes) = self.changes {
+            output::status(&format!("{}: {changes}", self.path));
+        }
     }
 
     /// A problem at a line and column of the text, both from 1.
@@ -237,6 +249,23 @@ mod tests {
             PromptFile::parse("a.md", "\u{feff}+++\nversion = \"1.0.0\"\n+++\nHello\n").unwrap();
         assert_eq!((file.version.as_deref(), file.source.as_str()), (Some("1.0.0"), "Hello"));
         assert_eq!(PromptFile::parse("a.md", "\u{feff}Hello").unwrap().source, "Hello");
+    }
+
+    #[test]
+    fn a_file_is_the_same_prompt_from_any_checkout() {
+        let unix = "+++\nversion = \"1.0.0\"\n[metadata]\nnote = '''\na\nb'''\n+++\nHello\n\nyou\n";
+        let expected = PromptFile::parse("a.md", unix).unwrap();
+        assert_eq!((expected.source.as_str(), expected.changes), ("Hello\n\nyou", None));
+        for other in
+            [unix.replace('\n', "\r\n"), unix.replace('\n', "\r"), format!("\u{feff}{unix}")]
+        {
+            let file = PromptFile::parse("a.md", &other).unwrap();
+            assert_eq!((&file.source, &file.metadata), (&expected.source, &expected.metadata));
+            assert_eq!(file.lines_before, expected.lines_before);
+            assert!(file.changes.is_some());
+        }
+        // As a prompt of Windows has it: nothing of its last line end is text.
+        assert_eq!(PromptFile::parse("a.md", "Hello\r\n").unwrap().source, "Hello");
     }
 
     #[test]

@@ -1,14 +1,20 @@
-//! Signals that ask a process to stop.
+//! What asks a process to stop: signals, and a reader of stdout that has gone.
 
 use std::io;
+use std::os::fd::AsFd as _;
+
+use tokio::io::Interest;
+use tokio::net::unix::pipe::Sender;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM, SIGINT and SIGHUP, from its creation on.
+/// SIGTERM, SIGINT and SIGHUP, from its creation on, and the end of what reads stdout.
 pub struct Stop {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    /// Stdout, if it is a pipe whose reader is waited for.
+    stdout: Option<Sender>,
     is_asked: bool,
 }
 
@@ -19,8 +25,19 @@ impl Stop {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            stdout: None,
             is_asked: false,
         })
+    }
+
+    /// Counts it as asked, too, once nobody reads stdout any more, as after `| head`: what only prints
+    /// has nothing to do then, and would notice with its next line at the earliest.
+    #[must_use]
+    pub fn or_without_reader(mut self) -> Self {
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        // A file has no reader: it cannot be waited for.
+        self.stdout = stdout.and_then(Sender::from_owned_fd_unchecked).ok();
+        self
     }
 
     /// Whether a signal has come.
@@ -46,7 +63,16 @@ impl Stop {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
             _ = self.hang_up.recv() => {}
+            () = reader_gone(self.stdout.as_ref()) => {}
         }
         self.is_asked = true;
+    }
+}
+
+/// Returns once a pipe has no reader; never without a pipe.
+async fn reader_gone(stdout: Option<&Sender>) {
+    match stdout {
+        Some(stdout) if stdout.ready(Interest::ERROR).await.is_ok() => {}
+        _ => std::future::pending().await,
     }
 }

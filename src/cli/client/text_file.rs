@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::base::lines;
 use crate::cli::failure::Failure;
 
 /// The longest text of a task, a message or a variable, in bytes: 100,000 characters.
@@ -13,9 +14,12 @@ pub fn text_or_stdin(text: &str) -> Result<String, Failure> {
     if text == "-" { read_text("-") } else { Ok(text.to_string()) }
 }
 
-/// Returns a text of at most 100,000 characters from a file, or from stdin for `-`.
+/// Returns a text of at most 100,000 characters from a file, or from stdin for `-`: with line feeds,
+/// without a byte order mark and without the line end at the end of the file.
 pub fn read_text(path: &str) -> Result<String, Failure> {
-    read(path, MAX_TEXT_BYTES)
+    let text = read(path, MAX_TEXT_BYTES)?;
+    let text = lines::of_file(&text);
+    Ok(text.strip_suffix('\n').unwrap_or(&text).to_string())
 }
 
 /// Returns the text of a file, or of stdin for `-`.

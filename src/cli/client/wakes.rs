@@ -68,7 +68,8 @@ impl Wakes {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let Some(command) = &self.exec else { return self.show(&api) };
-        let mut stop = api.block_on(async { Stop::new() })?;
+        let stop = api.block_on(async { Stop::new() });
+        let mut stop = stop.map_err(Failure::io("signals"))?;
         // The rest of the preparation is done with a server that is there.
         if !api.block_on(answering(&api, &mut stop))? {
             return Ok(());
@@ -205,9 +206,10 @@ impl Worker<'_> {
         command.process_group(0);
         if self.json {
             // What this process prints on stdout is one object.
-            command.stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
+            let stderr = io::stderr().as_fd().try_clone_to_owned();
+            command.stdout(Stdio::from(stderr.map_err(Failure::io("stderr"))?));
         }
-        let mut child: Child = command.spawn()?;
+        let mut child: Child = command.spawn().map_err(Failure::io("/bin/sh"))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let mut waiting = tokio::task::spawn_blocking({
             let wake = format!("{wake}\n");
@@ -222,7 +224,8 @@ impl Worker<'_> {
         loop {
             tokio::select! {
                 ended = &mut waiting => {
-                    return Ok(ended.map_err(|error| Failure::Failed(error.to_string()))??);
+                    let ended = ended.map_err(|error| Failure::Failed(error.to_string()))?;
+                    return ended.map_err(Failure::io("/bin/sh"));
                 }
                 () = stop.asked_again() => {
                     if let Some(group) = group {

@@ -8,7 +8,7 @@ mod client;
 mod sample;
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
@@ -171,8 +171,15 @@ impl DemoDir {
     fn temporary() -> Result<Self, Failure> {
         let name = format!("roadstead-demo-{}", codec::hex(&Clock::system().random::<8>()));
         let path = std::env::temp_dir().join(name);
+        let cannot = |error| {
+            Failure::Failed(format!(
+                "cannot create {}: {error}; name another place with TMPDIR, or a new directory to \
+                 keep with --data",
+                path.display()
+            ))
+        };
         // It will hold a key, which other users of this machine must not read.
-        std::fs::DirBuilder::new().mode(0o700).create(Path::new(&path))?;
+        std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(cannot)?;
         Ok(DemoDir { path, is_temporary: true })
     }
 }

@@ -4,9 +4,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Output, ResourceRef};
+use crate::api::{Output, ResourceRef, public_url_required};
 use crate::auth::{Organization, Restricted};
-use crate::base::{Handle, PublicKey, Result};
+use crate::base::{JsonMap, Result};
 use crate::resources::agents::Agent;
 use crate::resources::listings::Listing;
 use crate::resources::teams;
@@ -15,8 +15,11 @@ use crate::store::View;
 /// The version of A2A whose published schema the card follows.
 const A2A_VERSION: &str = "0.3.0";
 
-/// The name of our exchange as a transport: A2A leaves others than its own three open.
-const EXCHANGE: &str = "ROADSTEAD-EXCHANGE";
+/// The transport of an agent that has none of A2A's. Without one, version 0.3 means JSON-RPC.
+const NO_TRANSPORT: &str = "NONE";
+
+/// The extension that tells where and how an agent takes requests: by the exchange of this server.
+const EXCHANGE: &str = "urn:roadstead:exchange";
 
 /// The extension that tells handle and key.
 const NIP_05: &str = "https://github.com/nostr-protocol/nips/blob/master/05.md";
@@ -33,12 +36,12 @@ pub struct AgentCard {
     description: String,
     /// The number of the agent's newest version; 0 if it has none.
     version: String,
-    /// Where the agent takes requests of outside agents; this server, if it takes none.
+    /// This server. No request of A2A is taken there.
     url: String,
-    /// How it takes them: by the exchange of this server.
+    /// Always `NONE`: the agent speaks none of A2A's transports.
     preferred_transport: String,
-    /// The same, as A2A 1.0 has it; empty if the agent takes no requests.
-    supported_interfaces: Vec<CardInterface>,
+    /// The same, as A2A 1.0 has it: always empty.
+    supported_interfaces: Vec<JsonMap>,
     /// The organization of the agent.
     provider: CardProvider,
     /// What the agent supports.
@@ -49,24 +52,8 @@ pub struct AgentCard {
     default_output_modes: Vec<String>,
     /// What the agent can do.
     skills: Vec<CardSkill>,
-    /// How requests are authenticated.
-    security_schemes: CardSecuritySchemes,
-    /// The schemes that a request needs.
-    security: Vec<CardSecurity>,
     /// Always false: there is no other card for those who are authenticated.
     supports_authenticated_extended_card: bool,
-}
-
-/// An address of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CardInterface {
-    /// The address.
-    url: String,
-    /// How requests are sent there.
-    protocol_binding: String,
-    /// The version of A2A.
-    protocol_version: String,
 }
 
 /// The organization of an agent.
@@ -86,30 +73,22 @@ pub struct CardCapabilities {
     streaming: bool,
     /// Always false.
     push_notifications: bool,
-    /// The agent's handle and public key.
+    /// The agent's handle and public key, and where it takes requests of outside agents, if it does.
     extensions: Vec<CardExtension>,
 }
 
-/// The handle and public key of an agent.
+/// What a card tells beyond A2A.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CardExtension {
-    /// The standard: NIP-05.
+    /// Names the extension: NIP-05, or the exchange.
     uri: String,
     /// What the extension tells.
     description: String,
     /// Always false: clients need not understand it.
     required: bool,
-    /// Handle and key.
-    params: CardIdentity,
-}
-
-/// The handle and public key of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CardIdentity {
-    /// The name of the agent across organizations: `name@domain`.
-    handle: Handle,
-    /// The public key with which the agent signs (BIP-340).
-    pubkey: PublicKey,
+    /// Of NIP-05 `handle` and `pubkey`; of the exchange `url`, to which requests are posted, and
+    /// `authentication`, by which they are signed.
+    params: JsonMap,
 }
 
 /// A skill of an agent.
@@ -125,32 +104,6 @@ pub struct CardSkill {
     tags: Vec<String>,
 }
 
-/// The one scheme of authentication.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CardSecuritySchemes {
-    /// NIP-98.
-    nip98: CardSecurityScheme,
-}
-
-/// A scheme of HTTP authentication.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CardSecurityScheme {
-    /// Always `http`.
-    #[serde(rename = "type")]
-    kind: String,
-    /// The scheme of the header `Authorization`.
-    scheme: String,
-    /// What the scheme is.
-    description: String,
-}
-
-/// The schemes that a request needs together.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CardSecurity {
-    /// The scopes: none.
-    nip98: Vec<String>,
-}
-
 impl Output for AgentCard {
     fn resource(&self) -> Option<ResourceRef> {
         None
@@ -161,8 +114,11 @@ impl Output for AgentCard {
 /// server.
 ///
 /// # Errors
-/// If the store fails.
+/// 503 if that is not known: others read a card elsewhere, where a path leads nowhere.
 pub fn card(view: &View, listing: &Listing, base: &str) -> Result<AgentCard> {
+    if base.is_empty() {
+        return Err(public_url_required());
+    }
     let organization: Organization = view.fetch(&view.org())?;
     let agent: Option<Restricted<Agent>> = view.get(&listing.agent)?;
     let version = agent.and_then(|agent| agent.without_caller().latest_version).unwrap_or(0);
@@ -174,9 +130,9 @@ pub fn card(view: &View, listing: &Listing, base: &str) -> Result<AgentCard> {
         name: profile.display_name.to_string(),
         description: profile.description.as_deref().unwrap_or_default().into(),
         version: version.to_string(),
-        url: exchange.clone().unwrap_or_else(|| format!("{base}/")),
-        preferred_transport: EXCHANGE.into(),
-        supported_interfaces: exchange.into_iter().map(interface).collect(),
+        url: format!("{base}/"),
+        preferred_transport: NO_TRANSPORT.into(),
+        supported_interfaces: Vec::new(),
         provider: CardProvider {
             organization: organization.name.to_string(),
             url: format!("{base}/"),
@@ -184,38 +140,35 @@ pub fn card(view: &View, listing: &Listing, base: &str) -> Result<AgentCard> {
         capabilities: CardCapabilities {
             streaming: false,
             push_notifications: false,
-            extensions: vec![identity(listing)],
+            extensions: std::iter::once(identity(listing)).chain(exchange).collect(),
         },
         default_input_modes: text(),
         default_output_modes: text(),
         skills: profile.skills.iter().map(|skill| skill_of(skill)).collect(),
-        security_schemes: CardSecuritySchemes {
-            nip98: CardSecurityScheme {
-                kind: "http".into(),
-                scheme: "Nostr".into(),
-                description: "A signed Nostr event for each request (NIP-98)".into(),
-            },
-        },
-        security: vec![CardSecurity { nip98: Vec::new() }],
         supports_authenticated_extended_card: false,
     })
 }
 
-/// Returns where requests to the agent go: the exchange of a team that it is in. `None` if it is in
-/// none. Its contact policy is not told: only its owners know that.
+/// Returns the extension that tells where requests to the agent go: the exchange of a team that it is
+/// in. `None` if it is in none. Its contact policy is not told: only its owners know that.
 fn exchange(
     view: &View,
     listing: &Listing,
     organization: &Organization,
     base: &str,
-) -> Result<Option<String>> {
-    let team = teams::team_of(view, listing.agent)?;
-    Ok(team.map(|team| format!("{base}/api/exchange/{}/{team}/requests", organization.slug)))
+) -> Result<Option<CardExtension>> {
+    let Some(team) = teams::team_of(view, listing.agent)? else { return Ok(None) };
+    let url = format!("{base}/api/exchange/{}/{team}/requests", organization.slug);
+    Ok(Some(CardExtension {
+        uri: EXCHANGE.into(),
+        description: "Where the agent takes requests, each signed as a Nostr event (NIP-98)".into(),
+        required: false,
+        params: params([("url", url), ("authentication", "NIP-98".into())]),
+    }))
 }
 
-fn interface(url: String) -> CardInterface {
-    let (protocol_binding, protocol_version) = (EXCHANGE.into(), A2A_VERSION.into());
-    CardInterface { url, protocol_binding, protocol_version }
+fn params<const N: usize>(params: [(&str, String); N]) -> JsonMap {
+    JsonMap(params.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
 }
 
 fn identity(listing: &Listing) -> CardExtension {
@@ -223,10 +176,10 @@ fn identity(listing: &Listing) -> CardExtension {
         uri: NIP_05.into(),
         description: "The handle of the agent and the public key with which it signs".into(),
         required: false,
-        params: CardIdentity {
-            handle: listing.profile.handle.clone(),
-            pubkey: listing.profile.pubkey.clone(),
-        },
+        params: params([
+            ("handle", listing.profile.handle.to_string()),
+            ("pubkey", listing.profile.pubkey.to_string()),
+        ]),
     }
 }
 

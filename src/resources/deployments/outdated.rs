@@ -4,8 +4,8 @@
 
 use super::delivery::push_target;
 use super::job::DeploymentJob;
-use crate::auth::{Membership, Restricted, Sponsor, User, supposed_caller};
-use crate::base::{Kind, Result};
+use crate::auth::{Restricted, present_caller};
+use crate::base::Result;
 use crate::resources::agents::Agent;
 use crate::resources::environments::Environment;
 use crate::resources::registries;
@@ -36,22 +36,8 @@ pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
 /// sponsor that the job has, if it has one. What was deleted since does not count: the plan has its
 /// contents.
 fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
-    let created = |user: &User| user.accepts_made(job.created_at);
-    let Some(user) = view.get::<User>(&job.created_by)?.filter(created) else { return Ok(false) };
-    let mut creator = match supposed_caller(view, &user, None) {
-        Ok(creator) => creator,
-        Err(error) if error.kind() == Kind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    if let Some(user) = job.sponsor {
-        let (person, membership) =
-            (view.get(&user)?.filter(created), view.get::<Membership>(&(user, view.org()))?);
-        let (Some(person), Some(Membership { role, .. })) = (person, membership) else {
-            return Ok(false);
-        };
-        creator.role = creator.role.min(role);
-        creator.identity.sponsor = Some(Sponsor { user, name: person.name.to_string(), role });
-    }
+    let creator = present_caller(view, job.created_by, job.sponsor, job.created_at)?;
+    let Some(creator) = creator else { return Ok(false) };
     if let Some(environment) = view.get::<Restricted<Environment>>(&job.environment)?
         && environment.open_if_usable(view, &creator)?.is_none()
     {

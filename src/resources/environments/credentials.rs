@@ -128,8 +128,8 @@ impl Record for ProviderCredential {
         "config": {"region": "eu"}}],
 ))]
 pub struct NewProviderCredential {
-    /// Signs what is posted to the endpoint: a signing secret (`whsec_…`) or any text; no answer
-    /// contains it. Without it the previous key stays, unless the endpoint changes.
+    /// Signs what is posted to the endpoint: a signing secret (`whsec_` and the base64 of at least 24
+    /// bytes) or any other text; no answer contains it. Without it the previous key stays, unless the endpoint changes.
     api_key: Option<ProviderKey>,
     /// URL to which the manifests of deployments are posted; without it runtimes fetch them.
     endpoint: Option<HttpUrl>,
@@ -139,6 +139,13 @@ pub struct NewProviderCredential {
 
 impl Input for NewProviderCredential {
     fn check(&self, issues: &mut Vec<crate::base::Issue>) {
+        let secret = self.api_key.as_deref().filter(|key| webhook::is_like_secret(key));
+        if let Some(Err(form)) = secret.map(webhook::check_secret) {
+            issues.push(crate::base::Issue::new(
+                "apiKey",
+                format!("begins with whsec_, so it {form}"),
+            ));
+        }
         let bytes = self.config.as_ref().map_or(0, |config| json!(config).to_string().len());
         if bytes > MAX_CONFIG_BYTES {
             issues.push(crate::base::Issue::new("config", "must be at most 16 KiB as JSON"));

@@ -1,17 +1,20 @@
 //! Chat completions: the request to a model, in the form of each provider's API, and its reply.
 //!
-//! A failure is reported as a sentence about what to do, derived from the status alone: the body of an
-//! error may contain the key.
+//! A failure is reported as a sentence about what to do, derived from the status alone. What the
+//! provider itself says is apart, for those who may change the connection: the body of an error may
+//! repeat what was sent.
 
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use super::endpoint::{Base, bases};
 use super::provider::{LlmProvider, Provider};
+use super::reason::Said;
 use crate::api::Calls;
 use crate::base::Result;
-use crate::outside::{BodyLimit, Call, Limits, Method, Response};
+use crate::outside::{BodyLimit, Call, CallResult, Limits, Method, Response};
 use crate::store::View;
 
 /// The longest reply of a model, in tokens, reasoning included: enough for a sentence after long
@@ -43,8 +46,13 @@ pub struct ChatReply {
     /// The text of the model, or why there is none: a sentence without a final full stop. Parts of the
     /// text that are shown go through [`ChatReply::without_key`].
     pub text: Result<String, String>,
-    /// The time that the call took.
+    /// The time that the call took, or both, where the first one was not at the right place.
     pub took: Duration,
+    /// The version that had to be added to `baseUrl`.
+    pub added: Option<&'static str>,
+    /// Whether the API is at another place than the one that was called.
+    is_elsewhere: bool,
+    said: Option<Said>,
     key: Option<String>,
 }
 
@@ -57,6 +65,16 @@ impl ChatReply {
             Some(key) => text.replace(key.as_str(), "…"),
             None => text.into(),
         }
+    }
+
+    /// Why the provider refused, in its own words, without secrets.
+    pub fn reason(&self) -> Option<String> {
+        self.said.as_ref().map(|said| said.reason(self.key.as_deref()))
+    }
+
+    /// How much it says of what is wrong.
+    fn weight(&self) -> (bool, bool) {
+        (self.said.as_ref().is_some_and(|said| said.is_of_api), self.said.is_some())
     }
 }
 
@@ -71,18 +89,43 @@ pub fn complete(
     calls: &mut Calls,
 ) -> Result<Option<ChatReply>> {
     let key = provider.unsealed_key(view)?;
-    let call = call(provider, provider.base()?, key.as_deref(), request);
-    let Some(answered) = calls.send(call) else { return Ok(None) };
-    let text = match &answered.answer {
-        Ok(answer) => text_of(provider.provider, answer, key.is_some()),
-        Err(failure) => Err(failure.to_string()),
+    let mut took = Duration::ZERO;
+    let mut wrong: Option<ChatReply> = None;
+    for base in bases(provider.provider, provider.base()?) {
+        let mut call = call(provider, &base, key.as_deref(), request);
+        call.limits.total = call.limits.total.saturating_sub(took);
+        let Some(answered) = calls.send(call) else { return Ok(None) };
+        took += answered.took;
+        let reply = reply(provider.provider, &base, &answered, key.as_deref());
+        if !reply.is_elsewhere {
+            return Ok(Some(ChatReply { took, ..reply }));
+        }
+        // Of two that are wrong, the one that says why as an API does; a server says that it has no
+        // such path.
+        wrong = wrong.into_iter().chain([reply]).rev().max_by_key(ChatReply::weight);
+    }
+    Ok(wrong.map(|reply| ChatReply { took, ..reply }))
+}
+
+fn reply(provider: Provider, base: &Base, answered: &CallResult, key: Option<&str>) -> ChatReply {
+    let (text, is_elsewhere, said) = match &answered.answer {
+        Ok(answer) => {
+            let text = text_of(provider, answer, key.is_some());
+            // No such path; or a page of the server, which is not its API.
+            let is_elsewhere =
+                matches!(answer.status, 404 | 405) || answer.is_success() && text.is_err();
+            let said = text.is_err().then(|| Said::of(&answer.body)).flatten();
+            (text, is_elsewhere, said)
+        }
+        Err(failure) => (Err(failure.to_string()), false, None),
     };
-    Ok(Some(ChatReply { text, took: answered.took, key }))
+    let (added, key) = (base.added, key.map(String::from));
+    ChatReply { text, took: answered.took, added, is_elsewhere, said, key }
 }
 
 // ── Requests ─────────────────────────────────────────────────────────────────
 
-fn call(provider: &LlmProvider, base: &str, key: Option<&str>, request: &ChatRequest) -> Call {
+fn call(provider: &LlmProvider, base: &Base, key: Option<&str>, request: &ChatRequest) -> Call {
     let model = provider.model();
     let (path, mut body) = match provider.provider {
         Provider::Openai => ("/chat/completions".into(), openai(request, "max_completion_tokens")),
@@ -108,7 +151,7 @@ fn call(provider: &LlmProvider, base: &str, key: Option<&str>, request: &ChatReq
     }));
     Call {
         method: Method::Post,
-        url: join(base, &path),
+        url: base.join(&path),
         headers,
         body: body.to_string().into_bytes(),
         limits: Limits {
@@ -116,15 +159,6 @@ fn call(provider: &LlmProvider, base: &str, key: Option<&str>, request: &ChatReq
             answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
             https_only: false,
         },
-    }
-}
-
-/// Appends a path to a base URL. The query of the base stays (some gateways require a version in it).
-fn join(base: &str, path: &str) -> String {
-    let base = base.split('#').next().unwrap_or_default();
-    match base.split_once('?') {
-        None => format!("{}{path}", base.trim_end_matches('/')),
-        Some((base, query)) => format!("{}{path}?{query}", base.trim_end_matches('/')),
     }
 }
 
@@ -223,15 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_goes_below_the_base_and_before_its_query() {
-        for (base, url) in [
-            ("http://a.test/v1", "http://a.test/v1/x"),
-            ("http://a.test/v1//", "http://a.test/v1/x"),
-            ("http://a.test", "http://a.test/x"),
-            ("http://a.test/v1/?api-version=2#y", "http://a.test/v1/x?api-version=2"),
-        ] {
-            assert_eq!(join(base, "/x"), url);
-        }
+    fn the_name_of_a_model_stays_one_segment_of_a_path() {
         assert_eq!(google_path("models/gemini-1.5"), "/models/gemini-1.5:generateContent");
         assert_eq!(google_path("../a?b"), "/models/..%2Fa%3Fb:generateContent");
     }

@@ -7,7 +7,9 @@
 //! [`governance`]: super::governance
 
 mod chat;
+mod endpoint;
 mod provider;
+mod reason;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,7 +43,7 @@ pub struct NewLlmProvider {
     provider: Provider,
     /// The key of the vendor's API; no answer contains it.
     api_key: Option<ProviderKey>,
-    /// The URL of the API; required for `custom`.
+    /// The URL of the API, with its version (`/v1`) or without; required for `custom`.
     base_url: Option<HttpUrl>,
     /// Settings; empty if absent. `model` is the model that judges and the connection test query;
     /// without it that is a small one of the vendor, or the choice of a `custom` server.
@@ -207,16 +209,28 @@ fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<Ll
         return Ok(LlmTestResult { ok: false, latency_ms: 0, message: String::new() });
     };
     let latency_ms = u64::try_from(reply.took.as_millis()).unwrap_or(u64::MAX);
-    Ok(match reply.text {
-        Ok(_) => LlmTestResult { ok: true, latency_ms, message: success_message(&provider) },
-        Err(why) => LlmTestResult { ok: false, latency_ms, message: why },
+    Ok(match &reply.text {
+        Ok(_) => {
+            let message = success_message(&provider, reply.added);
+            LlmTestResult { ok: true, latency_ms, message }
+        }
+        Err(why) => {
+            let said = reply.reason().map(|reason| format!("; it says: \"{reason}\""));
+            let message = format!("{why}{}", said.unwrap_or_default());
+            LlmTestResult { ok: false, latency_ms, message }
+        }
     })
 }
 
-fn success_message(provider: &LlmProvider) -> String {
-    match provider.model() {
+fn success_message(provider: &LlmProvider, added: Option<&str>) -> String {
+    let answered = match provider.model() {
         Some(model) => format!("the model {model} answered"),
         None => "the server's own model answered".into(),
+    };
+    match added {
+        None => answered,
+        // Otherwise each judge asks at the wrong place first.
+        Some(added) => format!("{answered}; add {added} to baseUrl, where its API is"),
     }
 }
 

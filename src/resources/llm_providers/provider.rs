@@ -154,7 +154,7 @@ crate::store::stored_enum!(Provider {
 
 impl Provider {
     /// The URL of its API, unless the provider has a `baseUrl`.
-    fn base_url(self) -> Option<&'static str> {
+    pub(super) fn base_url(self) -> Option<&'static str> {
         match self {
             Provider::Openai => Some("https://api.openai.com/v1"),
             Provider::Anthropic => Some("https://api.anthropic.com/v1"),

@@ -220,6 +220,85 @@ fn a_test_returns_its_result_and_never_the_key() {
     }
 }
 
+/// Runs the test of a provider against a server that has these paths.
+fn tested_at(
+    fixture: &Fixture,
+    id: Id<LlmProvider>,
+    paths: &[&str],
+) -> (Vec<String>, LlmTestResult) {
+    tested_with(fixture, id, |path| match paths.contains(&path) {
+        true => answer(200, json!({"choices": [{"message": {"content": "ok"}}]})),
+        false => answer(404, json!({"detail": "Not Found"})),
+    })
+}
+
+/// The same where the server at `a.test` answers as it is told.
+fn tested_with(
+    fixture: &Fixture,
+    id: Id<LlmProvider>,
+    heard: impl Fn(&str) -> Result<Response, Failure>,
+) -> (Vec<String>, LlmTestResult) {
+    let (parts, who) = (args(id, ()), fixture.owner.clone());
+    let (mut called, mut known): (Vec<String>, Vec<(Call, CallResult)>) = (Vec::new(), Vec::new());
+    loop {
+        let mut calls = Calls::default();
+        for (call, result) in &known {
+            calls.hear(call, result.clone());
+        }
+        let result = fixture
+            .store
+            .read_now(fixture.org, |view| test(view, &Req::new(&parts, &who), &mut calls))
+            .unwrap();
+        let Some(call) = calls.asked().first().map(|call| (*call).clone()) else {
+            return (called, result);
+        };
+        let answer = heard(call.url.strip_prefix("http://a.test").unwrap());
+        called.push(call.url.clone());
+        known.push((call, CallResult { answer, took: Duration::from_millis(7) }));
+    }
+}
+
+#[test]
+fn a_base_url_without_a_version_is_tried_with_one_if_it_is_not_the_api() {
+    let fixture = Fixture::new();
+    let mut body = custom("a");
+    body["baseUrl"] = json!("http://a.test/");
+    let id = make(&fixture, body).unwrap().id;
+    let (given, versioned) = ("/chat/completions", "/v1/chat/completions");
+    let urls = |paths: &[&str]| paths.iter().map(|path| format!("http://a.test{path}")).collect();
+    let both: Vec<String> = urls(&[given, versioned]);
+
+    let (called, result) = tested_at(&fixture, id, &[given, versioned]);
+    assert_eq!((called, result.ok), (urls(&[given]), true));
+    assert_eq!(result.message, "the server's own model answered");
+    let (called, result) = tested_at(&fixture, id, &[versioned]);
+    assert_eq!((&called, result.ok, result.latency_ms), (&both, true, 14));
+    assert!(result.message.ends_with("add /v1 to baseUrl, where its API is"), "{result:?}");
+    let (called, result) = tested_at(&fixture, id, &[]);
+    assert_eq!((&called, result.ok), (&both, false));
+    let said = "check baseUrl and config.model (status 404); it says: \"Not Found\"";
+    assert!(result.message.ends_with(said), "{result:?}");
+    // With a version, that is where it is.
+    patch(&fixture, id, json!({"baseUrl": "http://a.test/v2"})).unwrap();
+    let (called, _) = tested_at(&fixture, id, &[]);
+    assert_eq!(called, ["http://a.test/v2/chat/completions"]);
+}
+
+#[test]
+fn of_two_places_the_reason_of_the_api_is_shown() {
+    let fixture = Fixture::new();
+    let mut body = custom("a");
+    body["baseUrl"] = json!("http://a.test");
+    let id = make(&fixture, body).unwrap().id;
+    for api in ["/v1/chat/completions", "/chat/completions"] {
+        let (_, result) = tested_with(&fixture, id, |path| {
+            let error = json!({"error": {"message": "model 'x' not found"}});
+            answer(404, if path == api { error } else { json!({"error": "Not Found"}) })
+        });
+        assert!(result.message.contains("model 'x' not found"), "{result:?}");
+    }
+}
+
 #[test]
 fn a_key_echoed_by_a_server_is_not_shown() {
     let fixture = Fixture::new();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::config::{self, AgentWakeConfig, TeamTaskConfig, ValidConfig};
 use super::recipients;
-use super::workflows::WorkflowKey;
+use super::workflow_key::WorkflowKey;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, MEMBER, ScopeName};
 use crate::base::{Email, Error, Id, Json, JsonMap, Name, Result, Time};

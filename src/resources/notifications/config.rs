@@ -1,13 +1,15 @@
 //! The configuration of channels: what each workflow takes, and what is stored of it.
 //!
-//! A configuration must satisfy the JSON Schema that clients are shown; it is read as the typed
-//! configuration first, which words the usual problems as all other inputs do.
+//! A configuration is read as every other input is, into the type from which the JSON Schema comes that
+//! clients are shown.
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::workflows::{MAX_RECIPIENTS, WorkflowKey};
+use super::workflow_key::WorkflowKey;
 use crate::api::Input;
 use crate::api::read::{SourceFormat, UnknownFields, read_input};
 use crate::base::{
@@ -17,8 +19,11 @@ use crate::outbox::Channel;
 use crate::outside::webhook;
 use crate::resources::teams::{Member, Team};
 
+/// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
+pub const MAX_RECIPIENTS: usize = 50;
+
 /// The configuration of a webhook.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub struct WebhookConfig {
     pub url: HttpUrl,
     /// Generated if absent.
@@ -26,19 +31,19 @@ pub struct WebhookConfig {
 }
 
 /// The configuration of mail.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct EmailConfig {
     to: BoundedList<Email, 1, MAX_RECIPIENTS>,
 }
 
-/// The configuration of Slack; of what is stored, only the host of the URL.
-#[derive(Deserialize)]
+/// The configuration of Slack. Of the URL, which is a secret, only the host is shown.
+#[derive(Deserialize, JsonSchema)]
 pub struct SlackConfig {
     url: HttpUrl,
 }
 
 /// The configuration of tasks.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TeamTaskConfig {
     pub team_id: Id<Team>,
@@ -46,7 +51,7 @@ pub struct TeamTaskConfig {
 }
 
 /// The configuration of wakes.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentWakeConfig {
     pub team_id: Id<Team>,
@@ -54,7 +59,7 @@ pub struct AgentWakeConfig {
 }
 
 /// The configuration of the log: there is nothing to configure.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct InAppConfig {}
 
 impl Input for WebhookConfig {}
@@ -70,17 +75,12 @@ type SigningSecret = Validated<SigningSecretRule>;
 struct SigningSecretRule;
 impl TextRule for SigningSecretRule {
     fn check(text: String) -> Result<String, String> {
-        /// The longest that the specification allows has 92 characters.
-        const MAX_LEN: usize = 256;
-        match webhook::secret_key(&text) {
-            Some(key) if text.len() <= MAX_LEN && key.len() >= webhook::MIN_KEY_BYTES => Ok(text),
-            _ => Err("must be whsec_ followed by the base64 of at least 16 bytes, at most 256 \
-                      characters"
-                .into()),
-        }
+        webhook::check_secret(&text)?;
+        Ok(text)
     }
     fn schema() -> Value {
-        json!({"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{22,}={0,2}$", "maxLength": 256})
+        let (pattern, max) = (webhook::SECRET_PATTERN, webhook::MAX_SECRET_LEN);
+        json!({"type": "string", "pattern": pattern, "maxLength": max})
     }
 }
 
@@ -93,15 +93,36 @@ pub struct ValidConfig {
     pub secret: Option<String>,
 }
 
+/// Returns the JSON Schema 2020-12 of a channel's `config`.
+pub fn schema(workflow: WorkflowKey) -> Value {
+    match workflow {
+        WorkflowKey::InApp => schema_of::<InAppConfig>(),
+        WorkflowKey::Webhook => schema_of::<WebhookConfig>(),
+        WorkflowKey::Email => schema_of::<EmailConfig>(),
+        WorkflowKey::Slack => schema_of::<SlackConfig>(),
+        WorkflowKey::TeamTask => schema_of::<TeamTaskConfig>(),
+        WorkflowKey::AgentWake => schema_of::<AgentWakeConfig>(),
+    }
+}
+
+/// Returns the schema of an object without fields that it does not name
+/// (reference: conventions, "Unknown fields").
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings =
+        SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.insert("additionalProperties".into(), false.into());
+    schema.to_value()
+}
+
 /// Reads the configuration of a channel.
 ///
 /// # Errors
 /// 400 with every problem, below `config`.
 pub fn read(workflow: WorkflowKey, config: Option<&JsonMap>) -> Result<ValidConfig> {
     let value = Value::Object(config.map(|config| config.0.clone()).unwrap_or_default());
-    let valid = read_typed(workflow, &value).map_err(|error| below_config(&error))?;
-    let issues = schema_issues(workflow, &value)?;
-    if issues.is_empty() { Ok(valid) } else { Err(Error::invalid(issues)) }
+    read_typed(workflow, &value).map_err(|error| below_config(&error))
 }
 
 fn read_typed(workflow: WorkflowKey, value: &Value) -> Result<ValidConfig> {
@@ -149,18 +170,6 @@ fn below_config(error: &Error) -> Error {
         path => Issue::new(format!("config.{path}"), issue.message.clone()),
     };
     Error::invalid(error.issues().iter().map(below).collect())
-}
-
-/// Returns how a configuration violates the schema of its workflow, without repeating it: it may
-/// hold a secret.
-fn schema_issues(workflow: WorkflowKey, value: &Value) -> Result<Vec<Issue>> {
-    let validator =
-        jsonschema::draft202012::new(&workflow.config_schema()).map_err(Error::internal)?;
-    let issue = |error: jsonschema::ValidationError| {
-        let path = error.instance_path().to_string().replace('/', ".");
-        Issue::new(format!("config{path}"), error.masked().to_string())
-    };
-    Ok(validator.iter_errors(value).map(issue).collect())
 }
 
 /// Returns the stored configuration of a channel.
@@ -215,7 +224,7 @@ mod tests {
             (slack.shown.0, slack.secret.as_deref()),
             (json!({"url": "hooks.slack.test"}), Some(url))
         );
-        let secret = "whsec_YSBzZWNyZXQgb2YgMTYrIGJ5dGVz";
+        let secret = "whsec_YSBzZWNyZXQgb2YgMjQrIGJ5dGVzISEh";
         let hook = json!({"url": "https://a.test/?t=1", "secret": secret});
         let hook = checked(WorkflowKey::Webhook, hook).unwrap();
         assert_eq!(hook.shown.0, json!({"url": "https://a.test/?t=1"}));
@@ -224,14 +233,18 @@ mod tests {
         assert_eq!(none.unwrap().secret, None);
     }
 
+    const SHORT: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
     #[test]
-    fn a_signing_secret_has_at_least_16_bytes() {
-        for short in ["whsec_AA==", "whsec_AAAAAAAAAAAAAAAAAAAA"] {
+    fn a_signing_secret_has_at_least_24_bytes() {
+        // The last has 23.
+        for short in ["whsec_AA==", "whsec_AAAAAAAAAAAAAAAAAAAAAA==", SHORT] {
             let config = json!({"url": "https://a.test", "secret": short});
             let refused = checked(WorkflowKey::Webhook, config).unwrap_err();
             assert_eq!(refused.issues()[0].path, "config.secret", "{short}");
         }
-        let config = json!({"url": "https://a.test", "secret": "whsec_AAAAAAAAAAAAAAAAAAAAAA=="});
+        let secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+        let config = json!({"url": "https://a.test", "secret": secret});
         assert!(checked(WorkflowKey::Webhook, config).is_ok());
     }
 
@@ -262,11 +275,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_schema_refuses_is_refused_without_being_repeated() {
-        let schema = schema_issues(WorkflowKey::Webhook, &json!({"url": 1, "secret": "geheim"}));
-        let issues = schema.unwrap();
+    fn what_is_refused_is_not_repeated() {
+        let config = json!({"url": "https://a.test", "secret": "geheim"});
+        let refused = checked(WorkflowKey::Webhook, config).unwrap_err();
+        let issues = refused.issues();
         let paths: Vec<_> = issues.iter().map(|issue| issue.path.as_str()).collect();
-        assert_eq!(paths, ["config.url", "config.secret"]);
+        assert_eq!(paths, ["config.secret"]);
         assert!(issues.iter().all(|issue| !issue.message.contains("geheim")), "{issues:?}");
     }
 }

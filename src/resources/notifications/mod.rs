@@ -12,6 +12,7 @@ mod subscriptions;
 #[cfg(test)]
 mod testing;
 mod text;
+mod workflow_key;
 mod workflows;
 
 use schemars::json_schema;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::config::{AgentWakeConfig, TeamTaskConfig, WebhookConfig, stored};
 use super::guards;
-use super::workflows::WorkflowKey;
+use super::workflow_key::WorkflowKey;
 use super::{recipients, text};
 use crate::base::{Error, Json, Result, visible};
 use crate::outbox::{Channel, DeliveryAttempt, Effect, Notice, Workflow};

@@ -3,44 +3,15 @@
 //!
 //! How each delivers is in `senders.rs`.
 
-use schemars::{JsonSchema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::config;
+use super::workflow_key::WorkflowKey;
 use crate::api::{Output, Req, ResourceRef};
-use crate::base::{Email, Error, HttpUrl, Id, Json, JsonMap, Result};
-use crate::outbox::{Channel, EventType};
+use crate::base::{Json, JsonMap, Result};
+use crate::outbox::EventType;
 use crate::store::{Page, View};
-
-/// A mail has at most 50 recipients: a channel notifies a few people and is not a mailing list.
-pub const MAX_RECIPIENTS: usize = 50;
-
-/// The key of a workflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkflowKey {
-    /// Shows events in the log.
-    InApp,
-    /// Posts signed events to a URL.
-    Webhook,
-    /// Sends events by mail.
-    Email,
-    /// Posts events to Slack.
-    Slack,
-    /// Creates a task of a team for each event.
-    TeamTask,
-    /// Wakes an agent for each event.
-    AgentWake,
-}
-
-const ALL: [WorkflowKey; 6] = [
-    WorkflowKey::InApp,
-    WorkflowKey::Webhook,
-    WorkflowKey::Email,
-    WorkflowKey::Slack,
-    WorkflowKey::TeamTask,
-    WorkflowKey::AgentWake,
-];
 
 /// A kind of channel.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -65,90 +36,16 @@ impl Output for ActionWorkflow {
     }
 }
 
-impl WorkflowKey {
-    /// Returns the key as text, as channels store it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WorkflowKey::InApp => "in_app",
-            WorkflowKey::Webhook => "webhook",
-            WorkflowKey::Email => "email",
-            WorkflowKey::Slack => "slack",
-            WorkflowKey::TeamTask => "team_task",
-            WorkflowKey::AgentWake => "agent_wake",
-        }
-    }
-
-    /// Returns the key of a channel's workflow.
-    ///
-    /// # Errors
-    /// 500 if there is no such workflow.
-    pub fn of(channel: &Channel) -> Result<Self> {
-        let found = ALL.into_iter().find(|key| key.name() == channel.workflow);
-        found.ok_or_else(|| Error::internal(format!("there is no workflow {:?}", channel.workflow)))
-    }
-
-    /// Returns the JSON Schema of a channel's `config`.
-    pub fn config_schema(self) -> Value {
-        let url = schema_of::<HttpUrl>();
-        let id = schema_of::<Id<()>>();
-        match self {
-            WorkflowKey::InApp => object(json!({}), json!([])),
-            WorkflowKey::Webhook => {
-                // Generated if absent.
-                let secret = json!({
-                    "type": ["string", "null"],
-                    "pattern": "^whsec_[A-Za-z0-9+/]{22,}={0,2}$",
-                    "maxLength": 256,
-                });
-                object(json!({"url": url, "secret": secret}), json!(["url"]))
-            }
-            WorkflowKey::Email => {
-                let to = json!({
-                    "type": "array",
-                    "items": schema_of::<Email>(),
-                    "minItems": 1,
-                    "maxItems": MAX_RECIPIENTS,
-                });
-                object(json!({"to": to}), json!(["to"]))
-            }
-            WorkflowKey::Slack => object(json!({"url": url}), json!(["url"])),
-            WorkflowKey::TeamTask => {
-                let assignee = json!({"type": ["string", "null"], "format": "uuid"});
-                object(json!({"teamId": id, "assigneeAgentId": assignee}), json!(["teamId"]))
-            }
-            WorkflowKey::AgentWake => {
-                object(json!({"teamId": id.clone(), "agentId": id}), json!(["teamId", "agentId"]))
-            }
-        }
-    }
-}
-
-/// Returns the schema of an object with these fields and no others
-/// (reference: conventions, "Unknown fields").
-fn object(properties: Value, required: Value) -> Value {
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
-}
-
-fn schema_of<T: JsonSchema>() -> Value {
-    T::json_schema(&mut SchemaGenerator::default()).to_value()
-}
-
 /// GET /notifications/action-workflows.
 pub fn list(_: &View, req: &Req) -> Result<Page<ActionWorkflow>> {
     let start = match req.page.after.as_deref() {
         Some([last, ..]) => usize::from(*last) + 1,
         _ => 0,
     };
-    let workflows = ALL.into_iter().skip(start).take(req.page.limit);
+    let workflows = WorkflowKey::ALL.into_iter().skip(start).take(req.page.limit);
     let items: Vec<_> = workflows.map(workflow).collect();
     let end = start + items.len();
-    let next = (0 < end && end < ALL.len()).then(|| vec![end as u8 - 1]);
+    let next = (0 < end && end < WorkflowKey::ALL.len()).then(|| vec![end as u8 - 1]);
     Ok(Page { items, next })
 }
 
@@ -158,13 +55,15 @@ fn workflow(key: WorkflowKey) -> ActionWorkflow {
         key,
         label_key: format!("workflows.{name}.label"),
         description_key: format!("workflows.{name}.description"),
-        config_schema: Json(key.config_schema()),
+        config_schema: Json(config::schema(key)),
         event_types: EventType::ALL.to_vec(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::Req;
     use crate::resources::testing::{Fixture, args};
@@ -207,7 +106,7 @@ mod tests {
                 break;
             }
         }
-        assert_eq!(seen, ALL);
+        assert_eq!(seen, WorkflowKey::ALL);
     }
 
     #[test]
@@ -219,7 +118,7 @@ mod tests {
             (WorkflowKey::Webhook, json!({"url": url, "secret": null}), json!({"secret": "x"})),
             (
                 WorkflowKey::Webhook,
-                json!({"url": url, "secret": "whsec_YSBzZWNyZXQgb2YgMTYrIGJ5dGVz"}),
+                json!({"url": url, "secret": "whsec_YSBzZWNyZXQgb2YgMjQrIGJ5dGVzISEh"}),
                 json!({"url": url, "secret": "c2VjcmV0"}),
             ),
             (WorkflowKey::Email, json!({"to": ["ada@acme.test"]}), json!({"to": []})),
@@ -227,7 +126,7 @@ mod tests {
             (WorkflowKey::TeamTask, json!({"teamId": id}), json!({"assigneeAgentId": id})),
             (WorkflowKey::AgentWake, json!({"teamId": id, "agentId": id}), json!({"teamId": id})),
         ] {
-            let schema = key.config_schema();
+            let schema = config::schema(key);
             assert!(jsonschema::draft202012::meta::is_valid(&schema), "{schema}");
             assert!(jsonschema::draft202012::is_valid(&schema, &good), "{schema} {good}");
             assert!(!jsonschema::draft202012::is_valid(&schema, &bad), "{schema} {bad}");

@@ -10,6 +10,7 @@ use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, UsableMembers};
+use super::wakes::{self, WakeCause};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, SESSION_MEMBER, ScopeName, User};
 use crate::base::{Description, Error, Id, Result, Text, Time, Title};
@@ -208,7 +209,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Resul
     Ok(approval)
 }
 
-/// Decides a pending approval.
+/// Decides a pending approval, and wakes the agent that asked for it.
 ///
 /// # Errors
 /// 403 if the caller may not use the agent that asks; 409 if it was decided before.
@@ -233,6 +234,11 @@ fn decide(
         ..pending.clone()
     };
     tx.replace(&pending, &decided)?;
+    // It may have left.
+    let asked_by: Option<Member> = tx.get(&(team.id, decided.agent_id))?;
+    if let Some(agent) = asked_by {
+        wakes::wake(tx, &agent, &WakeCause::ApprovalDecided(decided.task_id))?;
+    }
     publish_event(tx, EventType::TeamApprovalDecided, &team, &decided)?;
     Ok(decided)
 }
@@ -286,7 +292,7 @@ mod tests {
 
     use super::*;
     use crate::base::Kind;
-    use crate::resources::teams::testing::{add_agent, published, task, team};
+    use crate::resources::teams::testing::{add_agent, published, take, task, team};
     use crate::resources::testing::Fixture;
 
     fn ask(fixture: &Fixture, team: Id<Team>, input: Value) -> Result<TeamApproval> {
@@ -326,6 +332,30 @@ mod tests {
         assert_eq!(serde_json::to_value(&page.items).unwrap(), json!([expected]));
         let asked_and_decided = [EventType::TeamApprovalRequested, EventType::TeamApprovalDecided];
         assert_eq!(published(&fixture)[1..], asked_and_decided);
+        fixture.assert_sound();
+    }
+
+    #[test]
+    fn a_decision_wakes_the_agent_that_asked() {
+        let fixture = Fixture::new();
+        let team = team(&fixture, "crew", None);
+        let (ann, bob) = (add_agent(&fixture, team, "ann"), add_agent(&fixture, team, "bob"));
+        let about = task(&fixture, team, json!({"title": "Buy"})).id;
+        for question in [
+            json!({"agentId": ann, "title": "Buy it?", "taskId": about}),
+            json!({"agentId": ann, "title": "And sell it?", "taskId": about}),
+            json!({"agentId": ann, "title": "Rest?"}),
+        ] {
+            let asked = ask(&fixture, team, question).unwrap();
+            answer(&fixture, (team, asked.id), "approved").unwrap();
+        }
+        let woken: Vec<_> = take(&fixture, team, ann)
+            .into_iter()
+            .map(|wake| (serde_json::to_value(wake.reason).unwrap(), wake.task_id))
+            .collect();
+        let decided = json!("approval_decided");
+        assert_eq!(woken, [(decided.clone(), Some(about)), (decided, None)]);
+        assert!(take(&fixture, team, bob).is_empty());
         fixture.assert_sound();
     }
 

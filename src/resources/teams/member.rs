@@ -5,12 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::team::Team;
-use crate::auth::{Restricted, remember_deleted};
+use crate::auth::{Restricted, User, present_caller, remember_deleted};
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
+    codec, no_upgrade,
 };
 
 /// The role of an agent in a team.
@@ -41,10 +42,14 @@ pub struct Member {
     pub skills: Vec<Skill>,
     /// The URL its wakes are posted to.
     pub wake_url: Option<HttpUrl>,
-    /// When it got this `wake_url`.
+    /// When its `wake_url` was set.
     pub wake_url_at: Time,
+    /// Who set it; `None` without one, and if an earlier release stored it.
+    pub wake_url_by: Option<Id<User>>,
+    /// The person who answered then for the key that set it, as a service account's has one.
+    pub wake_url_sponsor: Option<Id<User>>,
     /// The text of the secret that signs posted wakes, sealed. Created with the first `wake_url` and
-    /// kept when the URL changes or is cleared.
+    /// kept while the host stays the same.
     pub wake_secret: Option<Sealed>,
     pub hired_at: Time,
 }
@@ -57,9 +62,52 @@ crate::base::portable!(Member {
     skills,
     wake_url,
     wake_url_at,
+    wake_url_by,
+    wake_url_sponsor,
     wake_secret,
     hired_at,
 });
+
+/// A membership as stored in version 1, without who set its `wake_url`. Its fields never change.
+#[derive(Encode, Decode)]
+struct MemberV1 {
+    id: Id<Member>,
+    team: Id<Team>,
+    agent: Id<Agent>,
+    stable_key: StableKey,
+    role: MemberRole,
+    skills: Vec<Skill>,
+    wake_url: Option<HttpUrl>,
+    wake_url_at: Time,
+    wake_secret: Option<Sealed>,
+    hired_at: Time,
+}
+
+impl From<MemberV1> for Member {
+    fn from(old: MemberV1) -> Self {
+        Member {
+            id: old.id,
+            team: old.team,
+            agent: old.agent,
+            stable_key: old.stable_key,
+            role: old.role,
+            skills: old.skills,
+            wake_url: old.wake_url,
+            wake_url_at: old.wake_url_at,
+            wake_url_by: None,
+            wake_url_sponsor: None,
+            wake_secret: old.wake_secret,
+            hired_at: old.hired_at,
+        }
+    }
+}
+
+impl Member {
+    /// The same without a `wakeUrl`, and who set it.
+    pub fn without_wake_url(self) -> Self {
+        Member { wake_url: None, wake_url_by: None, wake_url_sponsor: None, ..self }
+    }
+}
 
 static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
@@ -96,15 +144,25 @@ impl Record for Member {
     const NOUN: &'static str = "agent";
     const EXPORT: Export<Self> = Export::WHOLE.normalized(|member| Member {
         // Without its secret nothing could be posted; setting a URL creates another.
-        wake_url: member.wake_url.filter(|_| member.wake_secret.is_none()),
-        ..member
+        ..member.without_wake_url()
     });
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_AGENT, &SCRUM_MASTERS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &AGENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&WAKE_SECRET];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("wake_url_by", "history: who set it may have left"),
+        ("wake_url_sponsor", "history: who answered for its key may have left"),
+    ];
+    const VERSION: u8 = 2;
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<MemberV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         tx.signal(self.id.uuid()); // Long polls for its wakes end with 404.
@@ -145,11 +203,27 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
     Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
 }
 
+/// Whether wakes are still posted to a member's `wakeUrl`: those of a restricted agent for as long as
+/// who set the URL may use the agent.
+///
+/// # Errors
+/// If the store fails.
+pub fn is_wake_url_permitted(view: &View, member: &Member) -> Result<bool> {
+    let Some(user) = member.wake_url_by.filter(|_| member.wake_url.is_some()) else {
+        return Ok(true);
+    };
+    if agents::is_open(view, member.agent)? {
+        return Ok(true);
+    }
+    let setter = present_caller(view, user, member.wake_url_sponsor, member.wake_url_at)?;
+    setter.map_or(Ok(false), |setter| agents::is_usable(view, &setter, member.agent))
+}
+
 /// Removes a member's `wakeUrl`, unless it was set at or after `before`.
 pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
     let is_removed = member.wake_url_at < before;
     if is_removed {
-        tx.replace(member, &Member { wake_url: None, ..member.clone() })?;
+        tx.replace(member, &member.clone().without_wake_url())?;
     }
     Ok(is_removed)
 }

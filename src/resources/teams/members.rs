@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, name};
+use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, is_wake_url_permitted, name};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
 use super::wakes;
@@ -145,9 +145,14 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         skills: new.skills.as_deref().unwrap_or_default().to_vec(),
         wake_url: new.wake_url.clone(),
         wake_url_at: tx.now(),
+        wake_url_by: None,
+        wake_url_sponsor: None,
         wake_secret: None,
         hired_at: tx.now(),
     };
+    if member.wake_url.is_some() {
+        note_setter(req.caller(), &mut member);
+    }
     let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
@@ -178,10 +183,19 @@ pub fn update(
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
     let has_new_url = member.wake_url.is_some() && member.wake_url != old.wake_url;
-    if has_new_url {
+    // The same one again stays with who set it, as long as they may use the agent.
+    let is_set = matches!(patch.wake_url, Nullable::Set(_));
+    let takes_over = is_set && !is_wake_url_permitted(&tx.view(), &old)?;
+    if has_new_url || takes_over {
+        note_setter(req.caller(), &mut member);
         member.wake_url_at = tx.now();
     }
-    let wake_secret = secret_for_new_host(tx, old.wake_url.as_ref(), &mut member)?;
+    if member.wake_url.is_none() {
+        member = member.without_wake_url();
+    }
+    // Who may not use the agent any more knows the secret.
+    let before = old.wake_url.as_ref().filter(|_| !takes_over);
+    let wake_secret = secret_for_new_host(tx, before, &mut member)?;
     tx.replace(&*old, &member)?;
 
     let is_new = |skill: &&Skill| !old.skills.contains(*skill);
@@ -189,7 +203,7 @@ pub fn update(
     if !granted.is_empty() {
         publish_event(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
-    if has_new_url {
+    if has_new_url || takes_over {
         wakes::enqueue_pending_posts(tx, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
@@ -204,6 +218,13 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     tx.remove(&*member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
+}
+
+/// Notes who set a member's `wakeUrl`: it is posted to on their account.
+fn note_setter(caller: &Caller, member: &mut Member) {
+    let sponsor = caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user);
+    member.wake_url_by = Some(caller.identity.user);
+    member.wake_url_sponsor = sponsor;
 }
 
 /// Creates, seals and returns the secret of a member whose wakes are posted to another host than

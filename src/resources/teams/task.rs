@@ -103,6 +103,11 @@ impl Task {
     pub fn is_closed(&self) -> bool {
         self.status.is_closed()
     }
+
+    /// Whether it can be worked on: it is neither closed nor blocked.
+    pub fn is_workable(&self) -> bool {
+        matches!(self.status, TaskStatus::Open | TaskStatus::InProgress)
+    }
 }
 
 /// Tasks by status, then by team.
@@ -202,7 +207,7 @@ pub fn assignee_or_scrum_master(view: &View, task: &Task) -> Result<Option<Membe
 
 /// Returns the assignee if it is still in the team. Closed tasks keep an assignee that has left, and
 /// open ones do until its removal is complete.
-fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
+pub fn assignee(view: &View, task: &Task) -> Result<Option<Member>> {
     match task.assignee_agent_id {
         Some(id) => view.get(&(task.team_id, id)),
         None => Ok(None),

@@ -7,7 +7,7 @@ use super::lists::merged;
 use super::member::Member;
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
-    current_assignee, fetch_task, next_number, place,
+    assignee as assignee_of, current_assignee, fetch_task, next_number, place,
 };
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::{AgentRef, open_optional};
@@ -192,7 +192,8 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
     fetch_task(view, team, id)
 }
 
-/// Updates a task and wakes a new assignee. A reopened task loses an assignee that has left.
+/// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
+/// reopened task loses an assignee that has left.
 pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
@@ -229,8 +230,26 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     }
     if task.assignee_agent_id != old.assignee_agent_id {
         wake_assignee(tx, &task, assignee.as_deref(), acting.as_deref())?;
+    } else if let Some(cause) = resumption(&old, &task)
+        && let Some(assignee) = assignee_of(&tx.view(), &task)?
+        && acting.as_deref().is_none_or(|acting| acting.id != assignee.id)
+    {
+        wakes::wake(tx, &assignee, &cause)?;
     }
     Ok(task)
+}
+
+/// Returns why the assignee of a task is to go on with it: it was blocked or closed and is not any
+/// more. The agent has acknowledged what it was told of the task then.
+fn resumption<'a>(old: &Task, task: &'a Task) -> Option<WakeCause<'a>> {
+    if old.is_workable() || !task.is_workable() {
+        return None;
+    }
+    Some(if old.is_closed() {
+        WakeCause::TaskReopened(task)
+    } else {
+        WakeCause::TaskUnblocked(task)
+    })
 }
 
 /// Assigns a task to the agent that claims it. A repetition by the same agent changes nothing.

@@ -218,7 +218,7 @@ fn patched(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
                 format!("the tool is at version {}; a version only increases", old.version),
             ));
         }
-        // Another spelling of the same numbers, such as 01.0.0, would be another manifest.
+        // Earlier versions kept leading zeros; without them it would be another manifest.
         (Some(version), _) if version.numbers() == old.version.numbers() => old.version.clone(),
         (Some(version), _) => version.clone(),
         (None, Some(bump)) => next_version(&old.version, bump)?,

@@ -367,12 +367,13 @@ impl Journal {
     /// Notes the steps of a plan that begins.
     pub fn begin(&self, plan: &Plan) -> Result<(), Failure> {
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
+            fs::create_dir_all(folder).map_err(Failure::io(folder.display()))?;
         }
         let steps: Vec<String> = plan.steps.iter().map(Step::hash).collect();
         let new = self.path.with_extension("new");
-        fs::write(&new, json!(steps).to_string())?;
-        Ok(fs::rename(new, &self.path)?)
+        let written = fs::write(&new, json!(steps).to_string());
+        let written = written.and_then(|()| fs::rename(&new, &self.path));
+        written.map_err(Failure::io(self.path.display()))
     }
 
     /// Forgets the plan, which is done.

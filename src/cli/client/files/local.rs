@@ -9,6 +9,7 @@ use super::state::{
     child_name, numbers, parent_and_own,
 };
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
+use crate::base::lines;
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -329,7 +330,7 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
         front.insert("metadata", Value::Object(text.metadata.clone()));
     }
     let fields: Fields = front.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-    format!("{}{}\n", prompt_file::front_matter(fields), text.source)
+    format!("{}{}\n", prompt_file::front_matter(fields), lines::published(&text.source))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod state;
 mod tree;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -24,6 +25,7 @@ use super::api::Api;
 use super::bounded;
 use super::flags::ClientFlags;
 use super::refusal::Refusal;
+use crate::base::lines;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -220,7 +222,25 @@ fn planned(files: &Tree, prune: bool, api: &Api) -> Result<(Plan, Remote), Failu
         Failure::Usage(format!("these import each other: {}", names.join(", ")))
     })?;
     let remote = remote::read(api)?;
-    Ok((plan::plan(&local, &sorted, &remote, prune)?, remote))
+    let same = published_alike(api, &local, &remote)?;
+    Ok((plan::plan(&local, &sorted, &remote, &same, prune)?, remote))
+}
+
+/// Returns the versions of the files that are published with other line ends alone, as by an earlier
+/// version from Windows, or by the API. Files have none of their own.
+fn published_alike(
+    api: &Api,
+    local: &State<Text>,
+    remote: &Remote,
+) -> Result<BTreeSet<VersionName>, Failure> {
+    let differ = plan::published_otherwise(local, remote);
+    let texts = texts_of(api, &remote.org, &differ)?;
+    let is_alike = |(version, published): &(VersionName, Text)| {
+        let text = &local.versions[version];
+        lines::is_same(&text.source, &published.source) && text.metadata == published.metadata
+    };
+    let all = differ.into_iter().zip(texts);
+    Ok(all.filter(is_alike).map(|(version, _)| version).collect())
 }
 
 fn value(plan: &Plan) -> Value {

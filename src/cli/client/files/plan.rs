@@ -117,7 +117,18 @@ impl Plan {
     }
 }
 
-/// Compares the files, whose versions are `sorted` as they can be published, with a server.
+/// Returns the versions of the files that are published with another hash: they may still say the
+/// same.
+pub fn published_otherwise(local: &State<Text>, remote: &Remote) -> Vec<VersionName> {
+    let differs = |(version, text): &(&VersionName, &Text)| {
+        let row = remote.state.versions.get(*version);
+        row.is_some_and(|row| row.hash != version_hash(version, text))
+    };
+    local.versions.iter().filter(differs).map(|(version, _)| version.clone()).collect()
+}
+
+/// Compares the files, whose versions are `sorted` as they can be published, with a server. `same` are
+/// versions that say the same there, by another hash.
 ///
 /// # Errors
 /// Usage, with everything that no request could bring about.
@@ -125,10 +136,12 @@ pub fn plan(
     local: &State<Text>,
     sorted: &[&VersionName],
     remote: &Remote,
+    same: &BTreeSet<VersionName>,
     prune: bool,
 ) -> Result<Plan, Failure> {
     let mut problems = missing_references(local, remote);
-    let mut planning = Planning { local, remote, plan: Plan::default(), problems: Vec::new() };
+    let mut planning =
+        Planning { local, remote, same, plan: Plan::default(), problems: Vec::new() };
     for kind in 0..KINDS.len() {
         planning.resources(kind);
         if kind == ASSIGNMENT {
@@ -144,6 +157,7 @@ pub fn plan(
 struct Planning<'a> {
     local: &'a State<Text>,
     remote: &'a Remote,
+    same: &'a BTreeSet<VersionName>,
     plan: Plan,
     problems: Vec<String>,
 }
@@ -208,6 +222,7 @@ impl Planning<'_> {
             let text = &self.local.versions[version];
             match self.remote.state.versions.get(version) {
                 Some(row) if row.hash == version_hash(version, text) => {}
+                Some(_) if self.same.contains(version) => {}
                 Some(_) => self.problems.push(format!(
                     "{version} is published with another content, and published versions do not \
                      change: raise its version"

@@ -10,9 +10,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use crate::base::visible;
+use crate::base::{lines, visible};
 use crate::cli::client::text_file::position;
 use crate::cli::failure::Failure;
+use crate::cli::output;
 
 /// The longest file: a prompt of 300 KiB with its metadata.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -34,15 +35,22 @@ pub const MARK_CONTENT: &str = "# Plain files of a Roadstead organization: see r
 /// Texts by their paths in the directory, with slashes.
 pub type Tree = BTreeMap<String, String>;
 
-/// Reads all files of a directory. Files at the top whose names begin with a dot or with README are
+/// Reads all files of a directory, with line feeds and without byte order marks, as they are on every
+/// machine; says how many had others. Files at the top whose names begin with a dot or with README are
 /// left alone.
 ///
 /// # Errors
 /// Usage, naming every file that cannot be one of these.
 pub fn read(dir: &Path) -> Result<Tree, Failure> {
-    let mut reading = Reading { tree: Tree::new(), bytes: 0, problems: Vec::new() };
+    let mut reading = Reading { tree: Tree::new(), bytes: 0, changed: 0, problems: Vec::new() };
     reading.folder(dir, "", 0)?;
     if reading.problems.is_empty() {
+        if reading.changed > 0 {
+            output::status(&format!(
+                "files with other line ends than LF, or a byte order mark, which are read without: {}",
+                reading.changed
+            ));
+        }
         return Ok(reading.tree);
     }
     reading.problems.sort();
@@ -52,6 +60,8 @@ pub fn read(dir: &Path) -> Result<Tree, Failure> {
 struct Reading {
     tree: Tree,
     bytes: u64,
+    /// How many have other line ends or a mark.
+    changed: usize,
     problems: Vec<String>,
 }
 
@@ -103,6 +113,9 @@ impl Reading {
         match read_file(at, MAX_FILE_BYTES) {
             Ok(Ok(text)) => {
                 self.bytes += text.len() as u64;
+                let changes = lines::changed(&text).is_some();
+                self.changed += usize::from(changes);
+                let text = if changes { lines::of_file(&text).into_owned() } else { text };
                 self.tree.insert(path, text);
             }
             Ok(Err(problem)) => self.problems.push(format!("{path}{problem}")),

@@ -54,6 +54,7 @@ impl Check {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.which.artifact.without_selector()?;
         let file = PromptFile::read(&self.file)?;
+        file.tell_changes();
         let api = self.client.connect()?;
         let found = self.found(&api, &file)?;
         let errors = found.iter().filter(|found| found.is_error).count();

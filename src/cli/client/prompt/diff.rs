@@ -5,6 +5,7 @@ use serde_json::json;
 use similar::TextDiff;
 
 use super::which::Which;
+use crate::base::lines;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::failure::Failure;
@@ -74,7 +75,9 @@ impl Diff {
         };
         let text = diff["diff"].as_str().unwrap_or_default();
         if text.is_empty() && !self.client.json {
-            output::status("no difference");
+            // The line ends of a file are no part of its text.
+            let aside = if self.file.is_some() { ", line ends aside" } else { "" };
+            output::status(&format!("no difference{aside}"));
             return Ok(());
         }
         output::print(self.client.json, &diff, text)
@@ -82,6 +85,7 @@ impl Diff {
 }
 
 fn unified(source: &str, version: &str, file: &PromptFile) -> String {
-    let diff = TextDiff::from_lines(source, file.source.as_str());
+    let source = lines::published(source);
+    let diff = TextDiff::from_lines(&*source, file.source.as_str());
     diff.unified_diff().header(version, &file.path).to_string()
 }

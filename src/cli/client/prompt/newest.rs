@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::which::ArtifactKind;
+use crate::base::lines;
 use crate::cli::client::api::Api;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::failure::Failure;
@@ -72,9 +73,10 @@ impl Artifact<'_> {
     }
 }
 
-/// Whether a version has the text and the metadata of a file.
+/// Whether a version has the text and the metadata of a file. Other line ends make no other version.
 pub fn is_same(version: &Value, file: &PromptFile) -> bool {
-    version["source"] == file.source && version["metadata"] == json!(file.metadata)
+    let source = version["source"].as_str().unwrap_or_default();
+    lines::is_same(source, &file.source) && version["metadata"] == json!(file.metadata)
 }
 
 fn raised(version: &str, bump: Bump) -> Option<String> {

@@ -51,6 +51,7 @@ impl Publish {
     pub(super) fn run(mut self) -> Result<(), Failure> {
         self.which.artifact.without_selector()?;
         let file = PromptFile::read(&self.file)?;
+        file.tell_changes();
         if let Some(kind) = &file.artifact_type
             && kind != self.which.kind.text()
         {

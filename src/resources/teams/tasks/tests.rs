@@ -261,6 +261,48 @@ fn assigning_a_task_wakes_the_assignee_unless_it_did_so_itself() {
 }
 
 #[test]
+fn a_task_that_can_be_worked_on_again_wakes_its_assignee_unless_it_did_so_itself() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    let to = |status: &str, by: Option<Id<Member>>| {
+        patch(&fixture, &anns, json!({"status": status, "fromAgentId": by})).unwrap();
+        let woken = take(&fixture, crew, ann);
+        // What is handed out again is no news.
+        let new = woken.into_iter().filter(|wake| wake.attempts == 1);
+        new.map(|wake| (wake.reason, wake.task_id)).collect::<Vec<_>>()
+    };
+    let unblocked = [(WakeReason::TaskUnblocked, Some(anns.id))];
+    let reopened = [(WakeReason::TaskReopened, Some(anns.id))];
+    assert!(to("blocked", Some(ann)).is_empty());
+    assert_eq!(to("open", None), unblocked);
+    assert!(to("in_progress", None).is_empty(), "it could be worked on before");
+    assert!(to("done", Some(ann)).is_empty());
+    assert!(to("blocked", None).is_empty(), "there is nothing to do yet");
+    assert_eq!(to("in_progress", Some(bob)), unblocked);
+    assert!(to("cancelled", None).is_empty());
+    assert_eq!(to("open", None), reopened);
+    assert!(to("done", Some(ann)).is_empty());
+    assert!(to("open", Some(ann)).is_empty(), "its own act");
+    assert!(take(&fixture, crew, bob).is_empty());
+
+    // Without an assignee it is as free as a new one.
+    let free = task(&fixture, crew, json!({"title": "free"}));
+    for status in ["blocked", "open"] {
+        patch(&fixture, &free, json!({"status": status})).unwrap();
+    }
+    // Blocked again before it was taken, there is nothing to wake for.
+    patch(&fixture, &anns, json!({"status": "blocked"})).unwrap();
+    patch(&fixture, &anns, json!({"status": "open"})).unwrap();
+    patch(&fixture, &anns, json!({"status": "blocked"})).unwrap();
+    fixture.pass_secs(60);
+    assert!(take(&fixture, crew, ann).is_empty());
+    fixture.assert_sound();
+}
+
+#[test]
 fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);

@@ -192,12 +192,21 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
                 && agent == Some(wake.agent)
                 && message::has_unread_note(view, &task, wake.agent, wake.created_at)?)
         }
-        (WakeReason::TaskAssigned | WakeReason::TaskNote, None) => Ok(false),
+        (WakeReason::TaskUnblocked | WakeReason::TaskReopened, Some(task)) => {
+            Ok(task.is_workable() && task.assignee_agent_id == Some(wake.agent))
+        }
+        (
+            WakeReason::TaskAssigned
+            | WakeReason::TaskNote
+            | WakeReason::TaskUnblocked
+            | WakeReason::TaskReopened,
+            None,
+        ) => Ok(false),
         (WakeReason::ExternalRequest, _) => match wake.peer_id {
             Some(peer) => peer::is_accepted(view, wake.team, peer),
             None => Ok(false),
         },
-        (WakeReason::Notification, _) => Ok(true),
+        (WakeReason::Notification | WakeReason::ApprovalDecided, _) => Ok(true),
     }
 }
 

@@ -78,6 +78,12 @@ pub enum WakeCause<'a> {
     ExternalRequest(Id<Peer>),
     /// This log entry came to a channel that wakes it.
     Notification(Id<LogEntry>),
+    /// This task of its own is not blocked any more.
+    TaskUnblocked(&'a Task),
+    /// This task of its own was reopened.
+    TaskReopened(&'a Task),
+    /// An approval that it asked for, about this task if there is one, was decided.
+    ApprovalDecided(Option<Id<Task>>),
 }
 
 /// Wakes `agent`, merging with a pending wake of the same subject. The caller excludes causes by the
@@ -140,6 +146,18 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         WakeCause::Notification(entry) => {
             wake.reason = WakeReason::Notification;
             wake.log_id = Some(entry);
+        }
+        WakeCause::TaskUnblocked(task) => {
+            wake.reason = WakeReason::TaskUnblocked;
+            wake.task_id = Some(task.id);
+        }
+        WakeCause::TaskReopened(task) => {
+            wake.reason = WakeReason::TaskReopened;
+            wake.task_id = Some(task.id);
+        }
+        WakeCause::ApprovalDecided(task) => {
+            wake.reason = WakeReason::ApprovalDecided;
+            wake.task_id = task;
         }
     }
     wake

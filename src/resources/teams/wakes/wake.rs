@@ -34,6 +34,12 @@ pub enum WakeReason {
     ExternalRequest,
     /// An event for which a channel wakes it.
     Notification,
+    /// A task of its own is not blocked any more.
+    TaskUnblocked,
+    /// A task of its own that was closed is to be worked on again.
+    TaskReopened,
+    /// An approval that it asked for was decided.
+    ApprovalDecided,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -41,6 +47,9 @@ crate::store::stored_enum!(WakeReason {
     TaskNote = 2,
     ExternalRequest = 3,
     Notification = 4,
+    TaskUnblocked = 5,
+    TaskReopened = 6,
+    ApprovalDecided = 7,
 });
 
 /// A notice that an agent has something to do.
@@ -54,7 +63,7 @@ pub struct Wake {
     pub position: Id<Wake>,
     /// Why the agent is woken.
     pub reason: WakeReason,
-    /// The task that it, or its message, refers to.
+    /// The task that it, its message, or the approval refers to.
     pub task_id: Option<Id<Task>>,
     /// The newest message that caused it.
     pub message_id: Option<Id<Message>>,
@@ -109,8 +118,8 @@ impl Output for Wake {
     }
 }
 
-/// Wakes by reason and subject, a task or a peer. A message is sent once and has one wake, so direct
-/// messages are not indexed.
+/// Wakes by reason and subject, a task, a peer or the approvals. A message is sent once and has one
+/// wake, so direct messages are not indexed.
 static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
 
 /// Wakes by the id under which they are delivered and acknowledged.
@@ -199,7 +208,12 @@ impl Wake {
     /// Returns the subject by which it is found; `None` without one.
     pub fn subject(&self) -> Option<WakeSubject> {
         let id = match self.reason {
-            WakeReason::TaskAssigned | WakeReason::TaskNote => self.task_id?.cast(),
+            WakeReason::TaskAssigned
+            | WakeReason::TaskNote
+            | WakeReason::TaskUnblocked
+            | WakeReason::TaskReopened => self.task_id?.cast(),
+            // Those about no task are about one thing, too: the agent reads what was decided.
+            WakeReason::ApprovalDecided => self.task_id.map_or(Id::NIL, Id::cast),
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::DirectMessage | WakeReason::Notification => return None,
         };

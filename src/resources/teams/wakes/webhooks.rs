@@ -3,6 +3,7 @@
 //!
 //! One job per wake posts it; the wake is leased meanwhile as if an agent had fetched it. A 2xx
 //! acknowledges it; a 410 removes the `wakeUrl`; otherwise it can be fetched until the next attempt.
+//! What a restricted agent is told is posted only while who set the URL may use the agent.
 
 use serde_json::{Value, json};
 
@@ -20,6 +21,10 @@ use crate::store::{ListSource, Order, PageRequest, Tx};
 
 /// The handlers of the jobs about posts.
 pub const JOBS: &[JobHandler] = &[POST_WAKE, POST_PENDING];
+
+/// Why a `wakeUrl` was removed.
+const NOT_PERMITTED: &str = "who set the wakeUrl, or answered for the key that did, may not use the \
+                             agent any more; it was removed";
 
 /// A wake to be merged waits until the newer one is delivered; its job checks every minute.
 const RECHECK_SECS: i64 = 60;
@@ -85,10 +90,14 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(member) = tx.get::<Member>(&(wake.team, wake.agent))? else {
         return Ok(Prepared::Done);
     };
+    if !member::is_wake_url_permitted(&tx.view(), &member)? {
+        tx.replace(&member, &member.clone().without_wake_url())?;
+        give_up(tx, &wake, NOT_PERMITTED)?;
+        return end_posting(tx, &wake);
+    }
     let secret = member::wake_key(&tx.view(), &member)?;
     let (Some(url), Some(secret)) = (&member.wake_url, secret) else {
-        tx.replace(&wake, &Wake { posting_since: None, post_again_at: None, ..wake.clone() })?;
-        return Ok(Prepared::Done);
+        return end_posting(tx, &wake);
     };
     // A cause that joins a wake whose post has failed waits for its next attempt.
     let others = same_subject(&tx.view(), &wake)?;
@@ -111,6 +120,12 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     };
     let call = webhook::post(url, &secret, &message, tx.now());
     Ok(Prepared::Effect(Effect::Call(Box::new(call))))
+}
+
+/// Leaves a wake to be fetched.
+fn end_posting(tx: &mut Tx, wake: &Wake) -> Result<Prepared> {
+    tx.replace(wake, &Wake { posting_since: None, post_again_at: None, ..wake.clone() })?;
+    Ok(Prepared::Done)
 }
 
 /// Decides on the job of a wake that was not delivered: done if it was dropped; otherwise it waits

@@ -477,7 +477,9 @@ fn a_full_lane_turns_away_others_do_not_and_every_submitted_attempt_is_completed
     assert_eq!(settled.count(), taken);
     let commits =
         log.lines_without_holds().into_iter().filter(|line| line.starts_with("commit")).count();
-    assert_eq!(commits, WAITING.items / MAX_GROUP);
+    // A group ends early only if it takes long to run, on a machine that is busy.
+    let fewest = WAITING.items / MAX_GROUP;
+    assert!((fewest..=fewest + 2).contains(&commits), "{commits}");
 }
 
 /// Tells when it is dropped, and whether that was in a panic.

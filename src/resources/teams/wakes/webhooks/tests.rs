@@ -1,8 +1,12 @@
 //! Posts, carried out as the runner does it, each call being answered here.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::Principal;
+use crate::auth::{Caller, Grant, Membership, Role, Sponsor};
 use crate::outside::{Call, Response};
 use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
@@ -10,7 +14,9 @@ use crate::resources::teams::testing::{
 };
 use crate::resources::teams::wakes::delivery::acknowledge;
 use crate::resources::teams::{members, messages};
-use crate::resources::testing::Fixture;
+use crate::resources::testing::{Fixture, user};
+use crate::resources::{agents, fleets};
+use crate::store::View;
 
 const URL: &str = "https://agent.test/wake";
 
@@ -289,6 +295,125 @@ fn a_410_of_an_earlier_wake_url_leaves_the_present_one() {
     fixture.pass_secs(5);
     assert_eq!(run(&fixture, 200), 1);
     assert!(wakes(&fixture).is_empty());
+}
+
+/// Puts ann into a restricted fleet for which the member has a grant.
+fn restrict(fixture: &Fixture) {
+    let closed = json!({"name": "Closed", "access": "restricted"});
+    let closed = fleets::tests::make(fixture, closed).id;
+    fleets::tests::grant(fixture, &fixture.member, closed);
+    let fleet = json!({"fleetId": closed});
+    agents::tests::patch_as(fixture, &fixture.owner, "ann", fleet).unwrap();
+}
+
+fn url(fixture: &Fixture, ann: (Id<Team>, Id<Member>)) -> Option<String> {
+    let fetch = |view: &View| member::fetch_member(view, ann.0, ann.1);
+    fixture.store.read_now(fixture.org, fetch).unwrap().wake_url.map(|url| url.to_string())
+}
+
+fn withdraw_grants(fixture: &Fixture) {
+    let withdraw = |tx: &mut Tx| {
+        let grants: Vec<Grant> = tx.all(ListSource::TABLE, &())?;
+        grants.iter().try_for_each(|grant| tx.remove(grant))
+    };
+    fixture.store.write_blocking(fixture.org, withdraw).unwrap();
+}
+
+/// Ends a person's membership.
+fn remove(fixture: &Fixture, who: &Principal) {
+    let (user, org) = (user(who), fixture.org);
+    let leave = move |tx: &mut Tx| {
+        let membership: Membership = tx.fetch(&(user, org))?;
+        tx.remove(&membership)
+    };
+    fixture.store.write_blocking(org, leave).unwrap();
+}
+
+#[test]
+fn wakes_of_a_restricted_agent_are_posted_while_who_set_the_url_may_use_it() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let before = events(&fixture).len();
+    restrict(&fixture);
+    // The same one, set again by somebody else, stays with who set it.
+    let again = || Fixture::input(json!({"wakeUrl": URL, "skills": []})).unwrap();
+    let kept = fixture.write_as(&fixture.owner, update, ann, again()).unwrap();
+    assert_eq!(json!(kept)["wakeSecret"], Value::Null);
+    mail(&fixture, ann);
+    assert_eq!(run(&fixture, 200), 1);
+
+    mail(&fixture, ann);
+    mail(&fixture, ann);
+    withdraw_grants(&fixture);
+    // Something else that is changed leaves the URL as it is.
+    let skills = Fixture::input(json!({"skills": ["writing"]})).unwrap();
+    let kept = fixture.write_as(&fixture.owner, update, ann, skills).unwrap();
+    assert_eq!(json!(kept)["wakeSecret"], Value::Null);
+    assert_eq!((run(&fixture, 200), url(&fixture, ann)), (0, None));
+    let mut events = events(&fixture).split_off(before);
+    events.retain(|event| event.event_type == EventType::TeamRunFailed);
+    assert_eq!(events.len(), 1, "one event, however many wakes there were");
+    let error = events[0].payload.0["error"].as_str().unwrap();
+    assert!(error.contains("may not use the agent"), "{error}");
+    assert_eq!(wakes(&fixture).len(), 2, "they can be fetched");
+
+    // Somebody else sets it on their own account.
+    let set = fixture.write_as(&fixture.owner, update, ann, again()).unwrap();
+    assert!(json!(set)["wakeSecret"].is_string());
+    assert_eq!(run(&fixture, 200), 2);
+}
+
+#[test]
+fn a_url_that_is_not_posted_to_any_more_is_taken_over_with_a_new_secret() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    restrict(&fixture);
+    withdraw_grants(&fixture);
+    let again = Fixture::input(json!({"wakeUrl": URL})).unwrap();
+    let set = fixture.write_as(&fixture.owner, update, ann, again).unwrap();
+    assert!(json!(set)["wakeSecret"].is_string());
+    let body = json!({"body": "x", "toAgentId": ann.1});
+    let body = Fixture::input(body).unwrap();
+    fixture.write_as(&fixture.owner, messages::send, ann.0, body).unwrap();
+    assert_eq!(run(&fixture, 200), 1);
+}
+
+#[test]
+fn nor_are_they_after_who_set_the_url_or_answered_for_the_key_has_left() {
+    for leaves in ["the member", "the sponsor", "nobody"] {
+        let fixture = Fixture::new();
+        let ann = crew(&fixture);
+        restrict(&fixture);
+        let Principal::Caller(caller) = &fixture.member else { panic!("a caller") };
+        let mut caller = Caller::clone(caller);
+        let sponsor = user(&fixture.owner);
+        let name = "ada".into();
+        caller.identity.sponsor = Some(Sponsor { user: sponsor, name, role: Role::Owner });
+        let other = Fixture::input(json!({"wakeUrl": "https://other.test/"})).unwrap();
+        fixture.write_as(&Principal::Caller(Arc::new(caller)), update, ann, other).unwrap();
+        mail(&fixture, ann);
+        match leaves {
+            "the member" => remove(&fixture, &fixture.member),
+            "the sponsor" => remove(&fixture, &fixture.owner),
+            _ => {}
+        }
+        assert_eq!(run(&fixture, 200), usize::from(leaves == "nobody"), "{leaves}");
+    }
+}
+
+#[test]
+fn a_url_that_an_earlier_release_stored_is_posted_to() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    restrict(&fixture);
+    let unknown = move |tx: &mut Tx| {
+        let stored = member::fetch_member(&tx.view(), ann.0, ann.1)?;
+        tx.replace(&stored, &Member { wake_url_by: None, ..stored.clone() })
+    };
+    fixture.store.write_blocking(fixture.org, unknown).unwrap();
+    mail(&fixture, ann);
+    withdraw_grants(&fixture);
+    assert_eq!(run(&fixture, 200), 1);
 }
 
 #[test]
