@@ -9,7 +9,7 @@ use crate::http::{ResponseBody, json_response, status};
 
 /// The body is not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// It is no single message.
+/// It is no message, or one that may not be in a batch.
 pub const INVALID_REQUEST: i32 = -32600;
 /// There is no such method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
@@ -76,10 +76,8 @@ impl Failure {
     /// The message of an error response.
     pub fn body(&self, era: Era) -> Value {
         let is_missing = self.0.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound);
-        let code = match era {
-            _ if era.has_handshake() && self.0.is_resource && is_missing => RESOURCE_NOT_FOUND,
-            _ => self.0.code,
-        };
+        let is_old = era.has_handshake() && self.0.is_resource && is_missing;
+        let code = if is_old { RESOURCE_NOT_FOUND } else { self.0.code };
         let mut error = json!({"code": code, "message": self.0.message});
         if let Some(data) = &self.0.data {
             error["data"] = data.clone();

@@ -111,7 +111,8 @@ impl Mcp {
     }
 
     /// The response to a batch: those to its requests, in their order, or none. Each request after the
-    /// first counts for itself.
+    /// first counts for itself. Beside others none may wait: what it has leased would come with the last
+    /// of them, or not at all.
     async fn reply_to_all(
         &self,
         head: &Parts,
@@ -120,6 +121,7 @@ impl Mcp {
         messages: Vec<Result<Sent, Failure>>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let mut first = Some(first);
+        let is_alone = messages.len() == 1;
         let mut replies = Vec::new();
         for sent in messages {
             let reply = match sent {
@@ -130,7 +132,7 @@ impl Mcp {
                         None => entrance.enter().await.map_err(Failure::from),
                     };
                     let replied = match api {
-                        Ok(api) => self.reply_in_batch(head, api, message).await,
+                        Ok(api) => self.reply_in_batch(head, api, message, is_alone).await,
                         Err(failure) => Err(failure),
                     };
                     replied.map_err(|failure| failure.of(id))
@@ -158,11 +160,17 @@ impl Mcp {
         head: &Parts,
         api: Api,
         message: Message,
+        is_alone: bool,
     ) -> Result<Vec<u8>, Failure> {
         let id = message.id.clone().unwrap_or_default();
+        let refused = |text: &str| Err(Failure::new(INVALID_REQUEST, text.to_string()));
         if message.method == "initialize" {
-            let text = "initialize must not be part of a batch".to_string();
-            return Err(Failure::new(INVALID_REQUEST, text));
+            return refused("initialize must not be part of a batch");
+        }
+        if !is_alone && message.method == "tools/call" && self.tools.waits(&message.params) {
+            return refused(
+                "this tool can wait and must not be called beside others: send it alone",
+            );
         }
         match answer(&self.tools, api, head, message, Era::Oldest).await? {
             Answer::Outcome(outcome) => Ok(outcome.response(&id, Era::Oldest)),

@@ -2,6 +2,9 @@
 //!
 //! Clients refuse what is longer, or cut it anywhere, and a model that reads it has less room for its
 //! work. So long texts are cut, each with a word on what is left out, until the whole fits.
+//!
+//! A page of the API can have tens of megabytes. A try ends where it has more than an answer may have,
+//! so that each costs what an answer costs and not what the page does.
 
 use serde_json::{Map, Value};
 
@@ -63,66 +66,114 @@ impl Brief<'_> {
         let flat =
             Room { text: shortest, items: MIN_ITEMS, depth: if self.is_page { 3 } else { 1 } };
         let flat = (!self.can_have_fewer).then_some(flat);
-        lengths.chain(flat).map(|room| self.cut(answer, room, self.is_page)).find(fits)
+        let cut = |room| Cutting { brief: self, left: THIRDS * MAX_TOKENS }.answer(answer, room);
+        lengths.chain(flat).filter_map(cut).find(fits)
     }
+}
 
-    /// A value with no more than there is room for. The items of a page are not counted.
-    fn cut(&self, value: &Value, room: Room, is_page: bool) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.cut_text(text, room.text)),
-            Value::Array(_) | Value::Object(_) if room.depth == 0 => {
-                Value::String(format!("… [left out; {}]", self.whole_in))
-            }
-            Value::Array(items) => {
-                let mut kept: Vec<Value> = items
-                    .iter()
-                    .take(room.items)
-                    .map(|item| self.cut(item, room.below(), false))
-                    .collect();
-                kept.extend(self.others(items.len(), room.items).map(Value::String));
-                Value::Array(kept)
-            }
-            Value::Object(fields) => self.cut_object(fields, room, is_page),
-            other => other.clone(),
+/// One try to make an answer short.
+struct Cutting<'a> {
+    brief: &'a Brief<'a>,
+    /// The thirds of a token that are left. What is between texts is not counted: what has more does not
+    /// fit, and what has not may be too long all the same.
+    left: usize,
+}
+
+impl Cutting<'_> {
+    /// The answer with no more than there is room for; `None` if that is too long.
+    fn answer(mut self, answer: &Value, room: Room) -> Option<Value> {
+        match answer {
+            Value::Object(fields) if self.brief.is_page => self.page(fields, room),
+            other => self.cut(other, room),
         }
     }
 
-    fn cut_object(&self, fields: &Map<String, Value>, room: Room, is_page: bool) -> Value {
-        let count = room.items.max(MIN_FIELDS);
+    /// A page, whose items are not counted.
+    fn page(&mut self, fields: &Map<String, Value>, room: Room) -> Option<Value> {
         let mut kept = Map::new();
-        for (name, value) in fields.iter().take(count) {
+        for (name, value) in fields {
             let value = match value {
-                Value::Array(items) if is_page && name == "items" => {
+                Value::Array(items) if name == "items" => {
                     let below = room.below().below();
-                    items.iter().map(|item| self.cut(item, below, false)).collect()
+                    items.iter().map(|item| self.cut(item, below)).collect::<Option<_>>()?
                 }
                 // What names the next page is of no use in part.
-                cursor if is_page && name == "nextCursor" => cursor.clone(),
-                value => self.cut(value, room.below(), false),
+                cursor if name == "nextCursor" => cursor.clone(),
+                value => self.cut(value, room.below())?,
             };
             kept.insert(name.clone(), value);
         }
-        let others = self.others(fields.len(), count);
+        Some(Value::Object(kept))
+    }
+
+    fn cut(&mut self, value: &Value, room: Room) -> Option<Value> {
+        self.spend(1)?;
+        Some(match value {
+            Value::String(text) => Value::String(self.text(text, room.text)?),
+            Value::Array(_) | Value::Object(_) if room.depth == 0 => {
+                Value::String(self.said(format!("… [left out; {}]", self.brief.whole_in))?)
+            }
+            Value::Array(items) => {
+                let kept = items.iter().take(room.items).map(|item| self.cut(item, room.below()));
+                let mut kept: Vec<Value> = kept.collect::<Option<_>>()?;
+                kept.extend(self.others(items.len(), room.items)?.map(Value::String));
+                Value::Array(kept)
+            }
+            Value::Object(fields) => self.object(fields, room)?,
+            other => other.clone(),
+        })
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>, room: Room) -> Option<Value> {
+        let count = room.items.max(MIN_FIELDS);
+        let mut kept = Map::new();
+        for (name, value) in fields.iter().take(count) {
+            self.spend(name.chars().map(weight_of).sum())?;
+            kept.insert(name.clone(), self.cut(value, room.below())?);
+        }
+        let others = self.others(fields.len(), count)?;
         kept.extend(others.map(|others| ("…".into(), Value::String(others))));
-        Value::Object(kept)
+        Some(Value::Object(kept))
     }
 
     /// What is said of items or fields that are left out.
-    fn others(&self, count: usize, kept: usize) -> Option<String> {
-        let left_out = count.checked_sub(kept).filter(|left_out| *left_out > 0)?;
-        Some(format!("… [{left_out} more left out; {}]", self.whole_in))
+    fn others(&mut self, count: usize, kept: usize) -> Option<Option<String>> {
+        let left_out = count.saturating_sub(kept);
+        if left_out == 0 {
+            return Some(None);
+        }
+        self.said(format!("… [{left_out} more left out; {}]", self.brief.whole_in)).map(Some)
     }
 
     /// The beginning of a text, of so many tokens.
-    fn cut_text(&self, text: &str, tokens: usize) -> String {
-        let mut thirds = 0;
-        let end = text.char_indices().find(|(_, letter)| {
-            thirds += weight_of(*letter);
-            thirds > THIRDS * tokens
-        });
-        let Some((end, _)) = end else { return text.to_string() };
-        let (all, left_out) = (text.chars().count(), text[end..].chars().count());
-        format!("{}… [{left_out} of {all} characters left out; {}]", &text[..end], self.whole_in)
+    fn text(&mut self, text: &str, tokens: usize) -> Option<String> {
+        let (mut thirds, mut kept, mut end) = (0, 0, None);
+        for (at, letter) in text.char_indices() {
+            let weight = weight_of(letter);
+            if thirds + weight > THIRDS * tokens {
+                end = Some(at);
+                break;
+            }
+            thirds += weight;
+            kept += 1;
+        }
+        self.spend(thirds)?;
+        let Some(end) = end else { return Some(text.to_string()) };
+        let left_out = text[end..].chars().count();
+        let all = kept + left_out;
+        let said = format!("… [{left_out} of {all} characters left out; {}]", self.brief.whole_in);
+        Some(text[..end].to_string() + &self.said(said)?)
+    }
+
+    /// What is said of what is left out, which is part of the answer.
+    fn said(&mut self, text: String) -> Option<String> {
+        self.spend(text.chars().map(weight_of).sum())?;
+        Some(text)
+    }
+
+    fn spend(&mut self, thirds: usize) -> Option<()> {
+        self.left = self.left.checked_sub(thirds)?;
+        Some(())
     }
 }
 
@@ -148,7 +199,7 @@ pub fn is_short(json: &[u8]) -> bool {
 /// The thirds of a token that a character takes in JSON.
 fn weight_of(letter: char) -> usize {
     match letter {
-        '"' | '\\' | '\n' | '\r' | '\t' => 2,
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..' ' => 6,
         letter if letter.is_ascii() => 1,
         _ => THIRDS,
@@ -175,7 +226,7 @@ mod tests {
         assert!(is_short("語".repeat(25_000).as_bytes()));
         assert!(!is_short("語".repeat(25_001).as_bytes()));
         assert!(!is_short("é".repeat(25_001).as_bytes()));
-        for text in ["a\"\\\n\u{1}é語🚀", "\r\t\u{1f}"] {
+        for text in ["a\"\\\n\u{1}é語🚀", "\r\t\u{8}\u{c}\u{1f}\u{7f}"] {
             let thirds: usize = text.chars().map(weight_of).sum();
             let json = json!(text).to_string();
             let counted: usize =
@@ -227,6 +278,27 @@ mod tests {
         assert!(fits(&one) && one["items"][0].as_object().unwrap().len() == 30);
         let alone = record().fit(&json!(item)).unwrap();
         assert!(fits(&alone) && alone.as_object().unwrap().len() == 30);
+    }
+
+    #[test]
+    fn a_try_ends_where_it_is_too_long() {
+        let item = json!({"body": "x".repeat(50_000)});
+        let page_of = |count: usize| json!({"items": vec![item.clone(); count]});
+        let room = Room { text: LENGTHS[0], items: MIN_ITEMS, depth: WHOLE_DEPTH };
+        let brief = page();
+        let mut cutting = Cutting { brief: &brief, left: THIRDS * MAX_TOKENS };
+        let page = page_of(200);
+        assert_eq!(cutting.page(page.as_object().unwrap(), room), None);
+        // The first item has taken its part of it, and the others have taken nothing.
+        let used = THIRDS * MAX_TOKENS - cutting.left;
+        assert!((50_000..50_100).contains(&used), "{used}");
+        // What a try counts is never more than there is.
+        for count in [1, 2, 7] {
+            let cut = brief.fit(&page_of(count)).unwrap();
+            let whole = Room { text: usize::MAX / THIRDS, ..room };
+            let mut cutting = Cutting { brief: &brief, left: THIRDS * MAX_TOKENS };
+            assert_eq!(cutting.page(cut.as_object().unwrap(), whole), Some(cut));
+        }
     }
 
     #[test]

@@ -67,53 +67,83 @@ impl Tools {
     }
 }
 
-/// The items of a wait: what it takes is leased, so it cannot be asked for again.
-const MAX_TAKEN: u64 = 50;
-/// The greatest limit of a route; a greater one is refused there.
-const MAX_LIMIT: u64 = 200;
+/// The bytes of an answer up to which it is made short at once; those of a page can be a hundred times
+/// as many.
+const MAX_AT_ONCE: usize = 256 * 1024;
 
-/// Calls the route and makes its answer short. A page that is too long however much its texts are
-/// cut is asked for again with half the items: its cursor then leads to the others.
+/// An answer within the context of a model.
+enum Shortened {
+    Done(Bytes),
+    /// A list that is too long however much its texts are cut, of so many items.
+    TooLong(usize),
+}
+
+/// Calls the route and makes its answer short. A list that is too long however much its texts are cut
+/// is asked for again with half the items: its cursor then leads to the others. What a wait returns is
+/// leased and cannot be asked for again; it has no long texts, so a page of wakes is short as it is.
 async fn run_briefly(
     api: &Api,
-    tool: &ToolInfo,
+    tool: &'static ToolInfo,
     route: &Arc<Route>,
     mut arguments: Map<String, Value>,
 ) -> Result<Bytes> {
     let shape = route.operation.shape;
-    let is_list = matches!(shape, Shape::List);
-    let is_page = is_list || matches!(shape, Shape::Wait(_));
-    let limit = arguments.get("limit").and_then(Value::as_u64);
-    if is_page && !is_list && limit.is_some_and(|limit| (MAX_TAKEN..=MAX_LIMIT).contains(&limit)) {
-        arguments.insert("limit".into(), json!(MAX_TAKEN));
-    }
-    let whole_in = match (tool.whole_in, is_page) {
-        (Some(other), _) => format!("{other} has all"),
-        (None, true) => "a smaller limit shows more".to_string(),
-        (None, false) => format!("the HTTP API has all: {} {}", tool.method.as_str(), tool.path),
-    };
     loop {
         let json = run(api, route, arguments.clone()).await?;
-        if tool.without.is_empty() && is_short(&json) {
-            return Ok(json);
+        let shortened = if json.len() <= MAX_AT_ONCE {
+            shorten(tool, shape, json)
+        } else {
+            let work = tokio::task::spawn_blocking(move || shorten(tool, shape, json));
+            work.await.map_err(Error::internal)?
+        };
+        match shortened? {
+            Shortened::Done(json) => return Ok(json),
+            Shortened::TooLong(count) => {
+                arguments.insert("limit".into(), json!(count / 2));
+            }
         }
-        let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
-        for name in tool.without {
-            answer.as_object_mut().and_then(|fields| fields.shift_remove(*name));
+    }
+}
+
+/// Makes the answer of a route short.
+///
+/// # Errors
+/// 500 if it cannot be.
+fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
+    if tool.without.is_empty() && is_short(&json) {
+        return Ok(Shortened::Done(json));
+    }
+    let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
+    for name in tool.without {
+        answer.as_object_mut().and_then(|fields| fields.shift_remove(*name));
+    }
+    let written = answer.to_string();
+    if is_short(written.as_bytes()) {
+        return Ok(Shortened::Done(written.into()));
+    }
+    let count = answer["items"].as_array().map_or(0, Vec::len);
+    let whole_in = whole_in(tool, shape, count);
+    let can_have_fewer = matches!(shape, Shape::List) && count > 1;
+    let brief = Brief { whole_in: &whole_in, is_page: shape.is_list(), can_have_fewer };
+    match brief.fit(&answer) {
+        Some(short) => Ok(Shortened::Done(short.to_string().into())),
+        None if can_have_fewer => Ok(Shortened::TooLong(count)),
+        None => Err(Error::internal(format!("an answer of {} is too long", tool.name))),
+    }
+}
+
+/// Where the whole is of an answer that is cut: a tool that has more of it, or the route of the HTTP
+/// API. A write is not to be called again for its answer: what it has written is there.
+fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
+    let ToolInfo { method, path, .. } = tool;
+    match (shape, tool.whole_in) {
+        (Shape::Write, Some(other)) => format!("it is stored whole, see {other}"),
+        (Shape::Write, None) => "it is stored whole".into(),
+        (_, Some(other)) => format!("{other} has all"),
+        (Shape::List, None) if count > 1 => {
+            format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())
         }
-        let written = answer.to_string();
-        if is_short(written.as_bytes()) {
-            return Ok(written.into());
-        }
-        let count = answer["items"].as_array().map_or(0, Vec::len);
-        let can_have_fewer = is_list && count > 1;
-        if let Some(short) = (Brief { whole_in: &whole_in, is_page, can_have_fewer }).fit(&answer) {
-            return Ok(short.to_string().into());
-        }
-        if !can_have_fewer {
-            return Err(Error::internal(format!("an answer of {} is too long", tool.name)));
-        }
-        arguments.insert("limit".into(), json!(count / 2));
+        (_, None) => format!("the HTTP API has all: {} {path}", method.as_str()),
     }
 }
 

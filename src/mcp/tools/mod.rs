@@ -45,6 +45,12 @@ impl Tools {
         list
     }
 
+    /// Whether the tool that the parameters of a call name can wait.
+    pub fn waits(&self, params: &Value) -> bool {
+        let route = params["name"].as_str().and_then(|name| self.find(name)?.1.ok());
+        route.is_some_and(|route| route.waits())
+    }
+
     /// The tool of this name with its route.
     fn find(&self, name: &str) -> Option<(&'static ToolInfo, Result<Arc<Route>>)> {
         let tool = tools().iter().find(|tool| tool.name == name)?;

@@ -19,7 +19,7 @@ pub struct ToolInfo {
     /// The arguments for which an empty text means null, which clears a field: the schemas that all
     /// clients take have no null.
     pub clears: &'static [&'static str],
-    /// The tool that has all of an item of its list.
+    /// The tool that has all of an item of its list, or of what it has written.
     pub whole_in: Option<&'static str>,
     /// Whether a second call with the same arguments has no further effect, where the method does
     /// not say so.
@@ -89,19 +89,27 @@ const ALL: &[ToolInfo] = &[
     tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
     tool("task_create", Post, "/teams/{teamId}/tasks")
         .untold(&["projectId"])
-        .explained(&["assigneeAgentId"]),
-    tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim").idempotent(),
+        .explained(&["assigneeAgentId"])
+        .whole_in("task_get"),
+    tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim")
+        .whole_in("task_get")
+        .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
         .untold(&["projectId"])
-        .clears(&["assigneeAgentId"]),
+        .clears(&["description", "assigneeAgentId", "projectId"])
+        .whole_in("task_get"),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")
-        .about("Send a message to an agent (toAgentId) or a note on a task (taskId)"),
-    tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume").idempotent(),
-    tool("inbox_send", Post, "/teams/{teamId}/inbox"),
+        .about("Send a message to an agent (toAgentId) or a note on a task (taskId)")
+        .whole_in("message_list"),
+    tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume")
+        .whole_in("message_list")
+        .idempotent(),
+    tool("inbox_send", Post, "/teams/{teamId}/inbox").whole_in("message_list"),
     tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
     tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
-        .explained(&["supersedes"]),
+        .explained(&["supersedes"])
+        .whole_in("memory_recall"),
     tool("memory_forget", Delete, "/teams/{teamId}/agents/{agentId}/memories/{memoryId}"),
     tool("prompt_list", Get, "/registries/artifacts")
         .about("List the prompts and promptlets of a registry")
@@ -114,12 +122,14 @@ const ALL: &[ToolInfo] = &[
     tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
         .untold(&["artifactType", "model", "metadata"])
-        .without(&["source", "compiled"]),
+        .without(&["source", "compiled"])
+        .whole_in("prompt_get"),
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")
         .untold(&["wait"]),
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
-        .about("Ask people for an approval; look for their decision in approval_list"),
+        .about("Ask people for an approval; look for their decision in approval_list")
+        .whole_in("approval_list"),
     tool("approval_list", Get, "/teams/{teamId}/approvals"),
 ];

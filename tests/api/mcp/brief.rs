@@ -1,5 +1,7 @@
 //! Answers of tools fit into the context of a model, and say what is left out.
 
+use roadstead::api::Method;
+use roadstead::mcp::tools;
 use serde_json::{Value, json};
 
 use super::Client;
@@ -50,9 +52,69 @@ fn a_list_of_long_texts_has_every_item_and_says_where_the_whole_is() {
     let list = called(&client, "message_list", json!({"teamId": team, "agentId": agent}));
     assert_eq!(list["items"].as_array().unwrap().len(), 20);
     let text = list["items"][0]["body"].as_str().unwrap();
-    assert!(text.ends_with("characters left out; a smaller limit shows more]"), "{text}");
+    let end = "; a smaller limit shows more, and the HTTP API all: GET /teams/{teamId}/messages]";
+    assert!(text.ends_with(end), "{text}");
     let one = json!({"teamId": team, "agentId": agent, "limit": 1});
     assert_eq!(called(&client, "message_list", one)["items"][0]["body"], long.as_str());
+}
+
+#[test]
+fn whatever_is_cut_names_a_call_that_has_the_whole_and_writes_nothing() {
+    let crew = Crew::new();
+    let client = Client::modern(&crew.acme.key);
+    let team = &crew.team;
+    let agent = crew.hire("ann");
+    let long = "語".repeat(30_000);
+    let new = json!({"teamId": team, "title": "Long", "description": long});
+    let task = called(&client, "task_create", new);
+    let text = task["description"].as_str().unwrap();
+    assert!(text.ends_with(" of 30000 characters left out; it is stored whole, see task_get]"));
+    let one = called(&client, "task_get", json!({"teamId": team, "taskId": task["id"]}));
+    let text = one["description"].as_str().unwrap();
+    assert!(
+        text.ends_with("; the HTTP API has all: GET /teams/{teamId}/tasks/{taskId}]"),
+        "{text}"
+    );
+    assert_eq!(
+        crew.get(&format!("/tasks/{}", task["id"].as_str().unwrap())).ok()["description"],
+        long
+    );
+
+    crew.post("/messages", json!({"toAgentId": agent, "body": long})).ok();
+    for limit in [1, 50] {
+        let one = json!({"teamId": team, "agentId": agent, "limit": limit});
+        let list = called(&client, "message_list", one);
+        let text = list["items"][0]["body"].as_str().unwrap();
+        assert!(text.ends_with("; the HTTP API has all: GET /teams/{teamId}/messages]"), "{text}");
+    }
+    // The tools that are named are there, and change nothing.
+    for tool in tools() {
+        let other = tool.whole_in.map(|name| tools().iter().find(|other| other.name == name));
+        assert!(other.is_none_or(|other| other.unwrap().method == Method::Get), "{}", tool.name);
+    }
+}
+
+#[test]
+fn as_many_wakes_as_a_page_has_are_taken_whole() {
+    let crew = Crew::new();
+    let client = Client::modern(&crew.acme.key);
+    let agent = crew.hire("ann");
+    for nth in 0..200 {
+        crew.post("/messages", json!({"toAgentId": agent, "body": format!("{nth}")})).ok();
+    }
+    let wait = json!({"teamId": crew.team, "agentId": agent, "limit": 200});
+    let wakes = called(&client, "wake_wait", wait);
+    let items = wakes["items"].as_array().unwrap();
+    assert_eq!(items.len(), 200);
+    let ids: Vec<&Value> = items.iter().map(|wake| &wake["id"]).collect();
+    let acknowledge = json!({"teamId": crew.team, "agentId": agent, "wakeIds": ids});
+    assert_eq!(called(&client, "wake_acknowledge", acknowledge), json!({"acknowledged": 200}));
+    // One whose ids are all there, which none is, would fit as well.
+    let longest = json!({"reason": "approval_decided", "attempts": u32::MAX,
+        "createdAt": items[0]["createdAt"], "id": items[0]["id"], "taskId": items[0]["id"],
+        "messageId": items[0]["id"], "peerId": items[0]["id"], "logId": items[0]["id"]});
+    assert_eq!(longest.as_object().unwrap().len(), items[0].as_object().unwrap().len());
+    assert!(200 * (longest.to_string().len() + 1) < 74_000, "{longest}");
 }
 
 #[test]

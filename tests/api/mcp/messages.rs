@@ -1,11 +1,13 @@
 //! Messages: discovery, the handshake of older revisions, headers, and what is refused.
 
+use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
 use super::{Client, LEGACY, MODERN, OLDEST, failed, quiet};
-use crate::client::Caller;
-use crate::fixture::{Fixture, key_of};
+use crate::client::{Caller, pick};
+use crate::fixture::{Fixture, Running, config, key_of};
 use crate::registries::registry;
+use crate::teams::Crew;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -293,4 +295,51 @@ fn the_oldest_revision_has_texts_alone_and_batches() {
     failed(&post(&key, &[], &json!(many).to_string()), 400, INVALID_REQUEST);
     let newer = [("MCP-Protocol-Version", "2025-06-18")];
     failed(&post(&key, &newer, &json!([ping(1)]).to_string()), 400, INVALID_REQUEST);
+}
+
+#[test]
+fn a_tool_that_can_wait_is_refused_beside_others_and_leases_nothing() {
+    let crew = Crew::new();
+    let agent = crew.hire("ann");
+    let task = crew.task(json!({"title": "Write", "assigneeAgentId": agent}));
+    let key = quiet(&crew.acme.key);
+    let call = |id: u32, tool: &str| {
+        let arguments = json!({"teamId": crew.team, "agentId": agent});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}})
+    };
+    let waiting = ["wake_wait", "prompt_get", "deployed_get"];
+    let mut batch: Vec<Value> = (0..).zip(waiting).map(|(id, tool)| call(id, tool)).collect();
+    batch.push(json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}));
+    let answers = post(&key, &[], &json!(batch).to_string()).ok();
+    for (id, tool) in waiting.iter().enumerate() {
+        let error = &answers[id]["error"];
+        assert_eq!((&answers[id]["id"], &error["code"]), (&json!(id), &json!(INVALID_REQUEST)));
+        assert!(error["message"].as_str().unwrap().ends_with("send it alone"), "{tool}: {error}");
+    }
+    assert_eq!(answers[3], json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    // Alone it is answered, and the wake comes for the first time.
+    let answers = post(&key, &[], &json!([call(4, "wake_wait")]).to_string()).ok();
+    let text = answers[0]["result"]["content"][0]["text"].as_str().unwrap();
+    let wakes: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(pick(&wakes["items"][0], "taskId attempts"), json!([task, 1]));
+}
+
+#[test]
+fn each_request_of_a_batch_counts_for_the_rate_limit() {
+    let running = Running::start(ServerConfig { rate_limit: 1, ..config() });
+    let acme = running.fixture();
+    let key = quiet(&key_of(&acme.owner));
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let batch: Vec<Value> = (0..16).map(ping).collect();
+    let answers = post(&key, &[], &json!(batch).to_string()).ok();
+    assert_eq!(answers[0]["result"], json!({}));
+    let answers = answers.as_array().unwrap();
+    let limited = answers.iter().filter(|answer| answer["error"]["code"] == 429);
+    let (mut count, mut said) = (0, Value::Null);
+    limited.for_each(|answer| (count, said) = (count + 1, answer["error"].clone()));
+    // A second request is let in after a second.
+    assert!(answers.len() == 16 && count > 0, "{answers:?}");
+    assert_eq!(said["data"]["code"], "rate_limited");
+    assert!(said["message"].as_str().unwrap().contains("Try again in"), "{said}");
 }
