@@ -69,6 +69,33 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
+/// Lists of distinct items: a route, the field, and what makes its example name an item twice.
+const DISTINCT: [(&str, &str, &str); 2] = [
+    ("environment.create", "CreateApprovalPolicy", "approverIds"),
+    ("environment.update", "CreateApprovalPolicy", "approverIds"),
+];
+
+#[test]
+fn an_item_that_comes_twice_is_refused_and_the_schema_says_so_in_words() {
+    let (document, keys) = (document(), Keys::new([7; 32]));
+    let routes = resources::routes();
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for (name, schema, field) in DISTINCT {
+        let about = &document["components"]["schemas"][schema]["properties"][field]["description"];
+        assert!(about.as_str().unwrap().ends_with("Each item once."), "{name}: {about}");
+        let route = routes.iter().find(|route| route.name == name).unwrap();
+        let path = route.path.replace("{*", "{");
+        let method = route.method.as_str().to_ascii_lowercase();
+        let mut sample = json_body(&document["paths"][path][method])["example"].clone();
+        let mut refuses = |ids: Value| {
+            sample["approvals"] = json!({field: ids});
+            let raw = RawArgs::body(&params(route), &sample, route.org_source.org_slug(), &keys);
+            route.bind(raw).is_err()
+        };
+        assert!(refuses(json!([id, id])) && !refuses(json!([id])), "{name}");
+    }
+}
+
 /// The inputs of the product that check rules between their fields.
 fn inputs_with_rules() -> BTreeSet<String> {
     let mut found = BTreeSet::new();

@@ -128,10 +128,15 @@ fn drop_unsigned(schema: &mut Map<String, Value>) {
     }
 }
 
+/// What a list says whose items are distinct.
+const EACH_ONCE: &str = "Each item once.";
+
 /// Says in words that no item comes twice. Of `uniqueItems` generators make a set, which TypeScript
 /// does not write as JSON, and which forgets the order.
 fn drop_sets(schema: &mut Map<String, Value>) {
     if schema.shift_remove("uniqueItems").is_some_and(|is_set| is_set == true) {
-        schema.entry("description").or_insert_with(|| json!("Each item once."));
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        let about = format!("{about} {EACH_ONCE}");
+        schema.insert("description".into(), json!(about.trim_start()));
     }
 }

@@ -77,6 +77,8 @@ fn an_enumeration_beside_a_list_is_a_pattern_and_a_list_is_no_set() {
             schemars::json_schema!({"oneOf": [
                 state,
                 {"type": "array", "items": {"type": "string"}, "uniqueItems": true},
+                {"type": "array", "description": "Decks.", "items": {"type": "integer"},
+                    "uniqueItems": true},
             ]})
         }
     }
@@ -100,7 +102,7 @@ fn an_enumeration_beside_a_list_is_a_pattern_and_a_list_is_no_set() {
     assert_eq!(problems(Contents::routes(&routes)), Vec::<String>::new());
     let document = document(Contents::routes(&routes), "1");
     let schemas = &document["components"]["schemas"];
-    let [word, list] = schemas["Cargo"]["oneOf"].as_array().unwrap().as_slice() else {
+    let [word, list, decks] = schemas["Cargo"]["oneOf"].as_array().unwrap().as_slice() else {
         panic!("{schemas}")
     };
     assert_eq!(word["type"], "string");
@@ -110,6 +112,7 @@ fn an_enumeration_beside_a_list_is_a_pattern_and_a_list_is_no_set() {
         "type": "array", "items": {"type": "string"}, "description": "Each item once."
     });
     assert_eq!(*list, described);
+    assert_eq!(decks["description"], "Decks. Each item once.");
     // Beside null alone it stays an enumeration.
     let reference = json!({"$ref": "#/components/schemas/State"});
     let state = &schemas["Hold"]["properties"]["state"];
