@@ -133,7 +133,9 @@ pub(super) fn document(
     } else {
         UnknownFields::Refused(Arc::default())
     };
-    let query = parse_query(head.uri.query().unwrap_or_default());
+    let mut query = parse_query(head.uri.query().unwrap_or_default());
+    // It is known everywhere, also where it is not read.
+    query.as_object_mut().and_then(|query| query.shift_remove("orgSlug"));
     let wanted: DocumentQuery = read(&query, SourceFormat::Query, unknown)?;
     let document =
         if wanted.webhooks == Some(false) { &context.routes_document } else { &context.document };
