@@ -31,22 +31,57 @@ pub enum Sent {
     Message(Message),
     /// The answer to a request, of which this server sends none.
     Answer,
+    /// Several messages, of the oldest revision. Each is good or bad by itself.
+    Batch(Vec<Result<Sent, Failure>>),
 }
+
+/// The messages of a batch: more than clients send at once, and not a way around a rate limit.
+const MAX_BATCH: usize = 16;
 
 /// Parses a body with the limits that the bodies of all routes have.
 ///
 /// # Errors
-/// [`PARSE_ERROR`] if it is not JSON, [`INVALID_REQUEST`] if it is no single message.
-pub fn parse(bytes: &[u8]) -> Result<Sent, Failure> {
-    let Value::Object(mut body) = parse_body(bytes).map_err(|error| {
-        let is_json = serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-        match bytes.trim_ascii().first() {
-            Some(b'[') if is_json => invalid("send one message at a time, not a batch"),
-            _ if is_json => invalid(error.message()),
-            _ => Failure::new(PARSE_ERROR, error.message().to_string()),
+/// [`PARSE_ERROR`] if it is not JSON, [`INVALID_REQUEST`] if it is no message, or several in another
+/// revision than the oldest.
+pub fn parse(bytes: &[u8], era: Era) -> Result<Sent, Failure> {
+    if bytes.trim_ascii().first() == Some(&b'[') {
+        return batch(bytes, era);
+    }
+    one(parse_body(bytes).map_err(|error| not_parsed(bytes, error.message()))?)
+}
+
+/// Parses a list of messages.
+fn batch(bytes: &[u8], era: Era) -> Result<Sent, Failure> {
+    // What has one value has no more in an object either.
+    let body = [&b"{\"batch\":"[..], bytes, b"}"].concat();
+    let list = if is_json(bytes) { parse_body(&body) } else { parse_body(bytes) };
+    let mut list = list.map_err(|error| not_parsed(bytes, error.message()))?;
+    if era != Era::Oldest {
+        return Err(invalid("send one message at a time, not a batch"));
+    }
+    match list["batch"].take() {
+        Value::Array(messages) if (1..=MAX_BATCH).contains(&messages.len()) => {
+            Ok(Sent::Batch(messages.into_iter().map(one).collect()))
         }
-    })?
-    else {
+        _ => Err(invalid("a batch must have 1 to 16 messages")),
+    }
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// Why a body could not be parsed: it is no JSON, or beyond a limit.
+fn not_parsed(bytes: &[u8], why: &str) -> Failure {
+    if is_json(bytes) { invalid(why) } else { Failure::new(PARSE_ERROR, why.to_string()) }
+}
+
+/// A message of its own.
+///
+/// # Errors
+/// [`INVALID_REQUEST`].
+fn one(body: Value) -> Result<Sent, Failure> {
+    let Value::Object(mut body) = body else {
         return Err(invalid("a message must be a JSON object"));
     };
     if body.get("jsonrpc").is_none_or(|version| version != "2.0") {
@@ -143,15 +178,36 @@ mod tests {
             (r#"{"jsonrpc": "2.0", "id": "", "method": "ping"}"#, Some(json!(""))),
             (r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#, None),
         ] {
-            let Ok(Sent::Message(message)) = parse(body.as_bytes()) else { panic!("{body}") };
+            let Ok(Sent::Message(message)) = parse(body.as_bytes(), Era::Legacy) else {
+                panic!("{body}")
+            };
             assert_eq!((message.id, message.params), (id, json!({})), "{body}");
         }
-        let answer = parse(br#"{"jsonrpc": "2.0", "id": 1, "error": {}}"#);
+        let answer = parse(br#"{"jsonrpc": "2.0", "id": 1, "error": {}}"#, Era::Legacy);
         assert!(matches!(answer, Ok(Sent::Answer)));
-        let batch = br#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#;
-        let refused = parse(batch).unwrap_err().body(Era::Modern);
-        assert_eq!(refused["error"]["code"], INVALID_REQUEST);
-        assert!(refused["error"]["message"].as_str().unwrap().contains("batch"), "{refused}");
+    }
+
+    #[test]
+    fn several_messages_at_once_are_of_the_oldest_revision() {
+        let batch = br#" [{"jsonrpc": "2.0", "id": 1, "method": "ping"}, 7]"#;
+        for era in [Era::Modern, Era::Legacy] {
+            let refused = parse(batch, era).unwrap_err().body(era);
+            assert_eq!(refused["error"]["code"], INVALID_REQUEST);
+            assert!(refused["error"]["message"].as_str().unwrap().contains("batch"), "{refused}");
+        }
+        let Ok(Sent::Batch(each)) = parse(batch, Era::Oldest) else { panic!("no batch") };
+        assert!(matches!(each[..], [Ok(Sent::Message(_)), Err(_)]), "{each:?}");
+        let many = format!("[{}]", ["{}"; 17].join(","));
+        for (wrong, code) in [
+            ("[]", INVALID_REQUEST),
+            (&*many, INVALID_REQUEST),
+            (r#"[{"id": 1, "id": 1}]"#, INVALID_REQUEST),
+            ("[", PARSE_ERROR),
+            (r#"[], "batch": []"#, PARSE_ERROR),
+        ] {
+            let refused = parse(wrong.as_bytes(), Era::Oldest).unwrap_err().body(Era::Oldest);
+            assert_eq!(refused["error"]["code"], code, "{wrong}");
+        }
     }
 
     #[test]

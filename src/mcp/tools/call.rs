@@ -7,10 +7,14 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
+use super::brief::{Brief, is_short};
+use super::table::ToolInfo;
+use crate::api::op::Shape;
 use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::http::begin_waiting;
 use crate::mcp::api::Api;
+use crate::mcp::era::Era;
 use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
 use crate::mcp::message::Outcome;
 use crate::mcp::params::text;
@@ -28,14 +32,15 @@ impl Tools {
         api: &mut Api,
         head: &Parts,
         mut params: Value,
+        era: Era,
     ) -> Result<Outcome, Failure> {
         let name = text(&params, "name")?;
-        let Some((_, route)) = self.find(name) else {
+        let Some((tool, route)) = self.find(name) else {
             let message = format!("there is no tool of this name; see tools/list: {name:.128}");
             return Err(Failure::new(INVALID_PARAMS, message));
         };
         let route = route?;
-        let arguments = match params["arguments"].take() {
+        let mut arguments = match params["arguments"].take() {
             Value::Null => Map::new(),
             Value::Object(arguments) => arguments,
             _ => {
@@ -46,14 +51,99 @@ impl Tools {
         if let Some(key) = params["_meta"].get(IDEMPOTENCY_KEY) {
             api.idempotency_key = Some(idempotency_key(key)?);
         }
+        for name in tool.clears {
+            if arguments.get(*name).is_some_and(|value| value == "") {
+                arguments[*name] = Value::Null;
+            }
+        }
         if route.waits() {
             begin_waiting(head);
         }
-        match run(api, &route, arguments).await {
-            Ok(json) => Ok(succeeded(&json)?),
+        match run_briefly(api, tool, &route, arguments).await {
+            Ok(json) => Ok(succeeded(&json, era)?),
             Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The bytes of an answer up to which it is made short at once; those of a page can be a hundred times
+/// as many.
+const MAX_AT_ONCE: usize = 256 * 1024;
+
+/// An answer within the context of a model.
+enum Shortened {
+    Done(Bytes),
+    /// A list that is too long however much its texts are cut, of so many items.
+    TooLong(usize),
+}
+
+/// Calls the route and makes its answer short. A list that is too long however much its texts are cut
+/// is asked for again with half the items: its cursor then leads to the others. What a wait returns is
+/// leased and cannot be asked for again; it has no long texts, so a page of wakes is short as it is.
+async fn run_briefly(
+    api: &Api,
+    tool: &'static ToolInfo,
+    route: &Arc<Route>,
+    mut arguments: Map<String, Value>,
+) -> Result<Bytes> {
+    let shape = route.operation.shape;
+    loop {
+        let json = run(api, route, arguments.clone()).await?;
+        let shortened = if json.len() <= MAX_AT_ONCE {
+            shorten(tool, shape, json)
+        } else {
+            let work = tokio::task::spawn_blocking(move || shorten(tool, shape, json));
+            work.await.map_err(Error::internal)?
+        };
+        match shortened? {
+            Shortened::Done(json) => return Ok(json),
+            Shortened::TooLong(count) => {
+                arguments.insert("limit".into(), json!(count / 2));
+            }
+        }
+    }
+}
+
+/// Makes the answer of a route short.
+///
+/// # Errors
+/// 500 if it cannot be.
+fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
+    if tool.without.is_empty() && is_short(&json) {
+        return Ok(Shortened::Done(json));
+    }
+    let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
+    for name in tool.without {
+        answer.as_object_mut().and_then(|fields| fields.shift_remove(*name));
+    }
+    let written = answer.to_string();
+    if is_short(written.as_bytes()) {
+        return Ok(Shortened::Done(written.into()));
+    }
+    let count = answer["items"].as_array().map_or(0, Vec::len);
+    let whole_in = whole_in(tool, shape, count);
+    let can_have_fewer = matches!(shape, Shape::List) && count > 1;
+    let brief = Brief { whole_in: &whole_in, is_page: shape.is_list(), can_have_fewer };
+    match brief.fit(&answer) {
+        Some(short) => Ok(Shortened::Done(short.to_string().into())),
+        None if can_have_fewer => Ok(Shortened::TooLong(count)),
+        None => Err(Error::internal(format!("an answer of {} is too long", tool.name))),
+    }
+}
+
+/// Where the whole is of an answer that is cut: a tool that has more of it, or the route of the HTTP
+/// API. A write is not to be called again for its answer: what it has written is there.
+fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
+    let ToolInfo { method, path, .. } = tool;
+    match (shape, tool.whole_in) {
+        (Shape::Write, Some(other)) => format!("it is stored whole, see {other}"),
+        (Shape::Write, None) => "it is stored whole".into(),
+        (_, Some(other)) => format!("{other} has all"),
+        (Shape::List, None) if count > 1 => {
+            format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())
+        }
+        (_, None) => format!("the HTTP API has all: {} {path}", method.as_str()),
     }
 }
 
@@ -110,17 +200,20 @@ fn is_for_model(kind: Kind) -> bool {
     !matches!(kind, Kind::Unauthenticated | Kind::Internal)
 }
 
-/// The answer of a route, as text and as JSON.
+/// The answer of a route, as text and, where the revision asks for it, as JSON.
 ///
 /// # Errors
 /// 500 if it is no text.
-fn succeeded(json: &Bytes) -> Result<Outcome> {
+fn succeeded(json: &Bytes, era: Era) -> Result<Outcome> {
     let text = std::str::from_utf8(json).map_err(Error::internal)?;
     let mut fields = Vec::with_capacity(3 * text.len());
     fields.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
     serde_json::to_writer(&mut fields, text).map_err(Error::internal)?;
-    fields.extend_from_slice(b"}],\"structuredContent\":");
-    fields.extend_from_slice(json);
+    fields.extend_from_slice(b"}]");
+    if era.has_structured_content() {
+        fields.extend_from_slice(b",\"structuredContent\":");
+        fields.extend_from_slice(json);
+    }
     Ok(Outcome::written(String::from_utf8(fields).map_err(Error::internal)?))
 }
 

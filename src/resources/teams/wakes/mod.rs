@@ -55,7 +55,6 @@ const WAKE_WEBHOOK: Webhook = Webhook {
                   within 10 seconds, the wake is posted again with growing delays for 24 hours; \
                   then `team.run_failed` is published. A 410 removes the `wakeUrl`. A wake that is \
                   not acknowledged can be fetched.",
-    group: "teams",
     kind: |_| json_schema!({"const": "wake", "description": "What the message is."}),
     data: |generator| generator.subschema_for::<Wake>(),
 };
