@@ -84,6 +84,8 @@ impl Failure {
         }
         match &self.0.id {
             Some(id) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            // In an array each answer has one.
+            None if era == Era::Oldest => json!({"jsonrpc": "2.0", "id": null, "error": error}),
             None => json!({"jsonrpc": "2.0", "error": error}),
         }
     }

@@ -114,18 +114,25 @@ fn invalid(message: &str) -> Failure {
 pub struct Outcome {
     /// The fields of the result, without the braces.
     fields: String,
+    /// Whether something is left out of it.
+    is_cut: bool,
 }
 
 impl Outcome {
     /// A result with these fields.
     pub fn of(fields: &Value) -> Self {
         let text = fields.to_string();
-        Outcome { fields: text[1..text.len() - 1].into() }
+        Outcome { fields: text[1..text.len() - 1].into(), is_cut: false }
     }
 
     /// A result with these fields, written as JSON without braces.
     pub fn written(fields: String) -> Self {
-        Outcome { fields }
+        Outcome { fields, is_cut: false }
+    }
+
+    /// The same of a result from which something is left out: its `_meta` says so to programs.
+    pub fn cut(self) -> Self {
+        Outcome { is_cut: true, ..self }
     }
 
     /// A result that a client may keep for a while: fresh for `ttl_ms` milliseconds, for every
@@ -141,14 +148,18 @@ impl Outcome {
 
     /// The response to the request with this id.
     pub fn response(self, id: &Value, era: Era) -> Vec<u8> {
-        let fields = self.fields;
+        let Outcome { fields, is_cut } = self;
         let mut frame = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{");
-        frame.reserve_exact(fields.len() + RESULT_HEAD.len() + 3);
-        if era == Era::Modern {
-            frame.push_str(&RESULT_HEAD);
-            if !fields.is_empty() {
-                frame.push(',');
-            }
+        frame.reserve_exact(fields.len() + RESULT_HEAD.len() + 32);
+        let cut = if is_cut { "\"roadstead/cut\":true" } else { "" };
+        match (era, is_cut) {
+            (Era::Modern, false) => frame.push_str(&format!("{}}}", *RESULT_HEAD)),
+            (Era::Modern, true) => frame.push_str(&format!("{},{cut}}}", *RESULT_HEAD)),
+            (_, true) => frame.push_str(&format!("\"_meta\":{{{cut}}}")),
+            (_, false) => {}
+        }
+        if !fields.is_empty() && !frame.ends_with('{') {
+            frame.push(',');
         }
         frame.push_str(&fields);
         frame.push_str("}}");
@@ -158,8 +169,8 @@ impl Outcome {
 
 /// How every result of the newest revision begins.
 static RESULT_HEAD: LazyLock<String> = LazyLock::new(|| {
-    let meta = json!({"io.modelcontextprotocol/serverInfo": server_info()});
-    format!("\"resultType\":\"complete\",\"_meta\":{meta}")
+    let info = server_info();
+    format!("\"resultType\":\"complete\",\"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{info}")
 });
 
 /// What the server says of itself.
@@ -170,6 +181,24 @@ pub fn server_info() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_from_which_something_is_left_out_says_so_in_every_revision() {
+        for era in [Era::Modern, Era::Legacy, Era::Oldest] {
+            for (fields, is_cut) in [("", false), ("", true), ("\"a\":1", false), ("\"a\":1", true)]
+            {
+                let whole = Outcome::written(fields.into());
+                let outcome = if is_cut { whole.cut() } else { whole };
+                let response: Value =
+                    serde_json::from_slice(&outcome.response(&json!(7), era)).unwrap();
+                let result = &response["result"];
+                assert_eq!(result["_meta"]["roadstead/cut"] == true, is_cut, "{response}");
+                assert_eq!(result["a"] == 1, !fields.is_empty(), "{response}");
+                let info = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+                assert_eq!(info["name"] == "roadstead", era == Era::Modern, "{response}");
+            }
+        }
+    }
 
     #[test]
     fn a_message_has_an_id_unless_it_is_a_notification() {

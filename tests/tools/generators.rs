@@ -198,6 +198,12 @@ fn the_go_client_of_openapi_generator_compiles() {
         .env("GOFLAGS", "-mod=mod")
         .env("GOPROXY", "off")
         .env("GOTOOLCHAIN", "local")
+        // Nothing of the user's own.
+        .env("GOENV", "off")
+        .env("GOWORK", "off")
+        .env("GOTELEMETRY", "off")
+        .env("GOPATH", python.join("go"))
+        .env("HOME", &python)
         .env("GOCACHE", python.join("go-cache"))
         .current_dir(place));
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 pub type Installed<T> = Result<T, String>;
 
 /// What a command says that finds no network; any other failure of it is one of the test.
-const NO_NETWORK: [&str; 9] = [
+const NO_NETWORK: [&str; 16] = [
     "Temporary failure in name resolution",
     "Name or service not known",
     "Failed to establish a new connection",
@@ -19,6 +19,13 @@ const NO_NETWORK: [&str; 9] = [
     "ECONNREFUSED",
     "ENETUNREACH",
     "ETIMEDOUT",
+    "ECONNRESET",
+    "ERR_SOCKET_TIMEOUT",
+    "E403",
+    "ProxyError",
+    "Read timed out",
+    "Failed to resolve",
+    "No matching distribution found",
 ];
 
 /// Why a test is left out: `ROADSTEAD_TEST_<NAME>` is `off`, or what is `missing`. It is said aloud.

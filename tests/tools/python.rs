@@ -50,6 +50,8 @@ pub fn environment(packages: &Packages) -> Installed<PathBuf> {
                     "--quiet",
                     "--no-input",
                     "--disable-pip-version-check",
+                    "--timeout=10",
+                    "--retries=2",
                 ])
                 // Nothing is built here, and what is never imported need not be compiled.
                 .args(["--only-binary", ":all:", "--no-compile", "--constraint"])

@@ -15,8 +15,9 @@ pub const MAX_TOKENS: usize = 25_000;
 /// fewer, ids and JSON about as many.
 const THIRDS: usize = 3;
 
-/// What a text is cut to, in tokens: the first that makes the answer fit. An id stays whole.
-const LENGTHS: [usize; 10] = [24_000, 12_000, 6_000, 3_000, 1_500, 750, 375, 188, 94, 32];
+/// What a text is cut to, in tokens: the first that makes the answer fit. Ids, and the names that other
+/// calls take (at most 129 characters), stay whole.
+const LENGTHS: [usize; 10] = [24_000, 12_000, 6_000, 3_000, 1_500, 750, 375, 188, 94, 44];
 
 /// The fields of an object that are never left out: no record of the API has as many.
 const MIN_FIELDS: usize = 32;
@@ -162,6 +163,14 @@ impl Cutting<'_> {
         let left_out = text[end..].chars().count();
         let all = kept + left_out;
         let said = format!("… [{left_out} of {all} characters left out; {}]", self.brief.whole_in);
+        // What would become longer by it stays as it is.
+        let rest = text[end..].chars().map(weight_of);
+        if left_out <= said.len()
+            && rest.clone().sum::<usize>() <= said.chars().map(weight_of).sum()
+        {
+            self.spend(rest.sum())?;
+            return Some(text.to_string());
+        }
         Some(text[..end].to_string() + &self.said(said)?)
     }
 

@@ -7,7 +7,8 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
-use super::brief::{Brief, is_short};
+use super::brief::{Brief, MAX_TOKENS, is_short};
+use super::schemas::CLEARING;
 use super::table::ToolInfo;
 use crate::api::op::Shape;
 use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
@@ -52,7 +53,7 @@ impl Tools {
             api.idempotency_key = Some(idempotency_key(key)?);
         }
         for name in tool.clears {
-            if arguments.get(*name).is_some_and(|value| value == "") {
+            if arguments.get(*name).is_some_and(|value| value == CLEARING) {
                 arguments[*name] = Value::Null;
             }
         }
@@ -60,7 +61,7 @@ impl Tools {
             begin_waiting(head);
         }
         match run_briefly(api, tool, &route, arguments).await {
-            Ok(json) => Ok(succeeded(&json, era)?),
+            Ok(Answer { json, is_cut }) => Ok(succeeded(&json, is_cut, era)?),
             Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
             Err(error) => Err(error.into()),
         }
@@ -72,8 +73,21 @@ impl Tools {
 const MAX_AT_ONCE: usize = 256 * 1024;
 
 /// An answer within the context of a model.
+struct Answer {
+    json: Bytes,
+    /// Whether it is not all of what the route has answered.
+    is_cut: bool,
+}
+
+impl Answer {
+    fn whole(json: Bytes) -> Self {
+        Answer { json, is_cut: false }
+    }
+}
+
+/// What becomes of an answer.
 enum Shortened {
-    Done(Bytes),
+    Done(Answer),
     /// A list that is too long however much its texts are cut, of so many items.
     TooLong(usize),
 }
@@ -86,7 +100,7 @@ async fn run_briefly(
     tool: &'static ToolInfo,
     route: &Arc<Route>,
     mut arguments: Map<String, Value>,
-) -> Result<Bytes> {
+) -> Result<Answer> {
     let shape = route.operation.shape;
     loop {
         let json = run(api, route, arguments.clone()).await?;
@@ -97,7 +111,7 @@ async fn run_briefly(
             work.await.map_err(Error::internal)?
         };
         match shortened? {
-            Shortened::Done(json) => return Ok(json),
+            Shortened::Done(answer) => return Ok(answer),
             Shortened::TooLong(count) => {
                 arguments.insert("limit".into(), json!(count / 2));
             }
@@ -108,10 +122,10 @@ async fn run_briefly(
 /// Makes the answer of a route short.
 ///
 /// # Errors
-/// 500 if it cannot be.
+/// 409 if a part of it would be wrong; 500 if it cannot be made short.
 fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
     if tool.without.is_empty() && is_short(&json) {
-        return Ok(Shortened::Done(json));
+        return Ok(Shortened::Done(Answer::whole(json)));
     }
     let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
     for name in tool.without {
@@ -119,14 +133,23 @@ fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
     }
     let written = answer.to_string();
     if is_short(written.as_bytes()) {
-        return Ok(Shortened::Done(written.into()));
+        return Ok(Shortened::Done(Answer::whole(written.into())));
+    }
+    if tool.is_exact {
+        let ToolInfo { method, path, .. } = tool;
+        let message = format!(
+            "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for all: \
+             {} /api{path} of the HTTP API has it",
+            method.as_str()
+        );
+        return Err(Error::conflict("answer_too_long", message));
     }
     let count = answer["items"].as_array().map_or(0, Vec::len);
     let whole_in = whole_in(tool, shape, count);
     let can_have_fewer = matches!(shape, Shape::List) && count > 1;
     let brief = Brief { whole_in: &whole_in, is_page: shape.is_list(), can_have_fewer };
     match brief.fit(&answer) {
-        Some(short) => Ok(Shortened::Done(short.to_string().into())),
+        Some(short) => Ok(Shortened::Done(Answer { json: short.to_string().into(), is_cut: true })),
         None if can_have_fewer => Ok(Shortened::TooLong(count)),
         None => Err(Error::internal(format!("an answer of {} is too long", tool.name))),
     }
@@ -200,11 +223,12 @@ fn is_for_model(kind: Kind) -> bool {
     !matches!(kind, Kind::Unauthenticated | Kind::Internal)
 }
 
-/// The answer of a route, as text and, where the revision asks for it, as JSON.
+/// The answer of a route, as text and, where the revision asks for it, as JSON. That it is cut is said
+/// in the texts for models, and in `_meta` for programs.
 ///
 /// # Errors
 /// 500 if it is no text.
-fn succeeded(json: &Bytes, era: Era) -> Result<Outcome> {
+fn succeeded(json: &Bytes, is_cut: bool, era: Era) -> Result<Outcome> {
     let text = std::str::from_utf8(json).map_err(Error::internal)?;
     let mut fields = Vec::with_capacity(3 * text.len());
     fields.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
@@ -214,7 +238,8 @@ fn succeeded(json: &Bytes, era: Era) -> Result<Outcome> {
         fields.extend_from_slice(b",\"structuredContent\":");
         fields.extend_from_slice(json);
     }
-    Ok(Outcome::written(String::from_utf8(fields).map_err(Error::internal)?))
+    let outcome = Outcome::written(String::from_utf8(fields).map_err(Error::internal)?);
+    Ok(if is_cut { outcome.cut() } else { outcome })
 }
 
 /// A refusal, in words.

@@ -45,10 +45,14 @@ impl Tools {
         list
     }
 
-    /// Whether the tool that the parameters of a call name can wait.
+    /// Whether a call with these parameters can wait: one that leases what it returns, and one that is
+    /// asked to.
     pub fn waits(&self, params: &Value) -> bool {
         let route = params["name"].as_str().and_then(|name| self.find(name)?.1.ok());
-        route.is_some_and(|route| route.waits())
+        let is_asked_to = !params["arguments"]["wait"].is_null();
+        route.is_some_and(|route| {
+            matches!(route.operation.shape, Shape::Wait) || route.waits() && is_asked_to
+        })
     }
 
     /// The tool of this name with its route.

@@ -30,7 +30,7 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
         if is_told(name) {
             let mut short = shortened(schema);
             if tool.clears.contains(&name.as_str()) {
-                short["description"] = json!(CLEARED);
+                short["description"] = json!(format!("\"{CLEARING}\" clears it"));
             } else if tool.explained.contains(&name.as_str()) {
                 short["description"] = schema["description"].clone();
             }
@@ -50,8 +50,9 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     ToolSchemas { input, output: json!({"type": "object", "required": answered}) }
 }
 
-/// What models are told of an argument that an empty text clears.
-const CLEARED: &str = "\"\" clears it";
+/// What models are told of an argument that this text clears. Not an empty one: some models fill in what
+/// is optional with that.
+pub const CLEARING: &str = "none";
 
 /// The keywords that a model needs to write an argument.
 const KEPT: [&str; 3] = ["enum", "minimum", "maximum"];

@@ -16,11 +16,13 @@ pub struct ToolInfo {
     pub explained: &'static [&'static str],
     /// The fields of the answer that models are not given: they say again what another field says.
     pub without: &'static [&'static str],
-    /// The arguments for which an empty text means null, which clears a field: the schemas that all
-    /// clients take have no null.
+    /// The arguments that a word clears in place of null: the schemas that all clients take have no null.
     pub clears: &'static [&'static str],
     /// The tool that has all of an item of its list, or of what it has written.
     pub whole_in: Option<&'static str>,
+    /// Whether a part of its answer would be taken for all by programs that run what it says: what is too
+    /// long is refused.
+    pub is_exact: bool,
     /// Whether a second call with the same arguments has no further effect, where the method does
     /// not say so.
     pub is_idempotent: bool,
@@ -37,6 +39,7 @@ const fn tool(name: &'static str, method: Method, path: &'static str) -> ToolInf
         without: &[],
         clears: &[],
         whole_in: None,
+        is_exact: false,
         is_idempotent: false,
     }
 }
@@ -64,6 +67,10 @@ impl ToolInfo {
 
     const fn whole_in(self, tool: &'static str) -> Self {
         ToolInfo { whole_in: Some(tool), ..self }
+    }
+
+    const fn exact(self) -> Self {
+        ToolInfo { is_exact: true, ..self }
     }
 
     const fn idempotent(self) -> Self {
@@ -126,7 +133,8 @@ const ALL: &[ToolInfo] = &[
         .whole_in("prompt_get"),
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")
-        .untold(&["wait"]),
+        .untold(&["wait"])
+        .exact(),
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
         .about("Ask people for an approval; look for their decision in approval_list")

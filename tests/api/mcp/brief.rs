@@ -5,6 +5,7 @@ use roadstead::mcp::tools;
 use serde_json::{Value, json};
 
 use super::Client;
+use crate::deployments::{deployed, fill};
 use crate::fixture::Fixture;
 use crate::registries::{publish, registry};
 use crate::teams::Crew;
@@ -135,4 +136,27 @@ fn a_prompt_is_one_text_and_one_that_is_too_long_says_so() {
     let text = cut["compiled"].as_str().unwrap();
     assert!(text.starts_with("語語") && text.contains(" of 30000 characters left out"), "{text}");
     assert!(text.ends_with("GET /registries/artifact-versions/content]"), "{text}");
+    let is_cut = |name: &str| {
+        let arguments = json!({"registryRef": "main", "promptName": name});
+        let result =
+            client.result("tools/call", json!({"name": "prompt_get", "arguments": arguments}));
+        result["_meta"]["roadstead/cut"] == true
+    };
+    assert!(is_cut("longer") && !is_cut("long"), "programs are told, too");
+}
+
+#[test]
+fn what_is_to_run_is_whole_or_refused() {
+    let acme = Fixture::new();
+    fill(&acme, &["scribe"]);
+    let long = format!("{{{{NAME}}}} {}", "語".repeat(30_000));
+    publish(&acme, ["main", "prompt", "hello", "2.0.0"], &long);
+    deployed(&acme, &["scribe"], json!({}));
+    let client = Client::modern(&acme.key);
+    let arguments = json!({"stableKey": "scribe", "environment": "dev"});
+    let result =
+        client.result("tools/call", json!({"name": "deployed_get", "arguments": arguments}));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert_eq!(result["isError"], true, "{text}");
+    assert!(text.contains("GET /api/agents/{stableKey}/deployed"), "{text}");
 }

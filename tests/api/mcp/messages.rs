@@ -284,6 +284,7 @@ fn the_oldest_revision_has_texts_alone_and_batches() {
     let answers = post(&key, &[], &batch.to_string()).ok();
     let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, [&json!(1), &json!(null), &json!(3), &json!(4), &json!(1)]);
+    assert!(answers[1].get("id").is_some(), "null, and not left out: {answers}");
     assert_eq!(answers[0]["result"], json!({}));
     for refused in [1, 2] {
         assert_eq!(answers[refused]["error"]["code"], INVALID_REQUEST, "{answers}");
@@ -304,7 +305,7 @@ fn a_tool_that_can_wait_is_refused_beside_others_and_leases_nothing() {
     let task = crew.task(json!({"title": "Write", "assigneeAgentId": agent}));
     let key = quiet(&crew.acme.key);
     let call = |id: u32, tool: &str| {
-        let arguments = json!({"teamId": crew.team, "agentId": agent});
+        let arguments = json!({"teamId": crew.team, "agentId": agent, "wait": 1});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": {"name": tool, "arguments": arguments}})
     };
@@ -339,7 +340,7 @@ fn each_request_of_a_batch_counts_for_the_rate_limit() {
     let (mut count, mut said) = (0, Value::Null);
     limited.for_each(|answer| (count, said) = (count + 1, answer["error"].clone()));
     // A second request is let in after a second.
-    assert!(answers.len() == 16 && count > 0, "{answers:?}");
+    assert!(answers.len() == 16 && count >= 8, "{answers:?}");
     assert_eq!(said["data"]["code"], "rate_limited");
     assert!(said["message"].as_str().unwrap().contains("Try again in"), "{said}");
 }

@@ -267,8 +267,8 @@ fn an_agent_works_with_the_tools_alone() {
     let inbox = json!({"teamId": team, "fromAgentId": ann, "body": "Done", "taskId": task});
     assert_eq!(tools.call("inbox_send", inbox)["audience"], "human");
 
-    let done = json!({"teamId": team, "taskId": task, "status": "done", "assigneeAgentId": "",
-        "description": ""});
+    let done = json!({"teamId": team, "taskId": task, "status": "done", "assigneeAgentId": "none",
+        "description": "none"});
     let patched = tools.call("task_update", done);
     assert_eq!(pick(&patched, "status assigneeAgentId description"), json!(["done", null, null]));
     assert_eq!(tools.call("task_get", at)["status"], "done");
