@@ -51,7 +51,7 @@ impl Tools {
         let route = params["name"].as_str().and_then(|name| self.find(name)?.1.ok());
         let is_asked_to = !params["arguments"]["wait"].is_null();
         route.is_some_and(|route| {
-            matches!(route.operation.shape, Shape::Wait) || route.waits() && is_asked_to
+            matches!(route.operation.shape, Shape::Wait(_)) || route.waits() && is_asked_to
         })
     }
 
