@@ -74,12 +74,21 @@ const DELAYS_SECS: [i64; 8] = [5, 300, 1800, 7200, 18_000, 18_000, 18_000, 18_00
 pub const MAX_DELAY_SECS: i64 = DELAYS_SECS[DELAYS_SECS.len() - 1];
 
 /// Returns when to retry after the `attempts`-th attempt failed at `now`, or none if that is more
-/// than 24 hours after `since`, the start of the attempts.
+/// than 24 hours after `since`, the start of the attempts. If the clock was ahead then, it counts what the
+/// attempts have waited.
 pub fn retry_at(now: Time, since: Time, attempts: u32) -> Option<Time> {
     const MAX_RETRY_SECS: i64 = 24 * 3600;
-    let index = (attempts.max(1) as usize - 1).min(DELAYS_SECS.len() - 1);
-    let next = now.plus_secs(DELAYS_SECS[index]);
-    (next <= since.plus_secs(MAX_RETRY_SECS)).then_some(next)
+    let delay = |attempt: usize| DELAYS_SECS[attempt.min(DELAYS_SECS.len() - 1)];
+    let before = attempts.max(1) as usize - 1;
+    let next = now.plus_secs(delay(before));
+    let end = if since.is_beyond(now, 0) {
+        // More of them have waited longer than that.
+        let waited: i64 = (0..before.min(MAX_RETRY_SECS as usize)).map(delay).sum();
+        now.plus_secs(MAX_RETRY_SECS - waited)
+    } else {
+        since.plus_secs(MAX_RETRY_SECS)
+    };
+    (next <= end).then_some(next)
 }
 
 /// Settles a job whose effect is one mail, of use before `end` if that is given: it is retried as
@@ -102,4 +111,29 @@ pub fn settle_mail(
 /// The error of a handler that prepares no effect if it is asked to settle one.
 pub(super) fn no_effect(job: &Job) -> Error {
     Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long attempts go on if each fails at once.
+    fn tried_for(now: Time, since: Time) -> i64 {
+        let (mut at, mut attempts) = (now, 1);
+        while let Some(next) = retry_at(at, since, attempts) {
+            (at, attempts) = (next, attempts + 1);
+            assert!(attempts < 100, "it ends");
+        }
+        at.secs() - now.secs()
+    }
+
+    #[test]
+    fn what_fails_is_retried_for_a_day_also_if_the_clock_was_a_year_ahead_when_it_began() {
+        let now = Time::parse("2026-03-01T00:00:00Z").unwrap();
+        let waited: i64 = DELAYS_SECS.iter().sum();
+        for since in [now, now.plus_secs(365 * 24 * 3600)] {
+            assert_eq!(tried_for(now, since), waited);
+        }
+        assert_eq!(retry_at(now.plus_secs(24 * 3600), now, 1), None);
+    }
 }

@@ -222,6 +222,11 @@ fn the_draft_of_another_is_replaced_by_those_alone_who_have_read_it() {
         let ask = acme.member.ask("POST", &to).with("If-Match", tag);
         ask.json(&body(&acme, json!({}))).send()
     };
+    let unseen = acme.member.post(
+        &format!("/prompts/p/drafts/{}/publish", made["id"].as_str().unwrap()),
+        body(&acme, json!({})),
+    );
+    unseen.refused(409, "draft_of_another");
     for stale in ["\"nope\"", &first] {
         publish(stale).refused(412, "changed_meanwhile");
     }

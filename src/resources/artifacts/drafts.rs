@@ -266,6 +266,14 @@ pub(super) fn publish_draft(
     let input = &req.input;
     let registry = registries::require_usable(&tx.view(), req.caller(), &input.registry_ref)?;
     let draft = fetch(&tx.view(), &registry, input.artifact_type, &req.params)?;
+    // Who has made it may think that it is still as they left it.
+    let (caller, author) = (req.caller().user(), draft.author());
+    if draft.created_by == caller && author != caller && !req.is_conditional {
+        return Err(Error::conflict(
+            "draft_of_another",
+            "somebody else has replaced your draft; read it, and send its ETag in If-Match to publish it",
+        ));
+    }
     let publication = Publication {
         kind: draft.of.kind,
         name: draft.of.name.clone(),

@@ -2,13 +2,14 @@
 //! and tools do not know of deployments.
 //!
 //! - What a version of a tool stands for never changes once it was part of a deployment.
+//! - A tool stays while a deployment of it waits, since who deletes it may not be who deploys it.
 //! - Who deletes an agent ends its being live, which takes what a deployment to its environments takes.
 //! - Who moves an agent that is live, or that a job waits for, changes who may deploy it and fetch
 //!   what is live, which is for admins if a restricted fleet is left or entered.
 
 use super::contents::BY_TOOL_VERSION;
 use super::live::LiveDeployment;
-use super::target::{TOOL_TARGETS, WAITING};
+use super::target::{TOOL_TARGETS, WAITING, WAITING_TOOLS};
 use crate::api::{Deleted, OrgSource, Req, Resource, Route, op};
 use crate::auth::{Access, Caller, MEMBER, Restrictable as _, Restricted, ScopeName};
 use crate::base::{Error, Id, Result, Version};
@@ -31,6 +32,15 @@ pub(super) fn is_deployed(view: &View, tool: Id<Tool>, version: &Version) -> Res
 
 pub(super) fn update_tool(tx: &mut Tx, req: &Req<Id<Tool>, ToolPatch>) -> Result<Tool> {
     tools::update(tx, req, is_deployed)
+}
+
+/// Whether a deployment of a tool waits or runs.
+fn is_waited_for(view: &View, tool: Id<Tool>) -> Result<bool> {
+    Ok(view.count(&WAITING_TOOLS, &tool, 1)? > 0)
+}
+
+pub(super) fn delete_tool(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+    tools::delete(tx, req, is_waited_for)
 }
 
 // ── Agents ───────────────────────────────────────────────────────────────────
@@ -110,6 +120,9 @@ fn routes() -> Vec<Route> {
             .org_source(OrgSource::InferFromPath(tools::is_in_organization))
             .needs(ScopeName::ToolWrite)
             .about("Update a tool and environments that use it"),
+        Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete_tool))
+            .needs(ScopeName::ToolWrite)
+            .about("Delete a tool with its versions"),
         Route::patch(AGENT, MEMBER, "agent.update", op::write(update_agent))
             .needs(ScopeName::AgentWrite)
             .about("Update an agent or its draft"),

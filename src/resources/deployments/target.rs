@@ -119,6 +119,12 @@ pub static WAITING: Index<DeploymentTarget, Id<Agent>> =
         agent.filter(|_| target.state == TargetState::Waiting)
     });
 
+/// Waiting targets that are tools, by the tool.
+pub static WAITING_TOOLS: Index<DeploymentTarget, Id<Tool>> =
+    Index::non_unique("deployment_targets.waiting_tools", |target| {
+        target.planned.tool.filter(|_| target.state == TargetState::Waiting)
+    });
+
 /// The queue of each agent and tool in each environment.
 static QUEUE: Index<DeploymentTarget, (Id<Environment>, Id<Subject>, u64)> =
     Index::non_unique("deployment_targets.queue", |target| {
@@ -154,12 +160,13 @@ static AGENT: Reference<DeploymentTarget, Restricted<Agent>> = Reference::restri
 impl Record for DeploymentTarget {
     const TABLE: &'static str = "deployment_targets";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING, &QUEUE, &TOOL_TARGETS];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&WAITING, &WAITING_TOOLS, &QUEUE, &TOOL_TARGETS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB, &AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("environment", "that of its job, which refers to it"),
         ("planned.agent.registry", "history: among the registries of the job"),
-        ("planned.tool", "history: a tool may be deleted; the target then fails"),
+        ("planned.tool", "history: a tool may be deleted once no target waits for it"),
         ("deployment", "deployments are not removed"),
     ];
     type Key = (Id<DeploymentJob>, u32);

@@ -284,10 +284,15 @@ fn check_approvals(environments: &BTreeMap<Id<Environment>, Environment>) -> Res
     }
 }
 
-/// Deletes a tool with its versions and the environments' references to it.
+/// Deletes a tool with its versions and the environments' references to it, unless a deployment waits for
+/// it.
 ///
 /// Taking a reference away changes an environment as a deployment there does, and needs as much.
-fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+pub fn delete(
+    tx: &mut Tx,
+    req: &Req<Id<Tool>>,
+    is_waited_for: fn(&View, Id<Tool>) -> Result<bool>,
+) -> Result<Deleted> {
     let tool: Tool = tx.fetch(&req.params)?;
     let view = tx.view();
     let mut opened = Vec::new();
@@ -303,6 +308,12 @@ fn delete(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
                  wait for; an admin takes them off the environment first",
                 environment.name
             ),
+        ));
+    }
+    if is_waited_for(&view, tool.id)? {
+        return Err(Error::conflict(
+            "tool_in_deployment",
+            "a deployment of this tool waits or runs; cancel it or let it finish",
         ));
     }
     tx.remove(&tool)?;
@@ -325,9 +336,6 @@ fn routes() -> Vec<Route> {
         Route::get("/tools/{toolId}", MEMBER, "tool.get", op::read(get))
             .needs(ScopeName::ToolRead)
             .about("Get a tool"),
-        Route::delete("/tools/{toolId}", MEMBER, "tool.delete", op::write(delete))
-            .needs(ScopeName::ToolWrite)
-            .about("Delete a tool with its versions"),
         Route::get(
             "/tools/{toolId}/versions",
             MEMBER,

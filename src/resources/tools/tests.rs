@@ -28,14 +28,14 @@ pub fn versions(view: &View, req: &Req<Id<Tool>>) -> Result<Page<ToolVersion>> {
     versions::list(view, req)
 }
 
-/// Deletes a tool.
-pub fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
-    super::delete(tx, req)
+/// Deletes a tool for which nothing waits.
+fn remove(tx: &mut Tx, req: &Req<Id<Tool>>) -> Result<Deleted> {
+    super::delete(tx, req, |_, _| Ok(false))
 }
 
 /// Deletes a tool as a member.
 pub fn delete(fixture: &Fixture, id: Id<Tool>) {
-    fixture.write(super::delete, id, ()).unwrap();
+    fixture.write(remove, id, ()).unwrap();
 }
 
 fn versions_of(fixture: &Fixture, id: Id<Tool>) -> Vec<(String, String)> {
@@ -161,7 +161,7 @@ fn named_environments_use_the_resulting_version() {
     assert_eq!(used_in(&fixture, one), json!({id.to_string(): "2.0.1"}));
     assert_eq!(used_in(&fixture, two), json!({id.to_string(): "2.0.0"}));
 
-    fixture.write(super::delete, id, ()).unwrap();
+    fixture.write(remove, id, ()).unwrap();
     assert_eq!((used_in(&fixture, one), used_in(&fixture, two)), (json!({}), json!({})));
     fixture.assert_sound();
 }
@@ -245,10 +245,10 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
         Ok(())
     };
     fixture.store.write_blocking(fixture.org, many).unwrap();
-    fixture.write(super::delete, id, ()).unwrap();
+    fixture.write(remove, id, ()).unwrap();
     let left = |view: &View| view.all(ListSource::<ToolVersion>::TABLE, &());
     assert_eq!(fixture.store.read_now(fixture.org, left).unwrap().len(), 1);
     assert_eq!(versions_of(&fixture, other).len(), 1);
-    assert_eq!(fixture.write(super::delete, id, ()).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(fixture.write(remove, id, ()).unwrap_err().kind(), Kind::NotFound);
     fixture.assert_sound();
 }

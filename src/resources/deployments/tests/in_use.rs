@@ -144,7 +144,7 @@ fn a_tool_that_an_environment_uses_is_deleted_by_those_who_may_deploy_there() {
     let world = World::new();
     let tool = world.tool("t", json!({}));
     world.patch_tool(tool, json!({"updateEnvironmentVersions": ["dev"]})).unwrap();
-    let delete = |who: &Principal| world.write_as(who, tools::tests::remove, tool, ()).map(drop);
+    let delete = |who: &Principal| world.write_as(who, delete_tool, tool, ()).map(drop);
     let refusal = |who: &Principal| delete(who).unwrap_err().code();
     environments::tests::patch(&world, world.dev, json!({"access": "restricted"}));
     assert_eq!(refusal(&world.member), "grant_required");

@@ -12,7 +12,7 @@ mod running;
 
 use serde_json::{Value, json};
 
-use super::in_use::{delete_agent, update_agent, update_tool};
+use super::in_use::{delete_agent, delete_tool, update_agent, update_tool};
 use super::info::JobInfo;
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};

@@ -176,13 +176,18 @@ fn tools_are_deployed_by_moving_the_references_of_the_environment() {
     let unknown = json!({"toolIds": [a], "environment": "dev", "version": "9.0.0"});
     assert_eq!(tool_job(&world, unknown).unwrap_err().kind(), Kind::NotFound);
 
-    // A tool that is deleted meanwhile fails, the others do not.
+    // A tool stays while a job waits for it. One that earlier releases have deleted fails, the others
+    // do not.
     let job = tool_job(&world, json!({"toolIds": [a, b], "environment": "dev"})).unwrap();
-    tools::tests::delete(&world, a);
+    let delete = |tool| world.write(delete_tool, tool, ()).map(drop);
+    assert_eq!(delete(a).unwrap_err().code(), "tool_in_deployment");
+    let remove = move |tx: &mut Tx| tx.remove(&tx.fetch::<tools::Tool>(&a)?);
+    world.store.write_blocking(world.org, remove).unwrap();
     world.run();
     let job = world.job(&job);
     assert_eq!((&job["state"], states(&job)), (&json!("partial"), vec!["failed", "applied"]));
     assert_eq!(world.event_types().last().unwrap(), "deployment.partial");
+    delete(b).unwrap();
     world.assert_sound();
 }
 

@@ -34,7 +34,8 @@ type Records = Vec<(Header, Arc<[u8]>)>;
 /// What was found in the files of a damaged log.
 #[derive(Default)]
 struct Found {
-    /// The valid records that the database does not have by their number, usually one of each.
+    /// The valid records that the database does not have by their number; different ones of a number if
+    /// the files are of two histories.
     records: BTreeMap<u64, Records>,
     /// Whether the last record is there that the database has: then nothing is missing before the next.
     has_covered: bool,
@@ -46,7 +47,8 @@ struct Found {
 /// for a file that is not there.
 ///
 /// The changes after a gap are made, too: each was acknowledged. What the missing ones deleted or
-/// revoked is there again, and a row that only they wrote is not.
+/// revoked is there again, and a row that only they wrote is not. Nothing shows there whether they are
+/// those of a copy of the database, whose log has the same id.
 ///
 /// # Errors
 /// If the database cannot be read or written.
@@ -84,7 +86,7 @@ pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salva
             missing.push(match first {
                 Some(first) => format!(
                     "the database does not say up to where it has the log: its records from {first} on \
-                     were read; if there were later ones, what they changed may be as before"
+                     were read; what others that it lacks have changed may be as before"
                 ),
                 None => "the database does not say up to where it has the log, whose newest records are \
                          missing or broken: nothing of it was read"
@@ -133,19 +135,25 @@ impl Found {
             if lost > 0 {
                 missing.push(format!("{lost} bytes of the log cannot be read"));
             }
-            let (mut at, mut has_any) = (0, false);
+            let (mut at, mut has_first) = (0, false);
             while at < content.len() {
                 let len = found.add(&logs, &content[at..], covered);
+                has_first |= at as u64 == FIRST && len.is_some();
                 at += len.unwrap_or(ALIGNMENT);
-                has_any |= len.is_some();
             }
-            if front.is_none() && !has_any && !is_unused(&content) {
+            if front.is_none() && lost == 0 && !has_first && !is_unused(&content) {
                 missing.push(
-                    "a file of the log has nothing that can be read, as if it was emptied or \
+                    "a file of the log has no beginning that can be read, as if it was emptied or \
                      overwritten"
                         .into(),
                 );
             }
+        }
+        if let Some((number, _)) = found.records.iter().find(|(_, same)| !is_one(same)) {
+            missing.push(format!(
+                "the log has different records {number}: some are a copy's of the database, or were \
+                 never acknowledged"
+            ));
         }
         found
     }
@@ -167,26 +175,35 @@ impl Found {
 
     /// Whether the newest record is the newest that there was, as far as can be known.
     fn is_whole_to_its_end(&self, missing: &[String]) -> bool {
-        missing.is_empty() && self.records.keys().last().is_some_and(|last| self.broken <= *last)
+        let Some((last, newest)) = self.records.last_key_value() else { return false };
+        let before = self.records.get(&(last - 1));
+        let follows = |before: &Records| {
+            newest.iter().any(|(newest, _)| before.iter().any(|(one, _)| newest.follows(one.link)))
+        };
+        missing.is_empty() && self.broken <= *last && before.is_none_or(follows)
     }
 
-    /// Leaves only the newest records, as far as each follows the one before it, and one of each number;
-    /// returns the place before the first of them.
+    /// Leaves only the newest records, as far as each follows the one before it; returns the place before
+    /// the first of them.
     fn keep_newest(&mut self) -> Link {
         let (mut before, mut kept) = (None, BTreeMap::new());
-        for (number, mut same) in std::mem::take(&mut self.records).into_iter().rev() {
-            let nth = match before {
-                None => same.len().checked_sub(1),
-                Some(link) => same.iter().position(|(header, _)| header.link == link),
-            };
-            let Some(nth) = nth else { break };
-            let chosen = same.swap_remove(nth);
-            before = Some(Link { number: number - 1, checksum: chosen.0.previous });
-            kept.insert(number, vec![chosen]);
+        for (number, same) in std::mem::take(&mut self.records).into_iter().rev() {
+            // Of each number there is one alone, or nothing is kept.
+            let Some((header, _)) = same.first() else { break };
+            if before.is_some_and(|before| before != header.link) {
+                break;
+            }
+            before = Some(Link { number: number - 1, checksum: header.previous });
+            kept.insert(number, same);
         }
         self.records = kept;
         before.unwrap_or_default()
     }
+}
+
+/// Whether these are the same record.
+fn is_one(same: &Records) -> bool {
+    same.iter().all(|(header, _)| header.link == same[0].0.link)
 }
 
 /// Whether a file without a valid front had no records yet: the front is damaged alone.
@@ -224,12 +241,6 @@ fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[
                     format!("the records {next} to {} of the log are missing or broken", number - 1)
                 }
             });
-        }
-        if number > next && last == covered && !found.has_covered {
-            missing.push(format!(
-                "nothing shows that the records of the log from {number} on are not those of a copy \
-                 of the database"
-            ));
         }
         let nth = same.iter().position(|(header, _)| header.follows(last));
         if nth.is_none() && number == next {
