@@ -24,6 +24,7 @@ mod import;
 mod init;
 mod installation_admins;
 mod licenses;
+mod listening;
 mod log_writer;
 mod manual;
 mod memory;
@@ -45,6 +46,7 @@ mod serve;
 mod serve_store;
 mod settings;
 mod setup_link;
+mod shutdown;
 #[cfg(feature = "postgres")]
 mod store_check;
 #[cfg(feature = "postgres")]

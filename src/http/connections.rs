@@ -39,8 +39,13 @@ impl Places {
         }
     }
 
-    /// Takes a place for a connection, or refuses it with a 503 and closes it.
-    pub fn admit(&self, stream: TcpStream, peer: IpAddr) -> Option<(TcpStream, Share<IpAddr>)> {
+    /// Takes a place for a connection, or closes it: one that is not encrypted with a 503.
+    pub fn admit(
+        &self,
+        stream: TcpStream,
+        peer: IpAddr,
+        is_plain: bool,
+    ) -> Option<(TcpStream, Share<IpAddr>)> {
         static LIMIT: LogLimit = LogLimit::new();
         let address = peer.to_canonical();
         let is_proxy = self.proxies.iter().any(|network| network.contains(&address));
@@ -49,7 +54,7 @@ impl Places {
             return Some((stream, place));
         }
         // Written at once, without waiting: the socket's buffer is empty, so the answer fits.
-        if let Ok(mut stream) = stream.into_std() {
+        if is_plain && let Ok(mut stream) = stream.into_std() {
             let _ = stream.write_all(&wire::raw_answer(&too_many()));
         }
         if let Some(suppressed) = LIMIT.admit(Instant::now()) {

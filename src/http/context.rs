@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use hyper::header::{HOST, HeaderMap};
+use hyper::http::request::Parts;
 use ipnet::IpNet;
 
 use super::body::BodyBudgets;
@@ -13,6 +14,7 @@ use super::metrics::{Metrics, MetricsToken};
 use super::protocol::Protocol;
 use super::router::Router;
 use super::site::Site;
+use super::tls::OverTls;
 use crate::api::PublicDocument;
 use crate::api::execute::Executor;
 
@@ -60,8 +62,9 @@ impl ServerContext {
     }
 
     /// The base of links to this server.
-    pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
-        link_base(self.public_url.as_deref(), headers)
+    pub(super) fn link_base(&self, head: &Parts) -> String {
+        let over_tls = head.extensions.get::<OverTls>();
+        link_base(self.public_url.as_deref(), over_tls, &head.headers)
     }
 }
 
@@ -92,9 +95,14 @@ fn forwarded_address(entry: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// The base of links to this server: `--public-url`, or the Host header if it names this machine;
-/// otherwise empty, and links are paths (reference: command-line, "Flags of serve").
-pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
+/// The base of links to this server: `--public-url`, or the Host header if it names this machine, or
+/// over TLS what the certificate is for; otherwise empty, and links are paths (reference: command-line,
+/// "Flags of serve").
+pub(super) fn link_base(
+    public_url: Option<&str>,
+    over_tls: Option<&OverTls>,
+    headers: &HeaderMap,
+) -> String {
     if let Some(url) = public_url {
         return url.into();
     }
@@ -104,12 +112,18 @@ pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String
         _ => (host, None),
     };
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    if !names_this_machine(name) || !port.is_none_or(is_number) {
+    if !port.is_none_or(is_number) {
         return String::new();
     }
-    match port.and_then(|port| port.parse::<u16>().ok()) {
-        Some(port) => format!("http://{name}:{port}"),
-        None => format!("http://{name}"),
+    let port = port.and_then(|port| port.parse::<u16>().ok());
+    let is_own = || over_tls.is_some_and(|over_tls| over_tls.is_own(name, port));
+    if !names_this_machine(name) && !is_own() {
+        return String::new();
+    }
+    let scheme = if over_tls.is_some() { "https" } else { "http" };
+    match port {
+        Some(port) => format!("{scheme}://{name}:{port}"),
+        None => format!("{scheme}://{name}"),
     }
 }
 

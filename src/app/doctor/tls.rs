@@ -1,0 +1,166 @@
+//! What is to be said about TLS: the certificate, and what is readable on the way.
+
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::findings::Findings;
+use crate::app::placement::TLS_CERTIFICATE;
+use crate::app::status::Setting;
+use crate::app::tls::{TlsFiles, TlsStatus, look_at, look_at_self_signed};
+use crate::base::HttpUrl;
+use crate::store::Clock;
+
+/// A certificate is renewed a third before its end, and those of common authorities are valid for 90 days
+/// or less.
+const RENEWED_SECS: i64 = 14 * 24 * 3600;
+
+/// What is known of the server.
+pub enum Served {
+    /// It runs, with this TLS.
+    Running(Option<TlsStatus>),
+    /// None runs.
+    Stopped,
+}
+
+/// The value of a setting.
+pub fn value<'a>(settings: &'a [Setting], flag: &str) -> Option<&'a str> {
+    let setting = settings.iter().find(|setting| setting.flag == flag);
+    setting.and_then(|setting| setting.value.as_deref())
+}
+
+/// Whether addresses to listen on, separated by commas, are all of this machine alone.
+pub fn is_local(listen: &str) -> bool {
+    let is_local =
+        |one: &str| ["127.", "localhost:", "[::1]"].iter().any(|local| one.starts_with(local));
+    listen.split(',').all(is_local)
+}
+
+/// Whether the server speaks TLS with these settings.
+pub fn is_on(settings: &[Setting]) -> bool {
+    value(settings, "--tls").is_some() || value(settings, "--tls-cert").is_some()
+}
+
+/// Judges TLS with these settings, and a certificate in this data directory.
+pub fn judge(settings: &[Setting], dir: Option<&Path>, served: &Served, found: &mut Findings) {
+    match (value(settings, "--tls-cert"), value(settings, "--tls-key")) {
+        (Some(certificate), Some(key)) => {
+            let files = TlsFiles { certificate: certificate.into(), key: key.into() };
+            of_files(&files, settings, served, found);
+        }
+        _ if is_on(settings) => of_self_signed(dir, served, found),
+        _ => without(settings, found),
+    }
+}
+
+fn without(settings: &[Setting], found: &mut Findings) {
+    let listen = value(settings, "--listen").unwrap_or_default();
+    if !is_local(listen) && value(settings, "--trusted-proxy").is_none() {
+        let message = format!("it listens on {listen} without TLS or a proxy that is trusted");
+        let to_do = "--tls-cert and --tls-key, or put a proxy with TLS in front: everything is \
+                     readable on the way";
+        found.warn("tls", message, to_do);
+    }
+}
+
+fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut Findings) {
+    // A running server has read them, and their paths may be relative to where it was started.
+    let status = match served {
+        Served::Running(Some(status)) => Ok(status.clone()),
+        Served::Running(None) | Served::Stopped => look_at(files),
+    };
+    match status {
+        Ok(status) => {
+            of_certificate(&status, "replace both files; the server takes the new ones", found);
+            let url = value(settings, "--public-url").and_then(|url| HttpUrl::parse(url).ok());
+            let host = url.map(|url| url.host());
+            if let Some(host) = host.filter(|host| !covers(&status.names, host)) {
+                let message =
+                    format!("the certificate is not for {host}, the host of --public-url");
+                found.error("tls", message, "get one for it, or correct --public-url");
+            }
+            if let Some(problem) = &status.problem {
+                let message = format!("the server still serves an earlier certificate: {problem}");
+                let to_do = "put a certificate and its key there that belong together";
+                found.error("tls", message, to_do);
+            }
+        }
+        Err(why) => found.error("tls", why, "see the message; the server does not start so"),
+    }
+    if std::fs::metadata(&files.key).is_ok_and(|file| file.mode() & 0o007 != 0) {
+        let key = files.key.display();
+        let message = format!("the TLS key {key} is accessible to all users");
+        found.error("tls", message, &format!("chmod o= {key}"));
+    }
+}
+
+/// Whether a certificate with these names is for a host, as a URL has it.
+fn covers(names: &[String], host: &str) -> bool {
+    let bare = host.trim_matches(['[', ']']);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return names.iter().any(|name| name.parse() == Ok(address));
+    }
+    // A star stands for one label.
+    let above = bare.find('.').map(|dot| &bare[dot..]);
+    names
+        .iter()
+        .any(|name| name == bare || name.strip_prefix('*').is_some_and(|n| Some(n) == above))
+}
+
+fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
+    let running = match served {
+        Served::Running(status) => status.clone(),
+        Served::Stopped => None,
+    };
+    let Some(status) = running.or_else(|| look_at_self_signed(dir?)) else {
+        found.ok("tls", format!("the first start makes a certificate: {TLS_CERTIFICATE}"));
+        return;
+    };
+    of_certificate(&status, "restart the server, which makes a new one to be trusted", found);
+    let TlsStatus { certificate: file, fingerprint, .. } = &status;
+    // The commands are those of each system, for the file copied to the machine of a client.
+    found.ok(
+        "tls-trust",
+        format!(
+            "the certificate {file} has the SHA-256 fingerprint {fingerprint}. To trust it, copy it to \
+             the client, compare the fingerprint (openssl x509 -noout -fingerprint -sha256 -in FILE), \
+             and, on Debian: cp FILE /usr/local/share/ca-certificates/roadstead.crt and \
+             update-ca-certificates; on macOS: sudo security add-trusted-cert -d -r trustRoot -k \
+             /Library/Keychains/System.keychain FILE; in Firefox: open the page and accept the \
+             certificate with this fingerprint; curl --cacert FILE; roadstead --ca-file FILE"
+        ),
+    );
+}
+
+fn of_certificate(status: &TlsStatus, to_do: &str, found: &mut Findings) {
+    let TlsStatus { certificate, names, not_after, .. } = status;
+    let message =
+        format!("the certificate {certificate} is for {}, until {not_after}", names.join(", "));
+    if *not_after < Clock::system().now().plus_secs(RENEWED_SECS) {
+        found.warn("tls", message, to_do);
+    } else {
+        found.ok("tls", message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_for_its_names_and_for_one_label_in_place_of_a_star() {
+        let names = ["a.test", "*.b.test", "10.0.0.7", "2001:db8::7"].map(String::from);
+        for host in ["a.test", "x.b.test", "10.0.0.7", "[2001:DB8::7]"] {
+            assert!(covers(&names, host), "{host}");
+        }
+        for host in ["b.test", "x.y.b.test", "xa.test", "10.0.0.8", "test", ""] {
+            assert!(!covers(&names, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_local_if_all_are() {
+        assert!(is_local("127.0.0.1:7420") && is_local("127.0.0.1:7420,[::1]:7420"));
+        assert!(!is_local("127.0.0.1:7420,0.0.0.0:7420") && !is_local("10.0.0.7:7420"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The TLS of a server: where its certificate comes from, and what is to be known about it.
+
+mod files;
+mod own;
+mod self_signed;
+mod watch;
+
+pub use files::TlsFiles;
+pub use own::{OwnTls, TlsStatus};
+pub(super) use own::{look_at, look_at_self_signed};
+pub use watch::watch;

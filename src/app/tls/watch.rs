@@ -1,0 +1,171 @@
+//! Reading the files of a certificate again when they change.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+
+use super::files::{FilesState, TlsFiles};
+use super::own::OwnTls;
+use crate::http::Pair;
+use crate::store::Clock;
+
+/// How often it is looked whether the files have changed.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Reads the files again when they change, and on each of these signals. A certificate that can be
+/// served takes the place of the one before; another is an error in the log, and that goes on.
+pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Infallible {
+    let mut watched = Watched { served: own.read_state(), own, files, tried: None, reported: None };
+    let mut is_asked = false;
+    loop {
+        // A file system may be slow.
+        let look = tokio::task::spawn_blocking(move || {
+            watched.look(is_asked);
+            watched
+        });
+        watched = match look.await {
+            Ok(watched) => watched,
+            // The server is stopping.
+            Err(_) => return std::future::pending().await,
+        };
+        is_asked = tokio::select! {
+            received = hangup.recv() => received.is_some(),
+            () = tokio::time::sleep(POLL_INTERVAL) => false,
+        };
+    }
+}
+
+/// The files, and what is known of them.
+struct Watched {
+    own: Arc<OwnTls>,
+    files: TlsFiles,
+    /// Their state when they were read and served.
+    served: Option<FilesState>,
+    /// Their state when they were last found to be unusable.
+    tried: Option<FilesState>,
+    /// Their state when that was last logged.
+    reported: Option<FilesState>,
+}
+
+impl Watched {
+    /// Serves the files if they have changed, or somebody asks for it.
+    fn look(&mut self, is_asked: bool) {
+        let state = self.files.state();
+        if self.served.as_ref() == Some(&state) && !is_asked {
+            return;
+        }
+        match self.files.load(Clock::system().now()) {
+            // Changed while they were read: the next look shows how they are now.
+            Ok(_) if self.files.state() != state => {}
+            Ok(pair) => self.serve(pair, state),
+            Err(problem) => self.refuse(problem, state, is_asked),
+        }
+    }
+
+    fn serve(&mut self, pair: Pair, state: FilesState) {
+        let facts = pair.facts.clone();
+        (self.served, self.tried, self.reported) = (Some(state), None, None);
+        self.own.set_problem(None);
+        if self.own.tls().pair().facts != facts {
+            self.own.tls().replace(pair);
+            let (fingerprint, not_after) = (facts.fingerprint, facts.not_after);
+            tracing::info!(%fingerprint, %not_after, "another TLS certificate is served from now on");
+        }
+    }
+
+    /// Files are often written one after the other: only what stays so is an error.
+    fn refuse(&mut self, problem: String, state: FilesState, is_asked: bool) {
+        let stays = is_asked || self.tried.as_ref() == Some(&state);
+        self.tried = Some(state.clone());
+        if !stays || (self.reported.as_ref() == Some(&state) && !is_asked) {
+            return;
+        }
+        self.reported = Some(state);
+        tracing::error!(
+            "the new TLS certificate cannot be served, and the one before is still: {problem}"
+        );
+        self.own.set_problem(Some(problem));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    struct Made {
+        _place: tempfile::TempDir,
+        files: TlsFiles,
+    }
+
+    impl Made {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let files = TlsFiles {
+                certificate: place.path().join("a.pem"),
+                key: place.path().join("a.key"),
+            };
+            let made = Made { _place: place, files };
+            let (certificate, key) = pair(2099);
+            made.write(&certificate, &key);
+            made
+        }
+
+        fn write(&self, certificate: &str, key: &str) {
+            fs::write(&self.files.certificate, certificate).unwrap();
+            fs::write(&self.files.key, key).unwrap();
+        }
+
+        fn watched(&self) -> Watched {
+            let own = OwnTls::of_files(&self.files).unwrap();
+            let (files, served) = (self.files.clone(), own.read_state());
+            Watched { own, files, served, tried: None, reported: None }
+        }
+    }
+
+    fn pair(until: i32) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["a.test".to_string()]).unwrap();
+        params.not_after = date_time_ymd(until, 1, 1);
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    #[test]
+    fn a_change_that_stays_unusable_is_said_once_and_what_was_served_goes_on() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let served = watched.own.status();
+        let (certificate, key) = pair(2098);
+        // Half of a replacement: the next look decides.
+        fs::write(&made.files.certificate, &certificate).unwrap();
+        watched.look(false);
+        assert_eq!(watched.own.status(), served);
+        watched.look(false);
+        let problem = watched.own.status().problem.expect("it is said");
+        assert!(problem.contains("is not the key"), "{problem}");
+        assert_eq!(watched.own.status().fingerprint, served.fingerprint);
+        let reported = watched.reported.clone();
+        watched.look(false);
+        assert!(reported.is_some() && watched.reported == reported);
+        fs::write(&made.files.key, &key).unwrap();
+        watched.look(false);
+        let replaced = watched.own.status();
+        assert_eq!(replaced.problem, None);
+        assert_ne!(replaced.fingerprint, served.fingerprint);
+        assert_eq!(replaced.not_after.to_string(), "2098-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn who_asks_is_told_at_once() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        made.write("text", "text");
+        watched.look(true);
+        assert!(watched.own.status().problem.is_some());
+    }
+}
