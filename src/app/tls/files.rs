@@ -56,9 +56,12 @@ impl TlsFiles {
     pub fn state(&self) -> FilesState {
         FilesState([&self.certificate, &self.key].map(|path| {
             let file = fs::metadata(path).ok()?;
-            let (written, changed) = (file.mtime_nsec(), file.ctime_nsec());
-            let times = [file.mtime(), written, file.ctime(), changed];
-            Some((file.dev(), file.ino(), file.len(), times))
+            Some(FileState {
+                file: (file.dev(), file.ino()),
+                length: file.len(),
+                written: (file.mtime(), file.mtime_nsec()),
+                changed: (file.ctime(), file.ctime_nsec()),
+            })
         }))
     }
 }
@@ -81,9 +84,18 @@ fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     }
 }
 
-/// What says whether files were changed: device, number, length and times of each that exists.
+/// What says whether the two were changed, of each that exists.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FilesState([Option<(u64, u64, u64, [i64; 4])>; 2]);
+pub struct FilesState([Option<FileState>; 2]);
+
+/// Which file it is, and when it was written.
+#[derive(Clone, Debug, PartialEq)]
+struct FileState {
+    file: (u64, u64),
+    length: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +121,7 @@ mod tests {
             fs::write(&files.key, key).unwrap();
         };
         let refused = |part: &str| {
-            let why = files.load(Clock::system().now()).err().expect("it is refused");
+            let why = files.load(Clock::system().now()).expect_err("it is refused");
             assert!(why.contains(part), "{why}");
             why
         };
