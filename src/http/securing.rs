@@ -69,8 +69,9 @@ async fn handshake(
         }
         _ => {}
     }
-    let (stream, arrived) = tls.accept(Socket::new(stream, progress.clone()), port).await?;
-    progress.secured();
+    let socket = Socket::before_handshake(stream, progress.clone());
+    let (mut stream, arrived) = tls.accept(socket, port).await?;
+    stream.get_mut().0.secured();
     Ok(Some(Secured { transport: Transport::Tls(Box::new(stream)), arrived }))
 }
 

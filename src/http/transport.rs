@@ -11,17 +11,35 @@ use tokio_rustls::server::TlsStream;
 
 use super::connection_state::ConnectionState;
 
+/// How much is read until a handshake is done. It has some 2 KB, and a whole record of 16 KB may come
+/// right behind it. TLS itself would keep 64 KB.
+const MAX_HANDSHAKE_BYTES: usize = 32 * 1024;
+
 /// A socket, which records whether the client accepts what is sent: TLS has a buffer of its own, so
 /// above it that would not be seen.
 pub struct Socket {
     stream: TcpStream,
     progress: ConnectionState,
+    /// How much may be read until the handshake is done, if there is one.
+    handshake_bytes: Option<usize>,
 }
 
 impl Socket {
     /// A socket whose connection has this state.
     pub fn new(stream: TcpStream, progress: ConnectionState) -> Self {
-        Socket { stream, progress }
+        Socket { stream, progress, handshake_bytes: None }
+    }
+
+    /// The same before a handshake, of which it reads a bounded number of bytes.
+    pub fn before_handshake(stream: TcpStream, progress: ConnectionState) -> Self {
+        let handshake_bytes = Some(MAX_HANDSHAKE_BYTES);
+        Socket { handshake_bytes, ..Socket::new(stream, progress) }
+    }
+
+    /// The handshake is done.
+    pub fn secured(&mut self) {
+        self.handshake_bytes = None;
+        self.progress.secured();
     }
 
     /// The address of the client.
@@ -75,7 +93,16 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        // A request may come with the last message: what is read with that is not too much.
+        if self.handshake_bytes == Some(0) {
+            return Poll::Ready(Err(io::Error::other("the handshake has more than 32 KB")));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Some(left) = &mut self.handshake_bytes {
+            *left = left.saturating_sub(buffer.filled().len() - before);
+        }
+        read
     }
 }
 

@@ -82,6 +82,21 @@ async fn slow_handshakes_end_after_their_time_and_hold_nobody_up() {
 }
 
 #[tokio::test]
+async fn a_handshake_that_does_not_end_is_not_read_on() {
+    let tls = Tls::start(Duration::from_secs(60), 1000).await;
+    let mut stream = tls.plain().await;
+    // The most of a message of 65,000 bytes, in records of 16,384.
+    let message = [&[1, 0, 0xFD, 0xE8][..], &[0; 60_000]].concat();
+    for record in message.chunks(16_384) {
+        let length = u16::try_from(record.len()).unwrap().to_be_bytes();
+        // The server may have closed the connection before.
+        let _ = stream.write_all(&[&[22, 3, 1][..], &length, record].concat()).await;
+    }
+    let read = stream.read_to_end(&mut Vec::new()).await;
+    assert!(matches!(read, Ok(0) | Err(_)), "closed before its time: {read:?}");
+}
+
+#[tokio::test]
 async fn a_connection_counts_from_before_its_handshake() {
     let tls = Tls::start(Duration::from_secs(60), 16).await;
     let mut held = Vec::new();
