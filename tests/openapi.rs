@@ -215,6 +215,81 @@ fn every_schema_has_a_name_that_stands_alone() {
     assert_eq!(nameless, Vec::<String>::new());
 }
 
+/// What generators append to the id of an operation, for the types that belong to it alone.
+const OF_OPERATIONS: [&str; 8] =
+    ["Request", "Response", "Responses", "Params", "Data", "Error", "Errors", "Body"];
+
+#[test]
+fn no_schema_has_a_name_that_a_client_gives_to_something_else() {
+    let document = document();
+    let mut taken = BTreeSet::new();
+    for (id, _) in operations(&document) {
+        taken.extend(OF_OPERATIONS.map(|end| format!("{id}{end}").to_lowercase()));
+    }
+    for name in document["components"]["schemas"].as_object().unwrap().keys() {
+        // Go calls the function that makes an `X` `NewX`.
+        let noun = name.strip_prefix("New");
+        assert!(!noun.is_some_and(|noun| noun.starts_with(char::is_uppercase)), "{name}");
+        // Names become files, and not all systems tell the case of letters apart.
+        assert!(taken.insert(name.to_lowercase()), "{name} is taken");
+    }
+}
+
+#[test]
+fn webhooks_have_a_tag_of_their_own_and_can_be_left_out() {
+    let document = document();
+    for (id, operation) in operations(&document) {
+        assert_ne!(operation["tags"], json!(["webhooks"]), "{id}");
+    }
+    for (name, webhook) in document["webhooks"].as_object().unwrap() {
+        assert_eq!(webhook["post"]["tags"], json!(["webhooks"]), "{name}");
+    }
+    let routes = resources::document_without_webhooks("0.0.0");
+    assert_eq!(routes["paths"], document["paths"]);
+    assert!(routes.get("webhooks").is_none());
+    for kind in ["schemas", "parameters"] {
+        let names = routes["components"][kind].as_object().unwrap().keys();
+        let posted: Vec<_> = names.filter(|name| name.contains("Webhook")).collect();
+        assert_eq!(posted, Vec::<&String>::new());
+    }
+    let tags: Vec<&Value> =
+        routes["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+    assert!(!tags.contains(&&json!("webhooks")), "{tags:?}");
+}
+
+/// Every object in a document, with its place.
+fn each_object<'a>(at: String, value: &'a Value, found: &mut Vec<(String, &'a Value)>) {
+    match value {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(nth, item)| each_object(format!("{at}/{nth}"), item, found));
+        }
+        Value::Object(object) => {
+            found.push((at.clone(), value));
+            object.iter().for_each(|(key, item)| each_object(format!("{at}/{key}"), item, found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn no_schema_says_what_generators_cannot_write() {
+    let document = document();
+    let mut objects = Vec::new();
+    each_object(String::new(), &document["components"]["schemas"], &mut objects);
+    for (at, schema) in objects {
+        // A list of distinct items becomes a set, which is no JSON in TypeScript.
+        assert!(schema.get("uniqueItems").is_none(), "{at}");
+        let choices = ["oneOf", "anyOf"].map(|word| schema[word].as_array());
+        let choices: Vec<_> = choices.into_iter().flatten().flatten().collect();
+        let has_list = choices.iter().any(|choice| choice["type"] == "array");
+        for choice in choices {
+            // Beside a list an enumeration is a type that it cannot be told apart from.
+            assert!(!has_list || follow(&document, choice)["enum"].is_null(), "{at}");
+        }
+    }
+}
+
 #[test]
 fn every_list_that_is_sent_has_a_bound() {
     let document = document();

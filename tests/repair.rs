@@ -226,7 +226,8 @@ fn repaired(rows: &Rows) -> (Rows, Lost) {
     };
     let (mut storage, _) = copy_readable(&damaged, Memory::default(), &mut lost).unwrap();
     build_indexes(&mut storage, TABLES, &|_| {}).unwrap();
-    let mending = Mending { organizations: |_| Ok(vec![org()]), mend: |_| Ok(None) };
+    let mending =
+        Mending { recreate: &|_| Ok(None), organizations: |_| Ok(vec![org()]), mend: |_| Ok(None) };
     let keys = Keys::new([7; 32]);
     resolve_references(&mut storage, TABLES, (&keys, &mending), &|_| {}, &mut lost).unwrap();
     let store = start(storage);

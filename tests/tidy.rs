@@ -3,6 +3,8 @@
 //! function over sources, tried on sources that break its rule before the crate's own are read.
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
+#[path = "tidy/comments.rs"]
+mod comments;
 #[path = "tidy/cycles.rs"]
 mod cycles;
 #[path = "tidy/errors.rs"]

@@ -11,7 +11,9 @@ from .program import git
 NAMES = ["LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "packaging/README.md"]
 UNITS = ["roadstead.service", "roadstead-backup.service", "roadstead-backup.timer"]
 # Configurations of programs beside the server.
-SAMPLES = ["nginx.conf", "Caddyfile", "fail2ban/filter.conf", "fail2ban/jail.conf"]
+SAMPLES = ["nginx.conf", "Caddyfile", "haproxy.cfg", "fail2ban/filter.conf", "fail2ban/jail.conf", "monitoring/prometheus.yml",
+           "monitoring/alerts.yml", "monitoring/alerts_test.yml",
+           "monitoring/dashboard.json"]
 
 
 # What a document refers to: a link's or a picture's path, without the place in it.

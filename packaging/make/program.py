@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import audit
 from .crates import ROOT
 
 # Of an ELF file: the machine by its number, as Rust, Debian and images call it.
@@ -102,7 +103,9 @@ def relink():
     run_cargo(["cargo", "rustc", "--bin", "roadstead", "--locked", "--offline", "--", *static_flags()])
     folder = target_folder()
     (folder / "static").mkdir(exist_ok=True)
-    return Path(shutil.copy2(folder / "debug/roadstead", folder / "static/roadstead"))
+    made = Path(shutil.copy2(folder / "debug/roadstead", folder / "static/roadstead"))
+    audit.add(made, host())
+    return made
 
 
 def build():
@@ -128,7 +131,11 @@ def build():
     command = ["cargo", "build", "--bin", "roadstead", "--profile", PROFILE, "--target", target,
                "--target-dir", str(folder), "--locked", "--offline"]
     run_cargo(command, environment)
-    return folder / target / PROFILE / "roadstead"
+    # The one that cargo made stays as it made it: the next build may find it up to date.
+    made = folder / f"roadstead-{PROFILE}"
+    shutil.copy2(folder / target / PROFILE / "roadstead", made)
+    audit.add(made, target)
+    return made
 
 
 def machine_of(content, file):

@@ -194,9 +194,6 @@ pub struct SystemAction<'a> {
 }
 
 /// Inserts an audit entry of an action of the service into the transaction's organization.
-///
-/// # Errors
-/// If the store fails.
 pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
     let noun = done.action.split('.').next().unwrap_or_default();
     let entry = AuditEntry {

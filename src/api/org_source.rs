@@ -68,9 +68,7 @@ pub struct ResolvedOrg {
 /// How a route treats `orgSlug`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrgSlugMode {
-    /// Required.
     Required,
-    /// Optional.
     Optional,
     /// Ignored, even if it is sent.
     Ignored,

@@ -7,7 +7,6 @@ use crate::store::View;
 
 /// A JSON document outside of `/api`. Web pages of any origin may read it (CORS).
 pub struct PublicDocument {
-    /// Its path.
     pub path: &'static str,
     /// Reads it at a snapshot, outside of any organization.
     ///
@@ -20,7 +19,6 @@ pub struct PublicDocument {
 pub struct PublicRequest<'a> {
     /// The host name that was asked for, in lower case and without port; empty if none was.
     pub host: &'a str,
-    /// The query.
     pub query: &'a str,
     /// The base of links to this server; empty when it does not know its own address.
     pub link_base: &'a str,

@@ -100,7 +100,6 @@ pub struct Metric {
 
 /// Records that a retention removes when they are old; `/metrics` shows the time of the oldest.
 pub struct OldestRow {
-    /// The table.
     pub table: &'static str,
     /// Reads the time of the oldest one of the view's organization; none without any.
     pub read: fn(&View) -> Result<Option<Time>>,

@@ -20,7 +20,6 @@ pub enum Method {
     Put,
     /// Updates.
     Patch,
-    /// Deletes.
     Delete,
 }
 

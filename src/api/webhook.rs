@@ -10,8 +10,6 @@ pub struct Webhook {
     pub about: &'static str,
     /// What it is posted for, what a response means, and how long it is repeated.
     pub description: &'static str,
-    /// The group of routes that it belongs to.
-    pub group: &'static str,
     /// The schema of `type`.
     pub kind: SchemaOf,
     /// The schema of `data`.

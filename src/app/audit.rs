@@ -129,7 +129,6 @@ pub enum AuditReply {
 pub struct CheckedLog {
     /// The slug of its organization.
     pub org_slug: String,
-    /// The id of its organization.
     pub organization_id: String,
     /// The number of its last entry.
     pub sequence: u64,

@@ -9,9 +9,6 @@ use crate::store::check::Findings;
 use crate::store::{self, Store};
 
 /// Reads every table, shows the progress, one line each, and reports what is wrong.
-///
-/// # Errors
-/// If the store fails.
 pub fn check_store(data: &Store, progress: &dyn Fn(&str), findings: &mut Findings) -> Result<()> {
     let mut tables = resources::tables();
     tables.extend(store::TABLES);

@@ -80,15 +80,9 @@ pub enum Request {
         change: Option<AdminsChange>,
     },
     /// Write an organization as lines.
-    Export {
-        /// Its slug.
-        slug: String,
-    },
+    Export { slug: String },
     /// Carry out a step of the import of an organization.
-    Import {
-        /// The step.
-        step: ImportStep,
-    },
+    Import { step: ImportStep },
     /// Send a backup.
     #[serde(rename_all = "camelCase")]
     Backup {
@@ -101,10 +95,7 @@ pub enum Request {
     /// Say what the server knows of itself.
     Status,
     /// Note that a backup was made.
-    RecordBackup {
-        /// The backup.
-        backup: LastBackup,
-    },
+    RecordBackup { backup: LastBackup },
 }
 
 impl Request {

@@ -30,7 +30,6 @@ pub(super) struct Format {
 /// The previous key, as the format file has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PreviousKey {
-    /// Its check.
     pub check: String,
     sealed: String,
 }

@@ -181,7 +181,6 @@ impl Server {
         on_setup: Option<OnSetup>,
     ) -> Result<Self> {
         let (addresses, listeners) = listeners.speaking(&config)?;
-        let max_connections = http::max_connections(config.open_files);
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
@@ -214,9 +213,10 @@ impl Server {
             documents: resources::documents(),
             public_url: config.public_url.map(|url| url.trim_end_matches('/').to_string()),
             trusted_proxies: config.trusted_proxies,
-            document: LazyLock::new(document),
+            document: LazyLock::new(|| encoded(resources::document)),
+            routes_document: LazyLock::new(|| encoded(resources::document_without_webhooks)),
             bodies: BodyBudgets::default(),
-            max_connections,
+            max_connections: http::max_connections(config.open_files),
             metrics,
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
@@ -382,10 +382,9 @@ fn background_work(leases: &WorkLeases) -> Family {
     )
 }
 
-/// The OpenAPI document.
-fn document() -> Document {
-    let document = resources::document(env!("CARGO_PKG_VERSION"));
-    Document::new(document.to_string().into())
+/// An OpenAPI document of this version as it is served.
+fn encoded(document: fn(&str) -> serde_json::Value) -> Document {
+    Document::new(document(env!("CARGO_PKG_VERSION")).to_string().into())
 }
 
 fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {

@@ -8,6 +8,7 @@ mod losses;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, chown};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::backup::{BackupError, Building, require_empty, unwritable};
@@ -20,14 +21,14 @@ use super::placement::{
 };
 use super::written_by;
 use crate::api::audit::Restart;
-use crate::auth::Organization;
+use crate::auth::{BY_SLUG, Organization};
 use crate::base::{Error, Id, Keys, Result as BaseResult};
 use crate::resources::{self, organizations};
 use crate::store::check::Findings;
 use crate::store::engine::{
-    LocalStorage as _, LoggedRedb, Redb, give_to_owner_of_directory, open_read_only,
+    LocalStorage as _, LoggedRedb, Redb, give_to_owner_of_directory, open_read_only, open_salvaged,
 };
-use crate::store::repair::{Damaged, Mending, copy_readable, resolve_references};
+use crate::store::repair::{Damaged, Mending, copy_readable, resolve_references, unique_keys};
 use crate::store::{Clock, Org, Store, build_indexes, table_names};
 
 pub use losses::{Losses, MAX_LISTED};
@@ -69,6 +70,8 @@ pub struct Repaired {
 pub struct Done {
     /// Records in the new directory.
     pub records: u64,
+    /// What is missing of the write-ahead log, a sentence each: changes that were acknowledged.
+    pub missing_log: Vec<String>,
     pub losses: Losses,
     /// The audit logs whose chain was restarted.
     pub restarted: Vec<RestartedLog>,
@@ -125,8 +128,30 @@ pub fn repair(settings: &RepairSettings<'_>) -> Result<Repaired, BackupError> {
     Ok(Repaired { before, done: Some(done) })
 }
 
-fn read(damaged: &DataDir) -> BaseResult<LoggedRedb> {
-    open_read_only(&damaged.database(), table_names(&resources::tables()))
+/// The damaged database with its log.
+struct Opened {
+    disk: LoggedRedb,
+    /// Why the log cannot be used as it is, if it cannot.
+    log_error: Option<String>,
+    /// What is missing of the log, a sentence each.
+    missing_log: Vec<String>,
+}
+
+/// Opens the damaged database, with what is left of its log.
+fn open(damaged: &DataDir) -> BaseResult<Opened> {
+    let (path, tables) = (damaged.database(), table_names(&resources::tables()));
+    let error = match open_read_only(&path, tables.clone()) {
+        Ok(disk) => return Ok(Opened { disk, log_error: None, missing_log: Vec::new() }),
+        Err(error) => error,
+    };
+    // The database library panics on some damaged pages.
+    match catch_unwind(AssertUnwindSafe(|| open_salvaged(&path, tables))) {
+        Ok(Ok((disk, missing_log))) => {
+            Ok(Opened { disk, log_error: Some(detail(&error)), missing_log })
+        }
+        // The first error says what can be done.
+        Ok(Err(_)) | Err(_) => Err(error),
+    }
 }
 
 /// Checks the damaged directory, as `roadstead check` does.
@@ -136,7 +161,9 @@ fn check_damaged(settings: &RepairSettings<'_>, keys: Keys) -> Result<Findings, 
         let file = settings.damaged.database();
         findings.report(format!("{}: the file is damaged", file.display()));
     }
-    let disk = read(settings.damaged).map_err(|error| unusable(&error))?;
+    let Opened { disk, log_error, missing_log } =
+        open(settings.damaged).map_err(|error| unusable(&error))?;
+    log_error.into_iter().chain(missing_log).for_each(|what| findings.report(what));
     let progress = settings.damaged.progress();
     match Store::start(disk, Clock::system(), keys, &resources::tables()) {
         Ok(store) => check_store(&store, &progress, &mut findings)?,
@@ -162,7 +189,9 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let progress = settings.damaged.progress();
     let mut losses = Losses::begin(&path.join(LEFT_OUT))?;
     let ledger = ledger(settings.damaged)?;
-    let mut disk = read(settings.damaged).map_err(|error| unusable(&error))?;
+    let Opened { mut disk, missing_log, .. } =
+        open(settings.damaged).map_err(|error| unusable(&error))?;
+    missing_log.iter().try_for_each(|what| losses.add_missing_log(what))?;
     let damaged = Damaged {
         reader: &*disk.snapshot()?,
         tables: &tables,
@@ -173,7 +202,12 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let mut lost = |loss: &crate::store::repair::Loss<'_>| losses.add(loss, &tables);
     let (mut storage, _) = copy_readable(&damaged, storage, &mut lost)?;
     build_indexes(&mut storage, &tables, &progress)?;
-    let mending = Mending { organizations: organizations::all, mend: resources::mend };
+    let slugs = unique_keys(damaged.reader, &BY_SLUG);
+    let mending = Mending {
+        recreate: &|tx| organizations::recreate(tx, &slugs),
+        organizations: organizations::all,
+        mend: resources::mend,
+    };
     resolve_references(&mut storage, &tables, (keys, &mending), &progress, &mut lost)?;
     losses.finish()?;
     let store = Store::start(storage, Clock::system(), keys.clone(), &tables)?;
@@ -182,7 +216,7 @@ fn build(settings: &RepairSettings<'_>, path: &Path, keys: &Keys) -> Result<Done
     let mut after = Findings::default();
     check_store(&store, &progress, &mut after)?;
     store.close();
-    Ok(Done { records: after.records, losses, restarted, after })
+    Ok(Done { records: after.records, missing_log, losses, restarted, after })
 }
 
 /// Reads the ledger of erasures: what it names does not come back. One that cannot be read is refused,

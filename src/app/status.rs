@@ -16,7 +16,6 @@ pub enum SettingSource {
     Flag,
     /// An environment variable.
     Variable,
-    /// It is the default.
     Default,
     /// It has no value.
     Unset,
@@ -26,7 +25,6 @@ pub enum SettingSource {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
-    /// Its flag.
     pub flag: String,
     /// Its environment variable.
     pub variable: Option<String>,
@@ -40,9 +38,7 @@ pub struct Setting {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Startup {
-    /// Its version.
     pub version: String,
-    /// Its settings.
     pub settings: Vec<Setting>,
     /// How many files it may open.
     pub open_files: u64,

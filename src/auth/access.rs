@@ -32,7 +32,6 @@ pub enum Credential {
         /// How much of its user's rights it has.
         access: Arc<KeyAccess>,
     },
-    /// A session.
     Session(Id<Session>),
 }
 

@@ -30,9 +30,6 @@ impl Record for InstallationAdmins {
 /// Whether a user administers the installation. An account whose address is not proved does not:
 /// somebody else may have made it. That an organization considers it verified is not enough, which may
 /// be one that the user has made.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_installation_admin(view: &View, user: Id<User>) -> Result<bool> {
     let Some(named) = view.get::<InstallationAdmins>(&())? else {
         return Ok(first_user(view)?.is_some_and(|first| first.id == user));
@@ -53,9 +50,6 @@ impl InstallationAdmins {
 }
 
 /// Whether a user is to administer the installation, which they do once their address is proved.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_to_be_installation_admin(view: &View, user: &User) -> Result<bool> {
     match view.get::<InstallationAdmins>(&())? {
         Some(named) => Ok(named.names(user)),
@@ -65,9 +59,6 @@ pub fn is_to_be_installation_admin(view: &View, user: &User) -> Result<bool> {
 
 /// Whether an account is of whom its address names, whatever organizations say, which may be those of
 /// whoever made it.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_vouched_for(view: &View, user: &User) -> Result<bool> {
     match user.proof {
         AddressProof::Proved => Ok(true),
@@ -94,9 +85,6 @@ pub fn require_installation_admin(view: &View, identity: &Identity) -> Result<()
 
 /// Returns the addresses of those who administer the installation, and whether the operator has named
 /// them.
-///
-/// # Errors
-/// If the store fails.
 pub fn installation_admins(view: &View) -> Result<(Vec<Email>, bool)> {
     match view.get::<InstallationAdmins>(&())? {
         Some(named) => Ok((named.addresses, true)),
@@ -106,9 +94,6 @@ pub fn installation_admins(view: &View) -> Result<(Vec<Email>, bool)> {
 
 /// Names those who administer the installation; `None` takes the names back, so that the first user
 /// does.
-///
-/// # Errors
-/// If the store fails.
 pub fn name_installation_admins(tx: &mut Tx, addresses: Option<Vec<Email>>) -> Result<()> {
     match (addresses, tx.get::<InstallationAdmins>(&())?) {
         (Some(addresses), old) => {
@@ -123,9 +108,6 @@ pub fn name_installation_admins(tx: &mut Tx, addresses: Option<Vec<Email>>) -> R
 /// Has those administer the installation who do now, before users arrive from another one: their ids
 /// may be older than all here, so that one of them would be the first. Without a user it is nobody,
 /// until the operator names somebody.
-///
-/// # Errors
-/// If the store fails.
 pub fn keep_installation_admins(tx: &mut Tx) -> Result<()> {
     let (addresses, _) = installation_admins(&tx.view())?;
     let first = first_user(&tx.view())?;

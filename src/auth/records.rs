@@ -102,9 +102,6 @@ impl User {
     }
 
     /// Whether who has the account has proved to read the mail of its address.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn is_proved(&self, view: &View) -> Result<bool> {
         match self.proof {
             AddressProof::Proved => Ok(true),
@@ -134,9 +131,6 @@ static BY_EMAIL: Index<User, Email> = Index::unique(
 
 /// Returns the person with this e-mail address. Every look-up of one goes through here: what was stored
 /// while domains were kept as they were sent is found too, and finds what is stored now.
-///
-/// # Errors
-/// If the store fails.
 pub fn find_person(view: &View, email: &Email) -> Result<Option<User>> {
     if let Some(user) = view.find(&BY_EMAIL, email)? {
         return Ok(Some(user));

@@ -31,9 +31,6 @@ pub trait Restrictable: Clone + Send + Sync + 'static {
         Some(self.id().cast())
     }
     /// Who may use the resource that decides.
-    ///
-    /// # Errors
-    /// If the store fails.
     fn access(&self, view: &View) -> Result<Access>;
     /// Whether it may be read without a credential.
     fn is_public(&self) -> bool {
@@ -82,9 +79,6 @@ impl<T: Restrictable> Restricted<T> {
     }
 
     /// Opens it for use by a member; `None` if it is restricted and the caller has no grant.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn open_if_usable(self, view: &View, caller: &Caller) -> Result<Option<T>> {
         let usable = match self.0.guard() {
             Some(guard) => caller.is_allowed(view, T::KIND, guard, self.0.access(view)?)?,
@@ -94,9 +88,6 @@ impl<T: Restrictable> Restricted<T> {
     }
 
     /// Why a caller may use it; `None` if they may not. The same rule opens it.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn basis(&self, view: &View, caller: &Caller) -> Result<Option<AccessBasis>> {
         match self.0.guard() {
             Some(guard) => caller.basis(view, T::KIND, guard, self.0.access(view)?),
@@ -123,9 +114,6 @@ impl<T: Restrictable> Restricted<T> {
     }
 
     /// Keeps what was written about it hidden after its deletion; called when it is removed.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn remember_deleted(&self, tx: &mut Tx) -> Result<()> {
         if self.0.access(&tx.view())? == Access::Organization {
             return Ok(());
@@ -136,9 +124,6 @@ impl<T: Restrictable> Restricted<T> {
 
 /// Keeps what was written about something restricted hidden from all but admins, now that it is
 /// deleted.
-///
-/// # Errors
-/// If the store fails.
 pub fn remember_deleted<T: ?Sized>(tx: &mut Tx, id: Id<T>) -> Result<()> {
     tx.put(&DeletedRestricted { id: id.cast(), deleted_at: tx.now(), in_log: true })
 }
@@ -176,9 +161,6 @@ impl Record for DeletedRestricted {
 
 /// Returns the deleted resources of all types about which the log has nothing for a caller: none for
 /// admins.
-///
-/// # Errors
-/// If the store fails.
 pub fn hidden_deleted_ids(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
     let mut hidden = BTreeSet::new();
     if caller.is_admin() {
@@ -192,17 +174,11 @@ pub fn hidden_deleted_ids(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Gr
 }
 
 /// Whether a resource was restricted when it was deleted.
-///
-/// # Errors
-/// If the store fails.
 pub fn was_restricted<T: ?Sized>(view: &View, deleted: Id<T>) -> Result<bool> {
     view.has::<DeletedRestricted>(&deleted.cast())
 }
 
 /// Returns the restricted resources of all types that were deleted at or after `from`.
-///
-/// # Errors
-/// If the store fails.
 pub fn restricted_deleted_since(view: &View, from: Time) -> Result<Vec<Id<Granted>>> {
     let mut deleted = Vec::new();
     let end = Time::from_millis(i64::MAX);
@@ -215,9 +191,6 @@ pub fn restricted_deleted_since(view: &View, from: Time) -> Result<Vec<Id<Grante
 
 /// Returns the ids of the resources of a type that a caller may not use: none for admins. Reads all
 /// resources of the type, so there must be few.
-///
-/// # Errors
-/// If the store fails.
 pub fn hidden_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>>
 where
     Restricted<T>: Record,
@@ -384,9 +357,6 @@ where
 
 /// Returns the ids of all resources that a caller may use, for lists of what belongs to them. Reads
 /// all resources of the type, so there must be few.
-///
-/// # Errors
-/// If the store fails.
 pub fn usable_ids<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
 where
     Restricted<T>: Record,

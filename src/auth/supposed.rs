@@ -28,9 +28,6 @@ pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result
 /// Returns the caller that somebody who made or set something at this time is now, as through a key of
 /// the sponsor if there was one; `None` if either is no member of the view's organization any more, or
 /// had not proved the address of the account yet ([`User::accepts_made`]).
-///
-/// # Errors
-/// If the store fails.
 pub fn present_caller(
     view: &View,
     user: Id<User>,

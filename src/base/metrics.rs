@@ -178,7 +178,6 @@ pub struct Sample {
     /// Names and values of the labels. Values come from the code, never from requests, so that
     /// their number is bounded.
     pub labels: Vec<Label>,
-    /// The value.
     pub value: SampleValue,
 }
 
@@ -188,9 +187,7 @@ pub type Label = (&'static str, Cow<'static, str>);
 /// The value of a sample.
 #[derive(Clone, Debug)]
 pub enum SampleValue {
-    /// A number.
     Number(f64),
-    /// A distribution.
     Distribution {
         /// The upper bounds of the buckets but the last.
         bounds: Vec<f64>,

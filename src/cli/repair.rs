@@ -26,7 +26,8 @@ const MAX_SHOWN: usize = 20;
                         the new directory meanwhile.\n\n\
                         Records that cannot be read are left out. Indexes are built again. What \
                         refers to something that is gone is removed or cleared, as deleting that \
-                        would have done. A broken audit log is chained again from the break on, \
+                        would have done. Of a damaged write-ahead log, each change that is whole is \
+                        kept. A broken audit log is chained again from the break on, \
                         with an entry that says so. All that is left out, removed or changed is in \
                         the file left-out.jsonl of the new directory.\n\n\
                         If you have a backup from before the damage, compare: what was written \
@@ -92,11 +93,17 @@ impl Repair {
     }
 
     fn text(&self, before: &Findings, done: &Done, data: &str, into: &str) -> String {
-        let mut text = format!(
-            "{data}: {} records read, {} wrong (roadstead check lists them)\n\n",
-            before.records, before.wrong
-        );
+        let mut text =
+            format!("{data}: {} records read, {} wrong:\n", before.records, before.wrong);
+        before.messages.iter().take(MAX_SHOWN).for_each(|message| {
+            text.push_str(&format!("  {message}\n"));
+        });
+        if before.wrong > MAX_SHOWN as u64 {
+            text.push_str("  … (--json has the first 1,000)\n");
+        }
+        text.push('\n');
         text.push_str(&format!("All indexes {} built again.\n", self.verb("were", "would be")));
+        text.push_str(&missing_log(done));
         text.push_str(&self.losses(done));
         text.push_str(&self.audit_logs(done));
         let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
@@ -130,6 +137,7 @@ impl Repair {
                 LossKind::Duplicate => "left out, since others have their unique key",
                 LossKind::Erased => "left out, since they were deleted",
                 LossKind::Removed => "removed, since what they belonged to is gone",
+                LossKind::Recreated => "made again, since their rows are gone",
                 LossKind::Changed => "changed, since what they referred to is gone",
             };
             text.push_str(&format!("{verb} {what}: {counts}\n"));
@@ -160,6 +168,22 @@ impl Repair {
         }
         text
     }
+}
+
+/// A line for each of the first things that are missing of the write-ahead log.
+fn missing_log(done: &Done) -> String {
+    if done.missing_log.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        "Changes that were acknowledged may be gone; what they deleted or revoked is back:\n"
+            .to_string();
+    done.missing_log.iter().take(MAX_SHOWN).for_each(|what| text.push_str(&format!("  {what}\n")));
+    let more = done.missing_log.len().saturating_sub(MAX_SHOWN);
+    if more > 0 {
+        text.push_str(&format!("  … and {more} more (--json has all)\n"));
+    }
+    text
 }
 
 /// `DIR.repaired`.
@@ -193,6 +217,7 @@ fn described(done: &Done) -> Value {
     });
     json!({
         "records": done.records,
+        "missingLog": done.missing_log,
         "lost": lost,
         "listed": done.losses.listed,
         "restartedAuditLogs": restarted.collect::<Vec<_>>(),

@@ -130,7 +130,6 @@ fn run(path: &mut String, flat: &mut u32) {
 pub enum Summary {
     /// Their mean.
     Mean,
-    /// The highest.
     Highest,
     /// Their sum.
     Sum,

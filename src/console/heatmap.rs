@@ -25,9 +25,7 @@ const FAILED: [&str; 3] = ["error", "partial", "timeout"];
 
 /// The drawing.
 pub struct Heatmap {
-    /// Its width.
     pub width: i64,
-    /// Its height.
     pub height: i64,
     /// The outlines of the days of each level, from none on.
     pub levels: Vec<String>,

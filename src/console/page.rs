@@ -15,7 +15,6 @@ pub type Handler = for<'a> fn(&'a Visit) -> Answer<'a>;
 /// Who may open a page. What they may see and do there is for the API to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Anyone.
     Anyone,
     /// Whoever is signed in.
     SignedIn,

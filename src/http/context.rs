@@ -36,6 +36,8 @@ pub struct ServerContext {
     /// The OpenAPI document, generated at its first request: it takes more time and memory than the
     /// rest of the start.
     pub document: LazyLock<Document>,
+    /// The same without what the server posts.
+    pub routes_document: LazyLock<Document>,
     /// The memory for the bodies of requests.
     pub bodies: BodyBudgets,
     /// Limit of connections, see [`max_connections`](super::max_connections).

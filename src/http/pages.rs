@@ -1,6 +1,7 @@
 //! Paths outside of `/api` (reference: conventions, "Beside the API"), and the OpenAPI document.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,12 +10,15 @@ use http_body_util::Full;
 use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
+use serde::Deserialize;
 
 use super::context::ServerContext;
+use super::headers::is_lenient;
 use super::metrics::{Endpoint, Format, require_access};
 use super::response_body::{ResponseBody, json};
 use super::within::within;
 use super::{problem, public_documents};
+use crate::api::read::{SourceFormat, UnknownFields, parse_query, read};
 use crate::auth::Organization;
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{ListSource, View};
@@ -108,13 +112,34 @@ async fn require_ready(context: &ServerContext) -> Result<()> {
     Ok(())
 }
 
+/// What of the OpenAPI document is asked for.
+#[derive(Deserialize)]
+struct DocumentQuery {
+    /// Whether what the server posts is in it.
+    webhooks: Option<bool>,
+}
+
 /// The OpenAPI document.
+///
+/// # Errors
+/// 400 for another parameter, or another value.
 pub(super) fn document(
     context: &ServerContext,
     head: &Parts,
     id: &str,
 ) -> Result<Response<ResponseBody>> {
-    reading(&head.method, id, || context.document.response(&head.headers))
+    let unknown = if is_lenient(&head.headers) {
+        UnknownFields::Ignored
+    } else {
+        UnknownFields::Refused(Arc::default())
+    };
+    let mut query = parse_query(head.uri.query().unwrap_or_default());
+    // It is known everywhere, also where it is not read.
+    query.as_object_mut().and_then(|query| query.shift_remove("orgSlug"));
+    let wanted: DocumentQuery = read(&query, SourceFormat::Query, unknown)?;
+    let document =
+        if wanted.webhooks == Some(false) { &context.routes_document } else { &context.document };
+    reading(&head.method, id, || document.response(&head.headers))
 }
 
 fn reading(

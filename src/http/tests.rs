@@ -6,7 +6,7 @@ mod tls;
 mod watching;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -205,7 +205,8 @@ async fn start_speaking(speaks: Speaks, setup_required: bool, max_connections: u
         is_replicated: None,
         public_url: None,
         trusted_proxies: Vec::new(),
-        document: std::sync::LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),
+        document: LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),
+        routes_document: LazyLock::new(|| Document::new(Bytes::from_static(b"[]"))),
         bodies: BodyBudgets::default(),
         max_connections,
     };

@@ -9,7 +9,7 @@ use crate::http::{ResponseBody, json_response, status};
 
 /// The body is not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// It is no single message.
+/// It is no message, or one that may not be in a batch.
 pub const INVALID_REQUEST: i32 = -32600;
 /// There is no such method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
@@ -76,16 +76,16 @@ impl Failure {
     /// The message of an error response.
     pub fn body(&self, era: Era) -> Value {
         let is_missing = self.0.error.as_ref().is_some_and(|error| error.kind() == Kind::NotFound);
-        let code = match era {
-            Era::Legacy if self.0.is_resource && is_missing => RESOURCE_NOT_FOUND,
-            _ => self.0.code,
-        };
+        let is_old = era.has_handshake() && self.0.is_resource && is_missing;
+        let code = if is_old { RESOURCE_NOT_FOUND } else { self.0.code };
         let mut error = json!({"code": code, "message": self.0.message});
         if let Some(data) = &self.0.data {
             error["data"] = data.clone();
         }
         match &self.0.id {
             Some(id) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            // In an array each answer has one.
+            None if era == Era::Oldest => json!({"jsonrpc": "2.0", "id": null, "error": error}),
             None => json!({"jsonrpc": "2.0", "error": error}),
         }
     }
@@ -99,7 +99,9 @@ impl Failure {
         let mut response = json_response(self.body(era).to_string().into_bytes(), outer);
         if outer.is_none() {
             *response.status_mut() = match era {
-                Era::Legacy if self.0.id.is_some() && !is_about_headers(self.0.code) => {
+                Era::Legacy | Era::Oldest
+                    if self.0.id.is_some() && !is_about_headers(self.0.code) =>
+                {
                     StatusCode::OK
                 }
                 _ => status_of(self.0.code),

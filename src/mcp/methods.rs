@@ -48,16 +48,16 @@ pub async fn answer(
         ("server/discover", Era::Modern) => {
             Outcome::kept(&discovered(&Box::pin(instructions(&api)).await?), era, HOUR_MS, false)
         }
-        ("initialize", Era::Legacy) => {
+        ("initialize", _) if era.has_handshake() => {
             Outcome::of(&initialized(&params, &Box::pin(instructions(&api)).await?))
         }
-        ("ping", Era::Legacy) => Outcome::of(&json!({})),
+        ("ping", _) if era.has_handshake() => Outcome::of(&json!({})),
         ("tools/list", _) if !params["cursor"].is_null() => {
             let message = "params.cursor is of no page: the list of tools has one".into();
             return Err(Failure::new(INVALID_PARAMS, message));
         }
-        ("tools/list", _) => Outcome::kept(&tools.list(), era, HOUR_MS, true),
-        ("tools/call", _) => tools.call(&mut api, head, params).await?,
+        ("tools/list", _) => Outcome::kept(&tools.list(era), era, HOUR_MS, true),
+        ("tools/call", _) => tools.call(&mut api, head, params, era).await?,
         // Boxed: a call of a tool, which is frequent, does not take their memory.
         ("prompts/list", _) => Box::pin(prompts::list(&api, &params, era)).await?,
         ("prompts/get", _) => Box::pin(prompts::get(&api, &params)).await?,
@@ -119,7 +119,7 @@ fn initialized(params: &Value, instructions: &str) -> Value {
 fn unknown(era: Era) -> Failure {
     let message = match era {
         Era::Modern => "there is no such method in this revision of the protocol",
-        Era::Legacy => {
+        Era::Legacy | Era::Oldest => {
             "there is no such method in this revision of the protocol, or it is not offered"
         }
     };

@@ -1,7 +1,8 @@
 //! Revisions of the protocol: which one a request speaks, and whether its headers say so.
 //!
 //! The newest revision has no handshake: each request carries its version in `_meta` and in headers,
-//! which must agree. The older ones begin with `initialize` and repeat the version in a header.
+//! which must agree. The older ones begin with `initialize` and repeat the version in a header; the
+//! oldest does not, so a request without any version is of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -16,7 +17,10 @@ use super::message::Message;
 pub const MODERN: &str = "2026-07-28";
 
 /// The revisions that begin with a handshake, newest first.
-pub const LEGACY: [&str; 2] = ["2025-11-25", "2025-06-18"];
+const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", OLDEST];
+
+/// The revision whose clients send no header with their version.
+const OLDEST: &str = "2025-03-26";
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -44,18 +48,22 @@ pub fn era_of(headers: &HeaderMap, message: &Message) -> Result<Era, Failure> {
     let told = meta.get(VERSION_FIELD).map(|version| version.as_str().unwrap_or_default());
     let header = one(headers, &VERSION)?;
     if told.is_none() && message.method == "initialize" && header != Some(MODERN) {
-        return Ok(Era::Legacy);
+        return Ok(era_named(negotiated(&message.params)));
     }
-    let header = header.ok_or_else(|| {
-        let message = "the header MCP-Protocol-Version is missing".to_string();
-        Failure::new(HEADER_MISMATCH, message)
-    })?;
+    let header = match header {
+        Some(header) => header,
+        None if told.is_none() && mirrors_nothing(headers) => return Ok(Era::Oldest),
+        None => {
+            let message = "the header MCP-Protocol-Version is missing".to_string();
+            return Err(Failure::new(HEADER_MISMATCH, message));
+        }
+    };
     if told.is_some_and(|told| told != header) {
         let message = "the header MCP-Protocol-Version and the version in _meta differ".to_string();
         return Err(Failure::new(HEADER_MISMATCH, message));
     }
     if LEGACY.contains(&header) && told.is_none() {
-        return Ok(Era::Legacy);
+        return Ok(era_named(header));
     }
     if header != MODERN {
         return Err(unsupported(header));
@@ -68,6 +76,29 @@ pub fn era_of(headers: &HeaderMap, message: &Message) -> Result<Era, Failure> {
     mirrored(headers, &METHOD, Some(&message.method))?;
     mirrored(headers, &NAME, name_of(message))?;
     Ok(Era::Modern)
+}
+
+/// The era that the headers of a request name, before its body is read.
+pub fn era_in(headers: &HeaderMap) -> Era {
+    match one(headers, &VERSION) {
+        Ok(Some(version)) => era_named(version),
+        Ok(None) if mirrors_nothing(headers) => Era::Oldest,
+        _ => Era::Modern,
+    }
+}
+
+/// The era of a revision.
+fn era_named(revision: &str) -> Era {
+    match revision {
+        OLDEST => Era::Oldest,
+        known if LEGACY.contains(&known) => Era::Legacy,
+        _ => Era::Modern,
+    }
+}
+
+/// Whether no header repeats what the body says, as in the newest revision all requests have them.
+fn mirrors_nothing(headers: &HeaderMap) -> bool {
+    !headers.contains_key(METHOD) && !headers.contains_key(NAME)
 }
 
 /// A version that is not known.

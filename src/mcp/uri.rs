@@ -88,9 +88,16 @@ pub enum Target {
         version: Option<String>,
     },
     /// What waits for an agent.
-    Inbox { org: String, team: String, agent: String },
-    /// A task.
-    Task { org: String, team: String, task: String },
+    Inbox {
+        org: String,
+        team: String,
+        agent: String,
+    },
+    Task {
+        org: String,
+        team: String,
+        task: String,
+    },
 }
 
 impl Target {

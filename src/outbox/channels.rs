@@ -149,9 +149,6 @@ impl Channel {
 
 /// Removes replaced secrets that are no longer valid: one step of a sweep. An organization has few
 /// channels, so that they are read at once.
-///
-/// # Errors
-/// If the store fails.
 pub fn forget_old_secrets(tx: &mut Tx) -> Result<()> {
     let now = tx.now();
     for old in tx.all::<Channel>(ListSource::TABLE, &())? {

@@ -143,9 +143,6 @@ impl DueScan {
 
     /// Returns the jobs of the next part, at most `limit`, that may run now beside those in flight:
     /// what has been due longest first.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn next(
         &mut self,
         view: &View,

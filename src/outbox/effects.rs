@@ -14,7 +14,6 @@ pub enum Effect {
     Call(Box<Call>),
     /// Several HTTP calls, a few at a time.
     Calls(Calls),
-    /// A mail.
     Mail(Mail),
     /// Rows of the product, such as a task or a wake, written in one transaction with the result of
     /// the job: exactly once.

@@ -293,9 +293,6 @@ impl Record for Event {
 }
 
 /// Returns the event with this id.
-///
-/// # Errors
-/// If the store fails.
 pub fn find_event(view: &View, id: Id<Event>) -> Result<Option<Event>> {
     match view.get(&(id.time(), id))? {
         Some(event) => Ok(Some(event)),

@@ -18,9 +18,6 @@ use crate::store::Tx;
 /// is about: members read it in the log, and channels send it.
 ///
 /// The caller's [`Resource`](crate::api::Resource) entry must list `event_type` among its events.
-///
-/// # Errors
-/// If the store fails.
 pub fn publish(tx: &mut Tx, event_type: EventType, about: About, payload: Value) -> Result<()> {
     let event = Event {
         id: tx.new_id(),

@@ -7,9 +7,6 @@ use crate::base::{Error, Id, Result, Time};
 use crate::store::Tx;
 
 /// Enqueues a job that `handler` executes at or after `due_at`; returns its id.
-///
-/// # Errors
-/// If the store fails.
 pub fn enqueue(
     tx: &mut Tx,
     handler: &JobHandler,

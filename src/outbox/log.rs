@@ -78,9 +78,6 @@ pub struct Walked {
 /// Calls `visit` with the position of each matching entry, newest first, until it breaks. No record
 /// is read, and no key of an entry that does not match, hidden ones aside: every combination of
 /// filters is a merge of ranges of an index.
-///
-/// # Errors
-/// If the store fails.
 pub fn walk_log(
     view: &View,
     query: &LogQuery<'_>,
@@ -320,9 +317,6 @@ pub fn redeliver(tx: &mut Tx, id: Id<LogEntry>) -> Result<LogEntry> {
 }
 
 /// Removes entries of events that happened at or before `end`: one step of a sweep.
-///
-/// # Errors
-/// If the store fails.
 pub fn remove_old_entries(tx: &mut Tx, end: Time) -> Result<SweepProgress> {
     // Deliveries first, so that each counts: removing an event takes all of its own along.
     let (deliveries, progress) = due(&tx.view(), &BY_TIME, |delivery| delivery.created_at <= end)?;

@@ -28,9 +28,6 @@ pub struct Misdated {
 
 impl Misdated {
     /// Looks now; makes them due if they have been seen for long enough. Returns how many.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn look(&mut self, store: &Store, now: Instant) -> Result<usize> {
         let mut found = store.read(Id::NIL, find).await?;
         if found.is_empty() {

@@ -48,7 +48,6 @@ pub struct Runner {
     pub jobs: Vec<&'static JobHandler>,
     /// The workflows of all channels.
     pub workflows: Vec<&'static Workflow>,
-    /// All sweeps.
     pub sweeps: Vec<&'static Sweep>,
     /// The operator's settings.
     pub settings: RetentionSettings,

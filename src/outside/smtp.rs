@@ -50,7 +50,6 @@ enum Encryption {
     Tls,
     /// STARTTLS; a server that does not offer it is refused.
     StartTls,
-    /// None.
     None,
 }
 

@@ -261,9 +261,6 @@ fn get(view: &View, req: &Req<Id<AuditEntry>>) -> Result<AuditLogEntry> {
 }
 
 /// Returns the entries after this number, oldest first, at most `limit`: for an export.
-///
-/// # Errors
-/// If the store fails.
 pub fn entries_after(view: &View, sequence: u64, limit: usize) -> Result<Vec<AuditLogEntry>> {
     let organization: Organization = view.fetch(&view.org())?;
     let mut keys = Vec::new();

@@ -113,9 +113,6 @@ fn counted(view: &View, of: CountedFor) -> Result<Option<MailCount>> {
 
 /// Counts a mail for all of these; returns whether there was room for it everywhere. Otherwise nothing
 /// is counted.
-///
-/// # Errors
-/// If the store fails.
 pub fn take(tx: &mut Tx, of: &[CountedFor]) -> Result<bool> {
     let counts = of.iter().map(|one| counted(&tx.view(), *one));
     let Some(counts) = counts.collect::<Result<Option<Vec<_>>>>()? else { return Ok(false) };

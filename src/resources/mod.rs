@@ -127,6 +127,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("knowledge-bases", "Documents, and searching in them."),
     ("search", "Finding by name, over all kinds."),
     ("system", "The state of the server, of the whole installation."),
+    ("webhooks", "What the server posts to addresses of its users, signed; these are no routes."),
 ];
 
 /// Generates the OpenAPI document of all routes, for a server of this version.
@@ -136,7 +137,14 @@ pub fn document(version: &str) -> serde_json::Value {
     openapi::document(contents, version)
 }
 
-/// Returns the problems of that document.
+/// Generates the document without what the server posts, for generators of clients that do not know
+/// `webhooks`.
+pub fn document_without_webhooks(version: &str) -> serde_json::Value {
+    let routes = routes();
+    openapi::document(Contents { groups: GROUPS, ..Contents::routes(&routes) }, version)
+}
+
+/// Returns the problems of the whole document.
 pub fn document_problems() -> Vec<String> {
     let (routes, webhooks) = (routes(), webhooks());
     openapi::problems(Contents { routes: &routes, webhooks: &webhooks, groups: GROUPS })

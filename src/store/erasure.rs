@@ -98,9 +98,6 @@ impl Tx<'_> {
     }
 
     /// Forgets erasures that the ledger has recorded.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn forget_erasures(&mut self, recorded: &[Erasure]) -> Result<()> {
         self.mark_deletion();
         for erasure in recorded {

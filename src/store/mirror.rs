@@ -137,9 +137,6 @@ impl<S: LocalStorage> Mirror<S> {
 
     /// Empties the tables of which no row was passed, commits the rest, and returns the storage,
     /// whose indexes are to be built.
-    ///
-    /// # Errors
-    /// If the storage fails.
     pub fn finish(mut self) -> Result<S> {
         self.end_table()?;
         for table in std::mem::take(&mut self.left) {

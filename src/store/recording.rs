@@ -28,9 +28,6 @@ impl Store {
     }
 
     /// Returns the erasures that may not be recorded yet, oldest first.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn erasures(&self) -> Result<Vec<Erasure>> {
         self.read_now(Id::NIL, |view| view.all(ListSource::TABLE, &()))
     }

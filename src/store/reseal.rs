@@ -19,7 +19,6 @@ const RESEALED_BYTES: usize = 4 * 1024 * 1024;
 /// A sealed field in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedInfo {
-    /// The field.
     pub field: &'static str,
     /// The secrets in it, for people.
     pub what: &'static str,

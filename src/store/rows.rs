@@ -95,9 +95,6 @@ impl<S: LocalStorage> RowLoader<S> {
     }
 
     /// Commits the rest and returns the storage, whose indexes are to be built.
-    ///
-    /// # Errors
-    /// If the storage fails.
     pub fn finish(mut self) -> Result<S> {
         if !self.batch.is_empty() {
             self.commit()?;

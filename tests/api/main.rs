@@ -5,6 +5,9 @@
 #[path = "../client/mod.rs"]
 mod client;
 #[allow(dead_code)] // A part of each is enough here.
+#[path = "../tools/node.rs"]
+mod node;
+#[allow(dead_code)]
 #[path = "../tools/optional.rs"]
 mod optional;
 #[cfg(feature = "postgres")]

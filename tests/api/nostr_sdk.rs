@@ -2,7 +2,7 @@
 //! domains serve. `ROADSTEAD_TEST_NOSTR=off` leaves it out.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
@@ -12,10 +12,10 @@ use crate::client::Connection;
 use crate::exchange::{crew, verified};
 use crate::fixture::{Running, config};
 use crate::https;
-use crate::optional::{is_left_out, run};
+use crate::optional::{Installed, installed, run};
 use crate::python::{self, Packages};
 
-static ENVIRONMENT: LazyLock<PathBuf> = LazyLock::new(|| {
+static ENVIRONMENT: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     python::environment(&Packages {
         folder: "nostr-1",
         what: "the Python package nostr-sdk (once, 20 MB)",
@@ -35,8 +35,8 @@ struct Program {
 }
 
 impl Program {
-    fn start() -> Self {
-        let mut child = Command::new(ENVIRONMENT.join("bin/python"))
+    fn start(place: &Path) -> Self {
+        let mut child = Command::new(place.join("bin/python"))
             .args(["-c", PROGRAM])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -64,13 +64,11 @@ impl Drop for Program {
 
 #[test]
 fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
-    if is_left_out("NOSTR", "the package nostr-sdk", python::missing()) {
-        return;
-    }
+    let Some(place) = installed("NOSTR", "the package nostr-sdk", &ENVIRONMENT) else { return };
     let running = Running::start(config());
     let acme = running.fixture();
     let (team, path) = crew(&acme);
-    let mut sdk = Program::start();
+    let mut sdk = Program::start(place);
     let files = tempfile::tempdir().unwrap();
     let (certificate, key) = https::certificate_files("sdk.test", files.path());
     let served = sdk.order(json!(["serve", "scout@sdk.test", certificate, key]));
@@ -119,9 +117,7 @@ fn events_of_nostr_sdk_are_accepted_and_the_handle_it_serves_is_confirmed() {
 /// one installation asks a team of another.
 #[test]
 fn the_python_of_the_reference_writes_from_one_roadstead_to_another() {
-    if is_left_out("NOSTR", "the package nostr-sdk", python::missing()) {
-        return;
-    }
+    let Some(place) = installed("NOSTR", "the package nostr-sdk", &ENVIRONMENT) else { return };
     let (here, there) = (Running::start(config()), Running::start(config()));
     let (ours, theirs) = (here.fixture(), there.fixture());
     let (key, handle) = verified(&ours, "docs.test", "scout");
@@ -143,7 +139,7 @@ fn the_python_of_the_reference_writes_from_one_roadstead_to_another() {
     }
     program += "\nprint(json.dumps(asked))\n\
         print(json.dumps(send('GET', f\"{there}/requests/{asked['id']}\")))";
-    let printed = run(Command::new(ENVIRONMENT.join("bin/python")).args(["-c", &program]));
+    let printed = run(Command::new(place.join("bin/python")).args(["-c", &program]));
     let answers: Vec<Value> =
         printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers[0]["state"], "pending");

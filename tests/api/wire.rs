@@ -331,6 +331,16 @@ fn health_document_and_page_need_no_credential() {
     }
     let document = get("GET", "/api/openapi.json").ok();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
+    let whole = get("GET", "/api/openapi.json?webhooks=true").ok();
+    assert!(whole == document && document["webhooks"].is_object());
+    // A client sends the organization everywhere.
+    assert!(get("GET", "/api/openapi.json?orgSlug=acme").ok() == document);
+    let routes = get("GET", "/api/openapi.json?webhooks=false").ok();
+    assert!(routes.get("webhooks").is_none() && routes["paths"] == document["paths"]);
+    for wrong in ["webhooks=no", "webhooks=false&webhooks=false", "webhook=false"] {
+        let reply = get("GET", &format!("/api/openapi.json?{wrong}"));
+        reply.refused(400, "invalid_request");
+    }
     let page = get("GET", "/setup");
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(page.text().contains("Roadstead"));

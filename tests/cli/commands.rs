@@ -193,6 +193,9 @@ fn version_licenses_routes_and_document_are_printed_without_any_data() {
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
     let pretty: serde_json::Value = serde_json::from_str(&place.run(&["openapi"]).stdout).unwrap();
     assert_eq!(pretty, document);
+    let routes = place.run(&["openapi", "--json", "--without-webhooks"]).succeeds();
+    assert!(document["webhooks"].is_object() && routes.get("webhooks").is_none());
+    assert_eq!(routes["paths"], document["paths"]);
     assert!(!place.data().exists());
 }
 

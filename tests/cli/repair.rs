@@ -207,6 +207,101 @@ fn a_log_whose_end_was_replaced_goes_on_after_a_repair() {
     assert_eq!(checked.succeeds()["sound"], true);
 }
 
+/// What a bad sector leaves of a server that was killed.
+#[test]
+fn a_damaged_log_loses_the_change_that_is_damaged_and_none_after_it() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &[]);
+    let owner = serving.caller(&key);
+    let ids: Vec<_> = (0..6).map(|n| team(&owner, &format!("team-{n:02}"))).collect();
+    serving.signal("KILL");
+    serving.ends();
+    let of_task = b"of team-02";
+    let damaged = ["roadstead.wal-1", "roadstead.wal-2"].map(|name| {
+        let mut log = fs::read(place.file(name)).unwrap();
+        let at = log.windows(of_task.len()).position(|part| part == of_task);
+        at.inspect(|at| log[*at] ^= 1);
+        fs::write(place.file(name), log).unwrap();
+        at.is_some()
+    });
+    assert!(damaged.contains(&true), "the database has it already");
+    let refused = eventually("the directory is free", || {
+        let ended = place.run(&["check"]);
+        (!ended.stderr.contains("in use")).then_some(ended)
+    });
+    assert!(refused.stderr.contains("roadstead repair"), "{refused:?}");
+    let before = contents(&place.data());
+    let shown = place.run(&["repair"]);
+    assert!(shown.stdout.contains("of the log is missing or broken"), "{shown:?}");
+    let done = place.run(&APPLY).succeeds();
+    assert!(contents(&place.data()) == before, "the damaged directory stays as it is");
+    let missing = done["repair"]["missingLog"].as_array().unwrap();
+    assert_eq!(missing.len(), 1, "{done}");
+    let new = repaired(&place);
+    assert_eq!(run(command(&["check", "--json"], &new), None).succeeds()["sound"], true);
+    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+    let owner = serving.caller(&key);
+    for (n, id) in ids.iter().enumerate() {
+        let tasks = owner.get(&format!("/teams/{id}/tasks")).items();
+        assert_eq!(tasks.len(), usize::from(n != 2), "{tasks:?}");
+    }
+}
+
+/// Without the front nobody knows that the file is one of a log; all records are there.
+#[test]
+fn a_log_whose_front_is_damaged_is_repaired_without_a_loss() {
+    let (place, key) = Place::founded();
+    let mut serving = Serving::start(&place, &[]);
+    let id = team(&serving.caller(&key), "t");
+    serving.signal("KILL");
+    serving.ends();
+    let file = place.file("roadstead.wal-1");
+    let mut log = fs::read(&file).unwrap();
+    log[0] ^= 1;
+    fs::write(&file, log).unwrap();
+    let refused = |ended: &Ended| ended.stderr.contains("roadstead repair");
+    eventually("the directory is free", || refused(&place.run(&["check"])).then_some(()));
+    let done = place.run(&APPLY).succeeds();
+    assert_eq!(done["repair"]["missingLog"], json!([]), "{done}");
+    assert_ne!(done["before"]["wrong"], 0, "{done}");
+    let new = repaired(&place);
+    let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+    assert_eq!(serving.caller(&key).get(&format!("/teams/{id}/tasks")).items().len(), 1);
+}
+
+#[test]
+fn an_organization_whose_row_is_gone_is_made_again_for_its_members() {
+    for is_in_index in [true, false] {
+        let (place, key) = Place::founded();
+        let serving = Serving::start(&place, &[]);
+        let team = team(&serving.caller(&key), "t");
+        stop(serving);
+        let mut tables = Tables::of(&place);
+        let (organization, _) = tables.rows("organizations").remove(0);
+        tables.change("organizations", &organization, WriteOp::Delete);
+        if !is_in_index {
+            tables.lose("organizations.by_slug", b"acme");
+        }
+        drop(tables);
+        let done = place.run(&APPLY).succeeds();
+        assert_eq!(done["repair"]["lost"]["recreated"]["tables"]["organizations"], 1, "{done}");
+        assert_eq!(done["repair"]["lost"]["removed"]["count"], 0, "{done}");
+        let new = repaired(&place);
+        assert_eq!(run(command(&["check", "--json"], &new), None).succeeds()["sound"], true);
+        let serving = Serving::of(command(&["serve", "--listen", "127.0.0.1:0", "--json"], &new));
+        let owner = serving.caller(&key);
+        let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+        let session = owner.with_fields(&[]).post("/auth/sign-in", sign_in).ok();
+        let admin = owner.with_bearer(session["token"].as_str().unwrap());
+        let own = admin.get("/organizations").items();
+        let slug = own[0]["slug"].as_str().unwrap();
+        assert_eq!(slug == "acme", is_in_index, "{own:?}");
+        assert!(is_in_index || slug.starts_with("recovered-"), "{own:?}");
+        let owner = Caller::anonymous(serving.address, slug).with_bearer(&key);
+        assert_eq!(owner.get(&format!("/teams/{team}")).ok()["slug"], "t");
+    }
+}
+
 #[test]
 fn keys_of_an_account_that_is_no_member_any_more_are_gone() {
     let (place, key) = Place::founded();

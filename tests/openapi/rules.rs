@@ -19,16 +19,21 @@ enum Why {
     Other(&'static str),
 }
 
+/// Why `uniqueItems` is not said.
+const SET: &str = "of a list whose items are distinct generators make a set, which is no JSON";
+
 /// The inputs whose rules the document does not state.
 const UNSTATED: &[(&str, Why)] = &[
     ("AccessQuestion", Why::Query),
     ("AuditFilter", Why::Query),
     ("DeploymentFilter", Why::Query),
     ("DocumentSearch", Why::Query),
+    ("EnvironmentPatch", Why::Other(SET)),
     ("HeatmapQuery", Why::Query),
     ("ListingSearch", Why::Query),
     ("LogFilter", Why::Query),
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
+    ("NewEnvironment", Why::Other(SET)),
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),
     ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
     ("NewRedelivery", Why::Other("one time is compared with another")),
@@ -42,16 +47,13 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     let other = "01890a5d-ac96-774b-bcce-b302099a8058";
     let rules = json!([{"type": "maxLength", "value": "long"}]);
-    let twice = json!({"approverIds": [id, id]});
     vec![
-        ("EnvironmentPatch", "environment.update", json!({"approvals": twice})),
         ("GovernanceCheck", "governance.check", json!({"registryRef": null, "policyIds": null})),
         ("LlmProviderPatch", "llm_provider.update", json!({"config": {"model": ""}})),
         ("NewApiKey", "api_key.create", json!({"allowApproveAs": true})),
         ("NewApiKey", "api_key.create", json!({"allowApproveAs": true, "access": "read"})),
         ("NewDeployment", "deployment.create", json!({"version": null})),
         ("NewDeployment", "deployment.create", json!({"agentVersion": 1})),
-        ("NewEnvironment", "environment.create", json!({"approvals": twice})),
         ("NewLlmProvider", "llm_provider.create", json!({"config": {"model": "x".repeat(201)}})),
         ("NewLlmProvider", "llm_provider.create", json!({"provider": "custom", "baseUrl": null})),
         ("NewMessage", "message.create", json!({"toAgentId": null, "taskId": null})),
@@ -65,6 +67,33 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("ToolPatch", "tool.update", json!({"version": "2.0.0"})),
         ("UserPatch", "user.update", json!({"image": "http://a.example/b.png"})),
     ]
+}
+
+/// Lists of distinct items: a route, the field, and what makes its example name an item twice.
+const DISTINCT: [(&str, &str, &str); 2] = [
+    ("environment.create", "CreateApprovalPolicy", "approverIds"),
+    ("environment.update", "CreateApprovalPolicy", "approverIds"),
+];
+
+#[test]
+fn an_item_that_comes_twice_is_refused_and_the_schema_says_so_in_words() {
+    let (document, keys) = (document(), Keys::new([7; 32]));
+    let routes = resources::routes();
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for (name, schema, field) in DISTINCT {
+        let about = &document["components"]["schemas"][schema]["properties"][field]["description"];
+        assert!(about.as_str().unwrap().ends_with("Each item once."), "{name}: {about}");
+        let route = routes.iter().find(|route| route.name == name).unwrap();
+        let path = route.path.replace("{*", "{");
+        let method = route.method.as_str().to_ascii_lowercase();
+        let mut sample = json_body(&document["paths"][path][method])["example"].clone();
+        let mut refuses = |ids: Value| {
+            sample["approvals"] = json!({field: ids});
+            let raw = RawArgs::body(&params(route), &sample, route.org_source.org_slug(), &keys);
+            route.bind(raw).is_err()
+        };
+        assert!(refuses(json!([id, id])) && !refuses(json!([id])), "{name}");
+    }
 }
 
 /// The inputs of the product that check rules between their fields.
@@ -111,7 +140,8 @@ fn every_rule_between_fields_is_stated_or_has_a_reason_why_not() {
         let method = route.method.as_str().to_ascii_lowercase();
         let body = json_body(&document["paths"][path][method]);
         let reference = body["schema"]["$ref"].as_str().unwrap_or_else(|| panic!("{name}: {body}"));
-        assert!(reference.contains(input), "{name} takes {reference}, not {input}");
+        let told = input.strip_prefix("New").map_or(input.into(), |noun| format!("Create{noun}"));
+        assert!(reference.contains(&told), "{name} takes {reference}, not {told}");
         let schema = json!({"allOf": [body["schema"]], "components": document["components"]});
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let mut sample = body["example"].clone();

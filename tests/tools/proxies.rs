@@ -1,4 +1,4 @@
-//! The sample configurations of nginx and Caddy let through what the server needs.
+//! The sample configurations of nginx, Caddy and HAProxy let through what the server needs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -94,6 +94,20 @@ fn caddy(caddy: &Path, server: SocketAddr) -> Proxy {
     start(command, address, place)
 }
 
+/// HAProxy with the sample, on a free port and without TLS.
+fn haproxy(haproxy: &Path, server: SocketAddr) -> Proxy {
+    let place = tempfile::tempdir().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let whole = with(sample("haproxy.cfg"), "127.0.0.1:7420", &server.to_string());
+    let tls = "bind :443 ssl crt /etc/ssl/agents.example.com.pem alpn h2,http/1.1";
+    let whole = with(whole, tls, &format!("bind {address}"));
+    let file = place.path().join("haproxy.cfg");
+    fs::write(&file, whole).unwrap();
+    let mut command = Command::new(haproxy);
+    command.arg("-db").arg("-f").arg(&file);
+    start(command, address, place)
+}
+
 /// The owner of a served organization, through a proxy.
 fn through(proxy: &Proxy, acme: &Acme) -> Caller {
     Caller::anonymous(proxy.address, "acme").with_bearer(acme.owner.credential())
@@ -148,7 +162,12 @@ fn passes_bodies_up_to_the_limit(proxy: &Proxy, acme: &Acme) {
     };
     tool(MIB).ok();
     assert_eq!(tool(MIB + 1).problem()["code"], "body_too_large");
-    assert_eq!(tool(10 * MIB).status, 413);
+    // Whoever refuses it, it is the same error.
+    for bytes in [10 * MIB, 10 * MIB + 1] {
+        let refused = tool(bytes);
+        assert_eq!((refused.status, &refused.problem()["code"]), (413, &json!("body_too_large")));
+        assert_eq!(refused.header("content-type"), Some("application/json"), "{bytes}");
+    }
 
     let base = ada.post("/knowledge-bases", json!({"name": "Files"})).id();
     // Few words: without optimization, finding them takes most of the time.
@@ -220,15 +239,23 @@ fn the_server_works_behind_the_sample_of_caddy() {
 }
 
 #[test]
-fn a_poll_that_nothing_wakes_ends_behind_both_samples() {
+fn the_server_works_behind_the_sample_of_haproxy() {
+    let Some(program) = program("haproxy", "HAProxy", "haproxy") else { return };
+    checked(haproxy, program);
+}
+
+#[test]
+fn a_poll_that_nothing_wakes_ends_behind_the_samples() {
     let nginx = program("nginx", "nginx", "nginx-light").map(|program| (program, nginx as Begin));
     let caddy = program("caddy", "Caddy", "caddy").map(|program| (program, caddy as Begin));
+    let haproxy =
+        program("haproxy", "HAProxy", "haproxy").map(|program| (program, haproxy as Begin));
     let acme = Acme::start(&["--trusted-proxy", "127.0.0.1"]);
     let team = acme.team("waiting", None);
     let wakes = format!("/teams/{}/agents/{}/wakes?wait=55", team.id, team.agent);
     let poll = acme.owner.ask("GET", &acme.owner.in_org(&wakes)).with("Connection", "close");
     let poll = &poll.to_bytes();
-    let proxies: Vec<_> = [nginx, caddy]
+    let proxies: Vec<_> = [nginx, caddy, haproxy]
         .into_iter()
         .flatten()
         .map(|(program, begin)| begin(&program, acme.serving.address))
@@ -243,9 +270,12 @@ fn a_poll_that_nothing_wakes_ends_behind_both_samples() {
 
 #[test]
 fn the_samples_wait_longer_than_the_longest_poll() {
-    for (file, setting) in
-        [("nginx.conf", "proxy_read_timeout "), ("Caddyfile", "response_header_timeout ")]
-    {
+    for (file, setting) in [
+        ("nginx.conf", "proxy_read_timeout "),
+        ("Caddyfile", "response_header_timeout "),
+        ("haproxy.cfg", "timeout server "),
+        ("haproxy.cfg", "timeout client "),
+    ] {
         let text = sample(file);
         let seconds = text.split(setting).nth(1).unwrap().split('s').next().unwrap();
         // 55 s, and time for the answer.

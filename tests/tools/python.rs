@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::optional::{run, say, works};
+use crate::optional::{Installed, download, run, say, works};
 
 /// Packages that are installed together. What they need has the versions of the constraints, so
 /// that what is tried does not depend on the day.
@@ -30,7 +30,10 @@ pub fn missing() -> Option<&'static str> {
 }
 
 /// Returns the folder of the environment, which is made first if need be.
-pub fn environment(packages: &Packages) -> PathBuf {
+pub fn environment(packages: &Packages) -> Installed<PathBuf> {
+    if let Some(missing) = missing() {
+        return Err(missing.into());
+    }
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(packages.folder);
     let complete = place.join("complete");
     if !complete.exists() {
@@ -38,13 +41,24 @@ pub fn environment(packages: &Packages) -> PathBuf {
         let _ = std::fs::remove_dir_all(&place);
         run(Command::new("python3").args(["-m", "venv"]).arg(&place));
         let constraints = Path::new(env!("CARGO_MANIFEST_DIR")).join(packages.constraints);
-        run(Command::new(place.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
-            // Nothing is built here, and what is never imported need not be compiled.
-            .args(["--only-binary", ":all:", "--no-compile", "--constraint"])
-            .arg(constraints)
-            .args(packages.wanted));
+        download(
+            Command::new(place.join("bin/python"))
+                .args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--no-input",
+                    "--disable-pip-version-check",
+                    "--timeout=10",
+                    "--retries=2",
+                ])
+                // Nothing is built here, and what is never imported need not be compiled.
+                .args(["--only-binary", ":all:", "--no-compile", "--constraint"])
+                .arg(constraints)
+                .args(packages.wanted),
+        )?;
         std::fs::write(complete, "").unwrap();
     }
-    place
+    Ok(place)
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Caller;
-use crate::optional::{is_left_out, program as program_in_path};
+use crate::optional::{is_left_out, program as program_in_path, run as run_tool};
 use crate::process::{Ended, INIT, PASSWORD, Serving, run};
 
 /// A directory with the program.
@@ -189,4 +189,29 @@ fn it_names_no_library() {
     let (headers, size, count) = (number(32, 8), number(54, 2), number(56, 2));
     let kinds: Vec<_> = (0..count).map(|n| number(headers + n * size, 4)).collect();
     assert!(!kinds.contains(&INTERPRETER), "{kinds:?}");
+}
+
+#[test]
+fn scanners_find_in_it_which_packages_it_has() {
+    let Some(bare) = Bare::new() else { return };
+    let program = bare.place.path().join("roadstead");
+    let section = bare.place.path().join("section");
+    let dump = format!(".dep-v0={}", section.display());
+    // To a copy that nobody wants.
+    let copy = bare.place.path().join("copy");
+    run_tool(Command::new("objcopy").arg("--dump-section").arg(dump).arg(&program).arg(&copy));
+    let unpack =
+        "import sys, zlib; print(zlib.decompress(open(sys.argv[1], 'rb').read()).decode())";
+    let list = run_tool(Command::new("python3").args(["-c", unpack]).arg(&section));
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let packages = list["packages"].as_array().unwrap();
+    let of = |name: &str| packages.iter().find(|package| package["name"] == name);
+    let root = of("roadstead").unwrap();
+    assert_eq!((&root["root"], &root["source"]), (&json!(true), &json!("local")));
+    let needs = root["dependencies"].as_array().unwrap().iter();
+    let needs: Vec<_> =
+        needs.map(|nth| &packages[nth.as_u64().unwrap() as usize]["name"]).collect();
+    assert!(needs.contains(&&json!("redb")), "{needs:?}");
+    assert_eq!(of("redb").unwrap()["source"], "crates.io");
+    assert!(of("proptest").is_none(), "it is in tests alone");
 }

@@ -248,9 +248,6 @@ impl Content {
 /// that took the ids before it are mostly committed. Then the order of the chain is nearly that of
 /// time, and the step does not conflict with requests that add entries. One that is committed later
 /// is appended by a later step that looks from the first id on.
-///
-/// # Errors
-/// If the store fails.
 pub fn append_pending(
     tx: &mut Tx,
     from: Id<AuditEntry>,
@@ -290,9 +287,6 @@ pub fn append_pending(
 
 /// Returns the first entry of a range of sequence numbers with no earlier latest time than `time`, by
 /// bisection.
-///
-/// # Errors
-/// If the store fails.
 pub fn first_at(view: &View, time: Time, from: u64, end: u64) -> Result<u64> {
     let (mut low, mut high) = (from, end);
     while low < high {
@@ -308,9 +302,6 @@ pub fn first_at(view: &View, time: Time, from: u64, end: u64) -> Result<u64> {
 }
 
 /// Returns the entry with this id, among those from number `from` on and before `end`.
-///
-/// # Errors
-/// If the store fails.
 pub fn find_entry(
     view: &View,
     id: Id<AuditEntry>,

@@ -52,9 +52,6 @@ fn hash_in(hex: &str) -> Option<[u8; 32]> {
 }
 
 /// Returns the position of the end of the organization's chain.
-///
-/// # Errors
-/// If the store fails.
 pub fn checkpoint(view: &View) -> Result<Checkpoint> {
     let head: Option<ChainHead> = view.get(&())?;
     Ok(Checkpoint { org: view.org(), link: head.map_or(Link::START, |head| head.last) })
@@ -77,9 +74,6 @@ pub enum Comparison {
 
 /// Compares the organization's chain with an earlier checkpoint of it. Hashes are compared as they
 /// are stored: whether they are right is for [`verify`](super::verify()).
-///
-/// # Errors
-/// If the store fails.
 pub fn compare(view: &View, checkpoint: &Checkpoint) -> Result<Comparison> {
     let start = view.get::<ChainStart>(&())?.map_or(Link::START, |start| start.before);
     let Link { sequence, hash } = checkpoint.link;

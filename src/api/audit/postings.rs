@@ -21,7 +21,6 @@ const BLOCK: u64 = 128;
 pub enum TermKind {
     /// The id of the actor, or of the person who answered for it.
     Actor,
-    /// The action.
     Action,
     /// The kind of the resource.
     ResourceType,
@@ -125,9 +124,6 @@ impl PostingList {
     }
 
     /// Returns the number of the newest entry from `from` on and before `end`.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn newest(&mut self, view: &View, from: u64, end: u64) -> Result<Option<u64>> {
         let Some(last) = end.checked_sub(1).filter(|last| from <= *last) else { return Ok(None) };
         let newest_in = |block: u64, entries: u128| {
@@ -167,9 +163,6 @@ impl Postings {
     }
 
     /// Writes them, for entries that were appended.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn insert(self, tx: &mut Tx) -> Result<()> {
         for (key, new) in self.0 {
             let stored = tx.get::<Posting>(&key)?.map_or(0, |posting| posting.entries);
@@ -180,9 +173,6 @@ impl Postings {
     }
 
     /// Removes them, with entries that are removed.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn remove(self, tx: &mut Tx) -> Result<()> {
         for (key, removed) in self.0 {
             let Some(stored) = tx.get::<Posting>(&key)? else { continue };
@@ -215,9 +205,6 @@ impl<'a> Comparer<'a> {
     }
 
     /// Adds the next entry, with its number.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn add(&mut self, sequence: u64, entry: &AuditEntry) -> Result<()> {
         if self.block != sequence / BLOCK {
             self.compare()?;

@@ -79,9 +79,6 @@ impl Restart {
     }
 
     /// Does the next step; `Ok(true)` if it was the last.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn step(&mut self, tx: &mut Tx) -> Result<bool> {
         match self.stage {
             Stage::Chaining(from) => self.chain(tx, from)?,

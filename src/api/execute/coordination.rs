@@ -75,9 +75,6 @@ pub trait Coordination: Subscribe {
     fn begin(&self, request: [u8; 32]) -> Result<InFlightGuard>;
 
     /// Returns how many more bytes of answers may be stored for this credential.
-    ///
-    /// # Errors
-    /// If the store fails.
     fn answer_room(&self, credential: &[u8; 32]) -> Result<u64>;
 
     /// Counts the stored bytes of an answer.

@@ -27,9 +27,6 @@ pub struct RequestFingerprint {
 impl RequestFingerprint {
     /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that and changes
     /// something: what changes nothing may as well be done again.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn of(context: &RequestContext) -> Result<Option<Self>> {
         let request = context.request;
         let has_record = request.route.is_idempotent() && request.route.changes();

@@ -19,13 +19,14 @@ pub struct Response {
 
 /// The body of a response.
 pub enum Body {
-    /// JSON.
     Json(Bytes),
     /// Plain text.
     Text(Bytes),
     /// None: the request asked for the headers of items that only reading would take, as an event
     /// stream or not.
-    Untaken { is_stream: bool },
+    Untaken {
+        is_stream: bool,
+    },
     /// None: the client has the current representation.
     NotModified,
     /// An indefinite stream of items, as events of this name.

@@ -35,7 +35,6 @@ pub struct CommonParams {
 pub struct RouteNames<'a> {
     /// The shape of its operation.
     pub shape: Shape,
-    /// Its path.
     pub path: &'static str,
     /// The names of its input.
     pub names: &'a InputNames,

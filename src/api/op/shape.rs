@@ -7,7 +7,6 @@ pub enum Shape {
     One,
     /// Reads a list page by page.
     List,
-    /// Writes.
     Write,
     /// Waits for items; as a stream, each is an event of this name.
     Wait(&'static str),

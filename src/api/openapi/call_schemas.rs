@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::names::SCHEMAS;
 use super::operation::operation;
-use super::schemas::{SCHEMAS, Schemas};
+use super::schemas::Schemas;
 use super::shared;
 use crate::api::route::Route;
 

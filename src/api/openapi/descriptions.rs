@@ -54,13 +54,13 @@ pub fn complete(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// The names of types about the same thing: `NewTask` and `TaskPatch` are about a `Task`.
+/// The names of types about the same thing: `CreateTask` and `TaskPatch` are about a `Task`.
 fn relatives(name: &str) -> Vec<String> {
-    let mut noun = name.strip_prefix("New").unwrap_or(name);
+    let mut noun = name.strip_prefix("Create").unwrap_or(name);
     for end in ["Input", "Patch", "Created"] {
         noun = noun.strip_suffix(end).unwrap_or(noun);
     }
-    [noun.to_string(), format!("New{noun}"), format!("{noun}Patch"), format!("{noun}Created")]
+    [noun.to_string(), format!("Create{noun}"), format!("{noun}Patch"), format!("{noun}Created")]
         .into()
 }
 

@@ -8,7 +8,9 @@ mod bodies;
 mod call_schemas;
 mod descriptions;
 mod labels;
+mod names;
 mod operation;
+mod portable;
 mod schemas;
 mod shared;
 mod table;
@@ -64,7 +66,6 @@ a list of scopes.";
 /// What the document is about.
 #[derive(Clone, Copy, Default)]
 pub struct Contents<'a> {
-    /// The routes.
     pub routes: &'a [Route],
     /// What the server posts.
     pub webhooks: &'a [&'a Webhook],
@@ -85,8 +86,8 @@ pub fn document(contents: Contents, version: &str) -> Value {
 }
 
 /// Returns the problems of the document, one sentence each: two routes of one name, path parameters
-/// without a type, two types of one name, a route without a summary, a body without an example. A
-/// test keeps this empty.
+/// without a type, two types of one name, names that some language takes for another, a route without
+/// a summary, a body without an example. A test keeps this empty.
 pub fn problems(contents: Contents) -> Vec<String> {
     let mut problems = make(contents, "").1;
     let routes = contents.routes;
@@ -110,6 +111,9 @@ pub fn problems(contents: Contents) -> Vec<String> {
         if route.about.is_empty() {
             problems.push(format!("{end}: does not say what it does"));
         }
+        if group(route) == webhooks::TAG {
+            problems.push(format!("{end}: has the tag of the webhooks"));
+        }
         if !ends.insert(end.clone()) {
             problems.push(format!("{end}: is declared twice"));
         }
@@ -118,7 +122,7 @@ pub fn problems(contents: Contents) -> Vec<String> {
 }
 
 fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
-    let Contents { routes, webhooks, groups } = contents;
+    let Contents { routes, webhooks: posted, groups } = contents;
     let mut schemas = Schemas::new();
     let mut paths = Map::new();
     let mut tags: Vec<&str> = Vec::new();
@@ -130,8 +134,14 @@ fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
             tags.push(group(route));
         }
     }
-    let mut webhooks = webhooks::webhooks(webhooks, &mut schemas);
+    let mut webhooks = webhooks::webhooks(posted, &mut schemas);
     let mut components = shared::components(&mut schemas);
+    if !posted.is_empty() {
+        tags.push(webhooks::TAG);
+        for (key, parameter) in webhooks::parameters().as_object().into_iter().flatten() {
+            components["parameters"][key] = parameter.clone();
+        }
+    }
     let mut paths = Value::Object(paths);
     let places = &mut [&mut paths, &mut webhooks, &mut components];
     let (definitions, problems) = schemas.finish(places);
@@ -142,7 +152,7 @@ fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
             .map_or(json!({"name": name}), |(_, about)| json!({"name": name, "description": about}))
     };
     let tags: Vec<Value> = tags.iter().map(tag).collect();
-    let document = json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Roadstead",
@@ -154,9 +164,11 @@ fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
         "servers": [{"url": "/api", "description": "This server."}],
         "tags": tags,
         "paths": paths,
-        "webhooks": webhooks,
-        "components": components,
     });
+    if !posted.is_empty() {
+        document["webhooks"] = webhooks;
+    }
+    document["components"] = components;
     (document, problems)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A type used in both directions has one schema if they agree. If they differ in the required
 //! fields (an optional field is always present in a response), the schema of the input is named
-//! `…Input`. Two different types of one name are reported as a problem.
+//! `…Input`; that of a type `New…` is named `Create…` ([`names`]). Two different types of one name
+//! are reported as a problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,11 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::bodies::{add_org_to_example, close, name_body};
-use super::descriptions;
+use super::names::SCHEMAS;
+use super::portable::{each_object, make_portable, spell_out_enumerations};
+use super::{descriptions, names};
 use crate::api::op::SchemaOf;
 
-/// The prefix of references to schemas.
-pub(super) const SCHEMAS: &str = "#/components/schemas/";
 /// The prefix of references to inputs until their names are determined.
 const INPUTS: &str = "#/components/inputs/";
 
@@ -212,20 +213,21 @@ impl Schemas {
         }
 
         let in_two_forms = in_two_forms(&inputs, &outputs);
-        let input_name = |name: &str| {
-            if in_two_forms.contains(name) { format!("{name}Input") } else { name.to_string() }
-        };
+        let input_name = |name: &str| names::of_input(name, in_two_forms.contains(name));
+        let in_both: BTreeSet<String> =
+            inputs.keys().filter(|name| outputs.contains_key(*name)).cloned().collect();
         let mut all = outputs;
         for (name, mut schema) in inputs {
             if in_two_forms.contains(&name) && !same_type(&schema, &all[&name]) {
                 problems.push(format!("two types are called {name}, one sent and one received"));
             }
-            if in_two_forms.contains(&name) || !all.contains_key(&name) {
+            if in_two_forms.contains(&name) || !in_both.contains(&name) {
                 close(&mut schema);
             }
-            let taken = all.insert(input_name(&name), schema).is_some();
-            if taken && in_two_forms.contains(&name) {
-                problems.push(format!("a type is called {}", input_name(&name)));
+            let own = input_name(&name);
+            let is_one_type = own == name && in_both.contains(&name);
+            if all.insert(own.clone(), schema).is_some() && !is_one_type {
+                problems.push(format!("a type is called {own}"));
             }
         }
 
@@ -236,20 +238,19 @@ impl Schemas {
                     *at = format!("{SCHEMAS}{}", input_name(name));
                 }
             }
-            list_values(object);
-            open_conditions(object);
-            drop_sections(object);
-            drop_unsigned(object);
+            make_portable(object);
         };
         all.values_mut().for_each(|schema| each_object(schema, &settle));
         for place in places.iter_mut() {
             each_object(place, &settle);
         }
+        spell_out_enumerations(&mut all);
 
         let needed = needed(&all, places);
         all.retain(|name, _| needed.contains(name));
         all.sort_keys();
         descriptions::complete(&mut all);
+        problems.extend(names::problems(all.keys()));
         (all, problems)
     }
 }
@@ -326,76 +327,6 @@ fn references(value: &Value) -> Vec<String> {
             own.into_iter().chain(object.values().flat_map(references)).collect()
         }
         _ => vec![],
-    }
-}
-
-/// Applies `change` to every object in `value`.
-fn each_object(value: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, change)),
-        Value::Object(object) => {
-            change(object);
-            object.values_mut().for_each(|item| each_object(item, change));
-        }
-        _ => {}
-    }
-}
-
-/// Replaces a `oneOf` of constants by one `enum`, which generators turn into an enumeration. The
-/// descriptions of the constants become part of the description.
-fn list_values(schema: &mut Map<String, Value>) {
-    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
-    let mut words = Vec::new();
-    let mut lines = Vec::new();
-    for choice in choices {
-        match (&choice["const"], &choice["enum"]) {
-            (Value::String(word), _) => {
-                words.push(json!(word));
-                if let Some(about) = choice["description"].as_str() {
-                    lines.push(format!("- `{word}`: {}", about.replace('\n', " ")));
-                }
-            }
-            (_, Value::Array(more)) => words.extend(more.iter().cloned()),
-            _ => return,
-        }
-    }
-    schema.shift_remove("oneOf");
-    schema.insert("type".into(), json!("string"));
-    schema.insert("enum".into(), Value::Array(words));
-    if lines.is_empty() {
-        return;
-    }
-    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    let about = format!("{about}\n\n{}", lines.join("\n"));
-    schema.insert("description".into(), json!(about.trim_start()));
-}
-
-/// Says of the parts of a condition that they permit other properties, as they do anyway: linters that
-/// check examples strictly would refuse those in each part.
-fn open_conditions(schema: &mut Map<String, Value>) {
-    for part in ["if", "then", "else"] {
-        let Some(Value::Object(part)) = schema.get_mut(part) else { continue };
-        if part.contains_key("properties") {
-            part.insert("unevaluatedProperties".into(), json!(true));
-        }
-    }
-}
-
-/// Removes citations of the reference from a description.
-fn drop_sections(schema: &mut Map<String, Value>) {
-    let Some(Value::String(about)) = schema.get_mut("description") else { return };
-    for start in [" (reference: ", "\n(reference: "] {
-        while let Some(at) = about.find(start) {
-            let end = about[at..].find(')').map_or(about.len(), |length| at + length + 1);
-            about.replace_range(at..end, "");
-        }
-    }
-}
-
-/// Removes formats such as `uint32`, which OpenAPI does not define; `minimum` says the same.
-fn drop_unsigned(schema: &mut Map<String, Value>) {
-    if schema.get("format").and_then(Value::as_str).is_some_and(|name| name.starts_with("uint")) {
-        schema.shift_remove("format");
     }
 }
 

@@ -66,31 +66,6 @@ fn parameters(schemas: &mut Schemas) -> Value {
             "description": "`handling=lenient` ignores unknown fields and parameters, which are \
                             refused otherwise (RFC 7240).",
             "schema": {"type": "string"}
-        },
-        "WebhookId": {
-            "name": "webhook-id",
-            "in": "header",
-            "required": true,
-            "description": "Identifies the message. It stays the same when the message is sent \
-                            again, so that a receiver can recognize what it has.",
-            "schema": {"type": "string"}
-        },
-        "WebhookTimestamp": {
-            "name": "webhook-timestamp",
-            "in": "header",
-            "required": true,
-            "description": "When it was sent, in seconds since 1970. Refuse what is older than a few \
-                            minutes: it may be a copy.",
-            "schema": {"type": "string", "pattern": "^[0-9]+$"}
-        },
-        "WebhookSignature": {
-            "name": "webhook-signature",
-            "in": "header",
-            "required": true,
-            "description": "`v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.\
-                            {webhook-timestamp}.{body}`; the key is the Base64 part of the secret, \
-                            decoded (Standard Webhooks).",
-            "schema": {"type": "string", "pattern": "^v1,"}
         }
     });
     // Generated from the types that requests are bound to, so that no bound is stated twice.

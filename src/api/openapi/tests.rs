@@ -307,7 +307,7 @@ fn scope_and_method_determine_where_the_slug_is() {
         assert!(parameter(&document, id, "orgSlug").is_none(), "{id}");
     }
     let create = body(&document, "boatCreate");
-    assert_eq!(*create, json!({"$ref": "#/components/schemas/NewBoat"}));
+    assert_eq!(*create, json!({"$ref": "#/components/schemas/CreateBoat"}));
     let create = follow(&document, create);
     assert_eq!(create["required"], json!(["orgSlug", "name"]));
     assert!(create["properties"]["orgSlug"].is_object() && create["examples"].is_null());
@@ -421,7 +421,7 @@ fn a_type_with_optional_fields_used_in_both_directions_has_two_schemas() {
     assert_eq!(schemas["CrewInput"]["required"], json!(["captain"]));
     assert!(schemas["State"].is_object() && schemas["StateInput"].is_null());
     let mut found = Vec::new();
-    references(&schemas["NewBoat"], &mut found);
+    references(&schemas["CreateBoat"], &mut found);
     assert_eq!(found, ["#/components/schemas/CrewInput", "#/components/schemas/WatchInput"]);
     assert!(schemas["Watch"].is_object());
 }

@@ -41,7 +41,6 @@ impl Secret {
 pub enum Encryption {
     /// Nothing.
     None,
-    /// A passphrase.
     Passphrase(Secret),
     /// Recipients: the public keys of age.
     Recipients(Vec<age::x25519::Recipient>),
@@ -138,7 +137,6 @@ impl<W: Write> Write for Encrypted<W> {
 /// What an encrypted backup may be decrypted with.
 #[derive(Clone, Default)]
 pub struct Decryption {
-    /// A passphrase.
     pub passphrase: Option<Secret>,
     identities: Vec<age::x25519::Identity>,
 }

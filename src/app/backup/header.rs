@@ -25,7 +25,6 @@ pub struct Header {
     pub format: u32,
     /// The version of Roadstead that made it.
     pub version: String,
-    /// The id of this backup.
     pub backup_id: String,
     /// The id of the installation.
     pub installation: String,
@@ -51,7 +50,6 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableHeader {
-    /// Its name.
     pub name: String,
     /// The version in which its records were written.
     pub version: u8,

@@ -14,13 +14,11 @@ use crate::base::metrics::Family;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastBackup {
-    /// Its id.
     pub backup_id: String,
     /// When it was begun: what was acknowledged before is in it.
     pub taken_at: Time,
     /// Its size as stored.
     pub bytes: u64,
-    /// Records in it.
     pub records: u64,
     /// Whether it is encrypted.
     pub encrypted: bool,

@@ -10,7 +10,6 @@ use crate::store::{TableInfo, codec, record_tables};
 
 /// A backup whose header was read. It has no `Debug`: that may hold a key.
 pub struct Backup<R> {
-    /// The header.
     pub header: Header,
     blocks: BlockReader<R>,
     /// The tables of this build in the order of the header.

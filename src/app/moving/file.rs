@@ -36,7 +36,6 @@ impl From<io::Error> for Problem {
 pub struct ExportFile {
     lines: Lines,
     pub arriving: ArrivingOrganization,
-    /// All records.
     pub records: u64,
 }
 

@@ -88,8 +88,10 @@ impl Arriving {
 #[serde(rename_all = "kebab-case")]
 pub enum ImportReply {
     /// How many records are written, and whether the organization is there.
-    Progress { done: u64, published: bool },
-    /// It is finished.
+    Progress {
+        done: u64,
+        published: bool,
+    },
     Finished(ImportReport),
     /// Whether nothing is left of it.
     Undone(bool),

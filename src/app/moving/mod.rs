@@ -35,7 +35,6 @@ pub const FORMAT: u32 = 1;
 pub struct Header {
     /// [`FORMAT`].
     roadstead_export: u32,
-    /// The organization.
     organization: Value,
     /// The version of the layout of each table.
     layouts: BTreeMap<String, u8>,

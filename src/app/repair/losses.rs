@@ -62,6 +62,17 @@ impl Losses {
         writeln!(self.file, "{line}").map_err(|error| unwritten(&error))
     }
 
+    /// Adds what is missing of the write-ahead log: of which tables it is nobody knows.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn add_missing_log(&mut self, what: &str) -> Result<()> {
+        let line = json!({
+            "kind": "log", "table": null, "key": null, "why": what, "record": null, "value": null,
+        });
+        writeln!(self.file, "{line}").map_err(|error| unwritten(&error))
+    }
+
     /// Makes the file durable.
     ///
     /// # Errors

@@ -25,7 +25,6 @@ pub struct AgentFlag {
 /// A team, and its agents as they are asked for.
 pub struct Team<'a> {
     api: &'a Api,
-    /// Its id.
     pub id: String,
 }
 

@@ -7,10 +7,15 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
+use super::brief::{Brief, MAX_TOKENS, is_short};
+use super::schemas::CLEARING;
+use super::table::ToolInfo;
+use crate::api::op::Shape;
 use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::http::begin_waiting;
 use crate::mcp::api::Api;
+use crate::mcp::era::Era;
 use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
 use crate::mcp::message::Outcome;
 use crate::mcp::params::text;
@@ -28,14 +33,15 @@ impl Tools {
         api: &mut Api,
         head: &Parts,
         mut params: Value,
+        era: Era,
     ) -> Result<Outcome, Failure> {
         let name = text(&params, "name")?;
-        let Some((_, route)) = self.find(name) else {
+        let Some((tool, route)) = self.find(name) else {
             let message = format!("there is no tool of this name; see tools/list: {name:.128}");
             return Err(Failure::new(INVALID_PARAMS, message));
         };
         let route = route?;
-        let arguments = match params["arguments"].take() {
+        let mut arguments = match params["arguments"].take() {
             Value::Null => Map::new(),
             Value::Object(arguments) => arguments,
             _ => {
@@ -46,14 +52,121 @@ impl Tools {
         if let Some(key) = params["_meta"].get(IDEMPOTENCY_KEY) {
             api.idempotency_key = Some(idempotency_key(key)?);
         }
+        for name in tool.clears {
+            if arguments.get(*name).is_some_and(|value| value == CLEARING) {
+                arguments[*name] = Value::Null;
+            }
+        }
         if route.waits() {
             begin_waiting(head);
         }
-        match run(api, &route, arguments).await {
-            Ok(json) => Ok(succeeded(&json)?),
+        match run_briefly(api, tool, &route, arguments).await {
+            Ok(Answer { json, is_cut }) => Ok(succeeded(&json, is_cut, era)?),
             Err(error) if is_for_model(error.kind()) => Ok(refused(&error)),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// The bytes of an answer up to which it is made short at once; those of a page can be a hundred times
+/// as many.
+const MAX_AT_ONCE: usize = 256 * 1024;
+
+/// An answer within the context of a model.
+struct Answer {
+    json: Bytes,
+    /// Whether it is not all of what the route has answered.
+    is_cut: bool,
+}
+
+impl Answer {
+    fn whole(json: Bytes) -> Self {
+        Answer { json, is_cut: false }
+    }
+}
+
+/// What becomes of an answer.
+enum Shortened {
+    Done(Answer),
+    /// A list that is too long however much its texts are cut, of so many items.
+    TooLong(usize),
+}
+
+/// Calls the route and makes its answer short. A list that is too long however much its texts are cut
+/// is asked for again with half the items: its cursor then leads to the others. What a wait returns is
+/// leased and cannot be asked for again; it has no long texts, so a page of wakes is short as it is.
+async fn run_briefly(
+    api: &Api,
+    tool: &'static ToolInfo,
+    route: &Arc<Route>,
+    mut arguments: Map<String, Value>,
+) -> Result<Answer> {
+    let shape = route.operation.shape;
+    loop {
+        let json = run(api, route, arguments.clone()).await?;
+        let shortened = if json.len() <= MAX_AT_ONCE {
+            shorten(tool, shape, json)
+        } else {
+            let work = tokio::task::spawn_blocking(move || shorten(tool, shape, json));
+            work.await.map_err(Error::internal)?
+        };
+        match shortened? {
+            Shortened::Done(answer) => return Ok(answer),
+            Shortened::TooLong(count) => {
+                arguments.insert("limit".into(), json!(count / 2));
+            }
+        }
+    }
+}
+
+/// Makes the answer of a route short.
+///
+/// # Errors
+/// 409 if a part of it would be wrong; 500 if it cannot be made short.
+fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
+    if tool.without.is_empty() && is_short(&json) {
+        return Ok(Shortened::Done(Answer::whole(json)));
+    }
+    let mut answer: Value = serde_json::from_slice(&json).map_err(Error::internal)?;
+    for name in tool.without {
+        answer.as_object_mut().and_then(|fields| fields.shift_remove(*name));
+    }
+    let written = answer.to_string();
+    if is_short(written.as_bytes()) {
+        return Ok(Shortened::Done(Answer::whole(written.into())));
+    }
+    if tool.is_exact {
+        let ToolInfo { method, path, .. } = tool;
+        let message = format!(
+            "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for all: \
+             {} /api{path} of the HTTP API has it",
+            method.as_str()
+        );
+        return Err(Error::conflict("answer_too_long", message));
+    }
+    let count = answer["items"].as_array().map_or(0, Vec::len);
+    let whole_in = whole_in(tool, shape, count);
+    let can_have_fewer = matches!(shape, Shape::List) && count > 1;
+    let brief = Brief { whole_in: &whole_in, is_page: shape.is_list(), can_have_fewer };
+    match brief.fit(&answer) {
+        Some(short) => Ok(Shortened::Done(Answer { json: short.to_string().into(), is_cut: true })),
+        None if can_have_fewer => Ok(Shortened::TooLong(count)),
+        None => Err(Error::internal(format!("an answer of {} is too long", tool.name))),
+    }
+}
+
+/// Where the whole is of an answer that is cut: a tool that has more of it, or the route of the HTTP
+/// API. A write is not to be called again for its answer: what it has written is there.
+fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
+    let ToolInfo { method, path, .. } = tool;
+    match (shape, tool.whole_in) {
+        (Shape::Write, Some(other)) => format!("it is stored whole, see {other}"),
+        (Shape::Write, None) => "it is stored whole".into(),
+        (_, Some(other)) => format!("{other} has all"),
+        (Shape::List, None) if count > 1 => {
+            format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())
+        }
+        (_, None) => format!("the HTTP API has all: {} {path}", method.as_str()),
     }
 }
 
@@ -110,18 +223,23 @@ fn is_for_model(kind: Kind) -> bool {
     !matches!(kind, Kind::Unauthenticated | Kind::Internal)
 }
 
-/// The answer of a route, as text and as JSON.
+/// The answer of a route, as text and, where the revision asks for it, as JSON. That it is cut is said
+/// in the texts for models, and in `_meta` for programs.
 ///
 /// # Errors
 /// 500 if it is no text.
-fn succeeded(json: &Bytes) -> Result<Outcome> {
+fn succeeded(json: &Bytes, is_cut: bool, era: Era) -> Result<Outcome> {
     let text = std::str::from_utf8(json).map_err(Error::internal)?;
     let mut fields = Vec::with_capacity(3 * text.len());
     fields.extend_from_slice(b"\"content\":[{\"type\":\"text\",\"text\":");
     serde_json::to_writer(&mut fields, text).map_err(Error::internal)?;
-    fields.extend_from_slice(b"}],\"structuredContent\":");
-    fields.extend_from_slice(json);
-    Ok(Outcome::written(String::from_utf8(fields).map_err(Error::internal)?))
+    fields.extend_from_slice(b"}]");
+    if era.has_structured_content() {
+        fields.extend_from_slice(b",\"structuredContent\":");
+        fields.extend_from_slice(json);
+    }
+    let outcome = Outcome::written(String::from_utf8(fields).map_err(Error::internal)?);
+    Ok(if is_cut { outcome.cut() } else { outcome })
 }
 
 /// A refusal, in words.

@@ -4,6 +4,7 @@
 //! not told. All else follows from the route. The list is read into the context of a model in each
 //! conversation, so it is short: at most 12 KB ([`schemas`]).
 
+mod brief;
 mod call;
 mod schemas;
 mod table;
@@ -16,6 +17,7 @@ use crate::api::Route;
 use crate::api::op::Shape;
 use crate::base::Result;
 use crate::http::Router;
+use crate::mcp::era::Era;
 
 pub use table::{ToolInfo, tools};
 
@@ -33,8 +35,24 @@ impl Tools {
     }
 
     /// The result of `tools/list`, always in the same order.
-    pub fn list(&self) -> Value {
-        self.list.clone()
+    pub fn list(&self, era: Era) -> Value {
+        let mut list = self.list.clone();
+        if !era.has_structured_content() {
+            for tool in list["tools"].as_array_mut().into_iter().flatten() {
+                tool.as_object_mut().and_then(|tool| tool.shift_remove("outputSchema"));
+            }
+        }
+        list
+    }
+
+    /// Whether a call with these parameters can wait: one that leases what it returns, and one that is
+    /// asked to.
+    pub fn waits(&self, params: &Value) -> bool {
+        let route = params["name"].as_str().and_then(|name| self.find(name)?.1.ok());
+        let is_asked_to = !params["arguments"]["wait"].is_null();
+        route.is_some_and(|route| {
+            matches!(route.operation.shape, Shape::Wait(_)) || route.waits() && is_asked_to
+        })
     }
 
     /// The tool of this name with its route.

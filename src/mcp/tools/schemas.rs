@@ -2,11 +2,13 @@
 //!
 //! What is left out is checked by the route all the same, whose refusals say what is wrong: lengths,
 //! patterns and formats. The schema of the answer says which fields there are.
+//!
+//! Each schema has one type, no reference, and no keyword but those that the functions of all vendors
+//! of models take: one schema that a client does not take can cost it all tools of the server.
 
 use serde_json::{Map, Value, json};
 
 use super::table::ToolInfo;
-use crate::api::Method;
 use crate::api::Route;
 use crate::api::openapi::{CallSchemas, call_schemas};
 
@@ -26,8 +28,10 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     let mut properties = Map::new();
     for (name, schema) in arguments["properties"].as_object().into_iter().flatten() {
         if is_told(name) {
-            let mut short = shortened(schema, tool.method == Method::Patch);
-            if tool.explained.contains(&name.as_str()) {
+            let mut short = shortened(schema);
+            if tool.clears.contains(&name.as_str()) {
+                short["description"] = json!(format!("\"{CLEARING}\" clears it"));
+            } else if tool.explained.contains(&name.as_str()) {
                 short["description"] = schema["description"].clone();
             }
             properties.insert(name.clone(), short);
@@ -40,53 +44,51 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     if !required.is_empty() {
         input["required"] = Value::Array(required);
     }
-    ToolSchemas { input, output: json!({"type": "object", "required": answer["required"]}) }
+    let is_given = |name: &&Value| !tool.without.iter().any(|other| **name == *other);
+    let answered = answer["required"].as_array().into_iter().flatten().filter(is_given);
+    let answered: Vec<_> = answered.cloned().collect();
+    ToolSchemas { input, output: json!({"type": "object", "required": answered}) }
 }
 
-/// The keywords that a model needs to write an argument.
-const KEPT: [&str; 4] = ["enum", "const", "minimum", "maximum"];
+/// What models are told of an argument that this text clears. Not an empty one: some models fill in what
+/// is optional with that.
+pub const CLEARING: &str = "none";
 
-/// A schema of an argument with its type, its values and what is in it.
-fn shortened(schema: &Value, may_be_null: bool) -> Value {
+/// The keywords that a model needs to write an argument.
+const KEPT: [&str; 3] = ["enum", "minimum", "maximum"];
+
+/// A schema of an argument with its type, its values and what is in it. Null is left out: absent means
+/// the same.
+fn shortened(schema: &Value) -> Value {
     let choices = schema["anyOf"].as_array().or(schema["oneOf"].as_array());
     let choices: Vec<_> =
         choices.into_iter().flatten().filter(|choice| choice["type"] != "null").collect();
     if let [one] = choices.as_slice() {
-        let mut short = shortened(one, false);
-        if may_be_null && let Some(Value::Array(values)) = short.get_mut("enum") {
-            values.push(Value::Null);
-            short["type"] = json!(["string", "null"]);
-        }
-        return short;
+        return shortened(one);
     }
     let mut short = Map::new();
-    match &schema["type"] {
-        Value::Array(types) if !may_be_null => {
-            short.extend(types.iter().find(|name| *name != "null").map(pair));
-        }
-        Value::Null => {}
-        kind => short.extend([pair(kind)]),
+    let types = schema["type"].as_array();
+    let only = types.and_then(|types| types.iter().find(|name| *name != "null"));
+    if let Some(name) = only.or(schema.get("type")).filter(|name| name.is_string()) {
+        short.insert("type".into(), name.clone());
     }
     for keyword in KEPT {
         if let Some(value) = schema.get(keyword) {
             short.insert(keyword.into(), value.clone());
         }
     }
+    if let Some(Value::Array(values)) = short.get_mut("enum") {
+        values.retain(|value| !value.is_null());
+    }
     for keyword in ["items", "additionalProperties"] {
         if let Some(inner) = schema.get(keyword).filter(|inner| inner.is_object()) {
-            short.insert(keyword.into(), shortened(inner, false));
+            short.insert(keyword.into(), shortened(inner));
         }
     }
     if let Some(fields) = schema["properties"].as_object() {
-        let fields: Map<String, Value> = fields
-            .iter()
-            .map(|(name, field)| (name.clone(), shortened(field, may_be_null)))
-            .collect();
+        let fields: Map<String, Value> =
+            fields.iter().map(|(name, field)| (name.clone(), shortened(field))).collect();
         short.insert("properties".into(), Value::Object(fields));
     }
     Value::Object(short)
-}
-
-fn pair(kind: &Value) -> (String, Value) {
-    ("type".into(), kind.clone())
 }

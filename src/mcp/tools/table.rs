@@ -14,14 +14,34 @@ pub struct ToolInfo {
     pub untold: &'static [&'static str],
     /// The arguments that are described, since their names do not say it all.
     pub explained: &'static [&'static str],
+    /// The fields of the answer that models are not given: they say again what another field says.
+    pub without: &'static [&'static str],
+    /// The arguments that a word clears in place of null: the schemas that all clients take have no null.
+    pub clears: &'static [&'static str],
+    /// The tool that has all of an item of its list, or of what it has written.
+    pub whole_in: Option<&'static str>,
+    /// Whether a part of its answer would be taken for all by programs that run what it says: what is too
+    /// long is refused.
+    pub is_exact: bool,
     /// Whether a second call with the same arguments has no further effect, where the method does
     /// not say so.
     pub is_idempotent: bool,
 }
 
 const fn tool(name: &'static str, method: Method, path: &'static str) -> ToolInfo {
-    let (untold, explained) = (&[], &[]);
-    ToolInfo { name, method, path, about: None, untold, explained, is_idempotent: false }
+    ToolInfo {
+        name,
+        method,
+        path,
+        about: None,
+        untold: &[],
+        explained: &[],
+        without: &[],
+        clears: &[],
+        whole_in: None,
+        is_exact: false,
+        is_idempotent: false,
+    }
 }
 
 impl ToolInfo {
@@ -35,6 +55,22 @@ impl ToolInfo {
 
     const fn explained(self, explained: &'static [&'static str]) -> Self {
         ToolInfo { explained, ..self }
+    }
+
+    const fn without(self, without: &'static [&'static str]) -> Self {
+        ToolInfo { without, ..self }
+    }
+
+    const fn clears(self, clears: &'static [&'static str]) -> Self {
+        ToolInfo { clears, ..self }
+    }
+
+    const fn whole_in(self, tool: &'static str) -> Self {
+        ToolInfo { whole_in: Some(tool), ..self }
+    }
+
+    const fn exact(self) -> Self {
+        ToolInfo { is_exact: true, ..self }
     }
 
     const fn idempotent(self) -> Self {
@@ -56,21 +92,31 @@ const ALL: &[ToolInfo] = &[
         .untold(&["cursor", "peek"])
         .explained(&["wait"]),
     tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack").idempotent(),
-    tool("task_list", Get, "/teams/{teamId}/tasks"),
+    tool("task_list", Get, "/teams/{teamId}/tasks").whole_in("task_get"),
     tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
     tool("task_create", Post, "/teams/{teamId}/tasks")
         .untold(&["projectId"])
-        .explained(&["assigneeAgentId"]),
-    tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim").idempotent(),
-    tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}").untold(&["projectId"]),
+        .explained(&["assigneeAgentId"])
+        .whole_in("task_get"),
+    tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim")
+        .whole_in("task_get")
+        .idempotent(),
+    tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
+        .untold(&["projectId"])
+        .clears(&["description", "assigneeAgentId", "projectId"])
+        .whole_in("task_get"),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")
-        .about("Send a message to an agent (toAgentId) or a note on a task (taskId)"),
-    tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume").idempotent(),
-    tool("inbox_send", Post, "/teams/{teamId}/inbox"),
+        .about("Send a message to an agent (toAgentId) or a note on a task (taskId)")
+        .whole_in("message_list"),
+    tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume")
+        .whole_in("message_list")
+        .idempotent(),
+    tool("inbox_send", Post, "/teams/{teamId}/inbox").whole_in("message_list"),
     tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
     tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
-        .explained(&["supersedes"]),
+        .explained(&["supersedes"])
+        .whole_in("memory_recall"),
     tool("memory_forget", Delete, "/teams/{teamId}/agents/{agentId}/memories/{memoryId}"),
     tool("prompt_list", Get, "/registries/artifacts")
         .about("List the prompts and promptlets of a registry")
@@ -78,15 +124,20 @@ const ALL: &[ToolInfo] = &[
     tool("prompt_get", Get, "/registries/artifact-versions/content")
         .about("Get the text of a prompt")
         .untold(&["wait", "artifactType"])
-        .explained(&["version"]),
+        .explained(&["version"])
+        .without(&["source"]),
     tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
-        .untold(&["artifactType", "model", "metadata"]),
+        .untold(&["artifactType", "model", "metadata"])
+        .without(&["source", "compiled"])
+        .whole_in("prompt_get"),
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")
-        .untold(&["wait"]),
+        .untold(&["wait"])
+        .exact(),
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
-        .about("Ask people for an approval; look for their decision in approval_list"),
+        .about("Ask people for an approval; look for their decision in approval_list")
+        .whole_in("approval_list"),
     tool("approval_list", Get, "/teams/{teamId}/approvals"),
 ];

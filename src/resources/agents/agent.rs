@@ -231,9 +231,6 @@ impl Output for AgentInfo {
 }
 
 /// Returns an agent as the API returns it to a caller who sees this of its status.
-///
-/// # Errors
-/// If the store fails.
 pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
     let status = agent.status(seen);
     let fleet = agent.fleet(view)?;
@@ -253,9 +250,6 @@ pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
 }
 
 /// Returns an agent as the API returns it to a caller.
-///
-/// # Errors
-/// If the store fails.
 pub fn shown(view: &View, caller: &Caller, agent: Agent) -> Result<AgentInfo> {
     info(view, &SeenStatus::of(view, caller)?, agent)
 }

@@ -58,9 +58,6 @@ pub struct SeenStatus {
 
 impl SeenStatus {
     /// What a caller sees. Reads all environments, of which there are few.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn of(view: &View, caller: &Caller) -> Result<Self> {
         let is_whole = hidden_ids::<Environment>(view, caller)?.is_empty();
         let usable = if is_whole { None } else { Some(usable_ids(view, caller)?) };

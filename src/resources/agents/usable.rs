@@ -18,9 +18,6 @@ pub fn require_usable(view: &View, caller: &Caller, agent: Id<Agent>) -> Result<
 }
 
 /// Whether a caller may use an agent. One that was deleted is as restricted as it was then.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_usable(view: &View, caller: &Caller, agent: Id<Agent>) -> Result<bool> {
     if caller.is_admin() {
         return Ok(true);
@@ -32,9 +29,6 @@ pub fn is_usable(view: &View, caller: &Caller, agent: Id<Agent>) -> Result<bool>
 }
 
 /// Whether every member may use an agent; also for one that was deleted.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_open(view: &View, agent: Id<Agent>) -> Result<bool> {
     match fleet(view, agent)? {
         Some(fleet) => Ok(fleet.without_caller().access(view)? == Access::Organization),
@@ -43,9 +37,6 @@ pub fn is_open(view: &View, agent: Id<Agent>) -> Result<bool> {
 }
 
 /// Whether there is an agent with this id.
-///
-/// # Errors
-/// If the store fails.
 pub fn exists(view: &View, agent: Id<Agent>) -> Result<bool> {
     view.has::<Restricted<Agent>>(&agent)
 }

@@ -168,9 +168,6 @@ pub fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
 }
 
 /// Returns a version of an agent, if it exists.
-///
-/// # Errors
-/// If the store fails.
 pub fn version(view: &View, agent: Id<Agent>, number: u32) -> Result<Option<AgentVersion>> {
     view.get(&(agent, number))
 }

@@ -74,9 +74,6 @@ impl Record for Artifact {
 }
 
 /// Records that `id` has one more version, and notifies those who wait for it.
-///
-/// # Errors
-/// If the store fails.
 pub fn version_added(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<()> {
     let new = |tx: &Tx, latest_version, labels| Artifact {
         id: id.clone(),
@@ -96,9 +93,6 @@ pub fn version_added(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<
 
 /// Records that `id` has lost a version, and notifies those who wait for it. The artifact is
 /// removed with its last version.
-///
-/// # Errors
-/// If the store fails.
 pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
     let old: Artifact = tx.fetch(id)?;
     tx.signal(id.topic());
@@ -110,9 +104,6 @@ pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
 }
 
 /// Replaces the labels of `old`, and notifies those who wait for one of them.
-///
-/// # Errors
-/// If the store fails.
 pub fn set_labels(tx: &mut Tx, old: &Artifact, labels: Labels) -> Result<Artifact> {
     let new = Artifact { labels, ..with_change(tx, old) };
     tx.signal(old.id.topic());

@@ -90,9 +90,7 @@ impl Draft {
 /// How a draft was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftEnd {
-    /// It was published.
     Published(Time),
-    /// It was deleted.
     Deleted(Time),
 }
 impl DraftEnd {

@@ -70,9 +70,6 @@ impl Record for LabelMove {
 }
 
 /// Records that the caller moves a label, or removes it.
-///
-/// # Errors
-/// If the store fails.
 pub fn record<P, I>(
     tx: &mut Tx,
     req: &Req<P, I>,

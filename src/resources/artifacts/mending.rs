@@ -25,9 +25,6 @@ type Step = fn(&mut Tx) -> Result<Option<&'static str>>;
 ///
 /// A version that lacks its text, its metadata or a promptlet that it imports cannot be used, and is
 /// removed.
-///
-/// # Errors
-/// If the store fails.
 pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
     let steps: [Step; 4] = [remove_incomplete, add_artifacts, correct_artifacts, correct_variables];
     for step in steps {

@@ -49,9 +49,6 @@ impl Record for VersionMetadata {
 }
 
 /// Writes the metadata of `row`, which is being published.
-///
-/// # Errors
-/// If the store fails.
 pub fn add(tx: &mut Tx, row: &VersionRecord, metadata: &JsonMap) -> Result<()> {
     if !row.has_metadata {
         return Ok(());
@@ -62,17 +59,11 @@ pub fn add(tx: &mut Tx, row: &VersionRecord, metadata: &JsonMap) -> Result<()> {
 }
 
 /// Returns the metadata of a version.
-///
-/// # Errors
-/// If the store fails.
 pub fn get(view: &View, row: &VersionRecord) -> Result<JsonMap> {
     get_sized(view, row).map(|(_, metadata)| metadata)
 }
 
 /// Returns the metadata of a version, and its stored size in bytes.
-///
-/// # Errors
-/// If the store fails.
 pub fn get_sized(view: &View, row: &VersionRecord) -> Result<(usize, JsonMap)> {
     if !row.has_metadata {
         return Ok((0, JsonMap::default()));

@@ -184,7 +184,6 @@ pub fn examine_all(
 
 /// Versions that can be published.
 struct Examined {
-    /// The new ones.
     new: Vec<(PreparedVersion, PolicyVerdict)>,
     /// For each of all: the version, if it exists already; else it is the next new one.
     answers: Vec<Option<ArtifactVersion>>,

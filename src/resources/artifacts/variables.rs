@@ -26,9 +26,6 @@ pub fn scan_versions_using(
 }
 
 /// Returns whether a version is the latest of its artifact.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_latest(view: &View, reference: &VariableReference) -> Result<bool> {
     let artifact = view.get::<Artifact>(&reference.of)?;
     let latest = artifact.map(|artifact| artifact.latest_version.numbers());

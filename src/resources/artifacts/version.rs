@@ -176,17 +176,11 @@ impl Record for VersionText {
 }
 
 /// Returns the records of a version: one for each model that has a text.
-///
-/// # Errors
-/// If the store fails.
 pub fn versions_at(view: &View, id: &ArtifactId, version: &Version) -> Result<Vec<VersionRecord>> {
     view.all(ListSource::TABLE, &(id.clone(), numbers(version)))
 }
 
 /// Returns the highest version of an artifact, for any model.
-///
-/// # Errors
-/// If the store fails.
 pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
     let first = view.first(ListSource::<VersionRecord>::TABLE, id, Order::Descending)?;
     Ok(first.map(|row| row.version))
@@ -297,9 +291,6 @@ fn imports_of(row: &VersionRecord) -> BTreeMap<(ArtifactName, Numbers), ImportRe
 
 /// Writes the import references of `row`, which is being published, except those that the same
 /// version has already by its text for another model.
-///
-/// # Errors
-/// If the store fails.
 pub fn add_imports(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     let mut new = imports_of(row);
     for other in versions_at(&tx.view(), &row.of, &row.version)? {
@@ -352,9 +343,6 @@ pub fn variables_of(row: &VersionRecord) -> impl Iterator<Item = VariableReferen
 }
 
 /// Writes the variable references of `row`, which is being published.
-///
-/// # Errors
-/// If the store fails.
 pub fn add_variables(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
     variables_of(row).try_for_each(|reference| tx.put(&reference))
 }

@@ -31,9 +31,6 @@ pub fn selector(version: Option<&str>) -> Selector {
 /// Resolves a selector to a version for a model
 /// (reference: registries-and-templates, "Selecting a version"). Only versions with a text for the
 /// model or a generic text count. Of equal versions the one for the model is preferred.
-///
-/// # Errors
-/// If the store fails.
 pub fn resolve(
     view: &View,
     id: &ArtifactId,
@@ -55,9 +52,6 @@ pub fn resolve(
 }
 
 /// Returns the highest version in a range that has a text for the model or a generic text.
-///
-/// # Errors
-/// If the store fails.
 pub fn highest_for(
     view: &View,
     id: &ArtifactId,
@@ -127,9 +121,6 @@ fn highest_of(
 }
 
 /// Returns the texts of a version.
-///
-/// # Errors
-/// If the store fails.
 pub fn text(view: &View, row: &VersionRecord) -> Result<VersionText> {
     view.get(&row.id)?.ok_or_else(|| Error::internal("a version has no text"))
 }

@@ -76,9 +76,6 @@ impl Lists<'_> {
 
 impl<'a> Visible<'a> {
     /// Reads what is visible to a caller.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn to(view: &View<'a>, caller: &'a Caller) -> Result<Self> {
         let in_scope = environments::in_scope(view, caller, ScopeName::DeploymentRead)?;
         if caller.is_admin() {
@@ -133,9 +130,6 @@ pub struct Hidden {
 impl Hidden {
     /// Returns what is hidden from a caller: nothing from an admin. What was deleted before `since` is
     /// left out.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn from(view: &View, caller: &Caller, since: Time) -> Result<Self> {
         let mut hidden = Hidden::default();
         if caller.is_admin() {

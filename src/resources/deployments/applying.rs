@@ -26,9 +26,6 @@ pub(super) const RESOURCE: Resource =
     Resource { events: &[EventType::AgentError], ..Resource::EMPTY };
 
 /// Applies a target; it has failed afterwards if that is not possible.
-///
-/// # Errors
-/// If the store fails.
 pub fn apply(
     tx: &mut Tx,
     job: &DeploymentJob,
@@ -150,9 +147,6 @@ pub fn deployment(
 }
 
 /// Records that a target could not be applied.
-///
-/// # Errors
-/// If the store fails.
 pub fn fail(
     tx: &mut Tx,
     job: &DeploymentJob,
@@ -180,9 +174,6 @@ fn finish(
 }
 
 /// Skips a target that was not begun.
-///
-/// # Errors
-/// If the store fails.
 pub fn skip(tx: &mut Tx, target: &DeploymentTarget, why: &str) -> Result<()> {
     let error = Some(why.into());
     let skipped = DeploymentTarget { state: TargetState::Skipped, error, ..target.clone() };

@@ -28,13 +28,10 @@ crate::store::stored_enum!(ApprovalDecision { Pending = 0, Approved = 1, Denied 
 /// The approval of a job by one of its approvers.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentApproval {
-    /// Its id.
     pub id: Id<DeploymentApproval>,
-    /// The job.
     pub job: Id<DeploymentJob>,
     /// The approver.
     pub user: Id<User>,
-    /// The decision.
     pub decision: ApprovalDecision,
     /// Whether it can still be decided.
     pub open: bool,
@@ -84,17 +81,11 @@ impl Record for DeploymentApproval {
 }
 
 /// Returns the approvals of a job.
-///
-/// # Errors
-/// If the store fails.
 pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentApproval>> {
     view.all(ListSource::TABLE, &job)
 }
 
 /// Creates the approvals of a job. Their ids have the order of their keys, which is that of lists.
-///
-/// # Errors
-/// If the store fails.
 pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Result<()> {
     let mut users = policy.approver_ids.clone();
     users.sort();
@@ -113,9 +104,6 @@ pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Res
 }
 
 /// Closes the undecided approvals of a job, which no longer waits for them.
-///
-/// # Errors
-/// If the store fails.
 pub fn close(tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
     let open = approvals(&tx.view(), job)?.into_iter().filter(|approval| approval.open);
     open.into_iter().try_for_each(|approval| {

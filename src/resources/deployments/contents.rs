@@ -115,9 +115,6 @@ impl Contents {
     }
 
     /// Writes the contents of `job`.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn insert(&self, tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
         self.texts.iter().try_for_each(|(hash, text)| {
             tx.insert(&DeploymentContent { job, hash: *hash, text: text.clone() })

@@ -37,7 +37,6 @@ pub struct DeploymentScope {
     pub subject: Id<Granted>,
     /// The environment of the scope.
     pub environment: Id<Environment>,
-    /// The scope.
     pub scope: Id<Scope>,
 }
 crate::base::portable!(DeploymentScope { subject, environment, scope });
@@ -62,7 +61,6 @@ pub struct CountedJob<'a> {
     pub environment: Id<Environment>,
     /// The registries of its prompts.
     pub registries: &'a [Id<Registry>],
-    /// Its agents.
     pub agents: &'a [Id<Agent>],
     /// When it was created.
     pub created_at: Time,
@@ -106,7 +104,6 @@ pub struct DeploymentDay {
     pub environment: Option<Id<Environment>>,
     /// Only jobs of this scope; none for the jobs of all.
     pub scope: Option<Id<Scope>>,
-    /// The day.
     pub day: Day,
     /// The jobs by state, without zeros.
     pub counts: BTreeMap<JobState, u64>,
@@ -137,9 +134,6 @@ pub fn start_of(day: Day) -> Time {
 }
 
 /// Counts a job under the state `to` instead of `from`.
-///
-/// # Errors
-/// If the store fails.
 pub fn count(tx: &mut Tx, job: &CountedJob, from: Option<JobState>, to: JobState) -> Result<()> {
     let (day, environment) = (day_of(job.created_at), Some(job.environment));
     let scope = enter_scope(tx, job)?;

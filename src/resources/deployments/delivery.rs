@@ -47,9 +47,7 @@ crate::base::portable!(PlannedEndpoint { host, credential, set_at });
 /// A secret that is filled. Its value is in no plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedSecret {
-    /// Its name.
     pub name: VariableName,
-    /// The secret.
     pub secret: Id<Secret>,
     /// When it was set: every value has another time.
     pub set_at: Time,
@@ -59,7 +57,6 @@ crate::base::portable!(PlannedSecret { name, secret, set_at });
 /// A variable that is filled.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedVariable {
-    /// Its name.
     pub name: VariableName,
     /// The BLAKE3 hash of its value, which is a content of the job.
     pub value: [u8; 32],
@@ -69,9 +66,6 @@ crate::base::portable!(PlannedVariable { name, value });
 // ── Planning ─────────────────────────────────────────────────────────────────
 
 /// The endpoint that a job's manifests are posted to, if any.
-///
-/// # Errors
-/// If the store fails.
 pub fn push_target(
     view: &View,
     environment: Id<Environment>,
@@ -102,9 +96,6 @@ impl PlannedDelivery {
 
 impl PlannedDelivery {
     /// Why manifests are not delivered as planned any more; `None` as long as they are.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn deviation(
         &self,
         view: &View,

@@ -15,9 +15,6 @@ use crate::resources::environments::Environment;
 use crate::store::{Tx, View};
 
 /// Publishes an event about a job, with `more` in its payload.
-///
-/// # Errors
-/// If the store fails.
 pub fn publish_job(
     tx: &mut Tx,
     event: EventType,
@@ -62,9 +59,6 @@ fn environment_name(view: &View, id: Id<Environment>) -> Result<Option<String>> 
 }
 
 /// The targets of a job that failed, for the payload of its last event.
-///
-/// # Errors
-/// If the store fails.
 pub fn failures(view: &View, job: &DeploymentJob) -> Result<Value> {
     let failed = targets(view, job.id)?.into_iter().filter(|t| t.state == TargetState::Failed);
     let failure = |target: DeploymentTarget| {
@@ -78,9 +72,6 @@ pub fn failures(view: &View, job: &DeploymentJob) -> Result<Value> {
 }
 
 /// Publishes an event about an agent in an environment.
-///
-/// # Errors
-/// If the store fails.
 pub fn publish_agent(
     tx: &mut Tx,
     event: EventType,
@@ -103,9 +94,6 @@ pub fn publish_agent(
 
 /// Publishes an event about what an agent reported, with the ids of what is live there, if anything
 /// is, and `more` in its payload.
-///
-/// # Errors
-/// If the store fails.
 pub fn publish_report(
     tx: &mut Tx,
     event: EventType,

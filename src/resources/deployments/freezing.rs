@@ -18,7 +18,6 @@ use crate::store::View;
 
 /// A plan with all that is shown and decided about: who approves it, where it goes, and its hash.
 pub struct FrozenPlan {
-    /// The plan.
     pub plan: Plan,
     /// Who must approve it; none if it needs no approval.
     pub approvals: Option<ApprovalPolicy>,

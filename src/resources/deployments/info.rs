@@ -177,9 +177,6 @@ pub struct TargetInfo {
 }
 
 /// Returns the representation of a job.
-///
-/// # Errors
-/// If the store fails.
 pub fn job_info(view: &View, job: DeploymentJob) -> Result<JobInfo> {
     let targets = targets(view, job.id)?;
     let text = |hash: &ContentHash| contents::text(view, job.id, hash);
@@ -339,9 +336,6 @@ impl Output for DeploymentInfo {
 }
 
 /// Returns the representation of a deployment.
-///
-/// # Errors
-/// If the store fails.
 pub fn deployment_info(
     view: &View,
     deployment: Deployment,
@@ -371,9 +365,6 @@ pub fn deployment_info(
 }
 
 /// Returns the representation of a stored deployment.
-///
-/// # Errors
-/// If the store fails.
 pub fn stored_deployment_info(view: &View, deployment: Deployment) -> Result<DeploymentInfo> {
     let is_live = live::is_live(view, &deployment)?;
     deployment_info(view, deployment, is_live)

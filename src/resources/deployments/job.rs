@@ -21,11 +21,9 @@ use crate::store::{
 /// is a row of its own.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentJob {
-    /// Its id.
     pub id: Id<DeploymentJob>,
     /// What it deploys.
     pub kind: JobKind,
-    /// Its state.
     pub state: JobState,
     /// Where it deploys to.
     pub environment: Id<Environment>,
@@ -159,7 +157,6 @@ pub struct JobPrompt {
     pub name: Option<String>,
     /// Its version, or that of the tools.
     pub version: Option<Version>,
-    /// The model.
     pub model: Option<String>,
 }
 crate::base::portable!(JobPrompt { registry_ref, name, version, model });
@@ -167,11 +164,8 @@ crate::base::portable!(JobPrompt { registry_ref, name, version, model });
 /// A tool in a plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedTool {
-    /// The tool.
     pub tool: Id<Tool>,
-    /// Its name.
     pub name: Name,
-    /// Its version.
     pub version: Version,
 }
 crate::base::portable!(PlannedTool { tool, name, version });
@@ -274,18 +268,12 @@ impl Record for DeploymentJob {
 }
 
 /// Inserts a new job.
-///
-/// # Errors
-/// If the store fails.
 pub fn insert(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
     days::count(tx, &job.counted(), None, job.state)?;
     tx.insert(job)
 }
 
 /// Replaces `old` by `new`; keeps the times and the daily counts.
-///
-/// # Errors
-/// If the store fails.
 pub fn save(tx: &mut Tx, old: &DeploymentJob, mut new: DeploymentJob) -> Result<DeploymentJob> {
     if new == *old {
         return Ok(new);

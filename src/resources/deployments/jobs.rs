@@ -137,9 +137,6 @@ pub(super) fn cancel(tx: &mut Tx, req: &Req<Id<DeploymentJob>>) -> Result<JobInf
 }
 
 /// Ends a job before all of its targets are applied; those that have not begun are skipped.
-///
-/// # Errors
-/// If the store fails.
 pub fn end_early(
     tx: &mut Tx,
     job: &DeploymentJob,

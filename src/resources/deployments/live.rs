@@ -22,27 +22,22 @@ use crate::store::{
 /// removed.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Deployment {
-    /// Its id.
     pub id: Id<Deployment>,
     /// The job that applied it, which has its contents.
     pub job: Id<DeploymentJob>,
-    /// The agent.
     pub agent: Id<Agent>,
     /// The agent's stable key.
     pub stable_key: StableKey,
-    /// The environment.
     pub environment: Id<Environment>,
     /// The registry of the prompt.
     pub registry: Id<Registry>,
     /// `<orgSlug>/<registrySlug>` of the registry.
     pub registry_ref: String,
-    /// The name of the prompt.
     pub prompt_name: ArtifactName,
     /// The version of the prompt.
     pub version: Version,
     /// The provider of the model.
     pub provider: Provider,
-    /// The model.
     pub model: Model,
     /// The filled text.
     pub text: ContentHash,
@@ -129,11 +124,8 @@ impl Record for Deployment {
 /// The live deployment of an agent in an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct LiveDeployment {
-    /// The agent.
     pub agent: Id<Agent>,
-    /// The environment.
     pub environment: Id<Environment>,
-    /// The deployment.
     pub deployment: Id<Deployment>,
     /// The job that applied it.
     pub job: Id<DeploymentJob>,
@@ -179,7 +171,6 @@ impl From<LiveDeploymentV1> for LiveDeployment {
 pub struct UsedVersion {
     /// The prompt.
     pub of: ArtifactId,
-    /// The version.
     pub version: Version,
 }
 crate::base::portable!(UsedVersion { of, version });
@@ -267,9 +258,6 @@ pub fn topic(agent: Id<Agent>, environment: Id<Environment>) -> Topic {
 }
 
 /// Returns what is live of an agent in an environment.
-///
-/// # Errors
-/// If the store fails.
 pub fn live(
     view: &View,
     agent: Id<Agent>,
@@ -279,18 +267,12 @@ pub fn live(
 }
 
 /// Whether a deployment is live.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_live(view: &View, deployment: &Deployment) -> Result<bool> {
     let live = live(view, deployment.agent, deployment.environment)?;
     Ok(live.is_some_and(|live| live.deployment == deployment.id))
 }
 
 /// Replaces what is live.
-///
-/// # Errors
-/// If the store fails.
 pub fn set_live(tx: &mut Tx, live: &LiveDeployment) -> Result<()> {
     tx.signal(topic(live.agent, live.environment));
     tx.put(live)

@@ -12,9 +12,6 @@ use crate::resources::registries;
 use crate::store::View;
 
 /// Why the targets of a job are not applied any more; `None` if they are, or if it is finished.
-///
-/// # Errors
-/// If the store fails.
 pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
     if !job.is_unfinished() {
         return Ok(None);

@@ -117,11 +117,9 @@ pub struct Plan {
     pub environment: Environment,
     /// The provider, of a deployment of agents.
     pub provider: Option<Provider>,
-    /// Its targets.
     pub targets: Vec<PlannedTarget>,
     /// The tools of all targets.
     pub tools: Vec<PlannedTool>,
-    /// Its contents.
     pub contents: Contents,
     /// Whether all targets are applied in one transaction, unless they are posted.
     pub at_once: bool,

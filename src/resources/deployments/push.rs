@@ -23,7 +23,6 @@ const MANIFEST_WEBHOOK: Webhook = Webhook {
                   with the secrets and variables of the environment. A 2xx records the deployment. \
                   After any other answer, a 410 included, or none within 10 seconds, it is posted \
                   again, three times in all with the same `webhook-id`; then the target has failed.",
-    group: "deployments",
     kind: |_| json_schema!({"const": "deployment", "description": "What the message is."}),
     data: |generator| generator.subschema_for::<DeploymentInfo>(),
 };

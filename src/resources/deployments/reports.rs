@@ -19,9 +19,7 @@ use crate::store::{
 /// The last heartbeat of an agent from an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct AgentReport {
-    /// The agent.
     pub agent: Id<Agent>,
-    /// The environment.
     pub environment: Id<Environment>,
     /// The time of the heartbeat: silence counts from then.
     pub reported_at: Time,
@@ -121,9 +119,6 @@ impl Record for AgentReport {
 }
 
 /// Returns what an agent reported last from an environment.
-///
-/// # Errors
-/// If the store fails.
 pub fn report(
     view: &View,
     agent: Id<Agent>,
@@ -133,9 +128,6 @@ pub fn report(
 }
 
 /// Replaces what an agent reported, and updates its status.
-///
-/// # Errors
-/// If the store fails.
 pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
     let old = report(&tx.view(), new.agent, new.environment)?;
     tx.put(new)?;
@@ -145,9 +137,6 @@ pub fn set_report(tx: &mut Tx, new: &AgentReport) -> Result<()> {
 
 /// Forgets what an agent reported about an earlier deployment: nothing is known yet about the one
 /// that has just become live. It stays as silent as it was. Updates its status.
-///
-/// # Errors
-/// If the store fails.
 pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>) -> Result<()> {
     if let Some(old) = report(&tx.view(), agent, environment)? {
         let (drifted, error, hash) = (false, None, None);
@@ -157,9 +146,6 @@ pub fn expect_report(tx: &mut Tx, agent: Id<Agent>, environment: Id<Environment>
 }
 
 /// Sets the status of an agent in each environment, if it still exists.
-///
-/// # Errors
-/// If the store fails.
 fn update_status(tx: &mut Tx, agent: Id<Agent>) -> Result<()> {
     if !tx.view().has::<Restricted<Agent>>(&agent)? {
         return Ok(());

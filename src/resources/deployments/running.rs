@@ -42,9 +42,6 @@ const PAUSES_SECS: [i64; 2] = [1, 5];
 pub const RUN: JobHandler = JobHandler { kind: "deployment.run", prepare, settle };
 
 /// Starts a job that is approved: it joins the queues of its targets.
-///
-/// # Errors
-/// If the store fails.
 pub fn start(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
     join_queues(tx, job)?;
     resume(tx, job)
@@ -58,9 +55,6 @@ fn resume(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
 }
 
 /// Resumes the job whose target is now first in the queue of an agent or tool.
-///
-/// # Errors
-/// If the store fails.
 pub fn resume_next(tx: &mut Tx, environment: Id<Environment>, subject: Id<Subject>) -> Result<()> {
     let Some(first) = first_in_queue(&tx.view(), environment, subject)? else { return Ok(()) };
     let job: DeploymentJob = tx.fetch(&first.job)?;

@@ -31,9 +31,6 @@ pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob>
 }
 
 /// Creates the job of a frozen plan.
-///
-/// # Errors
-/// If the store fails.
 pub fn submit_frozen(tx: &mut Tx, caller: &Caller, frozen: FrozenPlan) -> Result<DeploymentJob> {
     let FrozenPlan { plan, approvals, delivery, hash } = frozen;
     let hours = i64::from(plan.environment.approval_timeout_hours);

@@ -23,7 +23,6 @@ use crate::store::{
 /// A target of a deployment job, with its part of the plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentTarget {
-    /// The job.
     pub job: Id<DeploymentJob>,
     /// Its position among the targets of the job, from 0.
     pub position: u32,
@@ -31,7 +30,6 @@ pub struct DeploymentTarget {
     pub environment: Id<Environment>,
     /// What it deploys.
     pub planned: PlannedTarget,
-    /// Its state.
     pub state: TargetState,
     /// Its place in the queue, from the approval of its job on.
     pub ticket: Option<u64>,
@@ -93,15 +91,12 @@ crate::base::portable!(PlannedTarget {
 pub struct TargetAgent {
     /// The agent.
     pub id: Id<Agent>,
-    /// Its stable key.
     pub stable_key: StableKey,
     /// The registry of the prompt.
     pub registry: Id<Registry>,
     /// `<orgSlug>/<registrySlug>` of the registry.
     pub registry_ref: String,
-    /// The name of the prompt.
     pub prompt_name: ArtifactName,
-    /// The model.
     pub model: Model,
 }
 crate::base::portable!(TargetAgent { id, stable_key, registry, registry_ref, prompt_name, model });
@@ -174,17 +169,11 @@ impl Record for DeploymentTarget {
 }
 
 /// Returns the targets of a job, in order.
-///
-/// # Errors
-/// If the store fails.
 pub fn targets(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentTarget>> {
     view.all(ListSource::TABLE, &job)
 }
 
 /// Returns the target that is applied next to an agent or tool.
-///
-/// # Errors
-/// If the store fails.
 pub fn first_in_queue(
     view: &View,
     environment: Id<Environment>,
@@ -221,9 +210,6 @@ impl Record for DeploymentTicket {
 }
 
 /// Puts the targets of a job at the end of their queues.
-///
-/// # Errors
-/// If the store fails.
 pub fn join_queues(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
     let environment = job.environment;
     let ticket = tx.get::<DeploymentTicket>(&environment)?.map_or(0, |ticket| ticket.next);

@@ -82,7 +82,6 @@ impl Record for Domain {
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VerifiedDomain {
     pub domain: DomainName,
-    /// The claim.
     pub claim: Id<Domain>,
     /// Its organization.
     pub org: Id<Org>,

@@ -79,9 +79,6 @@ fn begin(tx: &mut Tx, domain: &Domain) -> Result<()> {
 
 /// Repeats the verification of the transaction's organization because another one asks for it, unless
 /// it was verified several times in the last hour: its domain did not ask for that.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn ask(tx: &mut Tx, claim: Id<Domain>) -> Result<()> {
     let domain: Domain = tx.fetch(&claim)?;
     let recent = recent(&tx.view(), &domain.domain, ASKED_SECS)?;

@@ -91,9 +91,6 @@ pub struct Checked {
 /// Looks up the handles of the view's organization on a domain, more of them at once the more were
 /// confirmed, and no further ones after one that was not: a domain that confirms none is asked once.
 /// `None` while an answer is pending.
-///
-/// # Errors
-/// If the store fails.
 pub fn look_up(
     view: &View,
     domain: &base::Domain,
@@ -130,9 +127,6 @@ pub fn check_pause(view: &View, domain: &base::Domain) -> Result<()> {
 
 /// Returns when the domain was verified for the view's organization within so many seconds, newest
 /// first, as the history of the handle has it that is looked up first.
-///
-/// # Errors
-/// If the store fails.
 pub fn recent(view: &View, domain: &base::Domain, secs: i64) -> Result<Vec<Time>> {
     let Some(first) = handles_of_domain(view, domain)?.into_iter().next() else {
         return Ok(Vec::new());
@@ -194,9 +188,6 @@ impl Verdict {
 /// Stores a verification: the state of the domain, which handles are verified, and the history of
 /// their listings. What is verified stays so, as it was, unless the domain denies it. No other
 /// organization's claim of the domain may be verified.
-///
-/// # Errors
-/// If the store fails.
 pub fn store(tx: &mut Tx, old: &Domain, checked: Vec<Checked>) -> Result<Verification> {
     let (verdict, now) = (Verdict::of(&checked), tx.now());
     let state = verdict.state(old.state);

@@ -204,9 +204,6 @@ impl PushTarget {
 }
 
 /// Returns where a manifest for `provider` is posted; `None` if runtimes fetch it.
-///
-/// # Errors
-/// If the store fails.
 pub fn push_target(
     view: &View,
     environment: Id<Environment>,
@@ -219,9 +216,6 @@ pub fn push_target(
 
 /// Writes the audit entries of a push: one of the credential, and one of each secret in it. `cause` is
 /// the job's id.
-///
-/// # Errors
-/// If the store fails.
 pub fn audit_push(
     tx: &mut Tx,
     environment: Id<Environment>,
@@ -238,9 +232,6 @@ pub fn audit_push(
 }
 
 /// Records that the endpoint of a provider accepted a manifest.
-///
-/// # Errors
-/// If the store fails.
 pub fn push_succeeded(tx: &mut Tx, environment: Id<Environment>, provider: &str) -> Result<()> {
     match find(&tx.view(), environment, provider)? {
         Some(old) if old.inaccessible_since.is_some() => {
@@ -254,9 +245,6 @@ pub fn push_succeeded(tx: &mut Tx, environment: Id<Environment>, provider: &str)
 /// Records that the endpoint of a provider could not be reached, and publishes
 /// `environment.inaccessible` if it is the first time since it accepted one. `why` is a phrase without
 /// secrets.
-///
-/// # Errors
-/// If the store fails.
 pub fn push_failed(
     tx: &mut Tx,
     environment: Id<Environment>,

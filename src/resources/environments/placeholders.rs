@@ -29,9 +29,6 @@ pub enum PlaceholderSource {
 
 /// Returns what a name stands for in an environment, without decrypting anything: a secret comes before
 /// a variable of the same name.
-///
-/// # Errors
-/// If the store fails.
 pub fn placeholder_source(
     view: &View,
     environment: Id<Environment>,

@@ -73,9 +73,6 @@ pub fn tool_version(
 }
 
 /// Returns the environments that refer to `tool`, each with the version.
-///
-/// # Errors
-/// If the store fails.
 pub fn references_to(view: &View, tool: Id<ToolId>) -> Result<Vec<(Id<Environment>, Version)>> {
     let references: Vec<ToolReference> = view.all(&BY_TOOL, &tool)?;
     Ok(references.into_iter().map(|one| (one.environment, one.version)).collect())

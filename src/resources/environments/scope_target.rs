@@ -31,9 +31,6 @@ pub fn target(environment: &Environment) -> ScopeTarget {
 }
 
 /// Returns the environments for which the caller's key has the scope; `None` if for all.
-///
-/// # Errors
-/// If the store fails.
 pub fn in_scope(
     view: &View,
     caller: &Caller,

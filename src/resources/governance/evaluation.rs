@@ -103,9 +103,6 @@ pub fn evaluate(
 }
 
 /// Records the result for a version that is published: an event, and a flag for each violation.
-///
-/// # Errors
-/// If the store fails.
 pub fn record_result(
     tx: &mut Tx,
     registry: &Registry,
@@ -137,9 +134,6 @@ pub fn record_result(
 /// Records the result for a version that is refused, by its own verdict or by that of another version
 /// of the same request: an event, if a rule is violated. The event is committed although nothing is
 /// published.
-///
-/// # Errors
-/// If the store fails.
 pub fn record_refusal(
     tx: &mut Tx,
     registry: &Registry,

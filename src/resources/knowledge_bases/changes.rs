@@ -83,9 +83,6 @@ impl DocumentChange {
 }
 
 /// Adds the change of a complete content.
-///
-/// # Errors
-/// If the store fails.
 pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<()> {
     let DocumentContent { knowledge_base, ordinal, words, .. } = *content;
     let (number, had_job) = change_state(tx, knowledge_base, |state| {
@@ -131,17 +128,11 @@ pub fn help(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<bool> {
 }
 
 /// Returns the number of changes that are not merged.
-///
-/// # Errors
-/// If the store fails.
 pub fn pending(view: &View, base: Id<KnowledgeBase>) -> Result<u64> {
     Ok(state(view, base)?.next_change - merge(view, base)?.first)
 }
 
 /// Returns the changes with these numbers, oldest first.
-///
-/// # Errors
-/// If the store fails.
 pub fn numbered(
     view: &View,
     base: Id<KnowledgeBase>,
@@ -181,9 +172,6 @@ fn settle_nothing(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
 
 /// Does a step of the merge of an existing knowledge base: begins one, merges some words, or ends it.
 /// Returns whether there was something to do.
-///
-/// # Errors
-/// If the store fails.
 pub fn step(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<bool> {
     let old = merge(&tx.view(), base)?;
     let mut new = old.clone();

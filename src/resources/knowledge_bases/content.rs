@@ -110,9 +110,6 @@ impl Prepared {
 
     /// Stores the next part: as much as one transaction should write. Returns how far it is stored
     /// then.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn store(
         &self,
         tx: &mut Tx,
@@ -195,9 +192,6 @@ impl DocumentTerms {
     }
 
     /// Returns the row of a content with the largest words up to this one; without such words, none.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn up_to(
         view: &View,
         (base, ordinal): (Id<KnowledgeBase>, Ordinal),
@@ -209,9 +203,6 @@ impl DocumentTerms {
     }
 
     /// Returns the first row of a content whose words are all larger than this one.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn after(
         view: &View,
         (base, ordinal): (Id<KnowledgeBase>, Ordinal),
@@ -223,9 +214,6 @@ impl DocumentTerms {
     }
 
     /// Returns what a content has of each of these words, which are in the order of their bytes.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn find_all(
         view: &View,
         content: (Id<KnowledgeBase>, Ordinal),
@@ -292,9 +280,6 @@ pub fn edge<R: Record>(
 }
 
 /// Returns the text of a content.
-///
-/// # Errors
-/// If the store fails.
 pub fn text(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<String> {
     let mut whole = String::new();
     view.for_each(ListSource::TABLE, &content, Order::Ascending, |row: DocumentText| {
@@ -306,9 +291,6 @@ pub fn text(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<String
 
 /// Returns a part of the text of a content of at least this many bytes, if there are as many, that
 /// begins at or before the offset `at`, and where it begins.
-///
-/// # Errors
-/// If the store fails.
 pub fn text_from(
     view: &View,
     (base, ordinal): (Id<KnowledgeBase>, Ordinal),

@@ -103,9 +103,6 @@ impl Record for IndexMerge {
 }
 
 /// Creates a knowledge base with an empty index.
-///
-/// # Errors
-/// If the store fails.
 pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
     let knowledge_base = base.id;
     tx.insert(base)?;
@@ -122,25 +119,16 @@ pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
 }
 
 /// Returns the state of the index of an existing knowledge base.
-///
-/// # Errors
-/// If the store fails.
 pub fn state(view: &View, id: Id<KnowledgeBase>) -> Result<IndexState> {
     view.get(&id)?.ok_or_else(|| Error::internal(format!("the knowledge base {id} has no index")))
 }
 
 /// Returns how far the index of an existing knowledge base is merged.
-///
-/// # Errors
-/// If the store fails.
 pub fn merge(view: &View, id: Id<KnowledgeBase>) -> Result<IndexMerge> {
     view.get(&id)?.ok_or_else(|| Error::internal(format!("the knowledge base {id} has no merge")))
 }
 
 /// Changes the state of the index of an existing knowledge base.
-///
-/// # Errors
-/// If the store fails.
 pub fn change_state<T>(
     tx: &mut Tx,
     id: Id<KnowledgeBase>,

@@ -40,9 +40,6 @@ pub struct Passage {
 
 /// Returns the passage of a content for the words of a query, the rarest first, each with what the
 /// content has of it.
-///
-/// # Errors
-/// If the store fails.
 pub fn passage(
     view: &View,
     content: (Id<KnowledgeBase>, Ordinal),

@@ -94,9 +94,6 @@ impl DocumentPostings {
     }
 
     /// Returns the last chunk of a word.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn last(view: &View, base: Id<KnowledgeBase>, word: &str) -> Result<Option<Self>> {
         let key = |ordinal| (base, word.to_string(), ordinal);
         edge(view, &key(0), &key(Ordinal::MAX), Order::Descending)
@@ -177,9 +174,6 @@ impl Edit {
 }
 
 /// Changes the postings of a word, chunk by chunk. Applying the same edits twice changes nothing more.
-///
-/// # Errors
-/// If the store fails.
 pub fn edit(tx: &mut Tx, base: Id<KnowledgeBase>, word: &str, mut edits: Vec<Edit>) -> Result<()> {
     edits.sort_by_key(Edit::ordinal);
     let mut rest = edits.as_slice();

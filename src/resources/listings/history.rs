@@ -93,17 +93,11 @@ impl Record for ListingHistory {
 }
 
 /// Returns the verifications of a listing, newest first.
-///
-/// # Errors
-/// If the store fails.
 pub fn history(view: &View, listing: Id<Listing>) -> Result<Vec<VerificationRecord>> {
     Ok(view.get::<ListingHistory>(&listing)?.map_or_else(Vec::new, |history| history.entries))
 }
 
 /// Adds a verification to the history of a listing.
-///
-/// # Errors
-/// If the store fails.
 pub fn record(tx: &mut Tx, listing: Id<Listing>, entry: VerificationRecord) -> Result<()> {
     let mut entries = history(&tx.view(), listing)?;
     entries.insert(0, entry);

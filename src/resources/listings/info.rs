@@ -71,9 +71,6 @@ impl Output for VisibleListing {
 }
 
 /// Returns a listing as its owners see it.
-///
-/// # Errors
-/// If the store fails.
 pub fn own(view: &View, listing: Listing) -> Result<OwnListingInfo> {
     let verification_history = history(view, listing.id)?;
     let Listing { id, profile, visibility, contact_policy, card_state, .. } = listing;
@@ -86,9 +83,6 @@ pub fn own(view: &View, listing: Listing) -> Result<OwnListingInfo> {
 }
 
 /// Returns a public listing as others see it.
-///
-/// # Errors
-/// If the store fails.
 pub fn public(view: &View, listing: PublicListing) -> Result<ListingInfo> {
     info(view, listing.id, listing.profile, ListingVisibility::Public)
 }

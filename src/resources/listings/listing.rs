@@ -15,7 +15,6 @@ use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Listing {
     pub id: Id<Listing>,
-    /// The agent.
     pub agent: Id<Agent>,
     pub profile: ListingProfile,
     pub visibility: ListingVisibility,
@@ -148,9 +147,6 @@ impl Listing {
 
 /// Returns the contact policy of the organization's listing with this handle, as far as those outside
 /// know of it: one that is not public does not exist for them.
-///
-/// # Errors
-/// If the store fails.
 pub fn contact_policy_for_outsiders(view: &View, handle: &Handle) -> Result<Option<ContactPolicy>> {
     let listing: Option<Listing> = view.find(&BY_HANDLE, handle)?;
     Ok(listing.filter(Listing::is_public).map(|listing| listing.contact_policy))

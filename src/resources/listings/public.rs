@@ -127,9 +127,6 @@ fn key_of(handle: &Handle) -> (DomainName, String) {
 // ── Reading ──────────────────────────────────────────────────────────────────
 
 /// Returns the verified handle with this name on a domain.
-///
-/// # Errors
-/// If the store fails.
 pub fn verified_handle(
     view: &View,
     domain: &DomainName,
@@ -140,9 +137,6 @@ pub fn verified_handle(
 
 /// Returns the listing whose agent card stands for a domain: that of the name `_`, which is the domain
 /// itself, or else the first by name.
-///
-/// # Errors
-/// If the store fails.
 pub fn card_of_domain(view: &View, domain: &DomainName) -> Result<Option<VerifiedHandle>> {
     let own = verified_handle(view, domain, "_")?.filter(|row| row.has_public_card);
     match own {
@@ -152,9 +146,6 @@ pub fn card_of_domain(view: &View, domain: &DomainName) -> Result<Option<Verifie
 }
 
 /// Returns whether a listing is verified.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_verified(view: &View, listing: Id<Listing>, handle: &Handle) -> Result<bool> {
     Ok(row_of(view, listing, handle)?.is_some())
 }
@@ -177,9 +168,6 @@ pub struct ListedHandle {
 }
 
 /// Returns the organization's handles on exactly this domain, by name.
-///
-/// # Errors
-/// If the store fails.
 pub fn handles_of_domain(view: &View, domain: &DomainName) -> Result<Vec<ListedHandle>> {
     let mut found = Vec::new();
     let end = DomainName::from_trusted(format!("{domain}\u{1}")); // The next text.
@@ -199,9 +187,6 @@ pub fn handles_of_domain(view: &View, domain: &DomainName) -> Result<Vec<ListedH
 
 /// Marks handles of the transaction's organization as verified: all handles that it has on their
 /// domain, or none.
-///
-/// # Errors
-/// If the store fails.
 pub fn set_verified(tx: &mut Tx, domain: &DomainName, verified: &[ListedHandle]) -> Result<()> {
     unverify(tx, domain)?;
     verified.iter().try_for_each(|found| {
@@ -217,9 +202,6 @@ pub fn set_verified(tx: &mut Tx, domain: &DomainName, verified: &[ListedHandle])
 }
 
 /// Makes all handles that the organization has on a domain unverified.
-///
-/// # Errors
-/// If the store fails.
 pub fn unverify(tx: &mut Tx, domain: &DomainName) -> Result<()> {
     let (org, mut rows) = (tx.org(), tx.all::<VerifiedHandle>(ListSource::TABLE, domain)?);
     rows.retain(|row| row.org == org);
@@ -227,9 +209,6 @@ pub fn unverify(tx: &mut Tx, domain: &DomainName) -> Result<()> {
 }
 
 /// Updates the public copy of a listing, and its verified handle.
-///
-/// # Errors
-/// If the store fails.
 pub fn update(tx: &mut Tx, old: Option<&Listing>, new: &Listing) -> Result<()> {
     update_copy(tx, new)?;
     let Some(old) = old else { return Ok(()) };

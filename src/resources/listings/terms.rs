@@ -60,9 +60,6 @@ impl Record for ListingTerm {
 }
 
 /// Updates the rows of a listing whose profile changes from `old` to `new`.
-///
-/// # Errors
-/// If the store fails.
 pub fn update<R: TermRow>(
     tx: &mut Tx,
     listing: Id<Listing>,

@@ -177,9 +177,6 @@ impl Provider {
 }
 
 /// Returns the default provider, if there is one.
-///
-/// # Errors
-/// If the store fails.
 pub fn default(view: &View) -> Result<Option<LlmProvider>> {
     view.find(&DEFAULT, &())
 }

@@ -7,9 +7,6 @@ use crate::resources::{agents, organizations};
 use crate::store::View;
 
 /// What is hidden from a caller in the log: nothing from an admin.
-///
-/// # Errors
-/// If the store fails.
 pub fn hidden_from<'a>(view: &View<'a>, caller: &'a Caller) -> Result<HiddenGuards<'a>> {
     if caller.is_admin() {
         return Ok(HiddenGuards::none());
@@ -24,9 +21,6 @@ pub fn hidden_from<'a>(view: &View<'a>, caller: &'a Caller) -> Result<HiddenGuar
 }
 
 /// Whether every member sees what belongs to something.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_open_to_members(view: &View, guard: Id<()>) -> Result<bool> {
     if agents::exists(view, guard.cast())? {
         return agents::is_open(view, guard.cast());

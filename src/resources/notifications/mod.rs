@@ -46,7 +46,6 @@ const EVENT_WEBHOOK: Webhook = Webhook {
                   of the log entry. After an answer other than 2xx, or none within 10 seconds, it is \
                   posted again with growing delays for about 24 hours; then the entry is `dead`. A \
                   410 disables the channel. Delivery is at least once, in no particular order.",
-    group: "notifications",
     kind: |generator| {
         json_schema!({
             "anyOf": [

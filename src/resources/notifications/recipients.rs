@@ -40,7 +40,6 @@ struct MailRecipient {
     email: Email,
     /// The hash of the link's token.
     token: [u8; 32],
-    /// The base of the link.
     link_base: String,
     asked_at: Time,
     confirmed_at: Option<Time>,
@@ -120,9 +119,6 @@ fn consent(view: &View, email: &Email) -> Result<Consent> {
 }
 
 /// Returns the recipients of a channel that get nothing until they confirm.
-///
-/// # Errors
-/// If the store fails.
 pub fn unconfirmed(view: &View, channel: &Channel) -> Result<Vec<Email>> {
     let mut unconfirmed = Vec::new();
     for email in recipients(channel)? {
@@ -174,9 +170,6 @@ pub fn link_base(sends_mail: bool, link_base: &str) -> Option<&str> {
 
 /// Has the recipients of a channel who have not agreed asked, on behalf of a person, as far as the
 /// budget of mails allows. Without a mail server, or the address of this one, nobody is.
-///
-/// # Errors
-/// If the store fails.
 pub fn ask(
     tx: &mut Tx,
     channel: &Channel,

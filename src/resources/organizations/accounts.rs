@@ -42,9 +42,6 @@ pub(super) fn create(
 
 /// Sets a new password, which ends all sessions. If `proves`, who sets it has proved the address: an
 /// account that nobody had proved is taken over, so that keys made until now are refused, too.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn set_password(
     tx: &mut Tx,
     old: &User,
@@ -65,9 +62,6 @@ pub(super) fn set_password(
 }
 
 /// Notes that who has the account, and is signed in to it, has proved its address.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn note_proof(tx: &mut Tx, user: &User) -> Result<()> {
     if user.proof == AddressProof::Proved {
         return Ok(());

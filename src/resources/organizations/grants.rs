@@ -98,9 +98,6 @@ impl Output for GrantsCreated {
 /// Returns the resources of all types that are hidden from a caller, because they may not use them,
 /// or might not before they were deleted: lists leave out what is about them
 /// (reference: identity-and-rights, "Restricted resources").
-///
-/// # Errors
-/// If the store fails.
 pub fn hidden_from(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>> {
     let mut hidden = hidden_ids::<Registry>(view, caller)?;
     hidden.append(&mut hidden_ids::<Environment>(view, caller)?);
@@ -111,9 +108,6 @@ pub fn hidden_from(view: &View, caller: &Caller) -> Result<BTreeSet<Id<Granted>>
 
 /// Returns whether every member may see what is about a resource that can be restricted: no for one
 /// that is restricted, and for one that was deleted, whatever it was.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_open_to_members(view: &View, id: Id<()>) -> Result<bool> {
     fn is_open<T: Restrictable>(view: &View, key: &<Restricted<T> as Record>::Key) -> Result<bool>
     where

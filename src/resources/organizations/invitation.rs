@@ -131,9 +131,6 @@ impl Record for Invitation {
 impl Invitation {
     /// Whether it can be accepted: it has not expired, and who has taken over the account of its inviter
     /// since, if somebody has, knows nothing of it.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn is_open(&self, view: &View) -> Result<bool> {
         let made_at = self.expires_at.minus_secs(VALID_SECS);
         let inviter = view.get::<User>(&self.inviter)?;

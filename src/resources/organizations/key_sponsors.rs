@@ -17,9 +17,6 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 const MAX_LISTED: usize = 1000;
 
 /// Returns the keys of service accounts for which a user answers, oldest first.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn sponsored_by(view: &View, user: Id<User>) -> Result<Vec<ApiKeyInfo>> {
     let mut keys = Vec::new();
     let by = (view.org(), user);

@@ -146,9 +146,6 @@ fn permissions(key: &ApiKey) -> Vec<&'static str> {
 }
 
 /// What the API shows of a key of the view's organization.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
     let is_of_service = view.fetch::<User>(&key.user)?.is_service();
     let person = view.get::<User>(&key.created_by)?;

@@ -29,7 +29,7 @@ mod whoami;
 pub use explained::route as explain_route;
 pub use grants::{hidden_from, is_open_to_members};
 pub use keys::record_key_usage;
-pub use organization::all;
+pub use organization::{all, recreate};
 pub use password_reset::{NewPasswordReset, issue_password_reset};
 pub use reset_mails::request_reset_mail;
 pub use setup::{

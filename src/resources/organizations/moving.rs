@@ -61,7 +61,6 @@ portable!(MovedMember {
 pub struct OrganizationImport {
     /// The organization as it will be here.
     pub organization: Organization,
-    /// Its slug in the file.
     slug_in_file: Slug,
     /// The hash of the file.
     digest: [u8; 32],
@@ -117,9 +116,6 @@ impl Record for ImportProgress {
 // ── Exporting ────────────────────────────────────────────────────────────────
 
 /// Returns the members of the view's organization, in the order in which they joined.
-///
-/// # Errors
-/// If the store fails.
 pub fn moved_members(view: &View) -> Result<Vec<MovedMember>> {
     let memberships: Vec<Membership> = view.all(&BY_ORG, &view.org())?;
     let moved = memberships.into_iter().map(|membership| {
@@ -163,9 +159,6 @@ fn unfinished(view: &View) -> Result<Option<(OrganizationImport, ImportProgress)
 }
 
 /// Returns the slug of the organization whose import is not finished, if there is one.
-///
-/// # Errors
-/// If the store fails.
 pub fn unfinished_import(view: &View) -> Result<Option<Slug>> {
     Ok(unfinished(view)?.map(|(import, _)| import.organization.slug))
 }

@@ -4,14 +4,16 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use crate::api::{Input, OrganizationCreators, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    Membership, Organization, Role, SESSION, SESSION_ADMIN, User, is_installation_admin,
+    BY_ORG, BY_SLUG, Membership, Organization, Role, SESSION, SESSION_ADMIN, User,
+    is_installation_admin,
 };
 use crate::base::{Error, Id, Name, Result, Slug, Time};
-use crate::store::{ListSource, Order, Org, Page, Tx, View};
+use crate::store::{Key as _, ListSource, Order, Org, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -106,6 +108,56 @@ pub fn all(view: &View) -> Result<Vec<Id<Org>>> {
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(ids)
+}
+
+/// How many organizations one call of [`recreate`] makes again.
+const RECREATED_AT_ONCE: usize = 500;
+
+/// Makes organizations again that have members, and whose rows are gone or were left out: under the slugs
+/// of `slugs`, which are by the keys of their rows, or under new ones. Returns why, or `None` if there are
+/// none.
+///
+/// # Errors
+/// If a record cannot be read.
+pub fn recreate(tx: &mut Tx, slugs: &BTreeMap<Vec<u8>, Slug>) -> Result<Option<String>> {
+    let (mut lost, view) = (BTreeSet::new(), tx.view());
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |membership: Membership| {
+        let Membership { user, org, .. } = membership;
+        // Without its account it is removed, too.
+        if view.get::<Organization>(&org)?.is_none() && view.get::<User>(&user)?.is_some() {
+            lost.insert(org);
+        }
+        let is_full = lost.len() == RECREATED_AT_ONCE;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for id in &lost {
+        let first: Option<Membership> = tx.view().first(&BY_ORG, id, Order::Ascending)?;
+        let updated_at = tx.now();
+        let created_at = first.map_or(updated_at, |membership| membership.joined_at);
+        let slug = slug_again(tx, *id, slugs)?;
+        let name = Name::parse(&format!("Recovered: {slug}")).map_err(Error::internal)?;
+        tx.insert(&Organization { id: *id, slug, name, created_at, updated_at })?;
+    }
+    let why = "the row of the organization is gone or was left out, and its members are there";
+    Ok((!lost.is_empty()).then(|| why.to_string()))
+}
+
+/// Returns a free slug for an organization that is made again. That of an index entry, which may be
+/// damaged, must be one.
+fn slug_again(tx: &Tx, id: Id<Org>, slugs: &BTreeMap<Vec<u8>, Slug>) -> Result<Slug> {
+    // The end of an id is random.
+    let new = format!("recovered-{}", &id.to_string()[24..]);
+    let own = slugs.get(&id.to_bytes()).and_then(|slug| Slug::parse(slug.as_str()).ok());
+    let new = (1_u32..).filter_map(|nth| {
+        let text = if nth == 1 { new.clone() } else { format!("{new}-{nth}") };
+        Slug::parse(&text).ok()
+    });
+    for slug in own.into_iter().chain(new) {
+        if tx.find(&BY_SLUG, &slug)?.is_none() {
+            return Ok(slug);
+        }
+    }
+    Err(Error::internal("there is no free slug"))
 }
 
 fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {

@@ -132,9 +132,6 @@ impl NewPasswordReset {
 }
 
 /// Makes a link for the operator, who has the data directory; it replaces the user's older one.
-///
-/// # Errors
-/// If the store fails.
 pub fn issue_password_reset(tx: &mut Tx, user: &User) -> Result<NewPasswordReset> {
     issue(tx, user, Origin::Operator)
 }

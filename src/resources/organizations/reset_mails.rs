@@ -52,7 +52,6 @@ struct ResetRequests {
 #[derive(Clone, Debug, Encode, Decode)]
 struct ResetRequest {
     email: Email,
-    /// The base of the link.
     link_base: String,
 }
 

@@ -180,9 +180,6 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
 }
 
 /// Removes a service account. What the log has about its keys stays with the admins.
-///
-/// # Errors
-/// If the store fails.
 pub(super) fn remove(tx: &mut Tx, user: &User) -> Result<()> {
     remember_deleted(tx, user.id)?;
     tx.remove(user)

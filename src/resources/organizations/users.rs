@@ -41,6 +41,7 @@ impl Input for UserPatch {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PasswordChange")]
 #[schemars(extend(
     "examples" = [{"currentPassword": "seven green bottles",
         "newPassword": "another horse battery"}],

@@ -89,9 +89,6 @@ impl Restrictable for Registry {
 // ── For other resources ──────────────────────────────────────────────────────
 
 /// Returns the registry that a `registryRef` names in the view's organization, if it exists.
-///
-/// # Errors
-/// If the store fails.
 pub fn find(view: &View, reference: &str) -> Result<Option<Restricted<Registry>>> {
     let id = Id::parse(reference);
     if !id.is_nil() {
@@ -136,9 +133,6 @@ pub fn require_readable(view: &View, caller: Option<&Caller>, reference: &str) -
 }
 
 /// Returns the registry with this id, if it exists.
-///
-/// # Errors
-/// If the store fails.
 pub fn find_by_id(view: &View, id: Id<Registry>) -> Result<Option<Restricted<Registry>>> {
     view.get(&id)
 }

@@ -19,9 +19,6 @@ pub static REGISTRY_IN_PATH: TargetFinder = TargetFinder {
 };
 
 /// Returns the registry that a request names by this reference.
-///
-/// # Errors
-/// If the store fails.
 pub fn registry_target(view: &View, reference: Option<&str>) -> Result<Option<ScopeTarget>> {
     let Some(reference) = reference else { return Ok(None) };
     let found = find(view, reference)?;

@@ -188,9 +188,6 @@ pub fn scrum_master(view: &View, team: Id<Team>) -> Result<Option<Member>> {
 }
 
 /// Returns the slug of a team that the agent is in: the first that it is in by the team's age.
-///
-/// # Errors
-/// If the store fails.
 pub fn team_of(view: &View, agent: Id<Agent>) -> Result<Option<Slug>> {
     let member = view.first(&BY_AGENT, &agent, Order::Ascending)?;
     let team: Option<Team> = member.map_or(Ok(None), |member: Member| view.get(&member.team))?;
@@ -205,23 +202,26 @@ pub fn name(view: &View, member: &Member) -> Result<Name> {
 
 /// Whether wakes are still posted to a member's `wakeUrl`: those of a restricted agent for as long as
 /// who set the URL may use the agent.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_wake_url_permitted(view: &View, member: &Member) -> Result<bool> {
-    let Some(user) = member.wake_url_by.filter(|_| member.wake_url.is_some()) else {
-        return Ok(true);
-    };
-    if agents::is_open(view, member.agent)? {
-        return Ok(true);
-    }
-    let setter = present_caller(view, user, member.wake_url_sponsor, member.wake_url_at)?;
-    setter.map_or(Ok(false), |setter| agents::is_usable(view, &setter, member.agent))
+    Ok(agents::is_open(view, member.agent)? || !has_lost_setter(view, member)?)
 }
 
-/// Removes a member's `wakeUrl`, unless it was set at or after `before`.
+/// Whether who set a member's `wakeUrl`, or answered then for the key that did, may not use the agent any
+/// more; false if it is not known who that was.
+pub fn has_lost_setter(view: &View, member: &Member) -> Result<bool> {
+    let Some(user) = member.wake_url_by.filter(|_| member.wake_url.is_some()) else {
+        return Ok(false);
+    };
+    let setter = present_caller(view, user, member.wake_url_sponsor, member.wake_url_at)?;
+    let is_usable = |setter| agents::is_usable(view, &setter, member.agent);
+    Ok(!setter.map_or(Ok(false), is_usable)?)
+}
+
+/// Removes a member's `wakeUrl`, unless it was set at or after `before`. One that was set while the clock
+/// was ahead was set before.
 pub fn remove_wake_url(tx: &mut Tx, member: &Member, before: Time) -> Result<bool> {
-    let is_removed = member.wake_url_at < before;
+    let at = member.wake_url_at;
+    let is_removed = at < before || at.is_beyond(tx.now(), 0);
     if is_removed {
         tx.replace(member, &member.clone().without_wake_url())?;
     }

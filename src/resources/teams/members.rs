@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, is_wake_url_permitted, name};
+use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
 use super::wakes;
@@ -182,19 +182,23 @@ pub fn update(
         member.skills = skills.to_vec();
     }
     patch.wake_url.clone().apply(&mut member.wake_url);
-    let has_new_url = member.wake_url.is_some() && member.wake_url != old.wake_url;
-    // The same one again stays with who set it, as long as they may use the agent.
     let is_set = matches!(patch.wake_url, Nullable::Set(_));
-    let takes_over = is_set && !is_wake_url_permitted(&tx.view(), &old)?;
-    if has_new_url || takes_over {
+    let has_lost_setter = is_set && has_lost_setter(&tx.view(), &old)?;
+    // The same one again stays with who set it, if that is known and they may use the agent.
+    let is_same = member.wake_url == old.wake_url && old.wake_url_by.is_some();
+    let has_new_setter = is_set && (!is_same || has_lost_setter);
+    if has_new_setter {
         note_setter(req.caller(), &mut member);
         member.wake_url_at = tx.now();
     }
     if member.wake_url.is_none() {
         member = member.without_wake_url();
     }
-    // Who may not use the agent any more knows the secret.
-    let before = old.wake_url.as_ref().filter(|_| !takes_over);
+    // Only who has set the URL knows the secret.
+    let is_adopted = old.wake_url_by.is_none() && member.wake_url == old.wake_url;
+    let is_setter_same = is_adopted
+        || (old.wake_url_by, old.wake_url_sponsor) == (member.wake_url_by, member.wake_url_sponsor);
+    let before = old.wake_url.as_ref().filter(|_| is_setter_same && !has_lost_setter);
     let wake_secret = secret_for_new_host(tx, before, &mut member)?;
     tx.replace(&*old, &member)?;
 
@@ -203,7 +207,7 @@ pub fn update(
     if !granted.is_empty() {
         publish_event(tx, EventType::TeamAgentSkillsGranted, &team, &member, &granted)?;
     }
-    if has_new_url || takes_over {
+    if has_new_setter {
         wakes::enqueue_pending_posts(tx, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })

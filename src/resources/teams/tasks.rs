@@ -157,9 +157,6 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
 
 /// Creates a task for `assignee` on behalf of `created_by`, or of the service itself. An assignee that
 /// is `acting` itself is not woken.
-///
-/// # Errors
-/// If the store fails.
 pub fn make(
     tx: &mut Tx,
     team: Id<Team>,

@@ -72,9 +72,6 @@ pub(super) fn update(tx: &mut Tx, tool: Id<Tool>, old: &JsonMap, new: &JsonMap) 
 }
 
 /// Returns at most `at_most` tools that use a variable, newest first.
-///
-/// # Errors
-/// If the store fails.
 pub fn tools_using(view: &View, variable: &VariableName, at_most: usize) -> Result<Vec<Tool>> {
     let mut tools = Vec::new();
     view.for_each(ListSource::TABLE, variable, Order::Descending, |row: ToolVariable| {

@@ -457,7 +457,6 @@ impl<S: LocalStorage> Writer<S> {
 
 /// The outcome of a commit for its group.
 enum GroupOutcome {
-    /// It is known.
     Known(Result<()>),
     /// It must run again.
     Conflict,

@@ -23,6 +23,7 @@ mod position;
 mod record;
 mod replay;
 mod room;
+mod salvage;
 mod settings;
 mod space;
 mod tables;
@@ -46,6 +47,7 @@ use space::SpaceInFile;
 use tables::TableNumbers;
 
 pub use files::{LogBeside, LogFile, LogFiles, LogPlace};
+pub use salvage::{Salvaged, salvage};
 pub use settings::LogSettings;
 
 /// Storage in a redb file with a log in front of it.

@@ -295,7 +295,6 @@ fn lock(last: &Mutex<LastCount>) -> MutexGuard<'_, LastCount> {
 
 /// The size of storage on this machine.
 pub struct StorageSize {
-    /// Bytes of its file.
     pub file_bytes: u64,
     /// Counts its pages, where that can be done.
     pub count_pages: Option<CountPages>,

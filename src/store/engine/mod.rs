@@ -45,7 +45,7 @@ pub use metrics::{CountPages, Pages, StorageSize, StoreMeters};
 pub use observed::ObservedReader;
 pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
-pub use read_only::open_read_only;
+pub use read_only::{open_read_only, open_salvaged};
 pub use reader::{KeyRange, Order, Reader, ScanFn};
 pub use redb::Redb;
 pub use reserve::{give_up_reserve, give_up_reserve_if_full, is_full};

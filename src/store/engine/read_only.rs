@@ -9,10 +9,31 @@ use std::sync::Arc;
 use redb::StorageBackend as _;
 use redb::backends::InMemoryBackend;
 
+use super::logged::{Salvaged, salvage};
 use super::patched_file::PatchedFile;
 use super::redb::{Redb, open_error};
 use super::{LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
 use crate::base::Result;
+
+/// Opens a database file with what is left of its log, which [`open_read_only`] refuses, and returns what
+/// is missing of it, a sentence each.
+///
+/// # Errors
+/// If the database file itself cannot be opened, or a file of the log that is there.
+pub fn open_salvaged(path: &Path, tables: Vec<&'static str>) -> Result<(LoggedRedb, Vec<String>)> {
+    let redb = open_database(path, tables)?;
+    let open = |path: &PathBuf| -> Result<Option<LogFile>> {
+        match File::open(path).and_then(PatchedFile::of) {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(open_error(path, format!("cannot be read: {error}"))),
+        }
+    };
+    let [one, two] = PatchedLog::beside(path).paths.each_ref().map(open);
+    let files = [one?, two?];
+    let Salvaged { place, missing } = salvage(&*redb.shared_database()?, files)?;
+    Ok((LoggedRedb::over(redb, place, settings())?.for_inspection(), missing))
+}
 
 /// Opens a database file with its log. What opening changes, and all that is committed, is in memory
 /// only: readers see what is in the files.
@@ -21,12 +42,18 @@ use crate::base::Result;
 /// If the file is missing, empty, broken or served by another process; if its log is missing, damaged
 /// or another one's.
 pub fn open_read_only(path: &Path, tables: Vec<&'static str>) -> Result<LoggedRedb> {
+    let redb = open_database(path, tables)?;
+    Ok(LoggedRedb::over(redb, Box::new(PatchedLog::beside(path)), settings())?.for_inspection())
+}
+
+/// Nothing is written ahead: that would be in memory.
+fn settings() -> LogSettings {
+    LogSettings { ahead_bytes: 0, ..LogSettings::default() }
+}
+
+fn open_database(path: &Path, tables: Vec<&'static str>) -> Result<Redb> {
     let file = path.to_path_buf();
-    let opener = Box::new(move || open(&file));
-    let redb = Redb::open_by(opener, None, tables)?;
-    // Nothing is written ahead: that would be in memory.
-    let settings = LogSettings { ahead_bytes: 0, ..LogSettings::default() };
-    Ok(LoggedRedb::over(redb, Box::new(PatchedLog::beside(path)), settings)?.for_inspection())
+    Redb::open_by(Box::new(move || open(&file)), None, tables)
 }
 
 fn open(path: &Path) -> Result<redb::Database> {

@@ -13,7 +13,6 @@ pub struct SeenNode {
     pub description: String,
     /// Where it listens, if it says so.
     pub address: Option<String>,
-    /// Its release.
     pub release: String,
     /// When its last beat was seen, or it was first seen, on the clock of who looks.
     pub beat_at: Instant,

@@ -1,10 +1,13 @@
 //! The damaged store: reading whatever can be read of it.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::super::catalog::TableInfo;
 use super::super::engine::{KeyRange, Order, Reader};
+use super::super::key::Key;
+use super::super::record::{AnyIndex as _, Index, Record};
 use crate::base::Result;
 
 /// The function that is called with the key and the value of each row.
@@ -20,6 +23,31 @@ pub struct Damaged<'a> {
     pub is_erased: &'a dyn Fn(&str, &[u8]) -> bool,
     /// Shows the progress: one line each.
     pub progress: &'a dyn Fn(&str),
+}
+
+/// Returns the keys that can be read of a unique index of records that no organization owns, by the key of
+/// their record: of a record that is gone, its entry may be there.
+pub fn unique_keys<R: Record, K: Key>(
+    reader: &dyn Reader,
+    index: &Index<R, K>,
+) -> BTreeMap<Vec<u8>, K> {
+    let mut keys = BTreeMap::new();
+    let all = KeyRange { from: &[], to: None };
+    for order in [Order::Ascending, Order::Descending] {
+        // The database library panics on some damaged pages. What was read until then is of use.
+        let read = catch_unwind(AssertUnwindSafe(|| {
+            reader.scan(index.name(), all, order, &mut |mut own, record_key| {
+                if let Some(own) = K::read(&mut own) {
+                    keys.insert(record_key.to_vec(), own);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        }));
+        if matches!(read, Ok(Ok(()))) {
+            break;
+        }
+    }
+    keys
 }
 
 impl Damaged<'_> {

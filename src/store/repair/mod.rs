@@ -18,7 +18,7 @@ use super::rows::{RowLoader, record_tables};
 use crate::base::Result;
 use duplicates::Duplicates;
 
-pub use damaged::Damaged;
+pub use damaged::{Damaged, unique_keys};
 pub use orphans::{Mending, resolve_references};
 
 /// Why a record of the damaged store is not as it was, or not there, in the repaired one.
@@ -32,17 +32,20 @@ pub enum LossKind {
     Erased,
     /// It referred to something that is gone, or belonged to such a record.
     Removed,
+    /// Its row is gone, and was made again for the sake of what belongs to it.
+    Recreated,
     /// It is there, without its reference to something that is gone, or as that changed it.
     Changed,
 }
 
 impl LossKind {
     /// All kinds, in the order in which they come about.
-    pub const ALL: [LossKind; 5] = [
+    pub const ALL: [LossKind; 6] = [
         LossKind::Unreadable,
         LossKind::Duplicate,
         LossKind::Erased,
         LossKind::Removed,
+        LossKind::Recreated,
         LossKind::Changed,
     ];
 
@@ -53,12 +56,13 @@ impl LossKind {
             LossKind::Duplicate => "duplicate",
             LossKind::Erased => "erased",
             LossKind::Removed => "removed",
+            LossKind::Recreated => "recreated",
             LossKind::Changed => "changed",
         }
     }
 }
 
-/// A record that a repair leaves out, removes or changes.
+/// A record that a repair leaves out, removes, makes again or changes.
 #[derive(Debug)]
 pub struct Loss<'a> {
     pub kind: LossKind,

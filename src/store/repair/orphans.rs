@@ -33,11 +33,15 @@ const MAX_ROUNDS: usize = 100;
 
 const ALL: KeyRange<'static> = KeyRange { from: &[], to: None };
 
-/// What a repair mends besides references, which records of several tables must agree in.
-pub struct Mending {
+/// What a repair mends besides references.
+pub struct Mending<'a> {
+    /// Makes some records again without which nobody reaches what belongs to them; returns why, or `None`
+    /// if none is gone.
+    pub recreate: &'a dyn Fn(&mut Tx) -> Result<Option<String>>,
     /// Returns the organizations.
     pub organizations: fn(&View) -> Result<Vec<Id<Org>>>,
-    /// Mends something in the transaction's organization; returns what was wrong, or `None`.
+    /// Mends something in the transaction's organization that records of several tables must agree in;
+    /// returns what was wrong, or `None`.
     pub mend: fn(&mut Tx) -> Result<Option<String>>,
 }
 
@@ -49,7 +53,7 @@ pub struct Mending {
 pub fn resolve_references<S: LocalStorage>(
     storage: &mut S,
     tables: &[TableInfo],
-    (keys, mending): (&Keys, &Mending),
+    (keys, mending): (&Keys, &Mending<'_>),
     progress: &dyn Fn(&str),
     lost: &mut LossFn<'_>,
 ) -> Result<()> {
@@ -74,6 +78,7 @@ pub fn resolve_references<S: LocalStorage>(
         bytes: 0,
         lost,
     };
+    while resolver.recreate(mending)? {}
     for _ in 0..MAX_ROUNDS {
         let mut is_changed = resolver.complete_removals()?;
         for table in resolver.tables.clone() {
@@ -158,8 +163,27 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
         Ok(is_any)
     }
 
+    /// Makes some records again; returns whether there were any.
+    fn recreate(&mut self, mending: &Mending<'_>) -> Result<bool> {
+        let overlay = Overlay { base: &*self.reader, writes: &self.batch };
+        let mut tx = Tx::new(&overlay, &self.clock, self.keys, &self.references, &self.damage);
+        let Some(why) = (mending.recreate)(&mut tx)? else { return Ok(false) };
+        let writes = tx.into_writes();
+        for (table, changes) in &writes.tables {
+            if self.tables.iter().any(|known| known.name == *table) {
+                for key in changes.keys() {
+                    let kind = LossKind::Recreated;
+                    (self.lost)(&Loss { kind, table, key, value: &[], why: &why })?;
+                }
+            }
+        }
+        self.batch.append(writes);
+        self.commit()?;
+        Ok(true)
+    }
+
     /// Mends what does not agree; returns whether there was anything.
-    fn mend(&mut self, mending: &Mending) -> Result<bool> {
+    fn mend(&mut self, mending: &Mending<'_>) -> Result<bool> {
         let (keys, references, damage) = (self.keys, &self.references, &self.damage);
         let overlay = Overlay { base: &*self.reader, writes: &self.batch };
         let now = self.clock.now();

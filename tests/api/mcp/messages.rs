@@ -1,11 +1,13 @@
 //! Messages: discovery, the handshake of older revisions, headers, and what is refused.
 
+use roadstead::app::ServerConfig;
 use serde_json::{Value, json};
 
-use super::{Client, LEGACY, MODERN, failed, quiet};
-use crate::client::Caller;
-use crate::fixture::{Fixture, key_of};
+use super::{Client, LEGACY, MODERN, OLDEST, failed, quiet};
+use crate::client::{Caller, pick};
+use crate::fixture::{Fixture, Running, config, key_of};
 use crate::registries::registry;
+use crate::teams::Crew;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -27,7 +29,7 @@ fn post(key: &Caller, headers: &[(&str, &str)], body: &str) -> crate::client::Re
 fn a_server_is_discovered_without_a_handshake() {
     let acme = Fixture::new();
     let found = Client::modern(&acme.key).result("server/discover", json!({}));
-    assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18"]));
+    assert_eq!(found["supportedVersions"], json!([MODERN, LEGACY, "2025-06-18", OLDEST]));
     assert_eq!(found["resultType"], "complete");
     assert_eq!(found["capabilities"]["resources"], json!({"subscribe": true}));
     assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("private")));
@@ -73,7 +75,8 @@ fn an_older_client_gets_the_revision_it_asks_for_and_no_session() {
     for (asked, given) in [
         ("2025-06-18", "2025-06-18"),
         (LEGACY, LEGACY),
-        ("2025-03-26", LEGACY),
+        (OLDEST, OLDEST),
+        ("2024-11-05", LEGACY),
         ("2099-01-01", LEGACY),
     ] {
         let params = json!({"protocolVersion": asked, "capabilities": {},
@@ -144,12 +147,16 @@ fn headers_repeat_what_the_body_says() {
     assert_eq!(
         error["data"],
         json!({"requested": "1900-01-01",
-        "supported": [MODERN, LEGACY, "2025-06-18"]})
+        "supported": [MODERN, LEGACY, "2025-06-18", OLDEST]})
     );
     // Of a revision with a handshake the version is in the header alone.
     let ping = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
-    failed(&post(&key, &[("MCP-Protocol-Version", "2025-03-26")], ping), 400, UNSUPPORTED_VERSION);
-    failed(&post(&key, &[], ping), 400, HEADER_MISMATCH);
+    failed(&post(&key, &[("MCP-Protocol-Version", "2024-11-05")], ping), 400, UNSUPPORTED_VERSION);
+    // A request that says no version at all is of the oldest revision.
+    for headers in [&[][..], &[("MCP-Protocol-Version", OLDEST)]] {
+        assert_eq!(post(&key, headers, ping).ok()["result"], json!({}));
+    }
+    failed(&post(&key, &[method], ping), 400, HEADER_MISMATCH);
     for (without, meta) in [
         ("protocolVersion", json!({"io.modelcontextprotocol/clientCapabilities": {}})),
         ("clientCapabilities", json!({"io.modelcontextprotocol/protocolVersion": MODERN})),
@@ -246,4 +253,94 @@ fn a_key_that_is_revoked_is_refused_at_once() {
     client.result("tools/list", json!({}));
     acme.owner.delete(&format!("/api-keys/{}", made["id"].as_str().unwrap())).ok();
     client.fails(401, 401, "tools/list", json!({}));
+}
+
+#[test]
+fn the_oldest_revision_has_texts_alone_and_batches() {
+    let acme = Fixture::new();
+    let client = Client::oldest(&acme.key);
+    let list = client.result("tools/list", json!({}));
+    let tools = list["tools"].as_array().unwrap();
+    assert!(!tools.is_empty() && tools.iter().all(|tool| tool.get("outputSchema").is_none()));
+    let called = client.result("tools/call", json!({"name": "who_am_i"}));
+    assert_eq!(called.as_object().unwrap().keys().collect::<Vec<_>>(), ["content"]);
+    let text = called["content"][0]["text"].as_str().unwrap();
+    assert!(serde_json::from_str::<Value>(text).unwrap()["userId"].is_string(), "{text}");
+    client.fails(
+        200,
+        -32002,
+        "resources/read",
+        json!({"uri": format!("roadstead://{}/main/prompts/none", acme.slug)}),
+    );
+
+    let key = quiet(&acme.key);
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let begin = json!({"jsonrpc": "2.0", "id": 3, "method": "initialize",
+        "params": {"protocolVersion": OLDEST}});
+    let call = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call",
+        "params": {"name": "team_list"}});
+    let batch = json!([ping(1), notice, 7, begin, call, ping(1)]);
+    let answers = post(&key, &[], &batch.to_string()).ok();
+    let ids: Vec<_> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [&json!(1), &json!(null), &json!(3), &json!(4), &json!(1)]);
+    assert!(answers[1].get("id").is_some(), "null, and not left out: {answers}");
+    assert_eq!(answers[0]["result"], json!({}));
+    for refused in [1, 2] {
+        assert_eq!(answers[refused]["error"]["code"], INVALID_REQUEST, "{answers}");
+    }
+    assert!(answers[3]["result"]["content"].is_array());
+    let reply = post(&key, &[], &json!([notice]).to_string());
+    assert_eq!((reply.status, reply.body.len()), (202, 0));
+    let many: Vec<Value> = (0..17).map(ping).collect();
+    failed(&post(&key, &[], &json!(many).to_string()), 400, INVALID_REQUEST);
+    let newer = [("MCP-Protocol-Version", "2025-06-18")];
+    failed(&post(&key, &newer, &json!([ping(1)]).to_string()), 400, INVALID_REQUEST);
+}
+
+#[test]
+fn a_tool_that_can_wait_is_refused_beside_others_and_leases_nothing() {
+    let crew = Crew::new();
+    let agent = crew.hire("ann");
+    let task = crew.task(json!({"title": "Write", "assigneeAgentId": agent}));
+    let key = quiet(&crew.acme.key);
+    let call = |id: u32, tool: &str| {
+        let arguments = json!({"teamId": crew.team, "agentId": agent, "wait": 1});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}})
+    };
+    let waiting = ["wake_wait", "prompt_get", "deployed_get"];
+    let mut batch: Vec<Value> = (0..).zip(waiting).map(|(id, tool)| call(id, tool)).collect();
+    batch.push(json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}));
+    let answers = post(&key, &[], &json!(batch).to_string()).ok();
+    for (id, tool) in waiting.iter().enumerate() {
+        let error = &answers[id]["error"];
+        assert_eq!((&answers[id]["id"], &error["code"]), (&json!(id), &json!(INVALID_REQUEST)));
+        assert!(error["message"].as_str().unwrap().ends_with("send it alone"), "{tool}: {error}");
+    }
+    assert_eq!(answers[3], json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    // Alone it is answered, and the wake comes for the first time.
+    let answers = post(&key, &[], &json!([call(4, "wake_wait")]).to_string()).ok();
+    let text = answers[0]["result"]["content"][0]["text"].as_str().unwrap();
+    let wakes: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(pick(&wakes["items"][0], "taskId attempts"), json!([task, 1]));
+}
+
+#[test]
+fn each_request_of_a_batch_counts_for_the_rate_limit() {
+    let running = Running::start(ServerConfig { rate_limit: 1, ..config() });
+    let acme = running.fixture();
+    let key = quiet(&key_of(&acme.owner));
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let batch: Vec<Value> = (0..16).map(ping).collect();
+    let answers = post(&key, &[], &json!(batch).to_string()).ok();
+    assert_eq!(answers[0]["result"], json!({}));
+    let answers = answers.as_array().unwrap();
+    let limited = answers.iter().filter(|answer| answer["error"]["code"] == 429);
+    let (mut count, mut said) = (0, Value::Null);
+    limited.for_each(|answer| (count, said) = (count + 1, answer["error"].clone()));
+    // A second request is let in after a second.
+    assert!(answers.len() == 16 && count >= 8, "{answers:?}");
+    assert_eq!(said["data"]["code"], "rate_limited");
+    assert!(said["message"].as_str().unwrap().contains("Try again in"), "{said}");
 }

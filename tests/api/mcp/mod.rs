@@ -1,5 +1,7 @@
 //! The Model Context Protocol (reference: mcp): messages of both eras, over sockets.
 
+mod brief;
+mod conformance;
 mod content;
 mod listening;
 mod messages;
@@ -15,6 +17,8 @@ use crate::fixture::key_of;
 const MODERN: &str = "2026-07-28";
 /// One with a handshake.
 const LEGACY: &str = "2025-11-25";
+/// The one whose clients send no header with their version.
+const OLDEST: &str = "2025-03-26";
 
 /// A client of the protocol.
 pub struct Client {
@@ -31,6 +35,11 @@ impl Client {
     /// A client of a revision with a handshake, after it.
     fn legacy(key: &Caller) -> Self {
         Client { key: quiet(key), version: LEGACY }
+    }
+
+    /// A client of the oldest revision, after its handshake.
+    fn oldest(key: &Caller) -> Self {
+        Client { key: quiet(key), version: OLDEST }
     }
 
     /// A client of the newest revision with a new key of this session that has these scopes.
@@ -65,6 +74,9 @@ impl Client {
     }
 
     fn headers(&self, method: &str, params: &Value) -> Vec<(&'static str, String)> {
+        if self.version == OLDEST {
+            return vec![];
+        }
         let mut headers = vec![("MCP-Protocol-Version", self.version.to_string())];
         if self.version == MODERN {
             headers.push(("Mcp-Method", method.into()));

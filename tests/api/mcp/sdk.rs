@@ -1,8 +1,8 @@
 //! The official SDKs in Python and TypeScript, of both eras, and the Inspector's command line.
 //!
 //! The first run installs them into `target/`, which takes a minute and 300 MB; later ones take what
-//! is there. `ROADSTEAD_TEST_MCP=off` leaves these tests out, as does a machine without Python 3 or
-//! Node; both are said aloud.
+//! is there. `ROADSTEAD_TEST_MCP=off` leaves these tests out, as does a machine without Python 3, or
+//! without a network the first time; each is said aloud.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,14 +12,15 @@ use roadstead::mcp::tools;
 use serde_json::{Value, json};
 
 use crate::fixture::key_of;
-use crate::optional::{is_left_out, run, say, works};
+use crate::node::{self, Modules, Node};
+use crate::optional::{Installed, installed, run};
 use crate::python::{self, Packages};
 use crate::registries::{publish, registry};
 use crate::teams::Crew;
 
 use super::content::label;
 
-static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
+static PYTHON: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     python::environment(&Packages {
         folder: "mcp-python-1",
         what: "the Python package mcp (once, 70 MB)",
@@ -28,7 +29,7 @@ static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
     })
 });
 
-static PYTHON_V1: LazyLock<PathBuf> = LazyLock::new(|| {
+static PYTHON_V1: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     python::environment(&Packages {
         folder: "mcp-python-v1-1",
         what: "the Python package mcp of the older revisions (once, 70 MB)",
@@ -37,45 +38,18 @@ static PYTHON_V1: LazyLock<PathBuf> = LazyLock::new(|| {
     })
 });
 
-/// The packages of npm. What they need is what there was on the day, so that what is tried does not
-/// depend on another.
-const PACKAGES: [&str; 3] = [
-    "@modelcontextprotocol/client@2.4.0",
-    "@modelcontextprotocol/sdk@1.32.2",
-    // The newest that runs with Node 20.
-    "@modelcontextprotocol/inspector@1.0.3",
-];
-const DAY: &str = "2026-11-22";
-
-static NODE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-node-1");
-    let complete = place.join("complete");
-    if !complete.exists() {
-        say("installing the MCP packages of npm (once, 180 MB) ...");
-        let _ = std::fs::remove_dir_all(&place);
-        std::fs::create_dir_all(&place).unwrap();
-        std::fs::write(place.join("package.json"), "{}").unwrap();
-        run(Command::new("npm")
-            .args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
-            .arg(format!("--before={DAY}"))
-            .args(PACKAGES)
-            .current_dir(&place));
-        std::fs::write(complete, "").unwrap();
-    }
-    place
+static NODE: LazyLock<Installed<Node>> = LazyLock::new(|| {
+    node::modules(&Modules {
+        folder: "mcp-node-1",
+        what: "the MCP packages of npm (once, 180 MB)",
+        wanted: &[
+            "@modelcontextprotocol/client@2.4.0",
+            "@modelcontextprotocol/sdk@1.32.2",
+            "@modelcontextprotocol/inspector@1.0.3",
+        ],
+        day: "2026-11-22",
+    })
 });
-
-/// Why the packages of npm cannot be installed here.
-fn node_missing() -> Option<&'static str> {
-    let version = "process.exit(Number(process.versions.node.split('.')[0]) >= 20 ? 0 : 1)";
-    if !works("node", &["-e", version]) {
-        Some("there is no Node 20 or later")
-    } else if !works("npm", &["--version"]) {
-        Some("there is no npm")
-    } else {
-        None
-    }
-}
 
 /// A team with an agent, and a prompt: what the programs find, and an API key.
 fn given() -> Value {
@@ -92,48 +66,46 @@ fn given() -> Value {
 }
 
 /// Runs a program, which must come to its end.
-fn succeeds(program: PathBuf, args: &[&str], given: &Value) {
+fn succeeds(program: &Path, args: &[&str], given: &Value) {
     let said = run(Command::new(program).args(args).env("GIVEN", given.to_string()));
     assert!(said.ends_with("done\n"), "{said}");
 }
 
 #[test]
 fn agents_work_by_the_python_sdk_of_both_eras() {
-    if is_left_out("MCP", "the Python package mcp", python::missing()) {
+    let what = "the Python package mcp";
+    let (Some(newest), Some(v1)) =
+        (installed("MCP", what, &PYTHON), installed("MCP", what, &PYTHON_V1))
+    else {
         return;
-    }
+    };
     for mode in ["auto", "legacy"] {
         let program = include_str!("client.py");
-        succeeds(PYTHON.join("bin/python"), &["-c", program, mode], &given());
+        succeeds(&newest.join("bin/python"), &["-c", program, mode], &given());
     }
     let program = include_str!("client_v1.py");
-    succeeds(PYTHON_V1.join("bin/python"), &["-c", program], &given());
+    succeeds(&v1.join("bin/python"), &["-c", program], &given());
 }
 
 #[test]
 fn agents_work_by_the_typescript_sdks_of_both_eras() {
-    if is_left_out("MCP", "the TypeScript SDK of MCP", node_missing()) {
-        return;
-    }
+    let Some(node) = installed("MCP", "the TypeScript SDK of MCP", &NODE) else { return };
     // Modules are looked for beside the program.
-    let program = NODE.join("client.mjs");
+    let program = node.place.join("client.mjs");
     std::fs::write(&program, include_str!("client.mjs")).unwrap();
     for mode in ["v2", "v2-legacy", "v1"] {
-        succeeds("node".into(), &[program.to_str().unwrap(), mode], &given());
+        succeeds(&node.program, &[program.to_str().unwrap(), mode], &given());
     }
 }
 
 #[test]
 fn the_inspector_lists_and_calls_tools() {
-    if is_left_out("MCP", "the Inspector of MCP", node_missing()) {
-        return;
-    }
+    let Some(node) = installed("MCP", "the Inspector of MCP", &NODE) else { return };
     let given = given();
     let text = |name: &str| given[name].as_str().unwrap().to_string();
     let inspect = |args: &[&str]| {
-        let program = "node_modules/@modelcontextprotocol/inspector/cli/build/cli.js";
-        let said = run(Command::new("node")
-            .arg(NODE.join(program))
+        let said = run(node
+            .file("@modelcontextprotocol/inspector/cli/build/cli.js")
             .args(["--cli", &text("url"), "--transport", "http", "--header"])
             .arg(format!("Authorization: Bearer {}", text("key")))
             .args(args));

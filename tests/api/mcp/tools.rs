@@ -49,6 +49,94 @@ fn the_list_is_short_and_always_the_same() {
     assert_eq!(list["result"]["cacheScope"], "public");
 }
 
+/// What a schema of arguments may say: what the functions of OpenAI (also in its strict mode), of
+/// Gemini and of Anthropic take alike.
+const KEYWORDS: [&str; 8] =
+    ["type", "description", "properties", "required", "items", "enum", "minimum", "maximum"];
+
+/// The keyword of maps.
+const OF_MAPS: &str = "additionalProperties";
+
+/// The arguments that are maps, since nobody knows their keys beforehand. OpenAI's strict mode takes
+/// none, and is on only where a client asks for it.
+const MAPS: [&str; 1] = ["prompt_render.variables"];
+
+/// Whether a name has only these characters and at most 64 of them.
+fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= 64
+        && name.chars().all(is_plain)
+}
+
+/// The problems that a client may have with a schema and what is in it.
+fn problems(at: &str, schema: &Value, depth: usize, found: &mut Vec<String>) {
+    let mut problem = |what: &str| found.push(format!("{at}: {what}: {schema}"));
+    let Some(fields) = schema.as_object() else { return problem("is no object") };
+    let is_map = MAPS.contains(&at) && fields.contains_key(OF_MAPS);
+    let is_known = |key: &String| KEYWORDS.contains(&key.as_str()) || (is_map && key == OF_MAPS);
+    if !fields.keys().all(is_known) {
+        problem("has a keyword that some client refuses");
+    }
+    // OpenAI's strict mode takes five levels.
+    if depth > 5 {
+        problem("is too deep");
+    }
+    let types = ["object", "array", "string", "integer", "number", "boolean"];
+    // Gemini and Cursor refuse lists of types, and Gemini a schema without a type.
+    let Some(kind) = schema["type"].as_str().filter(|kind| types.contains(kind)) else {
+        return problem("does not have one type");
+    };
+    if let Some(values) = fields.get("enum") {
+        let values = values.as_array().unwrap();
+        // Gemini takes texts alone.
+        if kind != "string" || values.is_empty() || !values.iter().all(Value::is_string) {
+            problem("has an enumeration of something else than texts");
+        }
+    }
+    if kind == "array" && !fields.contains_key("items") {
+        problem("does not say what is in the list");
+    }
+    if kind == "object" && !fields.contains_key("properties") && !is_map {
+        problem("does not say what is in the object");
+    }
+    let names = schema["required"].as_array().into_iter().flatten();
+    let is_missing = |name: &Value| schema["properties"].get(name.as_str().unwrap()).is_none();
+    if names.clone().any(is_missing) {
+        problem("requires what it does not have");
+    }
+    for inner in ["items", OF_MAPS] {
+        if let Some(schema) = fields.get(inner) {
+            problems(&format!("{at}.{inner}"), schema, depth + 1, found);
+        }
+    }
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if !is_name(name) {
+            found.push(format!("{at}: {name} is no name"));
+        }
+        problems(&format!("{at}.{name}"), schema, depth + 1, found);
+    }
+}
+
+#[test]
+fn every_known_client_takes_the_schemas_of_arguments() {
+    let acme = Fixture::new();
+    for client in [Client::modern(&acme.key), Client::legacy(&acme.key), Client::oldest(&acme.key)]
+    {
+        let mut found = Vec::new();
+        for (name, tool) in listed(&client) {
+            // Cursor takes 60 characters with the name of the server.
+            assert!(is_name(&name) && "roadstead".len() + name.len() < 60, "{name}");
+            let schema = &tool["inputSchema"];
+            assert!(schema["type"] == "object" && schema["properties"].is_object(), "{name}");
+            // OpenAI's strict mode takes a hundred properties.
+            assert!(schema["properties"].as_object().unwrap().len() <= 100, "{name}");
+            problems(&name, schema, 1, &mut found);
+        }
+        assert_eq!(found, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn hints_say_what_a_tool_does_to_the_data() {
     let acme = Fixture::new();
@@ -155,7 +243,8 @@ fn an_agent_works_with_the_tools_alone() {
     let agents = tools.call("team_agent_list", json!({"teamId": team}));
     assert_eq!(agents["items"].as_array().unwrap().len(), 2);
 
-    let new = json!({"teamId": team, "title": "Write", "assigneeAgentId": ann, "priority": 1});
+    let new = json!({"teamId": team, "title": "Write", "description": "At length.",
+        "assigneeAgentId": ann, "priority": 1});
     let task = tools.id("task_create", new);
     let at = json!({"teamId": team, "taskId": task});
     let wait = json!({"teamId": team, "agentId": ann, "wait": 5, "limit": 10});
@@ -178,9 +267,10 @@ fn an_agent_works_with_the_tools_alone() {
     let inbox = json!({"teamId": team, "fromAgentId": ann, "body": "Done", "taskId": task});
     assert_eq!(tools.call("inbox_send", inbox)["audience"], "human");
 
-    let done = json!({"teamId": team, "taskId": task, "status": "done", "assigneeAgentId": null});
+    let done = json!({"teamId": team, "taskId": task, "status": "done", "assigneeAgentId": "none",
+        "description": "none"});
     let patched = tools.call("task_update", done);
-    assert_eq!(pick(&patched, "status assigneeAgentId"), json!(["done", null]));
+    assert_eq!(pick(&patched, "status assigneeAgentId description"), json!(["done", null, null]));
     assert_eq!(tools.call("task_get", at)["status"], "done");
 
     let who = json!({"teamId": team, "agentId": ann});

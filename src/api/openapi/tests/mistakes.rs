@@ -25,7 +25,7 @@ fn mistakes_of_routes_are_reported() {
 }
 
 #[test]
-fn two_types_of_one_name_are_reported() {
+fn two_types_that_a_client_would_call_the_same_are_reported() {
     mod elsewhere {
         use super::*;
         #[derive(Serialize, JsonSchema)]
@@ -42,6 +42,31 @@ fn two_types_of_one_name_are_reported() {
             pub rowers: u8,
         }
         impl Input for Crew {}
+        #[derive(Serialize, JsonSchema)]
+        pub struct NewTide {
+            pub height: u8,
+        }
+        impl Output for NewTide {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
+        #[derive(Serialize, JsonSchema)]
+        #[schemars(rename = "BOAT")]
+        pub struct LoudBoat {
+            pub horn: bool,
+        }
+        impl Output for LoudBoat {
+            fn resource(&self) -> Option<ResourceRef> {
+                None
+            }
+        }
+        #[derive(Deserialize, JsonSchema)]
+        #[schemars(extend("examples" = [{"name": "Ark"}]))]
+        pub struct CreateBoat {
+            pub name: String,
+        }
+        impl Input for CreateBoat {}
         #[derive(Serialize, JsonSchema)]
         pub struct PageOfBoat {
             pub number: u8,
@@ -64,4 +89,10 @@ fn two_types_of_one_name_are_reported() {
     assert_refused(post, "two types are called Crew");
     let page = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::PageOfBoat>(read));
     assert_refused(page, "as is a page of a list");
+    let new = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::NewTide>(read));
+    assert_refused(new, "NewTide is what Go calls the constructor of Tide");
+    let loud = Route::get("/b", MEMBER, "b.get", op::read::<(), (), elsewhere::LoudBoat>(read));
+    assert_refused(loud, "BOAT and Boat differ only in the case of letters");
+    let create = op::write::<(), elsewhere::CreateBoat, Empty>(write);
+    assert_refused(Route::post("/b", MEMBER, "b.get", create), "a type is called CreateBoat");
 }

@@ -39,7 +39,6 @@ const DECISION_WEBHOOK: Webhook = Webhook {
                   signature's key is the id of the request, as text. A 2xx ends it. After any other \
                   answer, or none within 10 seconds, it is posted again with growing delays for 24 \
                   hours. A 410 removes the `replyUrl`.",
-    group: "exchange",
     kind: |_| json_schema!({"const": DECISION, "description": "What the message is."}),
     data: |generator| generator.subschema_for::<OutsideRequestState>(),
 };
@@ -49,7 +48,6 @@ const MESSAGE_WEBHOOK: Webhook = Webhook {
     about: "Send an outside agent a message",
     description: "Posted to the `replyUrl` of an accepted outside agent when the team writes to it, \
                   signed and repeated like a decision. It can also be read in the thread.",
-    group: "exchange",
     kind: |_| json_schema!({"const": MESSAGE, "description": "What the message is."}),
     data: |generator| generator.subschema_for::<OutsideThreadMessage>(),
 };

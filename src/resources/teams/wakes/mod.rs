@@ -55,7 +55,6 @@ const WAKE_WEBHOOK: Webhook = Webhook {
                   within 10 seconds, the wake is posted again with growing delays for 24 hours; \
                   then `team.run_failed` is published. A 410 removes the `wakeUrl`. A wake that is \
                   not acknowledged can be fetched.",
-    group: "teams",
     kind: |_| json_schema!({"const": "wake", "description": "What the message is."}),
     data: |generator| generator.subschema_for::<Wake>(),
 };
@@ -69,9 +68,7 @@ pub fn dropped_wakes(view: &View) -> Result<u64> {
 
 /// The cause of a wake.
 pub enum WakeCause<'a> {
-    /// This task was assigned to it.
     TaskAssigned(&'a Task),
-    /// This message is to it.
     DirectMessage(&'a Message),
     /// This message is a note on this task, which it is responsible for.
     TaskNote(&'a Task, Id<Message>),
@@ -81,7 +78,6 @@ pub enum WakeCause<'a> {
     Notification(Id<LogEntry>),
     /// This task of its own is not blocked any more.
     TaskUnblocked(&'a Task),
-    /// This task of its own was reopened.
     TaskReopened(&'a Task),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),

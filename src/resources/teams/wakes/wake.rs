@@ -242,12 +242,13 @@ impl Record for DroppedWakes {
     fn key(&self) -> Self::Key {}
 }
 
-/// Returns the newer of two wakes of one subject with the past of the older.
+/// Returns the newer of two wakes of one subject with the past of the older. Only the newer one's job goes
+/// on: if it has none, nothing is posting it.
 pub fn merge(older: &Wake, newer: &Wake) -> Wake {
     Wake {
         created_at: older.created_at,
         attempts: older.attempts.max(newer.attempts),
-        posting_since: older.posting_since.or(newer.posting_since),
+        posting_since: newer.posting_since.map(|since| older.posting_since.unwrap_or(since)),
         post_again_at: older.post_again_at.max(newer.post_again_at),
         ..newer.clone()
     }

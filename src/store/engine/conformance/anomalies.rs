@@ -17,7 +17,6 @@ use crate::store::codec::hex;
 /// What came of looking for an anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Its name.
     pub name: &'static str,
     /// How often it was looked for.
     pub rounds: usize,

@@ -122,13 +122,15 @@ fn find_or_create(database: &Database, place: &dyn LogPlace) -> Result<(Position
             return Ok((stored, files));
         }
         (Found::Log(..), _) if is_needed => {
-            "is not the one of the database beside it; put back the one that belongs to it, or \
-             restore a backup"
+            "is not the one of the database beside it; put back the one that belongs to it, see \
+             what roadstead repair can read, or restore a backup"
         }
-        (Found::Incomplete, _) if is_needed => "is damaged; restore a backup",
+        (Found::Incomplete, _) if is_needed => {
+            "is damaged; see what roadstead repair can read, or restore a backup"
+        }
         (Found::Nothing, _) if is_needed => {
             "is missing, and has writes that the database beside it has not: both belong together; \
-             put it back, or restore a backup"
+             put it back, see what roadstead repair can read, or restore a backup"
         }
         (Found::Log(log, files), _)
             if has_records(log, &files, Link::default()).map_err(unreadable)? =>

@@ -44,7 +44,8 @@ impl Position {
             Error::new(
                 Kind::Internal,
                 "database",
-                "the database's position in its log is damaged; restore a backup",
+                "the database's position in its log is damaged; see what roadstead repair can read, or \
+                 restore a backup",
             )
         })
     }
@@ -97,6 +98,16 @@ fn decode(row: &[u8]) -> Option<Position> {
         Link { number: u64::from_le_bytes(*number), checksum: u64::from_le_bytes(*checksum) };
     let next_file = usize::from(flags[0] == 1);
     Some(Position { log: LogId::new(*log), covered, next_file, is_closed: flags[1] == 1 })
+}
+
+/// Makes a database's position one that cannot be read.
+#[cfg(test)]
+pub fn damage(database: &Database) {
+    let transaction = begin(database).unwrap();
+    let mut table: Table<'_, &[u8], &[u8]> = transaction.open_table(definition(TABLE)).unwrap();
+    table.insert(KEY, b"damaged".as_slice()).unwrap();
+    drop(table);
+    transaction.commit().unwrap();
 }
 
 #[cfg(test)]

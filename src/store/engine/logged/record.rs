@@ -67,7 +67,6 @@ impl LogId {
 pub struct Link {
     /// The number of the record; they have no gaps.
     pub number: u64,
-    /// Its checksum.
     pub checksum: u64,
 }
 
@@ -146,6 +145,19 @@ fn value_len(op: &WriteOp) -> Option<u32> {
     u32::try_from(value.len()).ok().filter(|len| *len != DELETION)
 }
 
+/// Returns a valid record of any log as the one of `log` that follows `before`, with its place in the
+/// chain.
+pub fn following(log: LogId, before: Link, record: &[u8]) -> (Vec<u8>, Link) {
+    let (mut record, number) = (record.to_vec(), before.number + 1);
+    let payload = Fields { rest: &record[4..] }.u32().unwrap_or_default();
+    record[..4].copy_from_slice(&log.magic);
+    record[8..16].copy_from_slice(&number.to_le_bytes());
+    record[16..CHECKSUM_AT].copy_from_slice(&before.checksum.to_le_bytes());
+    let checksum = checksum(log, &record, HEADER_BYTES + payload as usize);
+    record[CHECKSUM_AT..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    (record, Link { number, checksum })
+}
+
 /// Returns the header of the record that begins here; `None` if there is no valid one.
 pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
     let len = claimed_len(log, bytes)?;
@@ -155,6 +167,12 @@ pub fn header(log: LogId, bytes: &[u8]) -> Option<Header> {
     let end = HEADER_BYTES + usize::try_from(payload).ok()?;
     let is_valid = len <= bytes.len() && checksum(log, bytes, end) == sum;
     is_valid.then_some(Header { link: Link { number, checksum: sum }, previous, len })
+}
+
+/// Returns the number that the record that begins here would have, if it is one.
+pub fn claimed_number(log: LogId, bytes: &[u8]) -> Option<u64> {
+    claimed_len(log, bytes)?;
+    Fields { rest: bytes.get(8..)? }.u64()
 }
 
 /// Returns how long the record that begins here would be, if it is one.

@@ -10,7 +10,6 @@ use crate::base::{Error, Kind, Result};
 
 /// The records of one file that the database does not have.
 pub struct Run {
-    /// Which file.
     pub file: usize,
     /// The records, in order.
     pub records: Vec<Arc<[u8]>>,
@@ -35,13 +34,13 @@ impl Damage {
         let message = match self {
             Damage::Missing(number) => format!(
                 "the log {name} is damaged: records after number {number} are missing or broken, and \
-                 there are later ones; copy it and the database file to a safe place, then restore a \
-                 backup"
+                 there are later ones; copy it and the database file to a safe place, then see what \
+                 roadstead repair can read, or restore a backup"
             ),
             Damage::TooOld(number) => format!(
                 "the log {name} is older than the database beside it, or damaged: the database has its \
-                 record {number}, and it has not; put back the log that belongs to the database, or \
-                 restore a backup"
+                 record {number}, and it has not; put back the log that belongs to the database, see \
+                 what roadstead repair can read, or restore a backup"
             ),
         };
         Error::new(Kind::Internal, "database", message)

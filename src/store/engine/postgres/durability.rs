@@ -27,7 +27,6 @@ const MAX_CLOCK_DIFFERENCE_MILLIS: i64 = 5000;
 pub struct Durability {
     /// `server_version`.
     pub version: String,
-    /// `fsync`.
     pub fsync: String,
     /// `synchronous_commit`, as it is on a connection that has set it.
     pub synchronous_commit: String,

@@ -254,6 +254,45 @@ fn a_cause_after_a_wake_was_given_up_is_posted_with_it() {
     assert!(wakes(&fixture).is_empty());
 }
 
+/// Its job is that of the cause it joined, and ends with it.
+#[test]
+fn a_wake_that_joined_while_there_was_no_url_is_posted_once_there_is_one() {
+    let fixture = Fixture::new();
+    let (crew, ann) = crew(&fixture);
+    let own = json!({"title": "x", "assigneeAgentId": ann, "fromAgentId": ann});
+    let anns = task(&fixture, crew, own);
+    message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
+    assert_eq!(run(&fixture, 500), 1);
+    set_url(&fixture, (crew, ann), Value::Null);
+    message(&fixture, crew, json!({"body": "x", "taskId": anns.id}));
+    assert_eq!(take(&fixture, crew, ann).len(), 1, "both causes are one wake");
+    set_url(&fixture, (crew, ann), json!(URL));
+    fixture.pass_secs(LEASE_SECS);
+    assert_eq!(run(&fixture, 200), 1);
+    assert!(wakes(&fixture).is_empty());
+}
+
+#[test]
+fn another_url_has_its_own_24_hours() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    mail(&fixture, ann);
+    // The attempts are after 0, 1, 2, 3, 5, 10, 15 and 20 hours.
+    for _ in 0..16 {
+        run(&fixture, 500);
+        fixture.pass_secs(3600);
+    }
+    set_url(&fixture, ann, json!("https://new.test/"));
+    let before = events(&fixture).len();
+    for _ in 0..9 {
+        run(&fixture, 500);
+        fixture.pass_secs(3600);
+    }
+    assert_eq!(events(&fixture).len(), before, "it is not given up");
+    assert_eq!(run(&fixture, 200), 1);
+    assert!(wakes(&fixture).is_empty());
+}
+
 #[test]
 fn a_410_removes_the_wake_url_and_the_wakes_stay() {
     let fixture = Fixture::new();
@@ -379,6 +418,36 @@ fn a_url_that_is_not_posted_to_any_more_is_taken_over_with_a_new_secret() {
 }
 
 #[test]
+fn a_url_of_somebody_who_left_gets_a_new_secret_with_its_next_setter_also_of_an_open_agent() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let set = |path: &str| {
+        let url = Fixture::input(json!({"wakeUrl": format!("{URL}{path}")})).unwrap();
+        json!(fixture.write_as(&fixture.owner, update, ann, url).unwrap())["wakeSecret"].clone()
+    };
+    let body = Fixture::input(json!({"wakeUrl": URL})).unwrap();
+    fixture.write_as(&fixture.member, update, ann, body).unwrap();
+    assert_eq!(set(""), Value::Null, "it stays with the member");
+    remove(&fixture, &fixture.member);
+    assert!(set("").is_string());
+    assert_eq!(set("/2"), Value::Null, "of the same host, by the same one");
+}
+
+#[test]
+fn who_sets_another_url_after_somebody_else_gets_a_secret_that_only_they_know() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let set = |who: &Principal, url: &str| {
+        let url = Fixture::input(json!({"wakeUrl": url})).unwrap();
+        json!(fixture.write_as(who, update, ann, url).unwrap())["wakeSecret"].clone()
+    };
+    assert_eq!(set(&fixture.owner, URL), Value::Null, "it stays with who has set it");
+    assert!(set(&fixture.owner, "https://agent.test/2").is_string());
+    assert_eq!(set(&fixture.owner, "https://agent.test/3"), Value::Null);
+    assert!(set(&fixture.member, URL).is_string());
+}
+
+#[test]
 fn nor_are_they_after_who_set_the_url_or_answered_for_the_key_has_left() {
     for leaves in ["the member", "the sponsor", "nobody"] {
         let fixture = Fixture::new();
@@ -414,6 +483,13 @@ fn a_url_that_an_earlier_release_stored_is_posted_to() {
     mail(&fixture, ann);
     withdraw_grants(&fixture);
     assert_eq!(run(&fixture, 200), 1);
+    // Who sets it again, also to the same one, is known from then on; the receiver's secret stays.
+    let again = Fixture::input(json!({"wakeUrl": URL})).unwrap();
+    let set = fixture.write_as(&fixture.owner, update, ann, again).unwrap();
+    assert_eq!(json!(set)["wakeSecret"], Value::Null);
+    let stored =
+        fixture.store.read_now(fixture.org, |view| member::fetch_member(view, ann.0, ann.1));
+    assert_eq!(stored.unwrap().wake_url_by, Some(user(&fixture.owner)));
 }
 
 #[test]

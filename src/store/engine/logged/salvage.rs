@@ -1,0 +1,266 @@
+//! What a repair reads of a log that cannot be used as it is: each record that is whole, wherever it
+//! is, and which of them are missing.
+//!
+//! The records become a log of their own, in memory, which is opened like every other: only here is
+//! anything gone on with although records are missing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use redb::Database;
+use redb::backends::InMemoryBackend;
+
+use super::files::{FIRST, LogFile, LogFiles, LogPlace, read_front, write_front};
+use super::position::Position;
+use super::record::{self, ALIGNMENT, Header, Link, LogId};
+use crate::base::{Error, Result};
+use crate::store::Clock;
+
+/// A file is read in pieces of so many bytes: of a disk that fails, the others are read.
+const PIECE_BYTES: usize = 4096;
+
+/// What is left of a log.
+pub struct Salvaged {
+    /// The log that has it.
+    pub place: Box<dyn LogPlace>,
+    /// What is missing, a sentence each.
+    pub missing: Vec<String>,
+}
+
+/// What was found in the files of a damaged log.
+#[derive(Default)]
+struct Found {
+    /// The valid records that the database does not have by their number, usually one of each.
+    records: BTreeMap<u64, Vec<(Header, Arc<[u8]>)>>,
+    /// Whether the last record is there that the database has: then nothing is missing before the next.
+    has_covered: bool,
+    /// The highest number of what begins like a record, and is none.
+    broken: u64,
+}
+
+/// Makes a log of what is left of that of `database`, which then belongs to the database. `None` stands
+/// for a file that is not there.
+///
+/// The changes after a gap are made, too: each was acknowledged. What the missing ones deleted or
+/// revoked is there again, and a row that only they wrote is not.
+///
+/// # Errors
+/// If the database cannot be read or written.
+pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salvaged> {
+    let failed = |error| Error::internal(format!("a log in memory: {error}"));
+    let fronts = files.each_ref().map(|file| read_front(file.as_ref()?).ok().flatten());
+    let mut missing = Vec::new();
+    let records = match (Position::read(database), fronts) {
+        (Ok(Some(position)), _) => {
+            let mut found = Found::of(&files, fronts, position.log, position.covered, &mut missing);
+            found.has_covered |= position.covered.number == 0;
+            if position.is_closed && found.records.is_empty() {
+                missing.clear(); // The database needs no log.
+            } else if found.records.is_empty() && !found.has_covered {
+                let last = position.covered.number;
+                missing.push(format!("nothing of the log after its record {last} can be read"));
+            }
+            in_order(position.covered, found, &mut missing)
+        }
+        (Ok(None), _) => {
+            missing.push("the database does not know this log: nothing of it was read".into());
+            Vec::new()
+        }
+        // Those that follow each other up to the newest are written again, also if the database has them:
+        // the end is the same. So nothing may be missing there.
+        (Err(_), [Some(log), Some(other)]) if log == other => {
+            let mut found = Found::of(&files, fronts, log, Link::default(), &mut missing);
+            let before = if found.is_whole_to_its_end(&missing) {
+                found.keep_newest()
+            } else {
+                found.records.clear();
+                Link::default()
+            };
+            let first = found.records.keys().next();
+            missing.push(match first {
+                Some(first) => format!(
+                    "the database does not say up to where it has the log: its records from {first} on \
+                     were read"
+                ),
+                None => "the database does not say up to where it has the log, whose newest records are \
+                         missing or broken: nothing of it was read"
+                    .into(),
+            });
+            in_order(before, found, &mut missing)
+        }
+        (Err(_), _) => {
+            missing.push(
+                "the database does not say which log it has: nothing of the log was read".into(),
+            );
+            Vec::new()
+        }
+    };
+    let log = LogId::new(Clock::system().random());
+    let files = rewritten(log, &records).map_err(failed)?;
+    let covered = Link::default();
+    Position { log, covered, next_file: 0, is_closed: false }.store(database)?;
+    Ok(Salvaged { place: Box::new(InMemoryLog(files)), missing })
+}
+
+impl Found {
+    /// Reads the files of a log, of which the database has `covered`.
+    fn of(
+        files: &[Option<LogFile>; 2],
+        fronts: [Option<LogId>; 2],
+        log: LogId,
+        covered: Link,
+        missing: &mut Vec<String>,
+    ) -> Self {
+        let mut found = Found::default();
+        // The database does not know of which format its log is. If no front says it, it may be either.
+        let same = fronts.into_iter().flatten().find(|front| front.id == log.id);
+        let logs = same.map_or_else(|| vec![log, LogId::of_first_format(log.id)], |log| vec![log]);
+        for (file, front) in files.iter().zip(fronts) {
+            let Some(file) = file else {
+                missing.push("a file of the log is not there".into());
+                continue;
+            };
+            if front.is_some_and(|front| front.id != log.id) {
+                missing
+                    .push("a file of the log is another database's: nothing of it was read".into());
+                continue;
+            }
+            let (content, lost) = readable(file);
+            if lost > 0 {
+                missing.push(format!("{lost} bytes of the log cannot be read"));
+            }
+            let mut at = 0;
+            while at < content.len() {
+                at += found.add(&logs, &content[at..], covered);
+            }
+        }
+        found
+    }
+
+    /// Adds the record that begins here, if there is one; returns where the next may begin.
+    fn add(&mut self, logs: &[LogId], rest: &[u8], covered: Link) -> usize {
+        let Some(header) = logs.iter().find_map(|log| record::header(*log, rest)) else {
+            let claimed = logs.iter().find_map(|log| record::claimed_number(*log, rest));
+            self.broken = self.broken.max(claimed.unwrap_or_default());
+            return ALIGNMENT;
+        };
+        self.has_covered |= header.link == covered;
+        if header.link.number > covered.number {
+            let same = self.records.entry(header.link.number).or_default();
+            same.push((header, rest[..header.len].into()));
+        }
+        header.len
+    }
+
+    /// Whether the newest record is the newest that there was, as far as can be known.
+    fn is_whole_to_its_end(&self, missing: &[String]) -> bool {
+        missing.is_empty() && self.records.keys().last().is_some_and(|last| self.broken <= *last)
+    }
+
+    /// Leaves only the newest records, as far as each follows the one before it; returns the place before
+    /// the first of them.
+    fn keep_newest(&mut self) -> Link {
+        let mut first: Option<Header> = None;
+        for (number, same) in self.records.iter().rev() {
+            let before = same.iter().map(|(header, _)| header);
+            let follows = |next: Header, header: &&Header| next.follows(header.link);
+            let found = match first {
+                None => before.last(),
+                Some(next) if next.link.number == number + 1 => {
+                    before.into_iter().find(|header| follows(next, header))
+                }
+                Some(_) => None,
+            };
+            let Some(found) = found else { break };
+            first = Some(*found);
+        }
+        let Some(first) = first else { return Link::default() };
+        self.records.retain(|number, _| *number >= first.link.number);
+        Link { number: first.link.number - 1, checksum: first.previous }
+    }
+}
+
+/// What can be read of a file, with zeros for the rest, and how many bytes that is.
+fn readable(file: &LogFile) -> (Vec<u8>, u64) {
+    let len = file.len().ok().and_then(|len| usize::try_from(len).ok()).unwrap_or(0);
+    let (mut content, mut lost) = (vec![0; len], 0);
+    let mut at = 0;
+    for piece in content.chunks_mut(PIECE_BYTES) {
+        if file.read(at, piece).is_err() {
+            piece.fill(0);
+            lost += piece.len() as u64;
+        }
+        at += piece.len() as u64;
+    }
+    (content, lost)
+}
+
+/// One record of each number, in their order. Of several, it is the one that follows the one before.
+fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
+    let (mut records, mut last) = (Vec::new(), covered);
+    for (number, mut same) in found.records {
+        let next = last.number + 1;
+        if number > next {
+            missing.push(match number - next {
+                1 => format!("the record {next} of the log is missing or broken"),
+                _ => {
+                    format!("the records {next} to {} of the log are missing or broken", number - 1)
+                }
+            });
+        }
+        let nth = same.iter().position(|(header, _)| header.follows(last));
+        if nth.is_none() && number == next {
+            missing.push(format!(
+                "the record {number} of the log does not follow the one before it, as in the log of a \
+                 copy: it and those after it were left out"
+            ));
+            return records;
+        }
+        let (header, record) = same.swap_remove(nth.unwrap_or(0));
+        records.push(record);
+        last = header.link;
+    }
+    if found.broken > last.number {
+        missing.push(format!(
+            "what the log has after its record {} is broken, or was never written completely",
+            last.number
+        ));
+    }
+    records
+}
+
+/// The files of a new log that has these records.
+fn rewritten(log: LogId, records: &[Arc<[u8]>]) -> io::Result<LogFiles> {
+    let files: LogFiles = [(); 2].map(|()| Arc::new(InMemoryBackend::new()) as LogFile);
+    files.iter().try_for_each(|file| write_front(file, log))?;
+    let (mut at, mut last) = (FIRST, Link::default());
+    for old in records {
+        let (record, link) = record::following(log, last, old);
+        files[0].set_len(at + record.len() as u64)?;
+        files[0].write(at, &record)?;
+        (at, last) = (at + record.len() as u64, link);
+    }
+    Ok(files)
+}
+
+/// A log in memory.
+struct InMemoryLog(LogFiles);
+
+impl LogPlace for InMemoryLog {
+    fn open(&self) -> io::Result<Option<LogFiles>> {
+        Ok(Some(self.0.clone()))
+    }
+    fn create(&self) -> io::Result<LogFiles> {
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn name(&self) -> String {
+        "of what was left of it".into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! What is kept of a damaged log, and what is said to be missing.
+
+use std::ops::Range;
+
+use redb::StorageBackend;
+
+use super::super::record::changes;
+use super::super::replay;
+use super::*;
+use crate::store::engine::{Redb, WriteBatch, WriteOp};
+
+/// A file in memory of which a part cannot be read.
+#[derive(Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    unreadable: Range<usize>,
+}
+
+impl StorageBackend for Content {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let wanted = offset as usize..offset as usize + out.len();
+        if wanted.start < self.unreadable.end && self.unreadable.start < wanted.end {
+            return Err(io::Error::other("a bad sector"));
+        }
+        out.copy_from_slice(&self.bytes[wanted]);
+        Ok(())
+    }
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        unreachable!("a salvage reads alone")
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        unreachable!("a salvage reads alone")
+    }
+    fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        unreachable!("a salvage reads alone")
+    }
+}
+
+/// A log whose records change one row each, named after their number.
+struct Written {
+    log: LogId,
+    files: [Content; 2],
+    last: Link,
+    ends: [usize; 2],
+}
+
+impl Written {
+    fn of(log: LogId) -> Self {
+        let front = |()| {
+            let file: LogFile = Arc::new(InMemoryBackend::new());
+            write_front(&file, log).unwrap();
+            let mut bytes = vec![0; FIRST as usize];
+            file.read(0, &mut bytes).unwrap();
+            Content { bytes, ..Content::default() }
+        };
+        let files = [(), ()].map(front);
+        Written { log, files, last: Link::default(), ends: [FIRST as usize; 2] }
+    }
+
+    fn new() -> Self {
+        Self::of(LogId::new([3; 16]))
+    }
+
+    /// Appends so many records to a file; returns where they are.
+    fn append(&mut self, file: usize, count: u64) -> Vec<Range<usize>> {
+        let append = |_| {
+            let mut writes = WriteBatch::default();
+            let name = (self.last.number + 1).to_string();
+            let value = vec![7; 900 * (self.last.number as usize % 3)];
+            writes.add("t", name.into_bytes(), WriteOp::Put(value));
+            let (record, link) = record::encode(self.log, self.last, &writes).unwrap();
+            let begin = self.ends[file];
+            let (bytes, end) = (&mut self.files[file].bytes, begin + record.len());
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[begin..end].copy_from_slice(&record);
+            (self.last, self.ends[file]) = (link, end);
+            begin..end
+        };
+        (0..count).map(append).collect()
+    }
+
+    /// The next record is the first of this file; returns what the database then has.
+    fn covered(&mut self, next_file: usize) -> Position {
+        self.ends[next_file] = FIRST as usize;
+        Position { log: self.log, covered: self.last, next_file, is_closed: false }
+    }
+}
+
+fn nothing(log: LogId) -> Position {
+    Position { log, covered: Link::default(), next_file: 0, is_closed: false }
+}
+
+/// What is kept of the files of a database at `position`: the rows in the order in which they are
+/// written, and what is missing.
+fn kept(position: &Position, files: [Option<Content>; 2]) -> (Vec<u64>, Vec<String>) {
+    let database = Redb::builder().create_with_backend(InMemoryBackend::new()).unwrap();
+    position.store(&database).unwrap();
+    kept_of(&database, files)
+}
+
+fn kept_of(database: &Database, files: [Option<Content>; 2]) -> (Vec<u64>, Vec<String>) {
+    let files = files.map(|file| file.map(|file| Arc::new(file) as LogFile));
+    let Salvaged { place, missing } = salvage(database, files).unwrap();
+    // As the log is opened: the strict reading takes every record of it.
+    let files = place.open().unwrap().unwrap();
+    let log = read_front(&files[0]).unwrap().unwrap();
+    let position = Position::read(database).unwrap().unwrap();
+    assert_eq!(position.log.id, log.id);
+    let runs = replay::read(&files, &Position { log, ..position }).unwrap().unwrap();
+    let mut rows = Vec::new();
+    for record in runs.iter().flat_map(|run| &run.records) {
+        let row = |_: &str, place: record::Place| {
+            let key = &record[place.key_at as usize..][..usize::from(place.key_len)];
+            rows.push(std::str::from_utf8(key).unwrap().parse().unwrap());
+        };
+        changes(record, row).unwrap();
+    }
+    (rows, missing)
+}
+
+#[test]
+fn what_is_whole_before_and_after_a_gap_is_kept_in_order_and_the_gap_is_named() {
+    let mut log = Written::new();
+    let places = log.append(0, 6);
+    log.append(1, 3);
+    log.files[0].bytes[places[2].start + 40] ^= 1;
+    log.files[0].bytes[places[3].start] ^= 1;
+    let position = nothing(log.log);
+    let (rows, missing) = kept(&position, log.files.map(Some));
+    assert_eq!(rows, [1, 2, 5, 6, 7, 8, 9]);
+    assert_eq!(missing, ["the records 3 to 4 of the log are missing or broken"]);
+}
+
+#[test]
+fn one_flipped_byte_anywhere_loses_one_record_at_most() {
+    let mut log = Written::new();
+    let places = log.append(0, 4);
+    for at in FIRST as usize..log.files[0].bytes.len() {
+        let mut bytes = log.files[0].bytes.clone();
+        bytes[at] ^= 0x80;
+        let hit = places.iter().position(|place| place.contains(&at)).unwrap() as u64 + 1;
+        let front = Content { bytes: log.files[1].bytes.clone(), ..Content::default() };
+        let content = Content { bytes, ..Content::default() };
+        let (rows, _) = kept(&nothing(log.log), [Some(content), Some(front)]);
+        let others: Vec<u64> = (1..=4).filter(|number| *number != hit).collect();
+        // Padding is in no checksum.
+        assert!(rows == others || rows == [1, 2, 3, 4], "byte {at}: {rows:?}");
+    }
+}
+
+#[test]
+fn what_the_database_has_is_not_written_again() {
+    let mut log = Written::new();
+    log.append(0, 3);
+    log.append(1, 2);
+    let position = log.covered(0);
+    let places = log.append(0, 2);
+    log.files[0].bytes[places[0].start + 40] ^= 1;
+    let (rows, missing) = kept(&position, log.files.map(Some));
+    assert_eq!(rows, [7]);
+    assert_eq!(missing, ["the record 6 of the log is missing or broken"]);
+}
+
+#[test]
+fn records_are_found_behind_fronts_that_are_broken() {
+    for log in [LogId::new([3; 16]), LogId::of_first_format([3; 16])] {
+        for broken in [1, 2] {
+            let mut written = Written::of(log);
+            written.append(0, 3);
+            for file in &mut written.files[..broken] {
+                file.bytes[..FIRST as usize].fill(0);
+            }
+            // Of which format it is the database does not know.
+            let position = nothing(LogId::new([3; 16]));
+            let (rows, missing) = kept(&position, written.files.map(Some));
+            assert_eq!((rows, missing), (vec![1, 2, 3], vec![]));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_to_be_missing_where_the_database_has_all() {
+    let mut log = Written::new();
+    log.append(0, 3);
+    let has_all = log.covered(1);
+    log.files[1].bytes[0] ^= 1;
+    let closed = Position { is_closed: true, ..has_all };
+    let [first, second] = log.files;
+    let copy = || Content { bytes: first.bytes.clone(), ..Content::default() };
+    assert_eq!(kept(&has_all, [Some(copy()), Some(second)]), (vec![], vec![]));
+    assert_eq!(kept(&closed, [None, None]), (vec![], vec![]));
+    let [empty, _] = Written::new().files;
+    let (_, missing) = kept(&has_all, [Some(empty), None]);
+    assert_eq!(missing.last().unwrap(), "nothing of the log after its record 3 can be read");
+}
+
+#[test]
+fn what_another_history_has_is_left_out() {
+    let mut log = Written::new();
+    log.append(0, 2);
+    let mut copy = Written::new();
+    copy.append(0, 1);
+    let other = copy.covered(0);
+    // The copy's next record has the same number and other changes.
+    copy.last = Link { number: 2, checksum: 7 };
+    copy.append(1, 1);
+    let [first, _] = log.files;
+    let [_, second] = copy.files;
+    let (rows, missing) = kept(&nothing(other.log), [Some(first), Some(second)]);
+    assert_eq!(rows, [1, 2]);
+    assert!(missing[0].contains("the record 3 of the log does not follow"), "{missing:?}");
+}
+
+#[test]
+fn a_newest_record_that_is_broken_is_said() {
+    let mut log = Written::new();
+    let places = log.append(0, 3);
+    log.files[0].bytes[places[2].start + 40] ^= 1;
+    let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+    assert_eq!(rows, [1, 2]);
+    assert!(missing[0].contains("after its record 2 is broken"), "{missing:?}");
+}
+
+#[test]
+fn without_a_position_the_newest_records_that_follow_each_other_are_kept() {
+    let mut log = Written::new();
+    log.append(0, 9);
+    log.append(1, 3);
+    // The first file is used again; of what it had, records 6 to 9 are still there.
+    log.covered(0);
+    log.append(0, 2);
+    let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
+    assert_eq!(rows, (3..=14).collect::<Vec<_>>());
+    assert!(missing[0].contains("its records from 3 on"), "{missing:?}");
+    // If the newest are not whole, what is read could undo what the database has.
+    let mut log = Written::new();
+    log.append(0, 2);
+    let places = log.append(1, 1);
+    log.files[1].bytes[places[0].start + 40] ^= 1;
+    let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
+    assert!(rows.is_empty() && missing[0].contains("nothing of it was read"), "{missing:?}");
+}
+
+fn database_without_position() -> Database {
+    let database = Redb::builder().create_with_backend(InMemoryBackend::new()).unwrap();
+    super::super::position::damage(&database);
+    database
+}
+
+#[test]
+fn a_part_that_the_disk_does_not_read_costs_the_records_in_it() {
+    let mut log = Written::new();
+    let places = log.append(0, 12);
+    log.files[0].unreadable = 2 * PIECE_BYTES..2 * PIECE_BYTES + 1;
+    let lost = 2 * PIECE_BYTES..3 * PIECE_BYTES;
+    let whole = |place: &Range<usize>| place.end <= lost.start || lost.end <= place.start;
+    let numbers = (1..).zip(&places).filter(|(_, place)| whole(place)).map(|(number, _)| number);
+    let numbers: Vec<u64> = numbers.collect();
+    assert!(numbers.len() < 12 && numbers.last() == Some(&12), "{numbers:?}");
+    let position = nothing(log.log);
+    let (rows, missing) = kept(&position, log.files.map(Some));
+    assert_eq!(rows, numbers);
+    assert_eq!(missing[0], "4096 bytes of the log cannot be read");
+}
+
+#[test]
+fn files_that_are_not_there_or_another_database_s_are_said() {
+    let mut log = Written::new();
+    log.append(0, 2);
+    log.append(1, 1);
+    let position = nothing(log.log);
+    let [first, _] = log.files;
+    let (rows, missing) = kept(&position, [Some(first), None]);
+    assert_eq!((rows, missing), (vec![1, 2], vec!["a file of the log is not there".to_string()]));
+    let (rows, missing) = kept(&position, [None, None]);
+    assert!(rows.is_empty());
+    assert_eq!(missing, ["a file of the log is not there"; 2]);
+    let mut other = Written::of(LogId::new([4; 16]));
+    other.append(0, 2);
+    let (rows, missing) = kept(&position, other.files.map(Some));
+    assert!(rows.is_empty());
+    assert!(missing[0].contains("another database's"), "{missing:?}");
+}
