@@ -21,9 +21,9 @@ pub struct Pair {
 /// What is wrong with a certificate or its key. Each text goes on where the name of the file ends.
 #[derive(Debug)]
 pub enum PairProblem {
-    /// Of the certificate.
+    /// What is wrong with the certificate.
     Certificate(String),
-    /// Of the key. It never repeats anything of it.
+    /// What is wrong with the key. It never repeats anything of it.
     Key(String),
     /// Each is good, but the key is that of another certificate.
     Mismatch,
