@@ -75,7 +75,10 @@ pub fn modules(modules: &Modules) -> Installed<Node> {
             Command::new(&program)
                 .arg(NODE.clone()?.join("lib/node_modules/npm/bin/npm-cli.js"))
                 .args(["install", "--loglevel=error", "--no-audit", "--no-fund"])
-                .args(["--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=30000"])
+                .arg("--ignore-scripts")
+                // Without a network a package of its cache would take ten seconds otherwise.
+                .args(["--fetch-retry-mintimeout=100", "--fetch-retry-maxtimeout=500"])
+                .arg("--fetch-timeout=30000")
                 .arg(format!("--before={}", modules.day))
                 .args(modules.wanted)
                 .current_dir(&place),

@@ -136,13 +136,14 @@ fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
         return Ok(Shortened::Done(Answer::whole(written.into())));
     }
     if tool.is_exact {
-        let ToolInfo { method, path, .. } = tool;
-        let message = format!(
-            "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for all: \
-             {} /api{path} of the HTTP API has it",
-            method.as_str()
-        );
-        return Err(Error::conflict("answer_too_long", message));
+        let route = format!("{} /api{}", tool.method.as_str(), tool.path);
+        return Err(Error::conflict(
+            "answer_too_long",
+            format!(
+                "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for \
+                 all: {route} of the HTTP API has it"
+            ),
+        ));
     }
     let count = answer["items"].as_array().map_or(0, Vec::len);
     let whole_in = whole_in(tool, shape, count);
