@@ -65,13 +65,17 @@ impl Watched {
     }
 
     fn serve(&mut self, pair: Pair, state: FilesState) {
-        let facts = pair.facts.clone();
+        let (fingerprint, not_after) = (pair.facts.fingerprint.clone(), pair.facts.not_after);
+        let certificates = pair.certificates();
         (self.served, self.tried, self.reported) = (Some(state), None, None);
         self.own.set_problem(None);
-        if self.own.tls().pair().facts != facts {
-            self.own.tls().replace(pair);
-            let (fingerprint, not_after) = (facts.fingerprint, facts.not_after);
-            tracing::info!(%fingerprint, %not_after, "another TLS certificate is served from now on");
+        if self.own.tls().replace(pair) {
+            tracing::info!(
+                %fingerprint,
+                %not_after,
+                certificates,
+                "another TLS certificate is served from now on"
+            );
         }
     }
 
@@ -158,6 +162,20 @@ mod tests {
         assert_eq!(replaced.problem, None);
         assert_ne!(replaced.fingerprint, served.fingerprint);
         assert_eq!(replaced.not_after.to_string(), "2098-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn the_same_certificate_with_the_issuers_that_it_lacked_is_served() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let own = watched.own.clone();
+        let served = || own.tls().pair();
+        let (certificate, facts) =
+            (fs::read_to_string(&made.files.certificate).unwrap(), served().facts.clone());
+        assert_eq!(served().certificates(), 1);
+        fs::write(&made.files.certificate, certificate + &pair(2099).0).unwrap();
+        watched.look(false);
+        assert_eq!((served().certificates(), &served().facts), (2, &facts));
     }
 
     #[test]

@@ -72,9 +72,13 @@ impl ServerTls {
     }
 
     /// Serves another certificate from the next handshake on. Connections and sessions that exist go
-    /// on.
-    pub fn replace(&self, pair: Pair) {
-        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+    /// on. Returns whether clients are sent something else from then on: also the same certificate with
+    /// other issuers is that.
+    pub fn replace(&self, pair: Pair) -> bool {
+        let pair = Arc::new(pair);
+        let mut current = self.current.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, pair.clone());
+        before.certified.cert != pair.certified.cert
     }
 
     /// Does the handshake of a connection at this port.

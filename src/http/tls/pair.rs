@@ -56,6 +56,13 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// How many certificates clients are sent: the server's own, and those of its issuers.
+    pub fn certificates(&self) -> usize {
+        self.certified.cert.len()
+    }
+}
+
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.facts.fmt(f)
