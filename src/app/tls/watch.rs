@@ -43,7 +43,7 @@ struct Watched {
     files: TlsFiles,
     /// Their state when they were read and served.
     served: Option<FilesState>,
-    /// Their state when they were last found to be unusable.
+    /// Their state when they were last found to be unusable; always there once `reported` is.
     tried: Option<FilesState>,
     /// Their state when that was last logged.
     reported: Option<FilesState>,
@@ -54,6 +54,11 @@ impl Watched {
     fn look(&mut self, is_asked: bool) {
         let state = self.files.state();
         if self.served.as_ref() == Some(&state) && !is_asked {
+            // Those that are served are back, after others that were not.
+            if self.tried.take().is_some() {
+                self.reported = None;
+                self.own.set_problem(None);
+            }
             return;
         }
         match self.files.load(Clock::system().now()) {
@@ -176,6 +181,30 @@ mod tests {
         fs::write(&made.files.certificate, certificate + &pair(2099).0).unwrap();
         watched.look(false);
         assert_eq!((served().certificates(), &served().facts), (2, &facts));
+    }
+
+    #[test]
+    fn files_that_were_away_and_come_back_are_no_problem_any_more() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let served = watched.own.status();
+        // To another directory and back: nothing of the files themselves changes.
+        let folder = made.files.key.parent().unwrap().to_path_buf();
+        let away = folder.with_extension("away");
+        fs::rename(&folder, &away).unwrap();
+        watched.look(false);
+        watched.look(false);
+        assert!(watched.own.status().problem.unwrap().contains("cannot be read"));
+        fs::rename(&away, &folder).unwrap();
+        watched.look(false);
+        assert_eq!(watched.own.status(), served);
+        // And away again is another event.
+        fs::rename(&folder, &away).unwrap();
+        watched.look(false);
+        assert_eq!(watched.own.status(), served);
+        watched.look(false);
+        assert!(watched.own.status().problem.is_some());
+        fs::rename(&away, &folder).unwrap();
     }
 
     #[test]
