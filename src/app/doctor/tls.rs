@@ -8,7 +8,7 @@ use super::findings::Findings;
 use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
 use crate::app::tls::{TlsFiles, TlsStatus, look_at, look_at_self_signed};
-use crate::base::HttpUrl;
+use crate::base::{HttpUrl, Time};
 use crate::store::Clock;
 
 /// A certificate is renewed a third before its end, and those of common authorities are valid for 90 days
@@ -71,7 +71,8 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
     };
     match status {
         Ok(status) => {
-            of_certificate(&status, "replace both files; the server takes the new ones", found);
+            let to_do = "replace both files; the server takes the new ones";
+            of_certificate(&status, Clock::system().now(), to_do, found);
             let url = value(settings, "--public-url").and_then(|url| HttpUrl::parse(url).ok());
             let host = url.map(|url| url.host());
             if let Some(host) = host.filter(|host| !covers(&status.names, host)) {
@@ -81,7 +82,8 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
             }
             if let Some(problem) = &status.problem {
                 let message = format!("the server still serves an earlier certificate: {problem}");
-                let to_do = "put a certificate and its key there that belong together";
+                let to_do = "put a certificate and its key there that can be served: the server \
+                             takes them by itself";
                 found.error("tls", message, to_do);
             }
         }
@@ -116,7 +118,8 @@ fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
         found.ok("tls", format!("the first start makes a certificate: {TLS_CERTIFICATE}"));
         return;
     };
-    of_certificate(&status, "restart the server, which makes a new one to be trusted", found);
+    let to_do = "restart the server, which makes a new one to be trusted";
+    of_certificate(&status, Clock::system().now(), to_do, found);
     let TlsStatus { certificate: file, fingerprint, .. } = &status;
     // The commands are those of each system, for the file copied to the machine of a client.
     found.ok(
@@ -132,11 +135,18 @@ fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
     );
 }
 
-fn of_certificate(status: &TlsStatus, to_do: &str, found: &mut Findings) {
-    let TlsStatus { certificate, names, not_after, .. } = status;
+fn of_certificate(status: &TlsStatus, now: Time, to_do: &str, found: &mut Findings) {
+    let TlsStatus { certificate, names, not_before, not_after, .. } = status;
     let message =
         format!("the certificate {certificate} is for {}, until {not_after}", names.join(", "));
-    if *not_after < Clock::system().now().plus_secs(RENEWED_SECS) {
+    if now < *not_before {
+        let message = format!("the certificate {certificate} is valid from {not_before} on");
+        let to_do = format!("set the clock, which says {now}, or {to_do}");
+        found.error("tls", message, &to_do);
+    } else if *not_after < now {
+        let message = format!("the certificate {certificate} has expired at {not_after}");
+        found.error("tls", message, to_do);
+    } else if *not_after < now.plus_secs(RENEWED_SECS) {
         found.warn("tls", message, to_do);
     } else {
         found.ok("tls", message);
@@ -145,6 +155,7 @@ fn of_certificate(status: &TlsStatus, to_do: &str, found: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::findings::Level;
     use super::*;
 
     #[test]
@@ -155,6 +166,32 @@ mod tests {
         }
         for host in ["b.test", "x.y.b.test", "xa.test", "10.0.0.8", "test", ""] {
             assert!(!covers(&names, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_valid_now_is_an_error_and_one_that_expires_soon_a_warning() {
+        let at = |text: &str| Time::parse(&format!("{text}T00:00:00Z")).unwrap();
+        let status = TlsStatus {
+            certificate: "a.pem".into(),
+            self_signed: false,
+            fingerprint: String::new(),
+            names: vec!["a.test".into()],
+            not_before: at("2030-02-01"),
+            not_after: at("2030-05-01"),
+            problem: None,
+        };
+        for (now, level, part) in [
+            ("2030-01-31", Level::Error, "is valid from 2030-02-01"),
+            ("2030-02-01", Level::Ok, "until 2030-05-01"),
+            ("2030-04-20", Level::Warning, "until 2030-05-01"),
+            ("2030-05-02", Level::Error, "has expired at 2030-05-01"),
+        ] {
+            let mut found = Findings::default();
+            of_certificate(&status, at(now), "replace it", &mut found);
+            let [one] = &found.0[..] else { panic!("{:?}", found.0) };
+            assert_eq!(one.level, level, "{now}: {one:?}");
+            assert!(one.message.contains(part), "{one:?}");
         }
     }
 

@@ -52,6 +52,16 @@ impl TlsFiles {
         Ok(pair)
     }
 
+    /// A sentence about a pair of theirs that is not valid yet at `now`.
+    pub fn not_yet(&self, pair: &Pair, now: Time) -> String {
+        format!(
+            "--tls-cert {} is valid from {} on: it is served then; if that is wrong, look at the \
+             clock, which says {now}",
+            self.certificate.display(),
+            pair.facts.not_before
+        )
+    }
+
     /// Their state now.
     pub fn state(&self) -> FilesState {
         FilesState([&self.certificate, &self.key].map(|path| {

@@ -133,6 +133,8 @@ pub struct TlsStatus {
     pub fingerprint: String,
     /// The hosts that it is for.
     pub names: Vec<String>,
+    /// Since when it is valid.
+    pub not_before: Time,
     /// Until when it is valid.
     pub not_after: Time,
     /// Why the files as they are now are not served: an earlier certificate is.
@@ -146,6 +148,7 @@ impl TlsStatus {
             self_signed: false,
             fingerprint: pair.facts.fingerprint.clone(),
             names: pair.facts.names.clone(),
+            not_before: pair.facts.not_before,
             not_after: pair.facts.not_after,
             problem: None,
         }

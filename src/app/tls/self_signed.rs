@@ -14,7 +14,7 @@ use crate::app::data_dir_error::DataDirError;
 use crate::app::placement::{self, TLS_CERTIFICATE, TLS_KEY};
 use crate::app::secret_key::replace_private;
 use crate::base::Time;
-use crate::http::Pair;
+use crate::http::{CertificateFacts, Pair};
 
 const DAY_SECS: i64 = 24 * 3600;
 
@@ -35,20 +35,25 @@ pub fn certificate_in(dir: &Path) -> PathBuf {
     dir.join(TLS_CERTIFICATE)
 }
 
-/// Returns the certificate of a data directory. If there is none, or it is about to expire, one is made
-/// for these hosts.
+/// Returns the certificate of a data directory. If there is none, or it is about to expire or not valid
+/// yet, one is made for these hosts.
 ///
 /// # Errors
 /// If its files cannot be read or written, or its key is readable for others.
 pub fn load_or_make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
     if let Some(pair) = load(dir)? {
-        if now.plus_secs(RENEW_SECS) < pair.facts.not_after {
+        let CertificateFacts { not_before, not_after, .. } = pair.facts;
+        let is_early = now < not_before;
+        if !is_early && now.plus_secs(RENEW_SECS) < not_after {
             warn_of_missing(&pair, hosts, dir);
             return Ok(pair);
         }
         tracing::warn!(
-            not_after = %pair.facts.not_after,
-            "the self-signed TLS certificate expires; a new one is made, which clients must trust anew"
+            %not_before,
+            %not_after,
+            %now,
+            "the self-signed TLS certificate {}; a new one is made, which clients must trust anew",
+            if is_early { "is not valid yet, as if the clock had been set back" } else { "expires" }
         );
     }
     make(dir, hosts, now)
@@ -160,6 +165,10 @@ mod tests {
         let later = load(&["b.test"], now.plus_secs(800 * DAY_SECS));
         assert_ne!(later.fingerprint, made.fingerprint);
         assert_eq!(later.names, ["b.test"]);
+        // The clock was ahead when it was made, and has been set since.
+        let earlier = load(&["b.test"], now);
+        assert_ne!(earlier.fingerprint, later.fingerprint);
+        assert!(earlier.is_valid_at(now));
     }
 
     #[test]

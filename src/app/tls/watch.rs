@@ -8,6 +8,7 @@ use tokio::signal::unix::Signal;
 
 use super::files::{FilesState, TlsFiles};
 use super::own::OwnTls;
+use crate::base::Time;
 use crate::http::Pair;
 use crate::store::Clock;
 
@@ -15,7 +16,8 @@ use crate::store::Clock;
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reads the files again when they change, and on each of these signals. A certificate that can be
-/// served takes the place of the one before; another is an error in the log, and that goes on.
+/// served takes the place of the one before; another is an error in the log, and that goes on. So it
+/// does until a certificate that is not valid yet becomes valid.
 pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Infallible {
     let mut watched = Watched { served: own.read_state(), own, files, tried: None, reported: None };
     let mut is_asked = false;
@@ -49,9 +51,20 @@ struct Watched {
     reported: Option<FilesState>,
 }
 
+/// Why files are not served.
+struct Refused {
+    problem: String,
+    /// Whether they will be, in time.
+    is_early: bool,
+}
+
 impl Watched {
     /// Serves the files if they have changed, or somebody asks for it.
     fn look(&mut self, is_asked: bool) {
+        self.look_at(Clock::system().now(), is_asked);
+    }
+
+    fn look_at(&mut self, now: Time, is_asked: bool) {
         let state = self.files.state();
         if self.served.as_ref() == Some(&state) && !is_asked {
             // Those that are served are back, after others that were not.
@@ -61,12 +74,26 @@ impl Watched {
             }
             return;
         }
-        match self.files.load(Clock::system().now()) {
+        let found = self.files.load(now);
+        if found.is_ok() && self.files.state() != state {
             // Changed while they were read: the next look shows how they are now.
-            Ok(_) if self.files.state() != state => {}
-            Ok(pair) => self.serve(pair, state),
-            Err(problem) => self.refuse(problem, state, is_asked),
+            return;
         }
+        match found {
+            Ok(pair) if self.is_early(&pair, now) => {
+                let problem = self.files.not_yet(&pair, now);
+                self.refuse(Refused { problem, is_early: true }, state, is_asked);
+            }
+            Ok(pair) => self.serve(pair, state),
+            Err(problem) => {
+                self.refuse(Refused { problem, is_early: false }, state, is_asked);
+            }
+        }
+    }
+
+    /// Whether what is served is better, since this one is not valid yet.
+    fn is_early(&self, pair: &Pair, now: Time) -> bool {
+        now < pair.facts.not_before && self.own.tls().pair().facts.is_valid_at(now)
     }
 
     fn serve(&mut self, pair: Pair, state: FilesState) {
@@ -85,16 +112,25 @@ impl Watched {
     }
 
     /// Files are often written one after the other: only what stays so is an error.
-    fn refuse(&mut self, problem: String, state: FilesState, is_asked: bool) {
+    fn refuse(
+        &mut self,
+        Refused { problem, is_early }: Refused,
+        state: FilesState,
+        is_asked: bool,
+    ) {
         let stays = is_asked || self.tried.as_ref() == Some(&state);
         self.tried = Some(state.clone());
         if !stays || (self.reported.as_ref() == Some(&state) && !is_asked) {
             return;
         }
         self.reported = Some(state);
-        tracing::error!(
-            "the new TLS certificate cannot be served, and the one before is still: {problem}"
-        );
+        if is_early {
+            tracing::warn!("the TLS certificate before the new one is still served: {problem}");
+        } else {
+            tracing::error!(
+                "the new TLS certificate cannot be served, and the one before is still: {problem}"
+            );
+        }
         self.own.set_problem(Some(problem));
     }
 }
@@ -138,8 +174,13 @@ mod tests {
     }
 
     fn pair(until: i32) -> (String, String) {
+        valid(2000, until)
+    }
+
+    fn valid(from: i32, until: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["a.test".to_string()]).unwrap();
+        params.not_before = date_time_ymd(from, 1, 1);
         params.not_after = date_time_ymd(until, 1, 1);
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
@@ -205,6 +246,30 @@ mod tests {
         watched.look(false);
         assert!(watched.own.status().problem.is_some());
         fs::rename(&away, &folder).unwrap();
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_valid_yet_waits_while_the_one_before_is_good() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let fingerprint = watched.own.status().fingerprint;
+        let (certificate, key) = valid(2060, 2110);
+        made.write(&certificate, &key);
+        let year = |year: i32| Time::parse(&format!("{year}-06-01T00:00:00Z")).unwrap();
+        watched.look_at(year(2050), false);
+        watched.look_at(year(2050), false);
+        let waits = watched.own.status();
+        assert_eq!(waits.fingerprint, fingerprint);
+        assert!(waits.problem.unwrap().contains("2060-01-01"));
+        watched.look_at(year(2061), false);
+        let due = watched.own.status();
+        assert_ne!(due.fingerprint, fingerprint);
+        assert_eq!(due.problem, None);
+        // What is served has expired, so that nothing is lost with one that is not valid yet.
+        let (certificate, key) = valid(2130, 2140);
+        made.write(&certificate, &key);
+        watched.look_at(year(2120), false);
+        assert_ne!(watched.own.status().fingerprint, due.fingerprint);
     }
 
     #[test]

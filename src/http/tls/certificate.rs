@@ -66,6 +66,11 @@ impl CertificateFacts {
         Some(CertificateFacts { not_before, not_after, names, fingerprint: bytes.join(":") })
     }
 
+    /// Whether it is valid at this time.
+    pub fn is_valid_at(&self, now: Time) -> bool {
+        (self.not_before..=self.not_after).contains(&now)
+    }
+
     /// Whether it is for exactly this host, an IPv6 address with its brackets. One that a `*` covers may
     /// be somebody else's.
     pub fn names_exactly(&self, host: &str) -> bool {
