@@ -115,11 +115,15 @@ async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
     SiteReply { response, caller }
 }
 
-/// Whether a proxy in front has TLS, for which browsers trust it: it says so, or `--public-url` does. For
-/// the server's own TLS the server answers itself (`http`).
+/// Whether a proxy in front has TLS, for which browsers trust it: it says so, or `--public-url` does. Not at
+/// another port than that of https, since what browsers are told is of all ports of a host. For the
+/// server's own TLS the server answers itself (`http`).
 fn is_behind_tls(request: &SiteRequest<'_>) -> bool {
-    let is_public = || request.link_base.starts_with("https://");
-    !request.is_tls && (is_forwarded_tls(&request.head.headers) || is_public())
+    let public = request.link_base.strip_prefix("https://");
+    let host = public.map(|host| host.strip_suffix(":443").unwrap_or(host));
+    let has_other_port = host.is_some_and(|host| !host.ends_with(']') && host.contains(':'));
+    let is_known = is_forwarded_tls(&request.head.headers) || public.is_some();
+    !request.is_tls && is_known && !has_other_port
 }
 
 /// Path and query of a request.

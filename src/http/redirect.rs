@@ -1,7 +1,7 @@
 //! The answers of an address that only leads browsers to where TLS is spoken (`--redirect-http`).
 
 use http_body_util::Full;
-use hyper::header::{HOST, HeaderValue, LOCATION};
+use hyper::header::{CACHE_CONTROL, HOST, HeaderValue, LOCATION};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::{Method, Response, StatusCode};
@@ -9,6 +9,8 @@ use hyper::{Method, Response, StatusCode};
 use super::problem;
 use super::response_body::ResponseBody;
 use crate::base::{Error, Result};
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Where TLS is spoken.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ impl Redirect {
                 let mut response = Response::new(ResponseBody::Whole(Full::default()));
                 *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
                 response.headers_mut().insert(LOCATION, location);
+                // Browsers keep one of this status for ever, also after TLS was moved or given up.
+                response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
                 response
             }
             Ok(Err(error)) => problem::reply(&Error::internal(error), request_id),
@@ -68,6 +72,7 @@ mod tests {
         let response = redirect.answer(&request.into_parts().0, "id");
         let location = response.headers().get(LOCATION)?;
         assert_eq!(response.status(), StatusCode::PERMANENT_REDIRECT);
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
         Some(location.to_str().unwrap().into())
     }
 

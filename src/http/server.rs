@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::connection_state::{ConnectionState, MAX_TARGET_BYTES};
 use super::connections::Places;
-use super::context::ServerContext;
+use super::context::{ServerContext, may_be_strict};
 use super::framing::Head;
 use super::handler::answer;
 use super::headers::{has_known_coding, has_valid_host};
@@ -301,7 +301,7 @@ async fn request_of(
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if over_tls.as_ref().is_some_and(|over_tls| over_tls.is_strict) {
+    if over_tls.as_ref().is_some_and(|tls| tls.is_strict) && may_be_strict(&head.headers) {
         headers.insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
     }
     if is_stream || last {

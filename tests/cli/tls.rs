@@ -329,6 +329,7 @@ fn a_server_listens_at_several_addresses_and_leads_browsers_to_the_first() {
         let location = format!("https://{name}:{port}/o/acme?x=%20y");
         assert_eq!((reply.status, reply.header("location")), (308, Some(&*location)));
         assert_eq!(reply.header("connection"), Some("close"));
+        assert_eq!(reply.header("cache-control"), Some("no-store"));
         assert_eq!(reply.header("strict-transport-security"), None);
     }
     ask("POST /api/tools HTTP/1.1", "agents.test").refused(403, "https_required");
@@ -353,15 +354,17 @@ fn cookies_links_and_strict_transport_are_those_of_https() {
     assert!(
         page.contains("set-cookie: __Host-roadstead-visitor=") && page.contains("; Secure\r\n")
     );
-    assert!(!page.contains("not encrypted") && page.matches(strict).count() == 1, "{page}");
-    for path in ["/readyz", "/api/nowhere", "/nowhere"] {
-        let answer = get(address, &config, path);
-        assert_eq!(answer.matches(strict).count(), 1, "{path}: {answer}");
-    }
-
+    assert!(!page.contains("not encrypted"), "{page}");
     let send = |head: &str, host: &str| {
         asked(&mut connect(address, &config).unwrap(), head, host).unwrap()
     };
+    for path in ["/sign-in", "/readyz", "/api/nowhere", "/nowhere"] {
+        // Who names no port has come at 443.
+        for (host, count) in [("agents.test", 1), ("agents.test:7420", 0), ("127.0.0.1", 0)] {
+            let answer = send(&format!("GET {path} HTTP/1.1"), host);
+            assert_eq!(answer.matches(strict).count(), count, "{host} {path}: {answer}");
+        }
+    }
     let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0";
     for (origin, is_own) in [
         (format!("https://agents.test:{port}"), true),

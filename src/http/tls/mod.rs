@@ -26,7 +26,7 @@ use crate::base::{Error, Result};
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// The port of https URLs that name none.
-const HTTPS_PORT: u16 = 443;
+pub const HTTPS_PORT: u16 = 443;
 
 /// Sessions that are kept for clients that cannot keep a ticket: some 100 KB.
 const MAX_SESSIONS: usize = 1024;
@@ -122,7 +122,8 @@ pub struct OverTls {
     pair: Arc<Pair>,
     /// The port of the listener.
     port: u16,
-    /// Whether browsers are told to come back over TLS alone.
+    /// Whether browsers trust the certificate without being told to, so that they may be told to come back
+    /// over TLS alone.
     pub is_strict: bool,
 }
 
