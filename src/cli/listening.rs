@@ -9,8 +9,8 @@ use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 
 use super::failure::Failure;
-use super::values;
-use crate::app::tls::{OwnTls, TlsFiles};
+use super::{machine, values};
+use crate::app::tls::{OwnTls, TlsFiles, TlsStatus};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
 
@@ -142,7 +142,7 @@ pub(super) fn own_hosts(public_url: Option<&HttpUrl>, addresses: &[SocketAddr]) 
     let public = public_url.map(|url| url.host().trim_matches(['[', ']']).to_string());
     let addresses = addresses.iter().map(|address| address.ip().to_canonical());
     let addresses = addresses.filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
-    let name = host_name();
+    let name = machine::name().and_then(|name| usable(&name));
     // As a machine is called in a network without a DNS server.
     let local = name.as_deref().filter(|name| !name.contains('.'));
     let local = local.map(|name| format!("{name}.local"));
@@ -157,14 +157,27 @@ pub(super) fn own_hosts(public_url: Option<&HttpUrl>, addresses: &[SocketAddr]) 
     hosts
 }
 
-/// The name of this machine, if it is one that a certificate can have.
-fn host_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    let name = name.trim().to_ascii_lowercase();
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+/// The name of a machine, if it is one that a certificate can have.
+fn usable(name: &str) -> Option<String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    (!name.is_empty() && name.bytes().all(is_part)).then(|| name.to_ascii_lowercase())
+}
+
+/// Warns if a server listens for other machines with a certificate that is for none of their names of it.
+pub(super) fn warn_of_local_names(tls: Option<&OwnTls>, addresses: &[SocketAddr]) {
+    let is_open = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    let Some(own) = tls.filter(|own| is_open && own.is_local()) else { return };
+    let TlsStatus { certificate, names, self_signed, .. } = own.status();
+    let to_do = if self_signed {
+        "give --public-url, and remove the certificate to have a new one made"
+    } else {
+        "get one for the host by which they come"
     };
-    is_name(&name).then_some(name)
+    tracing::warn!(
+        %certificate,
+        names = %names.join(", "),
+        "clients on other machines will refuse the TLS certificate, which is not for them: {to_do}"
+    );
 }
 
 /// The URL of a listener, which may be bound to all addresses, for a browser on this machine.
@@ -206,5 +219,15 @@ mod tests {
             assert_eq!(hosts.iter().filter(|one| *one == host).count(), 1, "{host}: {hosts:?}");
         }
         assert!(!hosts.iter().any(|host| host == "0.0.0.0"), "{hosts:?}");
+        let name = machine::name().and_then(|name| usable(&name));
+        assert!(name.is_none_or(|name| hosts.contains(&name)), "{hosts:?}");
+    }
+
+    #[test]
+    fn a_certificate_has_names_of_letters_digits_hyphens_and_dots() {
+        assert_eq!(usable("Box-1.Lan").as_deref(), Some("box-1.lan"));
+        for name in ["", "(none)", "a b", "a_b", "b\u{fc}ro"] {
+            assert_eq!(usable(name), None, "{name}");
+        }
     }
 }

@@ -26,6 +26,7 @@ mod installation_admins;
 mod licenses;
 mod listening;
 mod log_writer;
+mod machine;
 mod manual;
 mod memory;
 #[cfg(feature = "postgres")]

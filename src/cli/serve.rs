@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
-use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts};
+use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names};
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::OrganizationCreators;
@@ -140,6 +140,7 @@ impl Serve {
             let hosts = || own_hosts(self.public_url.as_ref(), &addresses);
             let config = ServerConfig { tls: tls.own(&dir, hosts)?, ..config };
             let own_tls = config.tls.clone();
+            warn_of_local_names(own_tls.as_deref(), &addresses);
             let local = || local_url(address, own_tls.as_deref());
             let link_base = config.public_url.clone().unwrap_or_else(local);
             // Before requests are served, so that a ready server has its link.

@@ -14,11 +14,11 @@ use tokio::task::block_in_place;
 
 use super::common::init_server_logging;
 use super::failure::Failure;
-use super::listening::{TlsChoice, local_url};
-use super::output;
+use super::listening::{TlsChoice, local_url, warn_of_local_names};
 use super::serve::{Announced, Serve, name_admins, run, with_link};
 use super::shutdown::Shutdown;
 use super::store_check::url;
+use super::{machine, output};
 use crate::app::shared_store::SharedStore;
 use crate::app::tls::watch;
 use crate::app::{Server, ServerConfig};
@@ -79,6 +79,7 @@ impl Serve {
             let created = engine.is_new();
             tracing::info!(store = %place, created, %address, "starting");
             let seen = block_in_place(|| look(&engine, &is_replicated, None));
+            warn_of_local_names(own_tls.as_deref(), &addresses);
             let local = || local_url(address, own_tls.as_deref());
             let link_base = config.public_url.clone().unwrap_or_else(local);
             let link = setup_link(&store, &link_base).await?;
@@ -115,9 +116,7 @@ fn node(address: SocketAddr) -> Node {
 
 /// What others are told about this process.
 pub(super) fn this_process(what: &str) -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    let host = if name.is_empty() { "another host" } else { name };
+    let host = machine::name().unwrap_or_else(|| "another host".into());
     format!("{what} of {host}, process {}", std::process::id())
 }
 

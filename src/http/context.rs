@@ -141,7 +141,7 @@ fn name_and_port(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
 }
 
 /// Whether the name of a host is one of this machine's in itself: an IPv6 address is in brackets.
-fn names_this_machine(name: &str) -> bool {
+pub fn names_this_machine(name: &str) -> bool {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     match bare {
         Some(bare) => bare.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()),

@@ -11,7 +11,7 @@ use super::self_signed;
 use crate::app::data_dir_error::DataDirError;
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Result, Time};
-use crate::http::{Pair, ServerTls};
+use crate::http::{Pair, ServerTls, names_this_machine};
 use crate::store::Clock;
 
 /// TLS with the certificate that is served, and where it comes from.
@@ -81,6 +81,12 @@ impl OwnTls {
     pub fn host(&self) -> Option<String> {
         let pair = self.tls.pair();
         pair.facts.names.iter().find(|name| !name.starts_with('*')).map(|name| bracketed(name))
+    }
+
+    /// Whether the certificate is for no host by which other machines could come.
+    pub fn is_local(&self) -> bool {
+        let pair = self.tls.pair();
+        pair.facts.names.iter().all(|name| names_this_machine(&bracketed(name)))
     }
 
     /// What is to be known about it.
@@ -175,4 +181,24 @@ pub fn look_at_self_signed(dir: &Path) -> Option<TlsStatus> {
     let pair = self_signed::load(dir).ok().flatten()?;
     let certificate = self_signed::certificate_in(dir).display().to_string();
     Some(TlsStatus { certificate, self_signed: true, ..TlsStatus::of(&pair) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_local_if_it_is_for_nothing_but_this_machine() {
+        for (names, is_local) in [
+            (&["localhost", "127.0.0.1", "::1"][..], true),
+            (&["localhost", "box"], false),
+            (&["localhost", "10.0.0.7"], false),
+            (&["::1", "2001:db8::7"], false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let hosts: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let own = OwnTls::self_signed(dir.path(), &hosts).unwrap();
+            assert_eq!(own.is_local(), is_local, "{names:?}");
+        }
+    }
 }
