@@ -1,15 +1,37 @@
 //! Connections that begin with a handshake, or with none.
 
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::AsyncWrite as _;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
+use crate::http::connection_state::ConnectionState;
+use crate::http::transport::Socket;
+
+/// TLS for 127.0.0.1, and a client that trusts it.
+fn made() -> (ServerTls, TlsConnector) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let pair = Pair::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (ServerTls::new(pair, true).unwrap(), TlsConnector::from(Arc::new(config)))
+}
 
 /// A server with TLS, and a client that trusts it.
 struct Tls {
@@ -19,22 +41,10 @@ struct Tls {
 
 impl Tls {
     async fn start(handshake_time: Duration, max_connections: usize) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap().pem();
-        let pair = Pair::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
-        let mut tls = ServerTls::new(pair, true).unwrap();
+        let (mut tls, connector) = made();
         tls.handshake_time = handshake_time;
         let server = start_speaking(Speaks::Https(Arc::new(tls)), false, max_connections).await;
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Tls { server, connector: TlsConnector::from(Arc::new(config)) }
+        Tls { server, connector }
     }
 
     async fn plain(&self) -> TcpStream {
@@ -166,4 +176,31 @@ async fn a_large_answer_comes_whole_to_a_client_that_reads_late() {
     }
     assert!(came > 400 * 8000);
     drop(sending.await.unwrap());
+}
+
+#[tokio::test]
+async fn of_what_a_client_does_not_read_one_record_is_kept() {
+    let (tls, connector) = made();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connecting = async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        connector.connect(ServerName::from(address.ip()), stream).await.unwrap()
+    };
+    let accepting = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        tls.accept(Socket::new(stream, ConnectionState::new()), address.port()).await.unwrap()
+    };
+    let (_client, (mut stream, _)) = tokio::join!(connecting, accepting);
+    let bytes = vec![0; 1024 * 1024];
+    // Until the sockets of both are full. The runtime would interrupt it before.
+    let filling = tokio::task::coop::unconstrained(std::future::poll_fn(|cx| {
+        while let Poll::Ready(written) = Pin::new(&mut stream).poll_write(cx, &bytes) {
+            assert_ne!(written.unwrap(), 0);
+        }
+        Poll::Ready(())
+    }));
+    filling.await;
+    let unsent = stream.get_mut().1.process_new_packets().unwrap().tls_bytes_to_write();
+    assert!((1..=17 * 1024).contains(&unsent), "{unsent}");
 }

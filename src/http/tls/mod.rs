@@ -9,10 +9,10 @@ use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
 use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -30,6 +30,10 @@ pub const HTTPS_PORT: u16 = 443;
 
 /// Sessions that are kept for clients that cannot keep a ticket: some 100 KB.
 const MAX_SESSIONS: usize = 1024;
+
+/// How much of a response is encrypted ahead of what the client accepts: a record. rustls would keep four of
+/// each client that does not read.
+const MAX_UNSENT_BYTES: usize = 16 * 1024;
 
 /// What a handshake begins with, in each version of TLS.
 pub const HANDSHAKE: u8 = 22;
@@ -90,7 +94,10 @@ impl ServerTls {
         socket: Socket,
         port: u16,
     ) -> io::Result<(TlsStream<Socket>, OverTls)> {
-        let stream = self.acceptor.accept(socket).await?;
+        let limited = |connection: &mut ServerConnection| {
+            connection.set_buffer_limit(Some(MAX_UNSENT_BYTES));
+        };
+        let stream = self.acceptor.accept_with(socket, limited).await?;
         Ok((stream, OverTls { pair: self.pair(), port, is_strict: self.is_strict }))
     }
 }
