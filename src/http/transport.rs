@@ -148,7 +148,14 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Transport::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Transport::Tls(stream) => match Pin::new(stream).poll_read(cx, buffer) {
+                // Many clients close without a word of TLS about it. A request says itself where it ends,
+                // so that one that was cut off is known as such.
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    Poll::Ready(Ok(()))
+                }
+                read => read,
+            },
         }
     }
 }

@@ -154,6 +154,27 @@ async fn requests_that_come_with_the_end_of_the_handshake_or_in_parts_are_answer
 }
 
 #[tokio::test]
+async fn who_closes_without_a_word_of_tls_gets_its_answer_unless_its_request_was_cut_off() {
+    let tls = Tls::start(Duration::from_secs(60), 1000).await;
+    let post = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+    let get = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let cut = post.strip_suffix('}').unwrap();
+    for (sent, answers) in [(post, 1), (get, 1), (&*[post, post].concat(), 2), (cut, 0)] {
+        for _ in 0..20 {
+            let mut stream = tls.connect().await;
+            stream.write_all(sent.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+            stream.get_mut().0.shutdown().await.unwrap();
+            let mut came = Vec::new();
+            let ended = stream.read_to_end(&mut came).await;
+            let came = String::from_utf8(came).unwrap();
+            assert_eq!(came.matches("HTTP/1.1 200 OK").count(), answers, "{came}");
+            assert!(ended.is_ok() || answers == 0, "{ended:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_large_answer_comes_whole_to_a_client_that_reads_late() {
     let tls = Tls::start(Duration::from_secs(60), 1000).await;
     let stream = tls.connect().await;
