@@ -4,12 +4,22 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
 use crate::app::placement;
 use crate::base::Time;
 use crate::http::{Pair, PairProblem};
+use crate::store::Clock;
+
+/// How long files may be replaced at the start of a server: as long as a running one looks at a change
+/// twice.
+const REPLACING_TIME: Duration = Duration::from_secs(4);
+
+/// How often they are looked at meanwhile.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A chain of certificates has some 10 KB.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -27,29 +37,59 @@ impl TlsFiles {
     /// Reads both.
     ///
     /// # Errors
-    /// A sentence that names the file, if one cannot be read or used, they do not belong together, or
-    /// the certificate has expired at `now`.
-    pub fn load(&self, now: Time) -> Result<Pair, String> {
+    /// If one cannot be read or used, they do not belong together, or the certificate has expired at
+    /// `now`.
+    pub fn load(&self, now: Time) -> Result<Pair, Unusable> {
         let (certificate, key) = (self.certificate.display(), self.key.display());
-        let pem = read(&self.certificate).map_err(|why| format!("--tls-cert {why}"))?;
-        let key_pem = read(&self.key).map_err(|why| format!("--tls-key {why}"))?;
+        let pem = read(&self.certificate).map_err(|one| one.of("--tls-cert"))?;
+        let key_pem = read(&self.key).map_err(|one| one.of("--tls-key"))?;
         let pair = Pair::from_pem(&pem, &key_pem).map_err(|problem| match problem {
-            PairProblem::Certificate(what) => format!("--tls-cert {certificate} {what}"),
-            PairProblem::Key(what) => format!("--tls-key {key} {what}"),
-            PairProblem::Mismatch => format!(
+            PairProblem::Certificate(what) => {
+                Unusable::lasting(format!("--tls-cert {certificate} {what}"))
+            }
+            PairProblem::Key(what) => Unusable::lasting(format!("--tls-key {key} {what}")),
+            PairProblem::Mismatch => Unusable::passing(format!(
                 "--tls-key {key} is not the key of the certificate in --tls-cert {certificate}: give \
                  the two that were made together, and the server's own certificate before those of \
                  its issuers"
-            ),
+            )),
         })?;
         if pair.facts.not_after < now {
-            return Err(format!(
+            return Err(Unusable::lasting(format!(
                 "--tls-cert {certificate} has expired at {}: get a new one, or set the clock, which \
                  says {now}",
                 pair.facts.not_after
-            ));
+            )));
         }
         Ok(pair)
+    }
+
+    /// Reads both at the start of a server, and their state then. What may be half of a replacement is
+    /// looked at again for some seconds: a service manager does not start a server again whose settings
+    /// are wrong.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load): a sentence that names the file.
+    pub fn load_at_start(&self) -> Result<(Pair, FilesState), String> {
+        let until = Instant::now() + REPLACING_TIME;
+        self.load_whole(|| {
+            thread::sleep(LOOK_INTERVAL);
+            Instant::now() < until
+        })
+    }
+
+    /// Reads both until they are whole, or `wait` returns false.
+    fn load_whole(&self, mut wait: impl FnMut() -> bool) -> Result<(Pair, FilesState), String> {
+        let mut is_last = false;
+        loop {
+            // Before they are read: a change meanwhile is one.
+            let state = self.state();
+            match self.load(Clock::system().now()) {
+                Ok(pair) => return Ok((pair, state)),
+                Err(one) if one.is_passing && !is_last => is_last = !wait(),
+                Err(one) => return Err(one.why),
+            }
+        }
     }
 
     /// A sentence about a pair of theirs that is not valid yet at `now`.
@@ -76,19 +116,46 @@ impl TlsFiles {
     }
 }
 
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+/// Why files cannot be served.
+#[derive(Debug)]
+pub struct Unusable {
+    /// A sentence that names the file.
+    pub why: String,
+    /// Whether files look so while they are replaced, one after the other.
+    is_passing: bool,
+}
+
+impl Unusable {
+    fn lasting(why: String) -> Self {
+        Unusable { why, is_passing: false }
+    }
+
+    fn passing(why: String) -> Self {
+        Unusable { why, is_passing: true }
+    }
+
+    /// The same of the file that a flag names.
+    fn of(self, flag: &str) -> Self {
+        Unusable { why: format!("{flag} {}", self.why), ..self }
+    }
+}
+
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Unusable> {
     let shown = path.display();
-    let unreadable = |error: io::Error| placement::unreadable(path, &error);
+    let unreadable = |error: io::Error| Unusable {
+        why: placement::unreadable(path, &error),
+        is_passing: error.kind() == io::ErrorKind::NotFound,
+    };
     let file = File::open(path).map_err(unreadable)?;
     if file.metadata().map_err(unreadable)?.is_dir() {
-        return Err(format!("{shown} is a directory; name the file in it"));
+        return Err(Unusable::lasting(format!("{shown} is a directory; name the file in it")));
     }
     let mut bytes = Zeroizing::new(Vec::with_capacity(16 * 1024));
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     match bytes.len() as u64 {
-        0 => Err(format!("{shown} is empty")),
+        0 => Err(Unusable::passing(format!("{shown} is empty"))),
         length if length > MAX_BYTES => {
-            Err(format!("{shown} has more than 1 MiB: it is another file"))
+            Err(Unusable::lasting(format!("{shown} has more than 1 MiB: it is another file")))
         }
         _ => Ok(bytes),
     }
@@ -112,7 +179,6 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
-    use crate::store::Clock;
 
     fn pair(until: i32) -> (String, String) {
         let key = KeyPair::generate().unwrap();
@@ -131,7 +197,7 @@ mod tests {
             fs::write(&files.key, key).unwrap();
         };
         let refused = |part: &str| {
-            let why = files.load(Clock::system().now()).expect_err("it is refused");
+            let why = files.load(Clock::system().now()).expect_err("it is refused").why;
             assert!(why.contains(part), "{why}");
             why
         };
@@ -151,5 +217,41 @@ mod tests {
         refused("cannot be read");
         fs::create_dir(&files.key).unwrap();
         refused("is a directory");
+    }
+
+    #[test]
+    fn files_that_are_replaced_at_the_start_are_waited_for_and_others_are_not() {
+        let place = tempfile::tempdir().unwrap();
+        let files =
+            TlsFiles { certificate: place.path().join("a.pem"), key: place.path().join("a.key") };
+        let write = |certificate: &str, key: &str| {
+            fs::write(&files.certificate, certificate).unwrap();
+            fs::write(&files.key, key).unwrap();
+        };
+        let ((good, good_key), (_, other_key)) = (pair(2099), pair(2099));
+        write(&good, &other_key);
+        // A mismatch, then an empty file, then none, then the right one.
+        let mut waited = 0;
+        let (served, state) = files
+            .load_whole(|| {
+                waited += 1;
+                match waited {
+                    1 => fs::write(&files.key, "").unwrap(),
+                    2 => fs::remove_file(&files.key).unwrap(),
+                    _ => fs::write(&files.key, &good_key).unwrap(),
+                }
+                true
+            })
+            .unwrap();
+        assert_eq!((waited, served.certificates(), state), (3, 1, files.state()));
+        // Not for ever.
+        write(&good, &other_key);
+        let why = files.load_whole(|| false).err().unwrap();
+        assert!(why.contains("is not the key of the certificate"), "{why}");
+        // Nor for what stays as it is.
+        for (certificate, key) in [pair(2001), (good, "text".into())] {
+            write(&certificate, &key);
+            assert!(files.load_whole(|| panic!("it waits")).is_err());
+        }
     }
 }

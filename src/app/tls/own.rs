@@ -27,16 +27,14 @@ pub struct OwnTls {
 }
 
 impl OwnTls {
-    /// TLS with the certificate of these files.
+    /// TLS with the certificate of these files. If they may be half of a replacement, waits for the rest
+    /// for some seconds.
     ///
     /// # Errors
     /// A sentence that names the file, if they cannot be served.
     pub fn of_files(files: &TlsFiles) -> std::result::Result<Arc<Self>, String> {
-        let now = Clock::system().now();
-        // Before they are read: a change meanwhile is one.
-        let state = files.state();
-        let pair = files.load(now)?;
-        let not_before = pair.facts.not_before;
+        let (pair, state) = files.load_at_start()?;
+        let (not_before, now) = (pair.facts.not_before, Clock::system().now());
         if now < not_before {
             tracing::warn!(%not_before, %now, "the TLS certificate is not valid yet: look at the clock");
         }
@@ -171,7 +169,7 @@ fn bracketed(host: &str) -> String {
 /// # Errors
 /// A sentence, if they cannot be served.
 pub fn look_at(files: &TlsFiles) -> std::result::Result<TlsStatus, String> {
-    let pair = files.load(Clock::system().now())?;
+    let pair = files.load(Clock::system().now()).map_err(|unusable| unusable.why)?;
     let certificate = files.certificate.display().to_string();
     Ok(TlsStatus { certificate, ..TlsStatus::of(&pair) })
 }

@@ -85,8 +85,9 @@ impl Watched {
                 self.refuse(Refused { problem, is_early: true }, state, is_asked);
             }
             Ok(pair) => self.serve(pair, state),
-            Err(problem) => {
-                self.refuse(Refused { problem, is_early: false }, state, is_asked);
+            Err(unusable) => {
+                let refused = Refused { problem: unusable.why, is_early: false };
+                self.refuse(refused, state, is_asked);
             }
         }
     }
