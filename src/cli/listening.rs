@@ -1,13 +1,12 @@
 //! Where a server listens, and with which TLS.
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use tokio::net::TcpListener;
 
+use super::binding::{Wanted, listen};
 use super::failure::Failure;
 use super::{machine, values};
 use crate::app::tls::{OwnTls, TlsFiles, TlsStatus};
@@ -32,11 +31,16 @@ pub(super) struct Listening {
 impl Listening {
     /// Listens on all of them.
     pub(super) async fn bind(&self) -> Result<Listeners, Failure> {
-        let mut main = Vec::new();
-        for address in &self.listen {
-            main.push(listen_at(address, "--listen").await?);
-        }
-        Ok(Listeners { main, redirect: None })
+        self.bind_with(None).await
+    }
+
+    /// Listens where browsers are led to TLS, too.
+    async fn bind_with(&self, redirect: Option<&str>) -> Result<Listeners, Failure> {
+        let main = self.listen.iter().map(|address| Wanted { flag: "--listen", address });
+        let other = redirect.map(|address| Wanted { flag: "--redirect-http", address });
+        let mut open = listen(&main.chain(other).collect::<Vec<_>>()).await?;
+        let redirect = if redirect.is_some() { open.pop() } else { None };
+        Ok(Listeners { main: open, redirect })
     }
 }
 
@@ -112,11 +116,7 @@ impl TlsFlags {
 
     /// Listens where browsers are led to TLS, too.
     pub(super) async fn bind(&self, listening: &Listening) -> Result<Listeners, Failure> {
-        let redirect = match &self.redirect_http {
-            None => None,
-            Some(address) => Some(listen_at(address, "--redirect-http").await?),
-        };
-        Ok(Listeners { redirect, ..listening.bind().await? })
+        listening.bind_with(self.redirect_http.as_deref()).await
     }
 }
 
@@ -191,17 +191,6 @@ pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
         None if address.ip().is_unspecified() => format!("{scheme}://127.0.0.1:{}", address.port()),
         None => format!("{scheme}://{address}"),
     }
-}
-
-async fn listen_at(address: &str, flag: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let message = format!("cannot listen on {address}: {error}; choose another {flag}");
-        match error.kind() {
-            // Another process may end, and an interface appear: a service manager tries again.
-            ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => Failure::Failed(message),
-            _ => Failure::Usage(message),
-        }
-    })
 }
 
 #[cfg(test)]

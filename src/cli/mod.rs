@@ -6,6 +6,7 @@
 
 mod audit;
 mod backup;
+mod binding;
 mod check;
 mod client;
 mod common;
