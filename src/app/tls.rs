@@ -7,5 +7,5 @@ mod watch;
 
 pub use files::TlsFiles;
 pub use own::{OwnTls, TlsStatus};
-pub(super) use own::{look_at, look_at_self_signed};
+pub(super) use own::{OwnMade, look_at, look_at_self_signed};
 pub use watch::watch;

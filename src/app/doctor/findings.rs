@@ -29,7 +29,7 @@ pub struct Finding {
 }
 
 /// Collects findings.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Findings(pub Vec<Finding>);
 
 impl Findings {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::findings::Findings;
 use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
-use crate::app::tls::{TlsFiles, TlsStatus, look_at, look_at_self_signed};
+use crate::app::tls::{OwnMade, TlsFiles, TlsStatus, look_at, look_at_self_signed};
 use crate::base::{HttpUrl, Time};
 use crate::store::Clock;
 
@@ -110,13 +110,27 @@ fn covers(names: &[String], host: &str) -> bool {
 }
 
 fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
-    let running = match served {
-        Served::Running(status) => status.clone(),
-        Served::Stopped => None,
+    let made = match (served, dir) {
+        (Served::Running(Some(status)), _) => Ok(OwnMade::Made(status.clone())),
+        (_, Some(dir)) => look_at_self_signed(dir),
+        (_, None) => Ok(OwnMade::NotYet),
     };
-    let Some(status) = running.or_else(|| look_at_self_signed(dir?)) else {
-        found.ok("tls", format!("the first start makes a certificate: {TLS_CERTIFICATE}"));
-        return;
+    let status = match made {
+        Ok(OwnMade::Made(status)) => status,
+        Ok(OwnMade::NotYet) => {
+            found.ok("tls", format!("the first start makes a certificate: {TLS_CERTIFICATE}"));
+            return;
+        }
+        Ok(OwnMade::Unusable(why)) => {
+            let to_do = "put the right files back, or start the server, which makes new ones to be \
+                         trusted";
+            found.warn("tls", why, to_do);
+            return;
+        }
+        Err(why) => {
+            found.error("tls", why, "see the message; the server does not start so");
+            return;
+        }
     };
     let to_do = "restart the server, which makes a new one to be trusted";
     of_certificate(&status, Clock::system().now(), to_do, found);
@@ -155,8 +169,13 @@ fn of_certificate(status: &TlsStatus, now: Time, to_do: &str, found: &mut Findin
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::super::findings::Level;
     use super::*;
+    use crate::app::placement::TLS_KEY;
+    use crate::app::tls::OwnTls;
 
     #[test]
     fn a_certificate_is_for_its_names_and_for_one_label_in_place_of_a_star() {
@@ -193,6 +212,28 @@ mod tests {
             assert_eq!(one.level, level, "{now}: {one:?}");
             assert!(one.message.contains(part), "{one:?}");
         }
+    }
+
+    #[test]
+    fn what_a_directory_has_of_its_own_certificate_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let judged = |level: Level, part: &str| {
+            let mut found = Findings::default();
+            of_self_signed(Some(dir.path()), &Served::Stopped, &mut found);
+            let one = &found.0[0];
+            assert!(one.level == level && one.message.contains(part), "{part}: {found:?}");
+        };
+        judged(Level::Ok, "the first start makes a certificate");
+        OwnTls::self_signed(dir.path(), &["a.test".into()]).unwrap();
+        judged(Level::Ok, "is for a.test");
+        let (key, certificate) = (dir.path().join(TLS_KEY), dir.path().join(TLS_CERTIFICATE));
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        judged(Level::Error, "accessible to other users");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&certificate, "text").unwrap();
+        judged(Level::Warning, "holds no certificate");
+        fs::remove_file(&certificate).unwrap();
+        judged(Level::Warning, "not both there");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FilesState, TlsFiles};
-use super::self_signed;
+use super::self_signed::{self, Found};
 use crate::app::data_dir_error::DataDirError;
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Result, Time};
@@ -174,11 +174,32 @@ pub fn look_at(files: &TlsFiles) -> std::result::Result<TlsStatus, String> {
     Ok(TlsStatus { certificate, ..TlsStatus::of(&pair) })
 }
 
-/// What was found of a certificate that the server has made itself; `None` before it is made.
-pub fn look_at_self_signed(dir: &Path) -> Option<TlsStatus> {
-    let pair = self_signed::load(dir).ok().flatten()?;
+/// What was found of a certificate that the server makes itself.
+pub enum OwnMade {
+    /// It has made one.
+    Made(TlsStatus),
+    /// The next start makes one.
+    NotYet,
+    /// The next start makes one in place of what is there, of which this says what is wrong.
+    Unusable(String),
+}
+
+/// What was found of a certificate that the server makes itself.
+///
+/// # Errors
+/// A sentence, if the server does not start so.
+pub fn look_at_self_signed(dir: &Path) -> std::result::Result<OwnMade, String> {
     let certificate = self_signed::certificate_in(dir).display().to_string();
-    Some(TlsStatus { certificate, self_signed: true, ..TlsStatus::of(&pair) })
+    Ok(match self_signed::load(dir).map_err(|error| error.0)? {
+        Found::Whole(pair) => {
+            OwnMade::Made(TlsStatus { certificate, self_signed: true, ..TlsStatus::of(&pair) })
+        }
+        Found::Nothing => OwnMade::NotYet,
+        Found::Part => OwnMade::Unusable(format!(
+            "{certificate} and its key are not both there, or not a pair"
+        )),
+        Found::Broken(why) => OwnMade::Unusable(why),
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A certificate that the server makes itself, for networks without an authority: once, in its data
 //! directory, as private as the installation's key.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::app::data_dir_error::DataDirError;
 use crate::app::placement::{self, TLS_CERTIFICATE, TLS_KEY};
 use crate::app::secret_key::replace_private;
 use crate::base::Time;
-use crate::http::{CertificateFacts, Pair};
+use crate::http::{CertificateFacts, Pair, PairProblem};
 
 const DAY_SECS: i64 = 24 * 3600;
 
@@ -26,6 +26,9 @@ const EARLIER_SECS: i64 = DAY_SECS;
 
 /// A server that starts so shortly before the end makes a new one.
 const RENEW_SECS: i64 = 30 * DAY_SECS;
+
+/// What the names of files end in that were of no use.
+const UNUSABLE: &str = ".unusable";
 
 /// A certificate or key has about 1 KB.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -41,33 +44,64 @@ pub fn certificate_in(dir: &Path) -> PathBuf {
 /// # Errors
 /// If its files cannot be read or written, or its key is readable for others.
 pub fn load_or_make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
-    if let Some(pair) = load(dir)? {
-        let CertificateFacts { not_before, not_after, .. } = pair.facts;
-        let is_early = now < not_before;
-        if !is_early && now.plus_secs(RENEW_SECS) < not_after {
-            warn_of_missing(&pair, hosts, dir);
-            return Ok(pair);
+    let why = match load(dir)? {
+        Found::Nothing => return make(dir, hosts, now),
+        Found::Part => "has a part missing, or the key of another".into(),
+        Found::Broken(why) => {
+            put_aside(dir)?;
+            format!("cannot be used: {why}; its files are kept, with {UNUSABLE} behind their names")
         }
-        tracing::warn!(
-            %not_before,
-            %not_after,
-            %now,
-            "the self-signed TLS certificate {}; a new one is made, which clients must trust anew",
-            if is_early { "is not valid yet, as if the clock had been set back" } else { "expires" }
-        );
-    }
+        Found::Whole(pair) => {
+            let CertificateFacts { not_before, not_after, .. } = pair.facts;
+            if now < not_before {
+                format!("is valid from {not_before} on, and the clock says {now}")
+            } else if not_after <= now.plus_secs(RENEW_SECS) {
+                format!("is valid until {not_after}")
+            } else {
+                warn_of_missing(&pair, hosts, dir);
+                return Ok(pair);
+            }
+        }
+    };
+    tracing::warn!(
+        "the self-signed TLS certificate {why}: a new one is made, which clients must trust anew"
+    );
     make(dir, hosts, now)
 }
 
-/// Returns the certificate of a data directory; `None` if there is none, or only a part of it.
+/// What a data directory has.
+pub enum Found {
+    /// A certificate and its key.
+    Whole(Pair),
+    /// Neither of the two files.
+    Nothing,
+    /// One of the two, or those of different certificates: what a crash between writing them leaves.
+    Part,
+    /// Something else, in words that begin with the file.
+    Broken(String),
+}
+
+/// Moves both files out of the way of new ones: they are somebody's, who may have put them there.
+fn put_aside(dir: &Path) -> Result<(), DataDirError> {
+    for name in [TLS_KEY, TLS_CERTIFICATE] {
+        let aside = dir.join(format!("{name}{UNUSABLE}"));
+        fs::rename(dir.join(name), &aside).map_err(|error| {
+            DataDirError(format!("{name} cannot be renamed to {}: {error}", aside.display()))
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns what a data directory has.
 ///
 /// # Errors
 /// If its files cannot be read, or its key is readable for others.
-pub fn load(dir: &Path) -> Result<Option<Pair>, DataDirError> {
+pub fn load(dir: &Path) -> Result<Found, DataDirError> {
     let (key_path, certificate_path) = (dir.join(TLS_KEY), certificate_in(dir));
-    let (Some((key, mode)), Some((certificate, _))) = (read(&key_path)?, read(&certificate_path)?)
-    else {
-        return Ok(None);
+    let ((key, mode), (certificate, _)) = match (read(&key_path)?, read(&certificate_path)?) {
+        (Some(key), Some(certificate)) => (key, certificate),
+        (None, None) => return Ok(Found::Nothing),
+        _ => return Ok(Found::Part),
     };
     if mode & 0o077 != 0 {
         return Err(DataDirError(format!(
@@ -76,8 +110,14 @@ pub fn load(dir: &Path) -> Result<Option<Pair>, DataDirError> {
             path = key_path.display()
         )));
     }
-    // A crash between writing the two leaves those of different certificates.
-    Ok(Pair::from_pem(&certificate, &key).ok())
+    Ok(match Pair::from_pem(&certificate, &key) {
+        Ok(pair) => Found::Whole(pair),
+        Err(PairProblem::Mismatch) => Found::Part,
+        Err(PairProblem::Certificate(what)) => {
+            Found::Broken(format!("{} {what}", certificate_path.display()))
+        }
+        Err(PairProblem::Key(what)) => Found::Broken(format!("{} {what}", key_path.display())),
+    })
 }
 
 type Content = (Zeroizing<Vec<u8>>, u32);
@@ -140,8 +180,6 @@ fn make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn hosts(names: &[&str]) -> Vec<String> {
@@ -189,5 +227,21 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
         let refused = load().err().unwrap().0;
         assert!(refused.contains("chmod 600"), "{refused}");
+    }
+
+    #[test]
+    fn what_somebody_put_there_and_is_of_no_use_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = Time::parse("2030-01-01T00:00:00Z").unwrap();
+        let load_or_make = || load_or_make(dir.path(), &hosts(&["a.test"]), now).unwrap();
+        let first = load_or_make().facts.fingerprint;
+        let certificate = fs::read(certificate_in(dir.path())).unwrap();
+        fs::write(dir.path().join(TLS_KEY), "mine").unwrap();
+        let Found::Broken(why) = load(dir.path()).unwrap() else { panic!("it is usable") };
+        assert!(why.contains("tls-self-signed.key holds no private key"), "{why}");
+        assert_ne!(load_or_make().facts.fingerprint, first);
+        let kept = |name: &str| fs::read(dir.path().join(format!("{name}.unusable"))).unwrap();
+        assert_eq!(kept(TLS_KEY), b"mine");
+        assert_eq!(kept(TLS_CERTIFICATE), certificate);
     }
 }
