@@ -362,6 +362,11 @@ fn settings(settings: &[Setting], found: &mut Findings) {
             format!("{url} has a path: the web console works at the root of a host only"),
             "--public-url with a host of its own for the server, without a path",
         ),
+        (Some(url), _) if url.starts_with("http:") && has_tls => found.error(
+            "public-url",
+            format!("{url} is plain HTTP, and the server speaks TLS: it does not start so"),
+            "--public-url with https://",
+        ),
         (Some(url), None) if url.starts_with("https:") && !has_tls => found.warn(
             "trusted-proxy",
             format!(
@@ -380,9 +385,7 @@ fn settings(settings: &[Setting], found: &mut Findings) {
             "--public-url with the URL that clients use",
         ),
         (Some(url), _) => found.ok("public-url", url),
-        (None, None) if has_tls => {
-            found.ok("public-url", "not set: links begin with the names of the certificate");
-        }
+        (None, None) if has_tls => {} // Judged by the names of the certificate.
         (None, None) => found.ok("public-url", "not set: it is for this machine"),
     }
     match value("--smtp-url") {

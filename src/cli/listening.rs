@@ -93,8 +93,15 @@ impl TlsFlags {
     /// Reads the files.
     ///
     /// # Errors
-    /// Usage, if they cannot be served.
-    pub(super) fn read(&self) -> Result<TlsChoice, Failure> {
+    /// Usage, if they cannot be served, or flags do not fit TLS.
+    pub(super) fn read(&self, public_url: Option<&HttpUrl>) -> Result<TlsChoice, Failure> {
+        let is_on = self.tls_cert.is_some() || self.tls.is_some();
+        let is_plain = |url: &&HttpUrl| url.as_str().to_ascii_lowercase().starts_with("http:");
+        if let Some(url) = public_url.filter(is_plain).filter(|_| is_on) {
+            return Err(Failure::Usage(format!(
+                "--public-url {url} is plain HTTP, and the server speaks TLS: give it with https://"
+            )));
+        }
         let choice = match (&self.tls_cert, &self.tls_key, self.tls) {
             (Some(certificate), Some(key), _) => {
                 let files = TlsFiles { certificate: certificate.clone(), key: key.clone() };

@@ -118,7 +118,7 @@ impl Serve {
         }
         init_server_logging(&self.common);
         let dir = self.common.data_dir();
-        let tls = self.tls.read()?;
+        let tls = self.tls.read(self.public_url.as_ref())?;
         let config = ServerConfig { data_directory: Some(dir.path().into()), ..self.config()? };
         let version = env!("CARGO_PKG_VERSION").into();
         let startup = Startup { version, settings, open_files: config.open_files };

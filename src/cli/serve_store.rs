@@ -40,7 +40,7 @@ impl Serve {
     pub(super) fn run_over_store(self, text: &str) -> Result<(), Failure> {
         init_server_logging(&self.common);
         let url = url(text)?;
-        let (tls, own_tls) = match self.tls.read()? {
+        let (tls, own_tls) = match self.tls.read(self.public_url.as_ref())? {
             TlsChoice::None => (None, None),
             TlsChoice::Files(files, own) => (Some(files), Some(own)),
             TlsChoice::SelfSigned => {

@@ -299,6 +299,8 @@ fn a_pair_that_cannot_be_served_is_refused_before_a_port_is_opened() {
     place.run(&["serve", "--tls-cert", &certificate]).fails(2, "--tls-key");
     place.run(&["serve", "--tls", "none"]).fails(2, "self-signed");
     place.run(&["serve", "--redirect-http", "127.0.0.1:0"]).fails(2, "--redirect-http");
+    let plain = ["serve", "--tls", "self-signed", "--public-url", "http://agents.test"];
+    place.run(&plain).fails(2, "--public-url http://agents.test is plain HTTP");
     let twice = ["serve", "--tls", "self-signed", "--listen", &at, "--redirect-http", &at];
     drop(taken);
     place.run(&twice).fails(2, "leave one of them out");

@@ -1,7 +1,6 @@
 //! What is to be said about TLS: the certificate, and what is readable on the way.
 
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::findings::Findings;
@@ -9,6 +8,7 @@ use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
 use crate::app::tls::{OwnMade, TlsFiles, TlsStatus, look_at, look_at_self_signed};
 use crate::base::{HttpUrl, Time};
+use crate::http::names_this_machine;
 use crate::store::Clock;
 
 /// A certificate is renewed a third before its end, and those of common authorities are valid for 90 days
@@ -48,7 +48,7 @@ pub fn judge(settings: &[Setting], dir: Option<&Path>, served: &Served, found: &
             let files = TlsFiles { certificate: certificate.into(), key: key.into() };
             of_files(&files, settings, served, found);
         }
-        _ if is_on(settings) => of_self_signed(dir, served, found),
+        _ if is_on(settings) => of_self_signed(dir, settings, served, found),
         _ => without(settings, found),
     }
 }
@@ -80,6 +80,7 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
                     format!("the certificate is not for {host}, the host of --public-url");
                 found.error("tls", message, "get one for it, or correct --public-url");
             }
+            links(&status, settings, found);
             if let Some(problem) = &status.problem {
                 let message = format!("the server still serves an earlier certificate: {problem}");
                 let to_do = "put a certificate and its key there that can be served: the server \
@@ -89,7 +90,7 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
         }
         Err(why) => found.error("tls", why, "see the message; the server does not start so"),
     }
-    if std::fs::metadata(&files.key).is_ok_and(|file| file.mode() & 0o007 != 0) {
+    if files.is_key_open() {
         let key = files.key.display();
         let message = format!("the TLS key {key} is accessible to all users");
         found.error("tls", message, &format!("chmod o= {key}"));
@@ -109,7 +110,7 @@ fn covers(names: &[String], host: &str) -> bool {
         .any(|name| name == bare || name.strip_prefix('*').is_some_and(|n| Some(n) == above))
 }
 
-fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
+fn of_self_signed(dir: Option<&Path>, settings: &[Setting], served: &Served, found: &mut Findings) {
     let made = match (served, dir) {
         (Served::Running(Some(status)), _) => Ok(OwnMade::Made(status.clone())),
         (_, Some(dir)) => look_at_self_signed(dir),
@@ -134,6 +135,7 @@ fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
     };
     let to_do = "restart the server, which makes a new one to be trusted";
     of_certificate(&status, Clock::system().now(), to_do, found);
+    links(&status, settings, found);
     let TlsStatus { certificate: file, fingerprint, .. } = &status;
     // The commands are those of each system, for the file copied to the machine of a client.
     found.ok(
@@ -145,6 +147,31 @@ fn of_self_signed(dir: Option<&Path>, served: &Served, found: &mut Findings) {
              update-ca-certificates; on macOS: sudo security add-trusted-cert -d -r trustRoot -k \
              /Library/Keychains/System.keychain FILE; in Firefox: open the page and accept the \
              certificate with this fingerprint; curl --cacert FILE; roadstead --ca-file FILE"
+        ),
+    );
+}
+
+/// What links begin with where there is no public URL: the names that the certificate has exactly.
+fn links(status: &TlsStatus, settings: &[Setting], found: &mut Findings) {
+    if value(settings, "--public-url").is_some() || value(settings, "--trusted-proxy").is_some() {
+        return; // Judged with the other settings.
+    }
+    let listen = value(settings, "--listen").unwrap_or_default();
+    let is_own = |name: &str| names_this_machine(name) || name == "::1";
+    let is_exact = |name: &&String| !name.starts_with('*') && !is_own(name);
+    let exact: Vec<_> = status.names.iter().filter(is_exact).map(String::as_str).collect();
+    if exact.is_empty() && !is_local(listen) {
+        let message = "not set, and the certificate names no other machine's host exactly: links are \
+                       paths, and signed requests are refused";
+        found.warn("public-url", message, "--public-url with the URL that clients use");
+        return;
+    }
+    found.ok(
+        "public-url",
+        format!(
+            "not set: links are for clients that come by {} at a port of --listen; for others give \
+             --public-url",
+            if exact.is_empty() { "localhost".to_string() } else { exact.join(", ") }
         ),
     );
 }
@@ -175,6 +202,7 @@ mod tests {
     use super::super::findings::Level;
     use super::*;
     use crate::app::placement::TLS_KEY;
+    use crate::app::status::SettingSource;
     use crate::app::tls::OwnTls;
 
     #[test]
@@ -214,12 +242,42 @@ mod tests {
         }
     }
 
+    fn setting(flag: &str, value: &str) -> Setting {
+        let (flag, value) = (flag.into(), Some(value.into()));
+        Setting { flag, variable: None, value, source: SettingSource::Flag }
+    }
+
+    #[test]
+    fn links_need_a_public_url_unless_the_certificate_names_hosts_exactly() {
+        let judged = |names: &[&str], listen: &str| {
+            let status = TlsStatus {
+                certificate: "a.pem".into(),
+                self_signed: false,
+                fingerprint: String::new(),
+                names: names.iter().map(ToString::to_string).collect(),
+                not_before: Time::from_millis(0),
+                not_after: Time::from_millis(1),
+                problem: None,
+            };
+            let mut found = Findings::default();
+            links(&status, &[setting("--listen", listen)], &mut found);
+            let [one] = &found.0[..] else { panic!("{found:?}") };
+            (one.level, one.message.clone())
+        };
+        let (level, message) = judged(&["*.a.test", "b.test", "localhost"], "0.0.0.0:443");
+        assert!(level == Level::Ok && message.contains("come by b.test at"), "{message}");
+        for names in [&["*.a.test"][..], &["localhost", "127.0.0.1", "::1"], &[]] {
+            assert_eq!(judged(names, "0.0.0.0:443").0, Level::Warning, "{names:?}");
+            assert_eq!(judged(names, "127.0.0.1:7420").0, Level::Ok, "{names:?}");
+        }
+    }
+
     #[test]
     fn what_a_directory_has_of_its_own_certificate_is_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let judged = |level: Level, part: &str| {
             let mut found = Findings::default();
-            of_self_signed(Some(dir.path()), &Served::Stopped, &mut found);
+            of_self_signed(Some(dir.path()), &[], &Served::Stopped, &mut found);
             let one = &found.0[0];
             assert!(one.level == level && one.message.contains(part), "{part}: {found:?}");
         };

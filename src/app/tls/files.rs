@@ -92,6 +92,11 @@ impl TlsFiles {
         }
     }
 
+    /// Whether every user of the machine can read the key.
+    pub fn is_key_open(&self) -> bool {
+        fs::metadata(&self.key).is_ok_and(|file| file.mode() & 0o007 != 0)
+    }
+
     /// A sentence about a pair of theirs that is not valid yet at `now`.
     pub fn not_yet(&self, pair: &Pair, now: Time) -> String {
         format!(

@@ -38,6 +38,10 @@ impl OwnTls {
         if now < not_before {
             tracing::warn!(%not_before, %now, "the TLS certificate is not valid yet: look at the clock");
         }
+        if files.is_key_open() {
+            let key = files.key.display();
+            tracing::warn!("the TLS key {key} is accessible to all users; run: chmod o= {key}");
+        }
         let own = Self::new(pair, &files.certificate, Some(state));
         own.map_err(|error| error.to_string())
     }
