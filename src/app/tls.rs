@@ -8,4 +8,4 @@ mod watch;
 pub use files::TlsFiles;
 pub use own::{OwnTls, TlsStatus};
 pub(super) use own::{OwnMade, look_at, look_at_self_signed};
-pub use watch::watch;
+pub use watch::{watch, watch_expiry};

@@ -16,7 +16,7 @@ use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, war
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::OrganizationCreators;
-use crate::app::tls::{OwnTls, TlsStatus, watch};
+use crate::app::tls::{OwnTls, TlsStatus, watch, watch_expiry};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
 use crate::base::{Email, HttpUrl, Id};
@@ -165,7 +165,7 @@ impl Serve {
                     let watching = watch(own, files, shutdown.hangups()?);
                     shutdown.serve(server, &data, watching).await
                 }
-                _ => shutdown.serve(server, &data, std::future::pending()).await,
+                _ => shutdown.serve(server, &data, watch_expiry(own_tls)).await,
             };
             store.close();
             ended

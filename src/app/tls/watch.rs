@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 
 use super::files::{FilesState, TlsFiles};
-use super::own::OwnTls;
+use super::own::{OwnTls, TlsStatus};
 use crate::base::Time;
 use crate::http::Pair;
 use crate::store::Clock;
@@ -15,11 +15,14 @@ use crate::store::Clock;
 /// How often it is looked whether the files have changed.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether a certificate that does not change has expired.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Reads the files again when they change, and on each of these signals. A certificate that can be
 /// served takes the place of the one before; another is an error in the log, and that goes on. So it
 /// does until a certificate that is not valid yet becomes valid.
 pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Infallible {
-    let mut watched = Watched { served: own.read_state(), own, files, tried: None, reported: None };
+    let mut watched = Watched::new(own, files);
     let mut is_asked = false;
     loop {
         // A file system may be slow.
@@ -39,6 +42,41 @@ pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Inf
     }
 }
 
+/// Logs, once for each certificate, that the one that is served has expired: where no files are watched.
+pub async fn watch_expiry(own: Option<Arc<OwnTls>>) -> Infallible {
+    let Some(own) = own else { return std::future::pending().await };
+    let mut expiry = Expiry::default();
+    loop {
+        expiry.look(&own, Clock::system().now());
+        tokio::time::sleep(EXPIRY_INTERVAL).await;
+    }
+}
+
+/// What was logged of the end of certificates.
+#[derive(Default)]
+struct Expiry {
+    /// The end of the last that was logged.
+    logged: Option<Time>,
+}
+
+impl Expiry {
+    /// Logs that what is served has expired, if it has and that was not logged yet; returns whether it
+    /// did.
+    fn look(&mut self, own: &OwnTls, now: Time) -> bool {
+        let TlsStatus { not_after, self_signed, .. } = own.status();
+        if now <= not_after || self.logged == Some(not_after) {
+            return false;
+        }
+        self.logged = Some(not_after);
+        let to_do = if self_signed { "a restart makes a new one" } else { "replace its files" };
+        tracing::error!(
+            %not_after,
+            "the TLS certificate that is served has expired, and clients refuse it: {to_do}"
+        );
+        true
+    }
+}
+
 /// The files, and what is known of them.
 struct Watched {
     own: Arc<OwnTls>,
@@ -49,6 +87,7 @@ struct Watched {
     tried: Option<FilesState>,
     /// Their state when that was last logged.
     reported: Option<FilesState>,
+    expiry: Expiry,
 }
 
 /// Why files are not served.
@@ -59,12 +98,22 @@ struct Refused {
 }
 
 impl Watched {
+    fn new(own: Arc<OwnTls>, files: TlsFiles) -> Self {
+        let (served, expiry) = (own.read_state(), Expiry::default());
+        Watched { own, files, served, tried: None, reported: None, expiry }
+    }
+
     /// Serves the files if they have changed, or somebody asks for it.
     fn look(&mut self, is_asked: bool) {
         self.look_at(Clock::system().now(), is_asked);
     }
 
     fn look_at(&mut self, now: Time, is_asked: bool) {
+        self.renew(now, is_asked);
+        self.expiry.look(&self.own, now);
+    }
+
+    fn renew(&mut self, now: Time, is_asked: bool) {
         let state = self.files.state();
         if self.served.as_ref() == Some(&state) && !is_asked {
             // Those that are served are back, after others that were not.
@@ -168,9 +217,7 @@ mod tests {
         }
 
         fn watched(&self) -> Watched {
-            let own = OwnTls::of_files(&self.files).unwrap();
-            let (files, served) = (self.files.clone(), own.read_state());
-            Watched { own, files, served, tried: None, reported: None }
+            Watched::new(OwnTls::of_files(&self.files).unwrap(), self.files.clone())
         }
     }
 
@@ -271,6 +318,23 @@ mod tests {
         made.write(&certificate, &key);
         watched.look_at(year(2120), false);
         assert_ne!(watched.own.status().fingerprint, due.fingerprint);
+    }
+
+    #[test]
+    fn that_what_is_served_has_expired_is_said_once() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let own = watched.own.clone();
+        let year = |year: i32| Time::parse(&format!("{year}-06-01T00:00:00Z")).unwrap();
+        assert!(!watched.expiry.look(&own, year(2098)));
+        watched.look_at(year(2099), false);
+        assert_eq!(watched.expiry.logged.unwrap().to_string(), "2099-01-01T00:00:00.000Z");
+        assert!(!watched.expiry.look(&own, year(2099)), "it was said");
+        let (certificate, key) = valid(2000, 2110);
+        made.write(&certificate, &key);
+        watched.look_at(year(2099), false);
+        assert!(!watched.expiry.look(&own, year(2109)));
+        assert!(watched.expiry.look(&own, year(2110)), "the next one, too");
     }
 
     #[test]
