@@ -136,6 +136,15 @@ impl ConnectionState {
         is_hidden
     }
 
+    /// Records that bytes have arrived below TLS. Also those of a part of a record, which is nothing above
+    /// it yet, begin a head: otherwise a client could leave such parts in memory as long as it likes.
+    pub fn arrived(&self) {
+        let mut state = self.state();
+        if !state.answering {
+            state.head_since.get_or_insert_with(Instant::now);
+        }
+    }
+
     /// Records received bytes.
     pub fn read(&self, bytes: &[u8]) {
         let mut state = self.state();

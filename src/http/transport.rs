@@ -89,18 +89,21 @@ impl Transport {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let Socket { stream, progress, handshake_bytes } = self.get_mut();
         // A request may come with the last message: what is read with that is not too much.
-        if self.handshake_bytes == Some(0) {
+        if *handshake_bytes == Some(0) {
             return Poll::Ready(Err(io::Error::other("the handshake has more than 32 KB")));
         }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if let Some(left) = &mut self.handshake_bytes {
-            *left = left.saturating_sub(buffer.filled().len() - before);
+        let read = Pin::new(stream).poll_read(cx, buffer);
+        match (handshake_bytes, buffer.filled().len() - before) {
+            (Some(left), count) => *left = left.saturating_sub(count),
+            (None, 0) => {}
+            (None, _) => progress.arrived(),
         }
         read
     }

@@ -13,7 +13,7 @@ use crate::client::{Connection, eventually};
 use crate::optional::{program, run};
 use crate::server::{Acme, free_port};
 
-/// Metrics of the samples that are there only once something has happened, or over PostgreSQL.
+/// Metrics of the samples that are there only once something has happened, or over PostgreSQL or TLS.
 const LATER: [&str; 8] = [
     "roadstead_background_work",
     "roadstead_database_file_bytes",

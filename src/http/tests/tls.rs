@@ -296,6 +296,20 @@ async fn a_head_that_is_too_slow_is_told_so_and_that_nothing_was_cut_off() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_record_is_the_beginning_of_a_head() {
+    let tls = Tls::start(Duration::from_secs(60), 1000).await;
+    let mut stream = tls.connect().await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await.unwrap();
+    // An idle connection has two minutes, a head ten seconds.
+    let since = Instant::now();
+    stream.get_mut().0.write_all(&[23, 3, 3, 0x40, 0, 1, 2, 3]).await.unwrap();
+    to_its_end(&mut stream).await.1.unwrap();
+    assert!(since.elapsed() > Duration::from_secs(5), "it was given time");
+}
+
+#[tokio::test]
 async fn at_shutdown_idle_connections_are_told_that_nothing_was_cut_off_and_handshakes_end() {
     let tls = Tls::start(Duration::from_secs(60), 1000).await;
     let (mut idle, mut half) = (tls.connect().await, tls.plain().await);
