@@ -136,8 +136,9 @@ pub struct OverTls {
 
 impl OverTls {
     /// Whether `name` and `port` of a `Host` are this server's own: its certificate is for exactly this
-    /// name, which nobody else can have led here, and it listens at this port. At another port of the
-    /// same host there may be somebody else.
+    /// name, and it listens at this port. At another port of the same host there may be somebody else. A
+    /// certificate that several servers share names the others as well, which is for `--public-url` to
+    /// tell.
     pub fn is_own(&self, name: &str, port: Option<u16>) -> bool {
         port.unwrap_or(HTTPS_PORT) == self.port && self.pair.facts.names_exactly(name)
     }
