@@ -7,7 +7,7 @@ mod client;
 #[allow(dead_code)] // A part of each is enough here.
 #[path = "../tools/node.rs"]
 mod node;
-#[allow(dead_code)]
+#[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
 #[cfg(feature = "postgres")]

@@ -135,7 +135,7 @@ pub fn recreate(tx: &mut Tx, slugs: &BTreeMap<Vec<u8>, Slug>) -> Result<Option<S
         let updated_at = tx.now();
         let created_at = first.map_or(updated_at, |membership| membership.joined_at);
         let slug = slug_again(tx, *id, slugs)?;
-        let name = Name::parse(&format!("Recovered: {slug}")).map_err(Error::internal)?;
+        let name = Name::parse(format!("Recovered: {slug}")).map_err(Error::internal)?;
         tx.insert(&Organization { id: *id, slug, name, created_at, updated_at })?;
     }
     let why = "the row of the organization is gone or was left out, and its members are there";

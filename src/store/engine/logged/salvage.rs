@@ -28,11 +28,14 @@ pub struct Salvaged {
     pub missing: Vec<String>,
 }
 
+/// Valid records with what their headers say.
+type Records = Vec<(Header, Arc<[u8]>)>;
+
 /// What was found in the files of a damaged log.
 #[derive(Default)]
 struct Found {
     /// The valid records that the database does not have by their number, usually one of each.
-    records: BTreeMap<u64, Vec<(Header, Arc<[u8]>)>>,
+    records: BTreeMap<u64, Records>,
     /// Whether the last record is there that the database has: then nothing is missing before the next.
     has_covered: bool,
     /// The highest number of what begins like a record, and is none.
@@ -163,16 +166,14 @@ impl Found {
     fn keep_newest(&mut self) -> Link {
         let mut first: Option<Header> = None;
         for (number, same) in self.records.iter().rev() {
-            let before = same.iter().map(|(header, _)| header);
-            let follows = |next: Header, header: &&Header| next.follows(header.link);
             let found = match first {
-                None => before.last(),
+                None => same.last(),
                 Some(next) if next.link.number == number + 1 => {
-                    before.into_iter().find(|header| follows(next, header))
+                    same.iter().find(|(header, _)| next.follows(header.link))
                 }
                 Some(_) => None,
             };
-            let Some(found) = found else { break };
+            let Some((found, _)) = found else { break };
             first = Some(*found);
         }
         let Some(first) = first else { return Link::default() };
