@@ -84,7 +84,7 @@ pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salva
             missing.push(match first {
                 Some(first) => format!(
                     "the database does not say up to where it has the log: its records from {first} on \
-                     were read"
+                     were read; if there were later ones, what they changed may be as before"
                 ),
                 None => "the database does not say up to where it has the log, whose newest records are \
                          missing or broken: nothing of it was read"
@@ -133,27 +133,36 @@ impl Found {
             if lost > 0 {
                 missing.push(format!("{lost} bytes of the log cannot be read"));
             }
-            let mut at = 0;
+            let (mut at, mut has_any) = (0, false);
             while at < content.len() {
-                at += found.add(&logs, &content[at..], covered);
+                let len = found.add(&logs, &content[at..], covered);
+                at += len.unwrap_or(ALIGNMENT);
+                has_any |= len.is_some();
+            }
+            if front.is_none() && !has_any && !is_unused(&content) {
+                missing.push(
+                    "a file of the log has nothing that can be read, as if it was emptied or \
+                     overwritten"
+                        .into(),
+                );
             }
         }
         found
     }
 
-    /// Adds the record that begins here, if there is one; returns where the next may begin.
-    fn add(&mut self, logs: &[LogId], rest: &[u8], covered: Link) -> usize {
+    /// Adds the record that begins here, if there is one; returns its length.
+    fn add(&mut self, logs: &[LogId], rest: &[u8], covered: Link) -> Option<usize> {
         let Some(header) = logs.iter().find_map(|log| record::header(*log, rest)) else {
             let claimed = logs.iter().find_map(|log| record::claimed_number(*log, rest));
             self.broken = self.broken.max(claimed.unwrap_or_default());
-            return ALIGNMENT;
+            return None;
         };
         self.has_covered |= header.link == covered;
         if header.link.number > covered.number {
             let same = self.records.entry(header.link.number).or_default();
             same.push((header, rest[..header.len].into()));
         }
-        header.len
+        Some(header.len)
     }
 
     /// Whether the newest record is the newest that there was, as far as can be known.
@@ -161,25 +170,31 @@ impl Found {
         missing.is_empty() && self.records.keys().last().is_some_and(|last| self.broken <= *last)
     }
 
-    /// Leaves only the newest records, as far as each follows the one before it; returns the place before
-    /// the first of them.
+    /// Leaves only the newest records, as far as each follows the one before it, and one of each number;
+    /// returns the place before the first of them.
     fn keep_newest(&mut self) -> Link {
-        let mut first: Option<Header> = None;
-        for (number, same) in self.records.iter().rev() {
-            let found = match first {
-                None => same.last(),
-                Some(next) if next.link.number == number + 1 => {
-                    same.iter().find(|(header, _)| next.follows(header.link))
-                }
-                Some(_) => None,
+        let (mut before, mut kept) = (None, BTreeMap::new());
+        for (number, mut same) in std::mem::take(&mut self.records).into_iter().rev() {
+            let nth = match before {
+                None => same.len().checked_sub(1),
+                Some(link) => same.iter().position(|(header, _)| header.link == link),
             };
-            let Some((found, _)) = found else { break };
-            first = Some(*found);
+            let Some(nth) = nth else { break };
+            let chosen = same.swap_remove(nth);
+            before = Some(Link { number: number - 1, checksum: chosen.0.previous });
+            kept.insert(number, vec![chosen]);
         }
-        let Some(first) = first else { return Link::default() };
-        self.records.retain(|number, _| *number >= first.link.number);
-        Link { number: first.link.number - 1, checksum: first.previous }
+        self.records = kept;
+        before.unwrap_or_default()
     }
+}
+
+/// Whether a file without a valid front had no records yet: the front is damaged alone.
+fn is_unused(content: &[u8]) -> bool {
+    let first = usize::try_from(FIRST).unwrap_or(usize::MAX);
+    content.split_at_checked(first).is_some_and(|(front, records)| {
+        front.iter().any(|byte| *byte != 0) && records.iter().all(|byte| *byte == 0)
+    })
 }
 
 /// What can be read of a file, with zeros for the rest, and how many bytes that is.
@@ -209,6 +224,12 @@ fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[
                     format!("the records {next} to {} of the log are missing or broken", number - 1)
                 }
             });
+        }
+        if number > next && last == covered && !found.has_covered {
+            missing.push(format!(
+                "nothing shows that the records of the log from {number} on are not those of a copy \
+                 of the database"
+            ));
         }
         let nth = same.iter().position(|(header, _)| header.follows(last));
         if nth.is_none() && number == next {

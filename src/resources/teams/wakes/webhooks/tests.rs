@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Principal;
-use crate::auth::{Caller, Grant, Membership, Role, Sponsor};
+use crate::auth::{Caller, Grant, Membership, Role, Sponsor, User};
 use crate::outside::{Call, Response};
 use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
@@ -431,6 +431,28 @@ fn a_url_of_somebody_who_left_gets_a_new_secret_with_its_next_setter_also_of_an_
     remove(&fixture, &fixture.member);
     assert!(set("").is_string());
     assert_eq!(set("/2"), Value::Null, "of the same host, by the same one");
+}
+
+#[test]
+fn a_url_that_was_set_before_the_address_was_proved_gets_a_new_secret_also_from_the_same_account() {
+    let fixture = Fixture::new();
+    let ann = crew(&fixture);
+    let set = || {
+        let url = Fixture::input(json!({"wakeUrl": URL})).unwrap();
+        json!(fixture.write_as(&fixture.member, update, ann, url).unwrap())["wakeSecret"].clone()
+    };
+    set();
+    assert_eq!(set(), Value::Null);
+    // Somebody else may have had the account until then.
+    let (user, org) = (user(&fixture.member), fixture.org);
+    let prove = move |tx: &mut Tx| {
+        let unproved: User = tx.fetch(&user)?;
+        tx.replace(&unproved, &User { keys_from: Some(tx.now()), ..unproved.clone() })
+    };
+    fixture.store.write_blocking(org, prove).unwrap();
+    fixture.pass_secs(1);
+    assert!(set().is_string());
+    assert_eq!(set(), Value::Null);
 }
 
 #[test]

@@ -66,9 +66,14 @@ impl Written {
 
     /// Appends so many records to a file; returns where they are.
     fn append(&mut self, file: usize, count: u64) -> Vec<Range<usize>> {
+        self.append_rows(file, count, 0)
+    }
+
+    /// As [`Written::append`], with rows that are named after their number and `above`.
+    fn append_rows(&mut self, file: usize, count: u64, above: u64) -> Vec<Range<usize>> {
         let append = |_| {
             let mut writes = WriteBatch::default();
-            let name = (self.last.number + 1).to_string();
+            let name = (self.last.number + 1 + above).to_string();
             let value = vec![7; 900 * (self.last.number as usize % 3)];
             writes.add("t", name.into_bytes(), WriteOp::Put(value));
             let (record, link) = record::encode(self.log, self.last, &writes).unwrap();
@@ -176,7 +181,49 @@ fn records_are_found_behind_fronts_that_are_broken() {
             // Of which format it is the database does not know.
             let position = nothing(LogId::new([3; 16]));
             let (rows, missing) = kept(&position, written.files.map(Some));
-            assert_eq!((rows, missing), (vec![1, 2, 3], vec![]));
+            // The second has nothing besides: it may have been emptied.
+            assert_eq!((rows, missing.len()), (vec![1, 2, 3], broken - 1));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_emptied_or_overwritten_is_said() {
+    let broken: [&dyn Fn(&mut Vec<u8>); 5] = [
+        &|bytes| bytes.clear(),
+        &|bytes| bytes.truncate(100),
+        &|bytes| bytes.fill(0),
+        &|bytes| bytes.fill(b'x'),
+        &|bytes| bytes.truncate(FIRST as usize),
+    ];
+    for (nth, breaks) in broken.into_iter().enumerate() {
+        let mut log = Written::new();
+        log.append(0, 2);
+        log.append(1, 3);
+        breaks(&mut log.files[1].bytes);
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2], "{nth}");
+        // Behind a front that is whole nothing shows that there were records.
+        let is_said = missing.iter().any(|sentence| sentence.contains("as if it was emptied"));
+        assert_eq!(is_said, nth != 4, "{nth}: {missing:?}");
+    }
+}
+
+#[test]
+fn records_behind_a_gap_that_may_be_a_copy_s_are_said_to_be() {
+    for has_covered in [true, false] {
+        let mut log = Written::new();
+        let before = log.append(0, 2);
+        let position = log.covered(1);
+        let places = log.append(1, 2);
+        log.files[1].bytes[places[0].start] ^= 1;
+        if !has_covered {
+            log.files[0].bytes[before[1].clone()].fill(0);
+        }
+        let (rows, missing) = kept(&position, log.files.map(Some));
+        assert_eq!((rows, missing.len()), (vec![4], 1 + usize::from(!has_covered)), "{missing:?}");
+        if !has_covered {
+            assert!(missing[1].contains("from 4 on are not those of a copy"), "{missing:?}");
         }
     }
 }
@@ -242,6 +289,21 @@ fn without_a_position_the_newest_records_that_follow_each_other_are_kept() {
     log.files[1].bytes[places[0].start + 40] ^= 1;
     let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
     assert!(rows.is_empty() && missing[0].contains("nothing of it was read"), "{missing:?}");
+}
+
+#[test]
+fn without_a_position_the_newest_record_says_which_of_two_of_one_number_is_read() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        log.append(1 - copy_is, 1);
+        // A copy of the database went on from here, too.
+        let before = log.last;
+        log.append_rows(copy_is, 1, 10);
+        log.last = before;
+        log.append(1 - copy_is, 2);
+        let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 3], "{missing:?}");
+    }
 }
 
 fn database_without_position() -> Database {
