@@ -32,7 +32,7 @@ impl Wanted<'_> {
 }
 
 /// Listens at all of them, of each name at the first of its addresses where that works. `[::]` takes IPv4,
-/// too, as the system has it, unless one of the others is an address of IPv4 with the same port.
+/// too, as the system has it, unless one of the others is `0.0.0.0` with the same port.
 ///
 /// # Errors
 /// If one cannot be listened at. Usage, if that is since another of them has it already.
@@ -42,8 +42,10 @@ pub(super) async fn listen(all: &[Wanted<'_>]) -> Result<Vec<TcpListener>, Failu
         let addresses = one.address.to_socket_addrs().map_err(|error| one.failure(&error))?;
         found.push(addresses.collect::<Vec<_>>());
     }
+    let is_all_v4 =
+        |one: &&SocketAddr| one.is_ipv4() && one.ip().is_unspecified() && one.port() != 0;
     let v4_ports: Vec<u16> =
-        found.iter().flatten().filter(|one| one.is_ipv4()).map(SocketAddr::port).collect();
+        found.iter().flatten().filter(is_all_v4).map(SocketAddr::port).collect();
     let mut open: Vec<(Wanted<'_>, SocketAddr, TcpListener)> = Vec::new();
     for (one, addresses) in all.iter().zip(&found) {
         let mut last: Result<TcpListener, io::Error> = Err(ErrorKind::NotFound.into());
@@ -147,6 +149,13 @@ mod tests {
             let open = at(&both.each_ref().map(String::as_str)).await.ok().unwrap();
             let addresses = open.iter().map(|one| one.local_addr().unwrap().to_string());
             assert_eq!(addresses.collect::<Vec<_>>(), both);
+        }
+        // One address of IPv4 is in [::]: beside it all others would be refused without a word.
+        for two in [["[::]:PORT", "127.0.0.1:PORT"], ["127.0.0.1:PORT", "[::]:PORT"]] {
+            let port = free_port().await.to_string();
+            let two = two.map(|address| address.replace("PORT", &port));
+            let both = at(&two.each_ref().map(String::as_str)).await;
+            assert!(matches!(both, Err(Failure::Usage(_))), "{two:?}");
         }
     }
 

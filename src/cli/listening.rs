@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::binding::{Wanted, listen};
 use super::failure::Failure;
 use super::{machine, values};
-use crate::app::tls::{OwnTls, TlsFiles, TlsStatus};
+use crate::app::tls::{Hosts, OwnTls, TlsFiles, TlsStatus};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
 
@@ -96,7 +96,7 @@ impl TlsFlags {
     /// Usage, if they cannot be served, or flags do not fit TLS.
     pub(super) fn read(&self, public_url: Option<&HttpUrl>) -> Result<TlsChoice, Failure> {
         let is_on = self.tls_cert.is_some() || self.tls.is_some();
-        let is_plain = |url: &&HttpUrl| url.as_str().to_ascii_lowercase().starts_with("http:");
+        let is_plain = |url: &&HttpUrl| url.as_str().starts_with("http:");
         if let Some(url) = public_url.filter(is_plain).filter(|_| is_on) {
             return Err(Failure::Usage(format!(
                 "--public-url {url} is plain HTTP, and the server speaks TLS: give it with https://"
@@ -133,7 +133,7 @@ impl TlsChoice {
     pub(super) fn own(
         &self,
         dir: &DataDir,
-        hosts: impl FnOnce() -> Vec<String>,
+        hosts: impl FnOnce() -> Hosts,
     ) -> Result<Option<Arc<OwnTls>>, Failure> {
         match self {
             TlsChoice::None => Ok(None),
@@ -145,7 +145,7 @@ impl TlsChoice {
 
 /// The hosts by which clients may reach a server: that of its public URL, its addresses, and the names
 /// of this machine.
-pub(super) fn own_hosts(public_url: Option<&HttpUrl>, addresses: &[SocketAddr]) -> Vec<String> {
+pub(super) fn own_hosts(public_url: Option<&HttpUrl>, addresses: &[SocketAddr]) -> Hosts {
     let public = public_url.map(|url| url.host().trim_matches(['[', ']']).to_string());
     let addresses = addresses.iter().map(|address| address.ip().to_canonical());
     let addresses = addresses.filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
@@ -154,14 +154,15 @@ pub(super) fn own_hosts(public_url: Option<&HttpUrl>, addresses: &[SocketAddr]) 
     let local = name.as_deref().filter(|name| !name.contains('.'));
     let local = local.map(|name| format!("{name}.local"));
     let loopback = ["localhost", "127.0.0.1", "::1"].map(String::from);
-    let all = public.into_iter().chain(name).chain(local).chain(addresses).chain(loopback);
-    let mut hosts = Vec::new();
-    for host in all.filter(|host| host != "localhost.local") {
-        if !hosts.contains(&host) {
-            hosts.push(host);
+    let asked: Vec<String> = public.into_iter().chain(addresses).collect();
+    let named = asked.iter().cloned().chain(name).chain(local).chain(loopback);
+    let mut all = Vec::new();
+    for host in named.filter(|host| host != "localhost.local") {
+        if !all.contains(&host) {
+            all.push(host);
         }
     }
-    hosts
+    Hosts { asked, all }
 }
 
 /// The name of a machine, if it is one that a certificate can have.
@@ -209,7 +210,8 @@ mod tests {
         let url = HttpUrl::parse("https://[2001:db8::7]:8443").unwrap();
         let addresses = ["0.0.0.0:7420", "10.0.0.7:7420", "127.0.0.1:80"];
         let addresses = addresses.map(|address| address.parse().unwrap());
-        let hosts = own_hosts(Some(&url), &addresses);
+        let Hosts { asked, all: hosts } = own_hosts(Some(&url), &addresses);
+        assert_eq!(asked, ["2001:db8::7", "10.0.0.7", "127.0.0.1"]);
         assert_eq!(hosts.first().map(String::as_str), Some("2001:db8::7"));
         for host in ["10.0.0.7", "localhost", "127.0.0.1", "::1"] {
             assert_eq!(hosts.iter().filter(|one| *one == host).count(), 1, "{host}: {hosts:?}");

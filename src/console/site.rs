@@ -28,6 +28,7 @@ use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
     Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+    may_be_strict,
 };
 
 /// How long a visitor's cookie and the theme last.
@@ -115,15 +116,19 @@ async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
     SiteReply { response, caller }
 }
 
-/// Whether a proxy in front has TLS, for which browsers trust it: it says so, or `--public-url` does. Not at
-/// another port than that of https, since what browsers are told is of all ports of a host. For the
+/// Whether a proxy in front has TLS, for which browsers trust it: `--public-url` says so, or the proxy does.
+/// Not at another port than that of https, since what browsers are told is of all ports of a host. For the
 /// server's own TLS the server answers itself (`http`).
 fn is_behind_tls(request: &SiteRequest<'_>) -> bool {
-    let public = request.link_base.strip_prefix("https://");
-    let host = public.map(|host| host.strip_suffix(":443").unwrap_or(host));
-    let has_other_port = host.is_some_and(|host| !host.ends_with(']') && host.contains(':'));
-    let is_known = is_forwarded_tls(&request.head.headers) || public.is_some();
-    !request.is_tls && is_known && !has_other_port
+    let headers = &request.head.headers;
+    let is_strict = match request.link_base.strip_prefix("https://") {
+        Some(host) => {
+            let host = host.strip_suffix(":443").unwrap_or(host);
+            host.ends_with(']') || !host.contains(':')
+        }
+        None => is_forwarded_tls(headers) && may_be_strict(headers),
+    };
+    !request.is_tls && is_strict
 }
 
 /// Path and query of a request.

@@ -13,7 +13,7 @@ use super::wire;
 use crate::base::{Error, LogLimit, address_block};
 
 /// Limit of connections: idle ones take some 30 MB together, with TLS, which keeps some 13 KB of each, some
-/// 240 MB, and those in use what their requests may take.
+/// 240 MB, twice that if each has sent a part of a record, and those in use what their requests may take.
 const MAX_CONNECTIONS: usize = 16_384;
 
 /// Returns the limit of connections of a process that may open `files`: a quarter of them is left

@@ -121,9 +121,9 @@ pub(super) fn link_base(
 }
 
 /// Whether browsers may be told to use TLS alone (`Strict-Transport-Security`) for the host of a request
-/// over the server's own TLS. What they are told is of all ports of a host: with another one than that of
+/// over TLS. What they are told is of all ports of a host: with another one than that of
 /// https they would be kept from other servers there, and so from all those of this machine.
-pub(super) fn may_be_strict(headers: &HeaderMap) -> bool {
+pub fn may_be_strict(headers: &HeaderMap) -> bool {
     name_and_port(headers).is_some_and(|(name, port)| {
         port.is_none_or(|port| port == HTTPS_PORT) && !names_this_machine(name)
     })
@@ -138,6 +138,11 @@ fn name_and_port(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     };
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     port.is_none_or(is_number).then(|| (name, port.and_then(|port| port.parse().ok())))
+}
+
+/// Whether the `Host` is this machine by its own names for itself.
+pub(super) fn is_to_this_machine(headers: &HeaderMap) -> bool {
+    name_and_port(headers).is_some_and(|(name, _)| names_this_machine(name))
 }
 
 /// Whether the name of a host is one of this machine's in itself: an IPv6 address is in brackets.

@@ -216,7 +216,9 @@ async fn serve_until_idle(
     // Looked at after the first poll: the bytes that woke the connection are not read yet.
     let mut release_at: Option<std::time::Instant> = None;
     while let Some(good_until) = progress.good_until() {
-        let next_look = release_at.map_or(good_until, |at| at.min(good_until));
+        // One that is asked to end is not released: that time may have passed long ago.
+        let release = release_at.filter(|_| !asked_to_end);
+        let next_look = release.map_or(good_until, |at| at.min(good_until));
         // Returns also when the connection becomes idle.
         let mut polled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),

@@ -267,7 +267,36 @@ fn get_of(serving: &Serving, pem: &str) -> String {
     get(serving.address, &usual(&[pem]), "/readyz")
 }
 
+#[test]
+fn metrics_are_open_to_this_machine_and_not_to_whom_a_proxy_connects_that_passes_tls_through() {
+    let (files, (place, _)) = (Files::new(), Place::founded());
+    let serving = files.serve(&place, &[]);
+    let config = usual(&[&fs::read_to_string(files.certificate()).unwrap()]);
+    for (host, status) in [("localhost:1", 200), ("127.0.0.1", 200), ("agents.test", 401)] {
+        let mut stream = connect(serving.address, &config).unwrap();
+        let answer = asked(&mut stream, "GET /metrics HTTP/1.1", host).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+    }
+}
+
 // ── Settings ─────────────────────────────────────────────────────────────────
+
+#[test]
+fn a_certificate_that_has_expired_is_served_until_the_next_one_is_there_and_the_log_says_so() {
+    let (files, (place, _)) = (Files::new(), Place::founded());
+    files.put(&Made::until(2001));
+    let mut serving = files.serve(&place, &[]);
+    serving.expect_errors(&["has expired"]);
+    let expired = fs::read_to_string(files.certificate()).unwrap();
+    assert_eq!(serving.announced["tls"]["notAfter"], "2001-01-01T00:00:00.000Z");
+    let refused = connect(serving.address, &usual(&[&expired])).expect_err("it is refused");
+    assert!(refused.to_string().to_ascii_lowercase().contains("expired"), "{refused}");
+    let next = Made::until(2099);
+    files.put(&next);
+    serving.signal("HUP");
+    let is_served = || connect(serving.address, &usual(&[&next.certificate])).ok();
+    eventually("the next certificate", is_served);
+}
 
 #[test]
 fn a_pair_that_cannot_be_served_is_refused_before_a_port_is_opened() {
@@ -284,8 +313,6 @@ fn a_pair_that_cannot_be_served_is_refused_before_a_port_is_opened() {
     };
     files.put(&Made { key: Made::until(2099).key, ..Made::until(2099) });
     refused("server.key is not the key of the certificate in --tls-cert");
-    files.put(&Made::until(2001));
-    refused("server.pem has expired at 2001-01-01");
     let good = Made::until(2099);
     files.put(&Made { certificate: String::new(), key: good.key.clone() });
     refused("server.pem is empty");

@@ -203,6 +203,7 @@ mod tests {
     use super::*;
     use crate::app::placement::TLS_KEY;
     use crate::app::status::SettingSource;
+    use crate::app::tls::Hosts;
     use crate::app::tls::OwnTls;
 
     #[test]
@@ -282,7 +283,8 @@ mod tests {
             assert!(one.level == level && one.message.contains(part), "{part}: {found:?}");
         };
         judged(Level::Ok, "the first start makes a certificate");
-        OwnTls::self_signed(dir.path(), &["a.test".into()]).unwrap();
+        let hosts = Hosts { asked: Vec::new(), all: vec!["a.test".into()] };
+        OwnTls::self_signed(dir.path(), &hosts).unwrap();
         judged(Level::Ok, "is for a.test");
         let (key, certificate) = (dir.path().join(TLS_KEY), dir.path().join(TLS_CERTIFICATE));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();

@@ -34,34 +34,26 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads both.
+    /// Reads both. The certificate may have expired.
     ///
     /// # Errors
-    /// If one cannot be read or used, they do not belong together, or the certificate has expired at
-    /// `now`.
-    pub fn load(&self, now: Time) -> Result<Pair, Unusable> {
+    /// If one cannot be read or used, or they do not belong together.
+    pub fn load(&self) -> Result<Pair, Unusable> {
         let (certificate, key) = (self.certificate.display(), self.key.display());
         let pem = read(&self.certificate).map_err(|one| one.of("--tls-cert"))?;
         let key_pem = read(&self.key).map_err(|one| one.of("--tls-key"))?;
-        let pair = Pair::from_pem(&pem, &key_pem).map_err(|problem| match problem {
+        // Each is also what one sees of a file that is being written.
+        Pair::from_pem(&pem, &key_pem).map_err(|problem| match problem {
             PairProblem::Certificate(what) => {
-                Unusable::lasting(format!("--tls-cert {certificate} {what}"))
+                Unusable::passing(format!("--tls-cert {certificate} {what}"))
             }
-            PairProblem::Key(what) => Unusable::lasting(format!("--tls-key {key} {what}")),
+            PairProblem::Key(what) => Unusable::passing(format!("--tls-key {key} {what}")),
             PairProblem::Mismatch => Unusable::passing(format!(
                 "--tls-key {key} is not the key of the certificate in --tls-cert {certificate}: give \
                  the two that were made together, and the server's own certificate before those of \
                  its issuers"
             )),
-        })?;
-        if pair.facts.not_after < now {
-            return Err(Unusable::lasting(format!(
-                "--tls-cert {certificate} has expired at {}: get a new one, or set the clock, which \
-                 says {now}",
-                pair.facts.not_after
-            )));
-        }
-        Ok(pair)
+        })
     }
 
     /// Reads both at the start of a server, and their state then. What may be half of a replacement is
@@ -84,7 +76,7 @@ impl TlsFiles {
         loop {
             // Before they are read: a change meanwhile is one.
             let state = self.state();
-            match self.load(Clock::system().now()) {
+            match self.load() {
                 Ok(pair) => return Ok((pair, state)),
                 Err(one) if one.is_passing && !is_last => is_last = !wait(),
                 Err(one) => return Err(one.why),
@@ -95,6 +87,15 @@ impl TlsFiles {
     /// Whether every user of the machine can read the key.
     pub fn is_key_open(&self) -> bool {
         fs::metadata(&self.key).is_ok_and(|file| file.mode() & 0o007 != 0)
+    }
+
+    /// A sentence about a pair of theirs that has expired at `now`.
+    pub fn expired(&self, pair: &Pair, now: Time) -> String {
+        format!(
+            "--tls-cert {} has expired at {}: get a new one, or set the clock, which says {now}",
+            self.certificate.display(),
+            pair.facts.not_after
+        )
     }
 
     /// A sentence about a pair of theirs that is not valid yet at `now`.
@@ -147,14 +148,20 @@ impl Unusable {
 
 fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, Unusable> {
     let shown = path.display();
-    let unreadable = |error: io::Error| Unusable {
-        why: placement::unreadable(path, &error),
-        is_passing: error.kind() == io::ErrorKind::NotFound,
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.is_dir() {
+    // A new file may not be there yet, or not yet belong to the server's user.
+    let unreadable = |error: io::Error| Unusable::passing(placement::unreadable(path, &error));
+    // Before it is opened, which with a pipe would wait for a writer.
+    let kind = fs::metadata(path).map_err(unreadable)?.file_type();
+    if kind.is_dir() {
         return Err(Unusable::lasting(format!("{shown} is a directory; name the file in it")));
     }
+    if !kind.is_file() {
+        return Err(Unusable::lasting(format!(
+            "{shown} is no regular file: it is read again whenever it may have changed, so store its \
+             content in one"
+        )));
+    }
+    let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Zeroizing::new(Vec::with_capacity(16 * 1024));
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     match bytes.len() as u64 {
@@ -202,16 +209,14 @@ mod tests {
             fs::write(&files.key, key).unwrap();
         };
         let refused = |part: &str| {
-            let why = files.load(Clock::system().now()).expect_err("it is refused").why;
+            let why = files.load().expect_err("it is refused").why;
             assert!(why.contains(part), "{why}");
             why
         };
         let (good, good_key) = pair(2099);
         write(&good, &good_key);
-        assert!(files.load(Clock::system().now()).is_ok());
-        let (old, old_key) = pair(2001);
-        write(&old, &old_key);
-        assert!(refused("has expired at 2001-01-01").contains("a.pem"));
+        assert!(files.load().is_ok());
+        let (_, old_key) = pair(2001);
         write(&good, &old_key);
         assert!(refused("is not the key of the certificate").contains("a.key"));
         write("", &old_key);
@@ -222,6 +227,8 @@ mod tests {
         refused("cannot be read");
         fs::create_dir(&files.key).unwrap();
         refused("is a directory");
+        let device = TlsFiles { key: "/dev/null".into(), ..files.clone() };
+        assert!(device.load().expect_err("it is refused").why.contains("is no regular file"));
     }
 
     #[test]
@@ -235,7 +242,7 @@ mod tests {
         };
         let ((good, good_key), (_, other_key)) = (pair(2099), pair(2099));
         write(&good, &other_key);
-        // A mismatch, then an empty file, then none, then the right one.
+        // A mismatch, then an empty file, none, one that is half written, then the right one.
         let mut waited = 0;
         let (served, state) = files
             .load_whole(|| {
@@ -243,20 +250,20 @@ mod tests {
                 match waited {
                     1 => fs::write(&files.key, "").unwrap(),
                     2 => fs::remove_file(&files.key).unwrap(),
+                    3 => fs::write(&files.key, &good_key[..good_key.len() / 2]).unwrap(),
                     _ => fs::write(&files.key, &good_key).unwrap(),
                 }
                 true
             })
             .unwrap();
-        assert_eq!((waited, served.certificates(), state), (3, 1, files.state()));
+        assert_eq!((waited, served.certificates(), state), (4, 1, files.state()));
         // Not for ever.
         write(&good, &other_key);
         let why = files.load_whole(|| false).err().unwrap();
         assert!(why.contains("is not the key of the certificate"), "{why}");
-        // Nor for what stays as it is.
-        for (certificate, key) in [pair(2001), (good, "text".into())] {
-            write(&certificate, &key);
-            assert!(files.load_whole(|| panic!("it waits")).is_err());
-        }
+        // Nor for what is another kind of file.
+        fs::remove_file(&files.key).unwrap();
+        fs::create_dir(&files.key).unwrap();
+        assert!(files.load_whole(|| panic!("it waits")).is_err());
     }
 }

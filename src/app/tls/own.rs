@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FilesState, TlsFiles};
-use super::self_signed::{self, Found};
+use super::self_signed::{self, Found, Hosts};
 use crate::app::data_dir_error::DataDirError;
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Result, Time};
@@ -51,10 +51,7 @@ impl OwnTls {
     ///
     /// # Errors
     /// If its files cannot be read or written.
-    pub fn self_signed(
-        dir: &Path,
-        hosts: &[String],
-    ) -> std::result::Result<Arc<Self>, DataDirError> {
+    pub fn self_signed(dir: &Path, hosts: &Hosts) -> std::result::Result<Arc<Self>, DataDirError> {
         let pair = self_signed::load_or_make(dir, hosts, Clock::system().now())?;
         let own = Self::new(pair, &self_signed::certificate_in(dir), None);
         own.map_err(|error| DataDirError(error.to_string()))
@@ -173,7 +170,7 @@ fn bracketed(host: &str) -> String {
 /// # Errors
 /// A sentence, if they cannot be served.
 pub fn look_at(files: &TlsFiles) -> std::result::Result<TlsStatus, String> {
-    let pair = files.load(Clock::system().now()).map_err(|unusable| unusable.why)?;
+    let pair = files.load().map_err(|unusable| unusable.why)?;
     let certificate = files.certificate.display().to_string();
     Ok(TlsStatus { certificate, ..TlsStatus::of(&pair) })
 }
@@ -219,7 +216,8 @@ mod tests {
             (&["::1", "2001:db8::7"], false),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            let hosts: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let all: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let hosts = Hosts { asked: Vec::new(), all };
             let own = OwnTls::self_signed(dir.path(), &hosts).unwrap();
             assert_eq!(own.is_local(), is_local, "{names:?}");
         }

@@ -27,8 +27,11 @@ const EARLIER_SECS: i64 = DAY_SECS;
 /// A server that starts so shortly before the end makes a new one.
 const RENEW_SECS: i64 = 30 * DAY_SECS;
 
-/// What the names of files end in that were of no use.
-const UNUSABLE: &str = ".unusable";
+/// What the names of files end in that gave way to new ones, with a number from the second on.
+const OLD: &str = ".old";
+
+/// So many are kept.
+const MAX_OLD: usize = 100;
 
 /// A certificate or key has about 1 KB.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -38,35 +41,44 @@ pub fn certificate_in(dir: &Path) -> PathBuf {
     dir.join(TLS_CERTIFICATE)
 }
 
-/// Returns the certificate of a data directory. If there is none, or it is about to expire or not valid
-/// yet, one is made for these hosts.
+/// Returns the certificate of a data directory. If there is none that can be used, or it is about to
+/// expire, one is made for these hosts, and what was there is kept under another name: it may be
+/// somebody's who has put it there.
 ///
 /// # Errors
 /// If its files cannot be read or written, or its key is readable for others.
-pub fn load_or_make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
+pub fn load_or_make(dir: &Path, hosts: &Hosts, now: Time) -> Result<Pair, DataDirError> {
     let why = match load(dir)? {
-        Found::Nothing => return make(dir, hosts, now),
+        Found::Nothing => return make(dir, &hosts.all, now),
         Found::Part => "has a part missing, or the key of another".into(),
-        Found::Broken(why) => {
-            put_aside(dir)?;
-            format!("cannot be used: {why}; its files are kept, with {UNUSABLE} behind their names")
-        }
+        Found::Broken(why) => format!("cannot be used: {why}"),
         Found::Whole(pair) => {
             let CertificateFacts { not_before, not_after, .. } = pair.facts;
-            if now < not_before {
-                format!("is valid from {not_before} on, and the clock says {now}")
-            } else if not_after <= now.plus_secs(RENEW_SECS) {
-                format!("is valid until {not_after}")
-            } else {
-                warn_of_missing(&pair, hosts, dir);
+            if not_after > now.plus_secs(RENEW_SECS) {
+                if now < not_before {
+                    warn_of_clock(not_before, now, dir);
+                }
+                warn_of_missing(&pair, &hosts.asked, dir);
                 return Ok(pair);
             }
+            format!("is valid until {not_after}")
         }
     };
+    let ending = put_aside(dir)?;
     tracing::warn!(
-        "the self-signed TLS certificate {why}: a new one is made, which clients must trust anew"
+        "the self-signed TLS certificate {why}: a new one is made, which clients must trust anew; the \
+         files before it are kept, with {ending} behind their names"
     );
-    make(dir, hosts, now)
+    make(dir, &hosts.all, now)
+}
+
+/// The hosts by which clients may reach a server.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    /// Those that its settings name.
+    pub asked: Vec<String>,
+    /// These, and what the machine is called, which in a container changes.
+    pub all: Vec<String>,
 }
 
 /// What a data directory has.
@@ -81,15 +93,39 @@ pub enum Found {
     Broken(String),
 }
 
-/// Moves both files out of the way of new ones: they are somebody's, who may have put them there.
-fn put_aside(dir: &Path) -> Result<(), DataDirError> {
-    for name in [TLS_KEY, TLS_CERTIFICATE] {
-        let aside = dir.join(format!("{name}{UNUSABLE}"));
-        fs::rename(dir.join(name), &aside).map_err(|error| {
-            DataDirError(format!("{name} cannot be renamed to {}: {error}", aside.display()))
-        })?;
+/// Moves the files out of the way of new ones; returns what their names end in from then on.
+fn put_aside(dir: &Path) -> Result<String, DataDirError> {
+    let names = [TLS_CERTIFICATE, TLS_KEY];
+    let mut endings = (1..=MAX_OLD).map(|n| if n == 1 { OLD.into() } else { format!("{OLD}-{n}") });
+    let is_free =
+        |ending: &String| names.iter().all(|name| !dir.join(format!("{name}{ending}")).exists());
+    let ending = endings.find(is_free).ok_or_else(|| {
+        let dir = dir.display();
+        DataDirError(format!("{dir} has {MAX_OLD} old TLS certificates: remove those nobody needs"))
+    })?;
+    for name in names {
+        let aside = dir.join(format!("{name}{ending}"));
+        match fs::rename(dir.join(name), &aside) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(DataDirError(format!(
+                    "{name} cannot be renamed to {}: {error}",
+                    aside.display()
+                )));
+            }
+            _ => {}
+        }
     }
-    Ok(())
+    Ok(ending)
+}
+
+fn warn_of_clock(not_before: Time, now: Time, dir: &Path) {
+    tracing::warn!(
+        %not_before,
+        %now,
+        "the self-signed TLS certificate is not valid yet: look at the clock, or, if that was ahead when \
+         it was made, remove {} to have a new one made at the next start",
+        certificate_in(dir).display()
+    );
 }
 
 /// Returns what a data directory has.
@@ -182,8 +218,13 @@ fn make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
 mod tests {
     use super::*;
 
-    fn hosts(names: &[&str]) -> Vec<String> {
-        names.iter().map(ToString::to_string).collect()
+    fn hosts(names: &[&str]) -> Hosts {
+        let all: Vec<String> = names.iter().map(ToString::to_string).collect();
+        Hosts { asked: all.clone(), all }
+    }
+
+    fn kept(dir: &Path, name: &str, ending: &str) -> String {
+        fs::read_to_string(dir.join(format!("{name}{ending}"))).unwrap()
     }
 
     #[test]
@@ -203,10 +244,9 @@ mod tests {
         let later = load(&["b.test"], now.plus_secs(800 * DAY_SECS));
         assert_ne!(later.fingerprint, made.fingerprint);
         assert_eq!(later.names, ["b.test"]);
-        // The clock was ahead when it was made, and has been set since.
-        let earlier = load(&["b.test"], now);
-        assert_ne!(earlier.fingerprint, later.fingerprint);
-        assert!(earlier.is_valid_at(now));
+        // A clock that is behind for a moment costs nobody's trust.
+        assert_eq!(load(&["b.test"], now), later);
+        assert!(kept(dir.path(), TLS_KEY, ".old").contains("PRIVATE KEY"));
     }
 
     #[test]
@@ -235,13 +275,21 @@ mod tests {
         let now = Time::parse("2030-01-01T00:00:00Z").unwrap();
         let load_or_make = || load_or_make(dir.path(), &hosts(&["a.test"]), now).unwrap();
         let first = load_or_make().facts.fingerprint;
-        let certificate = fs::read(certificate_in(dir.path())).unwrap();
+        let certificate = fs::read_to_string(certificate_in(dir.path())).unwrap();
         fs::write(dir.path().join(TLS_KEY), "mine").unwrap();
         let Found::Broken(why) = load(dir.path()).unwrap() else { panic!("it is usable") };
         assert!(why.contains("tls-self-signed.key holds no private key"), "{why}");
         assert_ne!(load_or_make().facts.fingerprint, first);
-        let kept = |name: &str| fs::read(dir.path().join(format!("{name}.unusable"))).unwrap();
-        assert_eq!(kept(TLS_KEY), b"mine");
-        assert_eq!(kept(TLS_CERTIFICATE), certificate);
+        let is_kept = |ending: &str| {
+            assert_eq!(kept(dir.path(), TLS_KEY, ending), "mine");
+            assert_eq!(kept(dir.path(), TLS_CERTIFICATE, ending), certificate);
+        };
+        is_kept(".old");
+        // Nor does the next one cost what is kept.
+        fs::remove_file(certificate_in(dir.path())).unwrap();
+        let key = fs::read_to_string(dir.path().join(TLS_KEY)).unwrap();
+        load_or_make();
+        is_kept(".old");
+        assert_eq!(kept(dir.path(), TLS_KEY, ".old-2"), key);
     }
 }

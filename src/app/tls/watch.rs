@@ -25,6 +25,7 @@ pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Inf
     let mut watched = Watched::new(own, files);
     let mut is_asked = false;
     loop {
+        let (own, files) = (watched.own.clone(), watched.files.clone());
         // A file system may be slow.
         let look = tokio::task::spawn_blocking(move || {
             watched.look(is_asked);
@@ -32,6 +33,8 @@ pub async fn watch(own: Arc<OwnTls>, files: TlsFiles, mut hangup: Signal) -> Inf
         });
         watched = match look.await {
             Ok(watched) => watched,
+            // A panic, which is logged and counted.
+            Err(error) if error.is_panic() => Watched::new(own, files),
             // The server is stopping.
             Err(_) => return std::future::pending().await,
         };
@@ -97,6 +100,12 @@ struct Refused {
     is_early: bool,
 }
 
+impl Refused {
+    fn ever(problem: String) -> Self {
+        Refused { problem, is_early: false }
+    }
+}
+
 impl Watched {
     fn new(own: Arc<OwnTls>, files: TlsFiles) -> Self {
         let (served, expiry) = (own.read_state(), Expiry::default());
@@ -123,27 +132,31 @@ impl Watched {
             }
             return;
         }
-        let found = self.files.load(now);
-        if found.is_ok() && self.files.state() != state {
+        let found = self.files.load();
+        if self.files.state() != state {
             // Changed while they were read: the next look shows how they are now.
             return;
         }
-        match found {
-            Ok(pair) if self.is_early(&pair, now) => {
-                let problem = self.files.not_yet(&pair, now);
-                self.refuse(Refused { problem, is_early: true }, state, is_asked);
-            }
-            Ok(pair) => self.serve(pair, state),
-            Err(unusable) => {
-                let refused = Refused { problem: unusable.why, is_early: false };
-                self.refuse(refused, state, is_asked);
-            }
+        match found.map_err(|unusable| Refused::ever(unusable.why)) {
+            Err(refused) => self.refuse(refused, state, is_asked),
+            Ok(pair) => match self.worse(&pair, now) {
+                Some(refused) => self.refuse(refused, state, is_asked),
+                None => self.serve(pair, state),
+            },
         }
     }
 
-    /// Whether what is served is better, since this one is not valid yet.
-    fn is_early(&self, pair: &Pair, now: Time) -> bool {
-        now < pair.facts.not_before && self.own.tls().pair().facts.is_valid_at(now)
+    /// Why what is served is better than a pair, if it is: it is valid, and the other is not.
+    fn worse(&self, pair: &Pair, now: Time) -> Option<Refused> {
+        if !self.own.tls().pair().facts.is_valid_at(now) {
+            None
+        } else if now < pair.facts.not_before {
+            Some(Refused { problem: self.files.not_yet(pair, now), is_early: true })
+        } else if pair.facts.not_after < now {
+            Some(Refused::ever(self.files.expired(pair, now)))
+        } else {
+            None
+        }
     }
 
     fn serve(&mut self, pair: Pair, state: FilesState) {
@@ -318,6 +331,23 @@ mod tests {
         made.write(&certificate, &key);
         watched.look_at(year(2120), false);
         assert_ne!(watched.own.status().fingerprint, due.fingerprint);
+    }
+
+    #[test]
+    fn an_expired_certificate_replaces_no_good_one() {
+        let made = Made::new();
+        let mut watched = made.watched();
+        let fingerprint = watched.own.status().fingerprint;
+        let year = |year: i32| Time::parse(&format!("{year}-06-01T00:00:00Z")).unwrap();
+        // What is served has expired since: that is no problem of another certificate.
+        watched.look_at(year(2100), true);
+        assert_eq!(watched.own.status().problem, None);
+        let (certificate, key) = pair(2040);
+        made.write(&certificate, &key);
+        watched.look_at(year(2050), true);
+        let waits = watched.own.status();
+        assert_eq!(waits.fingerprint, fingerprint);
+        assert!(waits.problem.unwrap().contains("has expired at 2040-01-01"));
     }
 
     #[test]
