@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,7 @@ use super::recovery::{PasswordResetLink, reset_password};
 use super::rotation::{Rotated, rotate};
 use super::secret_key;
 use super::status::{ServerStatus, Startup, store_status};
+use super::tls::OwnTls;
 use crate::base::{Error, MasterKey, Result};
 use crate::store::{Store, codec};
 
@@ -166,6 +167,7 @@ struct Server {
     /// What links that a command makes begin with.
     link_base: String,
     startup: Startup,
+    tls: Option<Arc<OwnTls>>,
 }
 
 /// What commands exclude each other by.
@@ -187,9 +189,10 @@ pub fn listen(
     store: Store,
     link_base: String,
     startup: Startup,
+    tls: Option<Arc<OwnTls>>,
 ) -> std::io::Result<ControlSocket> {
     let path = dir.path().join(SOCKET);
-    let server = Server { dir: dir.clone(), store, link_base, startup };
+    let server = Server { dir: dir.clone(), store, link_base, startup, tls };
     // Left by a process that was killed: this one holds the directory's lock.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -264,7 +267,7 @@ fn serve(stream: &UnixStream, server: &Server, turns: &Turns) -> std::io::Result
 }
 
 fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> ControlResponse {
-    let Server { dir, store, link_base, startup } = server;
+    let Server { dir, store, link_base, startup, tls } = server;
     match request {
         Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
         Request::Audit { request } => match audit_reply(store, request) {
@@ -295,7 +298,8 @@ fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> Control
         Request::Status => match store_status(store) {
             Ok(store) => {
                 let (startup, panics) = (startup.clone(), panics::count());
-                ControlResponse::Status(ServerStatus { startup, store, panics })
+                let tls = tls.as_ref().map(|own| own.status());
+                ControlResponse::Status(ServerStatus { startup, store, panics, tls })
             }
             Err(error) => ControlResponse::Failed(error.message().into()),
         },

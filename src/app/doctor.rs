@@ -1,14 +1,14 @@
 //! What `roadstead doctor` looks at: the files of a data directory, the machine, the settings, and
 //! what the server or the store says of itself.
 
+mod findings;
 #[cfg(feature = "postgres")]
 mod store;
+mod tls;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-
-use serde::Serialize;
 
 use super::backup::LastBackup;
 use super::control::{self, ControlResponse, Request};
@@ -23,8 +23,11 @@ use crate::base::{HttpUrl, Time};
 use crate::http::max_connections;
 use crate::store::{Clock, KnownDamage};
 
+use findings::Findings;
+pub use findings::{Finding, Level};
 #[cfg(feature = "postgres")]
 pub use store::examine_store;
+use tls::{Served, is_local};
 
 /// A backup is expected every day; one may fail.
 const BACKUP_SECS: i64 = 2 * 24 * 3600;
@@ -40,54 +43,6 @@ const FEW_CONNECTIONS: usize = 1024;
 
 /// A setup link is valid for 30 minutes, and renewed by a running server.
 const SETUP_LINK_SECS: i64 = 30 * 60;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// As it should be.
-    Ok,
-    /// It works, and should be changed.
-    Warning,
-    /// It does not work, or data may be lost.
-    Error,
-}
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Finding {
-    /// What was looked at: a name that does not change.
-    pub check: &'static str,
-    /// How bad it is.
-    pub level: Level,
-    /// What was found.
-    pub message: String,
-    /// What to do.
-    pub to_do: Option<String>,
-}
-
-/// Collects findings.
-#[derive(Default)]
-struct Findings(Vec<Finding>);
-
-impl Findings {
-    fn ok(&mut self, check: &'static str, message: impl Into<String>) {
-        self.0.push(Finding { check, level: Level::Ok, message: message.into(), to_do: None });
-    }
-
-    fn warn(&mut self, check: &'static str, message: impl Into<String>, to_do: &str) {
-        self.add(check, Level::Warning, message.into(), to_do);
-    }
-
-    fn error(&mut self, check: &'static str, message: impl Into<String>, to_do: &str) {
-        self.add(check, Level::Error, message.into(), to_do);
-    }
-
-    fn add(&mut self, check: &'static str, level: Level, message: String, to_do: &str) {
-        self.0.push(Finding { check, level, message, to_do: Some(to_do.into()) });
-    }
-}
 
 /// Examines a data directory, its server if one runs, and the settings: those of the running server,
 /// or else `own`.
@@ -124,9 +79,13 @@ pub fn examine(dir: &DataDir, own: Startup) -> Vec<Finding> {
     }
     erasures(dir.path(), &mut found);
     last_backup(dir.path(), &mut found);
-    let startup = server.map_or(own, |server| server.startup);
+    let (startup, served) = match server {
+        Some(server) => (server.startup, Served::Running(server.tls)),
+        None => (own, Served::Stopped),
+    };
     open_files(&startup, &mut found);
     settings(&startup.settings, &mut found);
+    tls::judge(&startup.settings, Some(dir.path()), &served, &mut found);
     found.0
 }
 
@@ -393,19 +352,22 @@ fn open_files(startup: &Startup, found: &mut Findings) {
 }
 
 fn settings(settings: &[Setting], found: &mut Findings) {
-    let value = |flag: &str| {
-        let setting = settings.iter().find(|setting| setting.flag == flag);
-        setting.and_then(|setting| setting.value.as_deref())
-    };
+    let value = |flag: &str| tls::value(settings, flag);
     let listen = value("--listen").unwrap_or_default();
-    let is_local = ["127.", "localhost:", "[::1]"].iter().any(|local| listen.starts_with(local));
+    let is_local = is_local(listen);
+    let has_tls = tls::is_on(settings);
     match (value("--public-url"), value("--trusted-proxy")) {
         (Some(url), _) if !HttpUrl::parse(url).is_ok_and(|url| url.is_origin()) => found.error(
             "public-url",
             format!("{url} has a path: the web console works at the root of a host only"),
             "--public-url with a host of its own for the server, without a path",
         ),
-        (Some(url), None) if url.starts_with("https:") => found.warn(
+        (Some(url), _) if url.starts_with("http:") && has_tls => found.error(
+            "public-url",
+            format!("{url} is plain HTTP, and the server speaks TLS: it does not start so"),
+            "--public-url with https://",
+        ),
+        (Some(url), None) if url.starts_with("https:") && !has_tls => found.warn(
             "trusted-proxy",
             format!(
                 "{url} is served through a proxy, and none is trusted: all clients count as one"
@@ -417,18 +379,14 @@ fn settings(settings: &[Setting], found: &mut Findings) {
             "there is a proxy, and no public URL: links and signed requests need it",
             "--public-url with the URL that clients use",
         ),
-        (None, None) if !is_local => found.warn(
+        (None, None) if !is_local && !has_tls => found.warn(
             "public-url",
             format!("it listens on {listen}, and has no public URL"),
             "--public-url with the URL that clients use",
         ),
         (Some(url), _) => found.ok("public-url", url),
+        (None, None) if has_tls => {} // Judged by the names of the certificate.
         (None, None) => found.ok("public-url", "not set: it is for this machine"),
-    }
-    if !is_local && value("--trusted-proxy").is_none() {
-        let message = format!("it listens on {listen} without a proxy that is trusted");
-        let to_do = "put a proxy with TLS in front: everything is readable on the way";
-        found.warn("tls", message, to_do);
     }
     match value("--smtp-url") {
         Some(_) => found.ok("mail", "mail is configured"),

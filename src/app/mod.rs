@@ -12,6 +12,7 @@ mod erasures;
 mod format_file;
 mod host;
 mod installation;
+mod listeners;
 #[cfg(feature = "postgres")]
 pub mod migration;
 mod monitor;
@@ -27,6 +28,7 @@ pub mod shared_store;
 #[cfg(feature = "postgres")]
 pub mod shared_store_rotation;
 mod status;
+pub mod tls;
 mod written_by;
 
 use std::net::SocketAddr;
@@ -36,7 +38,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use audit::{AuditReply, AuditRequest, CheckedLog, audit_reply};
@@ -47,16 +48,18 @@ pub use format_file::FORMAT as DATA_DIRECTORY_FORMAT;
 pub use installation::{
     AdminsChange, AdminsOfInstallation, admins_of_installation, parse as parse_admins,
 };
+pub use listeners::Listeners;
 use monitor::Monitor;
 pub use recovery::{PasswordResetLink, reset_password};
 pub use rotation::{Rotated, rotate};
 pub use secret_key::{KeySource, key_in_file};
 pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
+use tls::OwnTls;
 
 use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
 use crate::api::{OrganizationCreators, Route, SystemMonitor};
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
-use crate::base::{Email, Error, Id, Result};
+use crate::base::{Email, Id, Result};
 use crate::console::Console;
 use crate::http::{
     self, BodyBudgets, Document, Metrics, MetricsToken, Protocol, Router, ServerContext, Site,
@@ -82,6 +85,8 @@ pub struct ServerConfig {
     pub open_files: u64,
     /// `--rate-limit`.
     pub rate_limit: u32,
+    /// The TLS of all listeners; without it they speak plain HTTP.
+    pub tls: Option<Arc<OwnTls>>,
     /// `--metrics-token`.
     pub metrics_token: Option<MetricsToken>,
     /// `--installation-admin`: who administers the installation from now on; `None`: who did before.
@@ -118,6 +123,7 @@ impl Default for ServerConfig {
             trusted_proxies: Vec::new(),
             open_files: 1 << 20, // More than connections need.
             rate_limit: 500,
+            tls: None,
             metrics_token: None,
             installation_admins: None,
             organization_creators: OrganizationCreators::Everyone,
@@ -137,7 +143,7 @@ impl Default for ServerConfig {
 
 /// A running server.
 pub struct Server {
-    /// The address of its listener.
+    /// The address of its first listener.
     pub address: SocketAddr,
     pub store: Store,
     stop: watch::Sender<bool>,
@@ -151,12 +157,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts serving `store` at `listener`.
+    /// Starts serving `store` at `listeners`.
     ///
     /// # Errors
     /// If the configuration is invalid.
-    pub fn start(store: Store, listener: TcpListener, config: ServerConfig) -> Result<Self> {
-        Self::start_with(store, listener, config, None)
+    pub fn start(
+        store: Store,
+        listeners: impl Into<Listeners>,
+        config: ServerConfig,
+    ) -> Result<Self> {
+        Self::start_with(store, listeners.into(), config, None)
     }
 
     /// Does the same as [`Server::start`]; `on_setup` is called when the server is set up, before
@@ -166,18 +176,16 @@ impl Server {
     /// If the configuration is invalid.
     pub fn start_with(
         store: Store,
-        listener: TcpListener,
+        listeners: Listeners,
         config: ServerConfig,
         on_setup: Option<OnSetup>,
     ) -> Result<Self> {
-        let address = listener
-            .local_addr()
-            .map_err(|e| Error::internal(format!("the listener has no address: {e}")))?;
+        let (addresses, listeners) = listeners.speaking(&config)?;
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
         let outside = outgoing(&config)?;
-        let setup_required = is_setup_required(&store, address)?;
+        let setup_required = is_setup_required(&store, &addresses)?;
         let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(match &config.leases {
             Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
@@ -223,9 +231,9 @@ impl Server {
             system,
         };
         Ok(Server {
-            address,
+            address: addresses[0],
             measuring: monitor.start(stopping.clone()),
-            serving: tokio::spawn(http::serve(listener, context, stopping.clone())),
+            serving: tokio::spawn(http::serve(listeners, context, stopping.clone())),
             working: tokio::spawn(background::run(runner, config.leases.clone(), stopping)),
             flushing: tokio::spawn(flush(executor, served)),
             stop_flushing,
@@ -295,8 +303,9 @@ fn runner(
 
 /// Whether the server must be set up before it answers: it can be reached from elsewhere, and has no
 /// user.
-fn is_setup_required(store: &Store, address: SocketAddr) -> Result<bool> {
-    Ok(!address.ip().is_loopback() && !store.read_now(Id::NIL, organizations::has_any_user)?)
+fn is_setup_required(store: &Store, addresses: &[SocketAddr]) -> Result<bool> {
+    let is_local = addresses.iter().all(|address| address.ip().is_loopback());
+    Ok(!is_local && !store.read_now(Id::NIL, organizations::has_any_user)?)
 }
 
 /// Whether another server has set the installation up. Looked at until it has: 503 meanwhile.
@@ -315,6 +324,7 @@ fn metrics(
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
+    let tls = config.tls.clone();
     let damaged = executor.store.clone();
     let started = executor.store.clock().now();
     let sources = Sources {
@@ -333,6 +343,7 @@ fn metrics(
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),
             Box::new(move || is_replicated.as_deref().map(replication).into_iter().collect()),
             Box::new(move || leases.as_ref().map(background_work).into_iter().collect()),
+            Box::new(move || tls.iter().map(|own| own.family()).collect()),
         ],
     };
     let routes = routes.iter().map(|route| (route.method, route.path, route.waits()));

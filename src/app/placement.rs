@@ -31,6 +31,10 @@ pub const WRITTEN_BY: &str = "written-by";
 pub const LEFT_OUT: &str = "left-out.jsonl";
 /// When the last backup was made.
 pub const LAST_BACKUP: &str = "last-backup";
+/// The certificate that the server has made itself (`--tls self-signed`).
+pub const TLS_CERTIFICATE: &str = "tls-self-signed.pem";
+/// Its private key.
+pub const TLS_KEY: &str = "tls-self-signed.key";
 
 /// What every new file system has.
 pub const LOST_AND_FOUND: &str = "lost+found";
@@ -39,7 +43,7 @@ pub const UNFINISHED: &str = "unfinished";
 
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left.
-const EXPECTED: [&str; 13] = [
+const EXPECTED: [&str; 15] = [
     KEY,
     DATABASE,
     LOG[0],
@@ -50,6 +54,8 @@ const EXPECTED: [&str; 13] = [
     RESERVE,
     ERASURES,
     LAST_BACKUP,
+    TLS_CERTIFICATE,
+    TLS_KEY,
     WRITTEN_BY,
     LEFT_OUT,
     LOST_AND_FOUND,

@@ -15,7 +15,10 @@ use super::backup::{BackupError, Building, require_empty, unwritable};
 use super::check::check_store;
 use super::data::DataDir;
 use super::erasures::Erasures;
-use super::placement::{DATABASE, ERASURES, FORMAT_FILE, KEY, LAST_BACKUP, LEFT_OUT, SETUP_LINK};
+use super::placement::{
+    DATABASE, ERASURES, FORMAT_FILE, KEY, LAST_BACKUP, LEFT_OUT, SETUP_LINK, TLS_CERTIFICATE,
+    TLS_KEY,
+};
 use super::written_by;
 use crate::api::audit::Restart;
 use crate::auth::{BY_SLUG, Organization};
@@ -32,7 +35,16 @@ pub use losses::{Losses, MAX_LISTED};
 
 /// What is copied beside the database, if it is there, in this order: without the last one the
 /// directory is none.
-const COPIED: [&str; 6] = [KEY, "secret.key.new", ERASURES, LAST_BACKUP, SETUP_LINK, FORMAT_FILE];
+const COPIED: [&str; 8] = [
+    KEY,
+    "secret.key.new",
+    ERASURES,
+    LAST_BACKUP,
+    SETUP_LINK,
+    TLS_KEY,
+    TLS_CERTIFICATE,
+    FORMAT_FILE,
+];
 
 /// What is to be repaired, and how.
 pub struct RepairSettings<'a> {

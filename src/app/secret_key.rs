@@ -199,14 +199,20 @@ pub(super) fn key_in_text(text: &str) -> Option<MasterKey> {
 
 /// Writes a key into a file of the data directory, atomically and durably.
 pub(super) fn write(dir: &Path, name: &str, key: &MasterKey) -> std::io::Result<()> {
+    // The key must be durable before anything that needs it.
+    replace_private(dir, name, format!("{}\n", codec::hex(key.bytes())).as_bytes())
+}
+
+/// Writes a file of the data directory, in place of the one before, atomically and durably. Only its
+/// owner may read it.
+pub(super) fn replace_private(dir: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     // Under another name first, so that the file is complete whenever it exists.
-    let unfinished = dir.join("secret.key.unfinished");
+    let unfinished = dir.join(format!("{name}.unfinished"));
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => write_private(&unfinished, format!("{}\n", codec::hex(key.bytes())).as_bytes())?,
+        _ => write_private(&unfinished, content)?,
     }
     fs::rename(unfinished, dir.join(name))?;
-    // The key must be durable before anything that needs it.
     File::open(dir)?.sync_all()
 }
 

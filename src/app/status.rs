@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::tls::TlsStatus;
 use crate::base::{Id, Result, Time};
 use crate::resources::organizations;
 use crate::resources::organizations::moving::unfinished_import;
@@ -54,6 +55,9 @@ pub struct ServerStatus {
     /// Panics since the start; a server of an earlier version does not count them.
     #[serde(default)]
     pub panics: u64,
+    /// Its certificate, if it speaks TLS.
+    #[serde(default)]
+    pub tls: Option<TlsStatus>,
 }
 
 /// What a store says about itself.

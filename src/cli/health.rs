@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::common::Common;
 use super::failure::Failure;
-use super::{output, values};
-use crate::outside::{BodyLimit, Call, ClientConfig, Limits, Method, Outside};
+use super::listening::Listening;
+use super::output;
+use crate::outside::{BodyLimit, Call, ClientConfig, Limits, Method, Outside, Response};
 
 /// Longer than a server takes to say that it is not ready.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,18 +20,14 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 #[derive(Args)]
 #[command(
     after_help = "It asks for /readyz at the address that `serve` has with the same flags and \
-                        variables.\n\nExit codes: 0 ready, 1 not ready or not reached."
+                        variables, the first if it has several. With TLS the certificate is not verified: \
+                        nothing secret is sent.\n\nExit codes: 0 ready, 1 not ready or not \
+                        reached.",
+    mut_arg("listen", |listen| listen.help("Address that the server listens on"))
 )]
 pub struct Health {
-    /// Address that the server listens on
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "ROADSTEAD_LISTEN",
-        default_value = "127.0.0.1:7420",
-        value_parser = values::host_and_port
-    )]
-    listen: String,
+    #[command(flatten)]
+    listening: Listening,
 
     #[command(flatten)]
     common: Common,
@@ -38,27 +35,46 @@ pub struct Health {
 
 impl Health {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let url = format!("http://{}/readyz", reachable(&self.listen)?);
-        // Its user names the address.
-        let everywhere = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("it is a network"));
-        let config = ClientConfig { allow_private: everywhere.to_vec(), extra_roots_pem: None };
-        let outside = Outside::new(config)?;
-        let limits =
-            Limits { total: TIMEOUT, answer: BodyLimit::UpTo(MAX_ANSWER_BYTES), https_only: false };
-        let call =
-            Call { method: Method::Get, url: url.clone(), headers: vec![], body: vec![], limits };
+        let listen = self.listening.listen.first().map(String::as_str).unwrap_or_default();
+        let address = reachable(listen)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Failure::io("the runtime"))?;
-        let answer = runtime.block_on(outside.send(call));
+        let answer = runtime.block_on(ask(&address));
         // A look-up of a name that takes longer must not delay the exit.
         runtime.shutdown_background();
-        let answer = answer.map_err(|error| Failure::Failed(format!("{url}: {error}")))?;
+        let (url, answer) = answer?;
         if !answer.is_success() {
             let body = String::from_utf8_lossy(&answer.body).into_owned();
             return Err(Failure::Failed(format!("{url} answered {}: {body}", answer.status)));
         }
         output::print(self.common.json, &json!({"status": "ok", "url": url}), "ready")
     }
+}
+
+/// Asks with TLS if the server says that this is spoken there: so the command needs no settings of TLS.
+async fn ask(address: &str) -> Result<(String, Response), Failure> {
+    // Its user names the address.
+    let everywhere = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("it is a network"));
+    let config = ClientConfig { allow_private: everywhere.to_vec(), extra_roots_pem: None };
+    // The certificate is for the names by which clients come, not for this address. Nothing is sent that
+    // others must not read, and what is answered is believed of whoever answers at this address.
+    let outside = Outside::new(config)?.without_verification()?;
+    let mut url = format!("http://{address}/readyz");
+    let mut answer = send(&outside, &url).await?;
+    let is_other = String::from_utf8_lossy(&answer.body).contains("\"other_protocol\"");
+    if answer.status == 400 && is_other {
+        url = format!("https://{address}/readyz");
+        answer = send(&outside, &url).await?;
+    }
+    Ok((url, answer))
+}
+
+async fn send(outside: &Outside, url: &str) -> Result<Response, Failure> {
+    let limits =
+        Limits { total: TIMEOUT, answer: BodyLimit::UpTo(MAX_ANSWER_BYTES), https_only: false };
+    let call = Call { method: Method::Get, url: url.into(), headers: vec![], body: vec![], limits };
+    let answer = outside.send(call).await;
+    answer.map_err(|error| Failure::Failed(format!("{url}: {error}")))
 }
 
 /// Returns the address at which a server that listens on `listen` is reached from this machine: one

@@ -6,6 +6,7 @@
 
 mod audit;
 mod backup;
+mod binding;
 mod check;
 mod client;
 mod common;
@@ -24,7 +25,9 @@ mod import;
 mod init;
 mod installation_admins;
 mod licenses;
+mod listening;
 mod log_writer;
+mod machine;
 mod manual;
 mod memory;
 #[cfg(feature = "postgres")]
@@ -45,6 +48,7 @@ mod serve;
 mod serve_store;
 mod settings;
 mod setup_link;
+mod shutdown;
 #[cfg(feature = "postgres")]
 mod store_check;
 #[cfg(feature = "postgres")]

@@ -1,7 +1,5 @@
 //! `roadstead serve`
 
-use std::convert::Infallible;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,14 +8,15 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 use ipnet::IpNet;
-use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use serde_json::{Value, json};
 
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
+use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names};
+use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::OrganizationCreators;
+use crate::app::tls::{OwnTls, TlsStatus, watch, watch_expiry};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
 use crate::base::{Email, HttpUrl, Id};
@@ -27,25 +26,18 @@ use crate::outside::smtp::{Smtp, SmtpConfig, SmtpUrl};
 use crate::resources::organizations;
 use crate::store::{Store, Tx};
 
-/// Signals within half a second of each other are one: `timeout` signals a process, and then its
-/// group.
-const SAME_SIGNAL: Duration = Duration::from_millis(500);
-
 /// Serve the API and run background jobs
 #[derive(Args)]
 #[command(after_help = "For a new data directory it prints a link to set the server up.\n\n\
                         SIGTERM, SIGHUP or Ctrl-C: stops accepting connections, answers requests in \
-                        flight, and exits within 10 seconds.")]
+                        flight, and exits within 10 seconds. With --tls-cert, SIGHUP reads the \
+                        certificate and its key again instead, as the server does when they change.")]
 pub struct Serve {
-    /// Address to listen on
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "ROADSTEAD_LISTEN",
-        default_value = "127.0.0.1:7420",
-        value_parser = values::host_and_port
-    )]
-    pub(super) listen: String,
+    #[command(flatten)]
+    pub(super) listening: Listening,
+
+    #[command(flatten)]
+    pub(super) tls: TlsFlags,
 
     /// A store in PostgreSQL, in place of a data directory: postgres://USER:PASSWORD@HOST/DATABASE
     #[cfg(feature = "postgres")]
@@ -54,7 +46,7 @@ pub struct Serve {
 
     /// URL under which clients reach this server; used in links
     #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
-    public_url: Option<HttpUrl>,
+    pub(super) public_url: Option<HttpUrl>,
 
     /// A proxy whose X-Forwarded-For is trusted (a network or an address; repeatable)
     #[arg(long, value_name = "CIDR", env = "ROADSTEAD_TRUSTED_PROXY", value_parser = values::network, value_delimiter = ',')]
@@ -126,15 +118,17 @@ impl Serve {
         }
         init_server_logging(&self.common);
         let dir = self.common.data_dir();
+        let tls = self.tls.read(self.public_url.as_ref())?;
         let config = ServerConfig { data_directory: Some(dir.path().into()), ..self.config()? };
         let version = env!("CARGO_PKG_VERSION").into();
         let startup = Startup { version, settings, open_files: config.open_files };
         let json = self.common.json;
         run(async move {
-            let shutdown = Shutdown::listen()?;
+            let mut shutdown = Shutdown::listen()?;
             // First, so that a port in use leaves no new directory behind.
-            let listener = listen_at(&self.listen).await?;
-            let address = listener.local_addr().map_err(Failure::io("the listener"))?;
+            let listeners = self.tls.bind(&self.listening).await?;
+            let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
+            let (address, redirect) = (addresses[0], listeners.redirect_address());
             if self.must_exist {
                 dir.require_exists()?;
             }
@@ -143,23 +137,36 @@ impl Serve {
             let data = dir.absolute();
             tracing::info!(data = %data.display(), created, %address, "starting");
             dir.note_served();
-            let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
+            let hosts = || own_hosts(self.public_url.as_ref(), &addresses);
+            let config = ServerConfig { tls: tls.own(&dir, hosts)?, ..config };
+            let own_tls = config.tls.clone();
+            warn_of_local_names(own_tls.as_deref(), &addresses);
+            let local = || local_url(address, own_tls.as_deref());
+            let link_base = config.public_url.clone().unwrap_or_else(local);
             // Before requests are served, so that a ready server has its link.
             let link = setup_link(&store, &dir, &link_base).await?;
             name_admins(&store, &config).await?;
             let used = dir.clone();
             let on_setup = Arc::new(move || remove_setup_link(&used));
-            let server = Server::start_with(store.clone(), listener, config, Some(on_setup))?;
-            let control = control::listen(dir.clone(), store.clone(), link_base.clone(), startup);
+            let server = Server::start_with(store.clone(), listeners, config, Some(on_setup))?;
+            let (linked, served) = (link_base.clone(), own_tls.clone());
+            let control = control::listen(dir.clone(), store.clone(), linked, startup, served);
             let _control = control.inspect_err(|error| {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
             control::resume_rotation(dir.clone(), store.clone())?;
-            announce(address, &data, created, link.as_deref(), json)?;
+            let announced = Announced { addresses: &addresses, redirect, tls: own_tls.as_deref() };
+            announced.print(&data, created, link.as_deref(), json)?;
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store.clone(), dir, link_base));
             }
-            let ended = shutdown.serve(server, &data, std::future::pending()).await;
+            let ended = match tls {
+                TlsChoice::Files(files, own) => {
+                    let watching = watch(own, files, shutdown.hangups()?);
+                    shutdown.serve(server, &data, watching).await
+                }
+                _ => shutdown.serve(server, &data, watch_expiry(own_tls)).await,
+            };
             store.close();
             ended
         })
@@ -233,50 +240,73 @@ pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(),
     result
 }
 
-pub(super) async fn listen_at(address: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let message = format!("cannot listen on {address}: {error}; choose another --listen");
-        match error.kind() {
-            // Another process may end, and an interface appear: a service manager tries again.
-            ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable => Failure::Failed(message),
-            _ => Failure::Usage(message),
-        }
-    })
+/// What is said of where a server listens.
+pub(super) struct Announced<'a> {
+    pub(super) addresses: &'a [SocketAddr],
+    /// Where browsers are led to the first of them.
+    pub(super) redirect: Option<SocketAddr>,
+    pub(super) tls: Option<&'a OwnTls>,
 }
 
-/// Prints the address, the data directory and, until the server is set up, the setup link.
-fn announce(
-    address: SocketAddr,
-    data: &Path,
-    created: bool,
-    link: Option<&str>,
-    json: bool,
-) -> Result<(), Failure> {
-    let (at, dir) = (format!("http://{address}"), data.display().to_string());
-    let value = json!({
-        "listening": at, "dataDirectory": dir, "created": created, "setupLink": link,
-    });
-    let made = if created { "created now" } else { "existing" };
-    let mut text = format!(
-        "Roadstead {} listens on {at}\nData directory: {dir} ({made})",
-        env!("CARGO_PKG_VERSION")
-    );
+impl Announced<'_> {
+    /// Prints the addresses, the data directory and, until the server is set up, the setup link.
+    fn print(
+        &self,
+        data: &Path,
+        created: bool,
+        link: Option<&str>,
+        json: bool,
+    ) -> Result<(), Failure> {
+        let dir = data.display().to_string();
+        let mut value = json!({"dataDirectory": dir, "created": created, "setupLink": link});
+        self.add_to(&mut value);
+        let made = if created { "created now" } else { "existing" };
+        let text = format!("{}\nData directory: {dir} ({made})", self.text());
+        output::print(json, &value, with_link(text, link))
+    }
+
+    fn urls(&self) -> Vec<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.addresses.iter().map(|address| format!("{scheme}://{address}")).collect()
+    }
+
+    /// Adds where it listens, and the certificate.
+    pub(super) fn add_to(&self, value: &mut Value) {
+        let urls = self.urls();
+        value["listening"] = urls.first().map(String::as_str).into();
+        value["addresses"] = urls.into();
+        value["redirecting"] = self.redirect.map(|address| format!("http://{address}")).into();
+        value["tls"] = json!(self.tls.map(OwnTls::status));
+    }
+
+    /// The same for people.
+    pub(super) fn text(&self) -> String {
+        let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
+        let mut text = format!("Roadstead {version} listens on {urls}");
+        if let Some(TlsStatus { certificate, fingerprint, not_after, self_signed, .. }) =
+            self.tls.map(OwnTls::status)
+        {
+            let kind = if self_signed { "Self-signed certificate" } else { "Certificate" };
+            text.push_str(&format!(
+                "\n{kind}: {certificate}, valid until {not_after}\n  SHA-256 {fingerprint}"
+            ));
+            if self_signed {
+                text.push_str("\n  How to trust it: roadstead doctor");
+            }
+        }
+        text
+    }
+}
+
+/// A text with the setup link, if there is one.
+pub(super) fn with_link(mut text: String, link: Option<&str>) -> String {
     if let Some(link) = link {
         text.push_str(&format!(
             "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST the \
              token after the # to /api/setup:\n  {link}\n"
         ));
     }
-    output::print(json, &value, &text)
-}
-
-/// The URL of a listener, which may be bound to all addresses, for a browser on this machine.
-pub(super) fn local_url(address: SocketAddr) -> String {
-    if address.ip().is_unspecified() {
-        format!("http://127.0.0.1:{}", address.port())
-    } else {
-        format!("http://{address}")
-    }
+    text
 }
 
 async fn setup_link(
@@ -323,63 +353,6 @@ async fn renew_setup_link(store: Store, dir: DataDir, link_base: String) {
             Ok(Some(link)) => output::status(&format!("A new setup link:\n  {link}")),
             Ok(None) => return,
             Err(_) => tracing::warn!("the setup link could not be renewed"),
-        }
-    }
-}
-
-/// The signals that stop a server. They are registered before the server announces itself: until
-/// then a signal kills the process.
-pub(super) struct Shutdown {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Shutdown {
-    pub(super) fn listen() -> Result<Self, Failure> {
-        let of = |kind| signal(kind).map_err(Failure::io("signals"));
-        Ok(Shutdown {
-            terminate: of(SignalKind::terminate())?,
-            interrupt: of(SignalKind::interrupt())?,
-            hangup: of(SignalKind::hangup())?,
-        })
-    }
-
-    /// Serves, and polls `meanwhile`, until SIGTERM, SIGHUP or Ctrl-C. A second signal stops without
-    /// waiting for requests in flight.
-    pub(super) async fn serve(
-        mut self,
-        server: Server,
-        data: &Path,
-        meanwhile: impl Future<Output = Infallible>,
-    ) -> Result<(), Failure> {
-        tokio::select! {
-            () = self.recv() => {}
-            never = meanwhile => match never {},
-        }
-        let data = data.display();
-        tracing::info!(%data, "stopping: answering requests in flight");
-        let stop = async {
-            server.stop().await;
-            tracing::info!(%data, "stopped");
-            Ok(())
-        };
-        let again = async {
-            tokio::time::sleep(SAME_SIGNAL).await;
-            self.recv().await;
-            Err(Failure::Failed("stopped before requests in flight were answered".into()))
-        };
-        tokio::select! {
-            stopped = stop => stopped,
-            aborted = again => aborted,
-        }
-    }
-
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hangup.recv() => {}
         }
     }
 }

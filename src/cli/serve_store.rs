@@ -1,7 +1,9 @@
 //! `roadstead serve --store`: the server over a store in PostgreSQL.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,10 +14,13 @@ use tokio::task::block_in_place;
 
 use super::common::init_server_logging;
 use super::failure::Failure;
-use super::output;
-use super::serve::{Serve, Shutdown, listen_at, local_url, name_admins, run};
+use super::listening::{TlsChoice, local_url, warn_of_local_names};
+use super::serve::{Announced, Serve, name_admins, run, with_link};
+use super::shutdown::Shutdown;
 use super::store_check::url;
+use super::{machine, output};
 use crate::app::shared_store::SharedStore;
+use crate::app::tls::watch;
 use crate::app::{Server, ServerConfig};
 use crate::base::Id;
 use crate::resources::organizations;
@@ -35,15 +40,31 @@ impl Serve {
     pub(super) fn run_over_store(self, text: &str) -> Result<(), Failure> {
         init_server_logging(&self.common);
         let url = url(text)?;
+        let (tls, own_tls) = match self.tls.read(self.public_url.as_ref())? {
+            TlsChoice::None => (None, None),
+            TlsChoice::Files(files, own) => (Some(files), Some(own)),
+            TlsChoice::SelfSigned => {
+                return Err(Failure::Usage(
+                    "--tls self-signed keeps its certificate in a data directory, which a store in \
+                     PostgreSQL has not: give --tls-cert and --tls-key"
+                        .into(),
+                ));
+            }
+        };
         let key_source = self.common.data_dir().key_source().clone();
         let is_replicated = Arc::<AtomicBool>::default();
-        let config = ServerConfig { is_replicated: Some(is_replicated.clone()), ..self.config()? };
+        let config = ServerConfig {
+            is_replicated: Some(is_replicated.clone()),
+            tls: own_tls.clone(),
+            ..self.config()?
+        };
         let must_exist = self.must_exist;
         let json = self.common.json;
         run(async move {
-            let shutdown = Shutdown::listen()?;
-            let listener = listen_at(&self.listen).await?;
-            let address = listener.local_addr().map_err(Failure::io("the listener"))?;
+            let mut shutdown = Shutdown::listen()?;
+            let listeners = self.tls.bind(&self.listening).await?;
+            let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
+            let (address, redirect) = (addresses[0], listeners.redirect_address());
             let (place, node) = (url.shown(), node(address));
             let progress = |line: &str| {
                 output::progress(line);
@@ -58,16 +79,23 @@ impl Serve {
             let created = engine.is_new();
             tracing::info!(store = %place, created, %address, "starting");
             let seen = block_in_place(|| look(&engine, &is_replicated, None));
-            let link_base = config.public_url.clone().unwrap_or_else(|| local_url(address));
+            warn_of_local_names(own_tls.as_deref(), &addresses);
+            let local = || local_url(address, own_tls.as_deref());
+            let link_base = config.public_url.clone().unwrap_or_else(local);
             let link = setup_link(&store, &link_base).await?;
             name_admins(&store, &config).await?;
             let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
             let config = ServerConfig { leases, nodes, ..config };
-            let server = Server::start_with(store.clone(), listener, config, None)?;
-            announce(address, &place, created, link.as_deref(), json)?;
+            let server = Server::start_with(store.clone(), listeners, config, None)?;
+            let announced = Announced { addresses: &addresses, redirect, tls: own_tls.as_deref() };
+            announce(&announced, &place, created, link.as_deref(), json)?;
+            let watching: Pin<Box<dyn Future<Output = Infallible>>> = match tls.zip(own_tls) {
+                Some((files, own)) => Box::pin(watch(own, files, shutdown.hangups()?)),
+                None => Box::pin(std::future::pending()),
+            };
             let checking = tokio::spawn(look_on(engine.clone(), is_replicated, seen));
             let ended = tokio::select! {
-                ended = shutdown.serve(server, Path::new(&place), std::future::pending()) => ended,
+                ended = shutdown.serve(server, Path::new(&place), watching) => ended,
                 () = removed(engine.is_removed()) => Err(Failure::Failed(
                     "others have removed this server from the store, in which it was silent for \
                      long; it has stopped".into(),
@@ -88,9 +116,7 @@ fn node(address: SocketAddr) -> Node {
 
 /// What others are told about this process.
 pub(super) fn this_process(what: &str) -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    let host = if name.is_empty() { "another host" } else { name };
+    let host = machine::name().unwrap_or_else(|| "another host".into());
     format!("{what} of {host}, process {}", std::process::id())
 }
 
@@ -149,22 +175,15 @@ async fn setup_link(store: &Store, link_base: &str) -> Result<Option<String>, Fa
 }
 
 fn announce(
-    address: SocketAddr,
+    announced: &Announced<'_>,
     place: &str,
     created: bool,
     link: Option<&str>,
     json: bool,
 ) -> Result<(), Failure> {
-    let at = format!("http://{address}");
-    let value = json!({ "listening": at, "store": place, "created": created, "setupLink": link });
+    let mut value = json!({ "store": place, "created": created, "setupLink": link });
+    announced.add_to(&mut value);
     let made = if created { "founded now" } else { "existing" };
-    let version = env!("CARGO_PKG_VERSION");
-    let mut text = format!("Roadstead {version} listens on {at}\nStore: {place} ({made})");
-    if let Some(link) = link {
-        text.push_str(&format!(
-            "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST the \
-             token after the # to /api/setup:\n  {link}\n"
-        ));
-    }
-    output::print(json, &value, &text)
+    let text = format!("{}\nStore: {place} ({made})", announced.text());
+    output::print(json, &value, with_link(text, link))
 }

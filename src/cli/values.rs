@@ -29,10 +29,10 @@ pub fn email(text: &str) -> Result<Email, String> {
     Email::parse(text)
 }
 
-/// Parses the URL under which clients reach a server. The console has paths of its own, from the root
-/// on, so it does not work below one.
+/// Parses the URL under which clients reach a server, in lower case. The console has paths of its own, from
+/// the root on, so it does not work below one.
 pub fn public_url(text: &str) -> Result<HttpUrl, String> {
-    let url = HttpUrl::parse(text)?;
+    let url = HttpUrl::parse(text.to_ascii_lowercase())?;
     if url.is_origin() {
         return Ok(url);
     }

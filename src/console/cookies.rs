@@ -38,19 +38,21 @@ impl Cookie {
 pub struct Jar {
     prefix: String,
     is_secure: bool,
+    /// Whether the request is known to have come over TLS: the server's own, or a proxy's.
+    is_tls: bool,
 }
 
 impl Jar {
-    /// The cookies of a request's host.
-    pub fn new(headers: &HeaderMap, installation: &str) -> Self {
+    /// The cookies of a request's host. `is_own_tls` if it came over the server's own TLS.
+    pub fn new(headers: &HeaderMap, is_own_tls: bool, installation: &str) -> Self {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         // A proxy on this machine may pass its own name for the host, and says so of the scheme.
-        let is_tls = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        let is_tls = is_own_tls || is_forwarded_tls(headers);
         if is_loopback(host) && !is_tls {
             let part = installation.split('-').next().unwrap_or_default();
-            return Jar { prefix: format!("roadstead_{part}"), is_secure: false };
+            return Jar { prefix: format!("roadstead_{part}"), is_secure: false, is_tls };
         }
-        Jar { prefix: "__Host-roadstead".into(), is_secure: true }
+        Jar { prefix: "__Host-roadstead".into(), is_secure: true, is_tls }
     }
 
     /// Whether cookies are sent over TLS only.
@@ -58,9 +60,9 @@ impl Jar {
         self.is_secure
     }
 
-    /// Whether the host is this machine, which needs no TLS.
-    pub fn is_loopback(&self) -> bool {
-        !self.is_secure
+    /// Whether nobody on the way can read along: the host is this machine, or there is TLS.
+    pub fn is_private(&self) -> bool {
+        !self.is_secure || self.is_tls
     }
 
     /// Reads a cookie; `None` if it is absent or empty.
@@ -89,6 +91,11 @@ impl Jar {
     }
 }
 
+/// Whether a proxy says that it has TLS.
+pub fn is_forwarded_tls(headers: &HeaderMap) -> bool {
+    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +104,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         headers.insert(COOKIE, cookies.parse().unwrap());
-        (Jar::new(&headers, "01234567-89ab"), headers)
+        (Jar::new(&headers, false, "01234567-89ab"), headers)
     }
 
     #[test]
@@ -121,8 +128,21 @@ mod tests {
     fn a_proxy_that_terminates_tls_makes_cookies_secure() {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, "127.0.0.1:7420".parse().unwrap());
-        assert!(!Jar::new(&headers, "0").is_secure());
+        assert!(!Jar::new(&headers, false, "0").is_secure());
         headers.insert("x-forwarded-proto", "https".parse().unwrap());
-        assert!(Jar::new(&headers, "0").is_secure());
+        assert!(Jar::new(&headers, false, "0").is_secure());
+    }
+
+    #[test]
+    fn cookies_are_for_tls_alone_and_what_is_entered_is_private_over_the_servers_own() {
+        for host in ["127.0.0.1:7420", "agents.test:7420"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            let own = Jar::new(&headers, true, "0");
+            assert!(own.set(Cookie::Session, "x", 60).starts_with("__Host-"), "{host}");
+            assert!(own.is_secure() && own.is_private(), "{host}");
+            let plain = Jar::new(&headers, false, "0");
+            assert_eq!(plain.is_private(), host.starts_with("127."));
+        }
     }
 }

@@ -15,17 +15,22 @@ use crate::base::{Error, Keys, Result};
 /// The length of the random part of a token: two of the same in a session are not seen.
 const NONCE_BYTES: usize = 16;
 
-/// Requires that a POST comes from a page of this origin.
+/// Requires that a POST comes from a page of this origin. Over the server's own TLS (`is_tls`) that is
+/// one of https; what scheme a proxy has in front is not known.
 ///
 /// # Errors
 /// 403 otherwise.
-pub fn require_same_origin(headers: &HeaderMap) -> Result<()> {
+pub fn require_same_origin(headers: &HeaderMap, is_tls: bool) -> Result<()> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_own = match text("sec-fetch-site") {
         Some(site) => matches!(site, "same-origin" | "none"),
         // Browsers that are older than that header, and plain http.
         None => match (text(ORIGIN.as_str()), text(HOST.as_str())) {
-            (Some(origin), Some(host)) => authority(origin).is_some_and(|own| own == host),
+            (Some(origin), Some(host)) => {
+                let is_secure =
+                    || origin.get(..8).is_some_and(|s| s.eq_ignore_ascii_case("https://"));
+                authority(origin).is_some_and(|own| own == host) && (!is_tls || is_secure())
+            }
             _ => false,
         },
     };
@@ -98,7 +103,22 @@ mod tests {
         for (name, value) in fields {
             headers.insert(*name, value.parse().unwrap());
         }
-        require_same_origin(&headers).is_ok()
+        let is_accepted = require_same_origin(&headers, false).is_ok();
+        let over_tls = require_same_origin(&headers, true).is_ok();
+        assert!(is_accepted || !over_tls, "TLS accepts nothing more: {headers:?}");
+        is_accepted
+    }
+
+    #[test]
+    fn over_tls_pages_of_the_same_host_without_tls_are_another_origin() {
+        let is_own = |origin: &str, is_tls| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "agents.test".parse().unwrap());
+            headers.insert(ORIGIN, origin.parse().unwrap());
+            require_same_origin(&headers, is_tls).is_ok()
+        };
+        assert!(is_own("https://agents.test", true) && is_own("https://agents.test", false));
+        assert!(!is_own("http://agents.test", true) && is_own("http://agents.test", false));
     }
 
     #[test]

@@ -21,21 +21,21 @@ const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 /// With `no-cache` alone, Back after signing out would show the page.
 const CACHE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// A year, once a page was served over TLS.
+/// A year, once a page was served over the TLS of a proxy.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 const OPENER: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
-/// Adds them.
-pub fn secure(response: &mut Response<ResponseBody>, is_tls: bool) {
+/// Adds them. `is_behind_tls` if a proxy in front has TLS, with a certificate that browsers trust.
+pub fn secure(response: &mut Response<ResponseBody>, is_behind_tls: bool) {
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, REFERRER);
     headers.insert(CACHE_CONTROL, CACHE);
     isolate(headers);
-    if is_tls {
+    if is_behind_tls {
         headers.insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
     }
 }

@@ -13,7 +13,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use super::api::Api;
-use super::cookies::{Cookie, Jar};
+use super::cookies::{Cookie, Jar, is_forwarded_tls};
 use super::dispatch::Dispatch;
 use super::fields::Fields;
 use super::flash::Flash;
@@ -28,6 +28,7 @@ use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
     Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+    may_be_strict,
 };
 
 /// How long a visitor's cookie and the theme last.
@@ -96,7 +97,8 @@ async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
     if let Some(response) = assets::response(request.path, sent) {
         return SiteReply { response, caller: None };
     }
-    let jar = Jar::new(sent, request.executor.authenticator.installation());
+    let jar = Jar::new(sent, request.is_tls, request.executor.authenticator.installation());
+    let is_behind_tls = jar.is_secure() && is_behind_tls(&request);
     let mut cookies = Vec::new();
     let (reply, caller) = if is_cut_off(console, &request, &jar) {
         (errors::refresh(&target(request.head)), None)
@@ -105,13 +107,28 @@ async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
     };
     cookies.extend(cookies_of(&reply, &jar));
     let mut response = response_of(reply);
-    headers::secure(&mut response, jar.is_secure());
+    headers::secure(&mut response, is_behind_tls);
     for cookie in &cookies {
         if let Ok(cookie) = HeaderValue::from_str(cookie) {
             response.headers_mut().append(SET_COOKIE, cookie);
         }
     }
     SiteReply { response, caller }
+}
+
+/// Whether a proxy in front has TLS, for which browsers trust it: `--public-url` says so, or the proxy does.
+/// Not at another port than that of https, since what browsers are told is of all ports of a host. For the
+/// server's own TLS the server answers itself (`http`).
+fn is_behind_tls(request: &SiteRequest<'_>) -> bool {
+    let headers = &request.head.headers;
+    let is_strict = match request.link_base.strip_prefix("https://") {
+        Some(host) => {
+            let host = host.strip_suffix(":443").unwrap_or(host);
+            host.ends_with(']') || !host.contains(':')
+        }
+        None => is_forwarded_tls(headers) && may_be_strict(headers),
+    };
+    !request.is_tls && is_strict
 }
 
 /// Path and query of a request.
@@ -144,14 +161,15 @@ async fn reply(
     let Some((page, params)) = console.paths.find(request.path) else {
         return (errors::bare(&errors::no_such_page(), request.request_id), None);
     };
-    let SiteRequest { head, path, body, address, request_id, link_base, executor, router } =
+    let SiteRequest { head, path, body, address, request_id, is_tls, link_base, executor, router } =
         request;
     let origin = Origin { address, link_base, request_id: request_id.into() };
     let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
-    let entered = enter(&mut visit, page, &head.headers, is_post.then_some(body), cookies).await;
+    let form = is_post.then_some(Form { body, is_tls });
+    let entered = enter(&mut visit, page, &head.headers, form, cookies).await;
     if let Err(error) = entered {
         let caller = visit.api.calls.identity();
         return (errors::page(&visit, &error), caller);
@@ -166,16 +184,23 @@ async fn reply(
     (reply, visit.api.calls.identity())
 }
 
+/// A form that was sent, not read yet.
+struct Form<'a> {
+    body: SiteBody<'a>,
+    /// Whether it was sent over the server's own TLS.
+    is_tls: bool,
+}
+
 /// Completes a visit: who it is, what its cookies say, and the form that was sent.
 async fn enter(
     visit: &mut Visit,
     page: &Page,
     sent: &HeaderMap,
-    body: Option<SiteBody<'_>>,
+    form: Option<Form<'_>>,
     cookies: &mut Vec<String>,
 ) -> Result<()> {
-    if body.is_some() {
-        require_same_origin(sent)?;
+    if let Some(form) = &form {
+        require_same_origin(sent, form.is_tls)?;
     }
     let jar = visit.jar.clone();
     visit.theme = match jar.get(sent, Cookie::Theme) {
@@ -183,7 +208,7 @@ async fn enter(
         Some("light") => Some("light"),
         _ => None,
     };
-    visit.is_private = jar.is_loopback() || sent.contains_key("sec-fetch-site");
+    visit.is_private = jar.is_private() || sent.contains_key("sec-fetch-site");
     if let Some(token) = jar.get(sent, Cookie::Session) {
         visit.sign_in(token).await?;
     }
@@ -198,8 +223,8 @@ async fn enter(
             }
         };
     }
-    if let Some(body) = body {
-        read_form(visit, page, sent, body).await?;
+    if let Some(form) = form {
+        read_form(visit, page, sent, form.body).await?;
     } else if let Some(flash) = jar.get(sent, Cookie::Flash) {
         visit.flash = Flash::text(flash);
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use hyper::header::{HOST, HeaderMap};
+use hyper::http::request::Parts;
 use ipnet::IpNet;
 
 use super::body::BodyBudgets;
@@ -13,6 +14,7 @@ use super::metrics::{Metrics, MetricsToken};
 use super::protocol::Protocol;
 use super::router::Router;
 use super::site::Site;
+use super::tls::{HTTPS_PORT, OverTls};
 use crate::api::PublicDocument;
 use crate::api::execute::Executor;
 
@@ -62,8 +64,9 @@ impl ServerContext {
     }
 
     /// The base of links to this server.
-    pub(super) fn link_base(&self, headers: &HeaderMap) -> String {
-        link_base(self.public_url.as_deref(), headers)
+    pub(super) fn link_base(&self, head: &Parts) -> String {
+        let over_tls = head.extensions.get::<OverTls>();
+        link_base(self.public_url.as_deref(), over_tls, &head.headers)
     }
 }
 
@@ -94,29 +97,56 @@ fn forwarded_address(entry: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// The base of links to this server: `--public-url`, or the Host header if it names this machine;
-/// otherwise empty, and links are paths (reference: command-line, "Flags of serve").
-pub(super) fn link_base(public_url: Option<&str>, headers: &HeaderMap) -> String {
+/// The base of links to this server: `--public-url`, or the Host header if it names this machine, or
+/// over TLS what the certificate is for; otherwise empty, and links are paths (reference: command-line,
+/// "Flags of serve").
+pub(super) fn link_base(
+    public_url: Option<&str>,
+    over_tls: Option<&OverTls>,
+    headers: &HeaderMap,
+) -> String {
     if let Some(url) = public_url {
         return url.into();
     }
+    let Some((name, port)) = name_and_port(headers) else { return String::new() };
+    let is_own = || over_tls.is_some_and(|over_tls| over_tls.is_own(name, port));
+    if !names_this_machine(name) && !is_own() {
+        return String::new();
+    }
+    let scheme = if over_tls.is_some() { "https" } else { "http" };
+    match port {
+        Some(port) => format!("{scheme}://{name}:{port}"),
+        None => format!("{scheme}://{name}"),
+    }
+}
+
+/// Whether browsers may be told to use TLS alone (`Strict-Transport-Security`) for the host of a request
+/// over TLS. What they are told is of all ports of a host: with another one than that of
+/// https they would be kept from other servers there, and so from all those of this machine.
+pub fn may_be_strict(headers: &HeaderMap) -> bool {
+    name_and_port(headers).is_some_and(|(name, port)| {
+        port.is_none_or(|port| port == HTTPS_PORT) && !names_this_machine(name)
+    })
+}
+
+/// The name and the port of the `Host`; `None` if the port is no number.
+fn name_and_port(headers: &HeaderMap) -> Option<(&str, Option<u16>)> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
         _ => (host, None),
     };
     let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    if !names_this_machine(name) || !port.is_none_or(is_number) {
-        return String::new();
-    }
-    match port.and_then(|port| port.parse::<u16>().ok()) {
-        Some(port) => format!("http://{name}:{port}"),
-        None => format!("http://{name}"),
-    }
+    port.is_none_or(is_number).then(|| (name, port.and_then(|port| port.parse().ok())))
+}
+
+/// Whether the `Host` is this machine by its own names for itself.
+pub(super) fn is_to_this_machine(headers: &HeaderMap) -> bool {
+    name_and_port(headers).is_some_and(|(name, _)| names_this_machine(name))
 }
 
 /// Whether the name of a host is one of this machine's in itself: an IPv6 address is in brackets.
-fn names_this_machine(name: &str) -> bool {
+pub fn names_this_machine(name: &str) -> bool {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     match bare {
         Some(bare) => bare.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()),
@@ -131,6 +161,30 @@ fn names_this_machine(name: &str) -> bool {
 mod tests {
     use super::*;
     use hyper::header::HeaderValue;
+
+    #[test]
+    fn browsers_may_be_told_to_use_tls_alone_where_all_of_a_host_is_meant() {
+        let may = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            may_be_strict(&headers)
+        };
+        for host in ["agents.test", "agents.test:443", "10.0.0.7", "[2001:db8::7]:443"] {
+            assert!(may(host), "{host}");
+        }
+        for host in [
+            "agents.test:7420",
+            "agents.test:80",
+            "agents.test:x",
+            "[2001:db8::7]:7420",
+            "localhost",
+            "LOCALHOST:443",
+            "127.0.0.1",
+            "[::1]:443",
+        ] {
+            assert!(!may(host), "{host}");
+        }
+    }
 
     #[test]
     fn a_client_behind_trusted_proxies_has_its_own_address_or_none() {

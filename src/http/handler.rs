@@ -9,6 +9,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::body::{self, Sender, Sent};
+use super::connection_state::ConnectionState;
 use super::context::ServerContext;
 use super::headers::{
     idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
@@ -19,7 +20,7 @@ use super::protocol::begin_waiting;
 use super::response_body::ResponseBody;
 use super::router::{Match, Missing, normalized};
 use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
-use super::wire::ConnectionState;
+use super::tls::OverTls;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, LogLimit, Result};
@@ -118,7 +119,8 @@ fn site_request<'a>(
         body: SiteBody { headers: &head.headers, incoming, budgets: &context.bodies },
         address: client.address,
         request_id,
-        link_base: context.link_base(&head.headers),
+        is_tls: head.extensions.get::<OverTls>().is_some(),
+        link_base: context.link_base(head),
         executor: &context.executor,
         router: &context.router,
     }
@@ -171,7 +173,7 @@ async fn handle(
         is_head: head.method == Method::HEAD,
         is_stream: route.waits() && wants_stream(headers),
         address,
-        link_base: &context.link_base(headers),
+        link_base: &context.link_base(head),
         request_id,
         at: None,
     };

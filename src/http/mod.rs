@@ -5,6 +5,7 @@
 //! and other protocols, each with a path.
 
 mod body;
+mod connection_state;
 mod connections;
 mod context;
 mod document;
@@ -15,36 +16,44 @@ pub mod fuzzing;
 mod handler;
 mod headers;
 mod in_process;
+mod listener;
 mod metrics;
 mod observed;
 mod pages;
 mod problem;
 mod protocol;
 mod public_documents;
+mod redirect;
 mod response_body;
 mod response;
 mod router;
+mod securing;
 mod server;
 mod site;
 mod sse;
+mod tls;
+mod transport;
 mod wire;
 mod within;
 
 pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
-pub use context::ServerContext;
+pub use context::{ServerContext, may_be_strict, names_this_machine};
 pub use document::Document;
 pub use handler::log_failure;
 pub use in_process::{InProcess, Origin, RouteCall};
+pub use listener::{Listener, Speaks};
 pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources, StoredSources};
 pub use pages::PATHS;
 pub use problem::{body as problem_body, status};
 pub use protocol::{Protocol, begin_waiting, json_response};
+pub use redirect::Redirect;
 pub use response_body::{BodyAborted, ResponseBody};
 pub use router::Router;
 pub use server::serve;
 pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
 pub use sse::event_stream;
+pub use tls::{CertificateFacts, Pair, PairProblem, ServerTls};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 use serde::Deserialize;
@@ -87,7 +87,7 @@ pub(super) async fn page(
             reading(method, id, || json(Full::from(body)))
         }
         METRICS => {
-            let page = metrics(context, peer, &head.headers).await?;
+            let page = metrics(context, peer, head).await?;
             reading(method, id, || page)
         }
         _ => Err(Error::new(
@@ -166,10 +166,11 @@ pub(super) fn not_allowed(allowed: &'static str, id: &str) -> Response<ResponseB
 async fn metrics(
     context: &ServerContext,
     peer: IpAddr,
-    headers: &HeaderMap,
+    head: &Parts,
 ) -> Result<Response<ResponseBody>> {
-    require_access(context, peer, headers).await?;
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    require_access(context, peer, head).await?;
+    let accept =
+        head.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::accepted_by(accept);
     let text = context.metrics.text(&context.executor.store, format).await;
     let mut response = Response::new(ResponseBody::Whole(Full::new(Bytes::from(text))));

@@ -7,11 +7,11 @@ use http_body_util::Full;
 use hyper::Response;
 use hyper::http::request::Parts;
 
+use super::connection_state::ConnectionState;
 use super::headers::raw_credential;
 use super::problem::mark;
 use super::response_body::{ResponseBody, json};
 use super::site::{SiteFuture, SiteRequest};
-use super::wire::ConnectionState;
 use crate::auth::RawCredential;
 use crate::base::Error;
 

@@ -32,7 +32,7 @@ pub async fn read(
 ) -> Result<Response<ResponseBody>> {
     context.executor.coordination.take_request(None, address)?;
     let host = host(head);
-    let link_base = context.link_base(&head.headers);
+    let link_base = context.link_base(head);
     let request = PublicRequest {
         host: &host,
         query: head.uri.query().unwrap_or_default(),

@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,14 +21,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
+use super::connection_state::{ConnectionState, MAX_TARGET_BYTES};
 use super::connections::Places;
-use super::context::ServerContext;
+use super::context::{ServerContext, may_be_strict};
 use super::framing::Head;
 use super::handler::answer;
 use super::headers::{has_known_coding, has_valid_host};
+use super::listener::{Accepted, Listener, Speaks};
 use super::metrics::Endpoint;
 use super::response_body::ResponseBody;
-use super::wire::{self, ConnectionState, Wire};
+use super::securing::{Secured, secured};
+use super::tls::OverTls;
+use super::transport::{Socket, Transport};
+use super::wire::{self, Wire};
 use super::{body, problem};
 use crate::base::{Error, Kind, LogLimit};
 
@@ -42,32 +47,53 @@ const GRACE: Duration = Duration::from_secs(8);
 /// Time at shutdown to read requests that were already sent.
 const UNREAD: Duration = Duration::from_millis(100);
 
-/// Time to write the error response to a client whose head was too slow.
+/// Time to write the error response to a client whose head was too slow, and the end of TLS.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Once a response was sent over TLS whose certificate browsers trust: a year.
+const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// Serves until `stopping`, then completes the requests in flight and returns.
+/// Serves all listeners until `stopping`, then completes the requests in flight and returns.
 pub async fn serve(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
+    context: Arc<ServerContext>,
+    stopping: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Places::new(&context));
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        let (context, stopping) = (context.clone(), stopping.clone());
+        serving.spawn(serve_at(listener, places.clone(), context, stopping));
+    }
+    while serving.join_next().await.is_some() {}
+}
+
+async fn serve_at(
+    Listener { socket: listener, speaks }: Listener,
+    places: Arc<Places>,
     context: Arc<ServerContext>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let places = Places::new(&context);
+    let port = listener.local_addr().map_or(0, |address| address.port());
+    let is_plain = !matches!(speaks, Speaks::Https(_));
+    let accepted = |peer| Accepted { peer, port, speaks: speaks.clone() };
     let mut connections = JoinSet::new();
     let (end, ending) = watch::channel(false);
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let next = tokio::select! {
+            next = listener.accept() => next,
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
-        match accepted {
+        match next {
             Ok((stream, peer)) => {
-                if let Some((stream, place)) = places.admit(stream, peer.ip()) {
+                if let Some((stream, place)) = places.admit(stream, peer.ip(), is_plain) {
                     let (context, ending) = (context.clone(), ending.clone());
+                    let accepted = accepted(peer);
                     connections.spawn(async move {
-                        connection(stream, peer.ip(), context, ending).await;
+                        connection(stream, accepted, context, ending).await;
                         drop(place);
                     });
                 }
@@ -85,7 +111,7 @@ pub async fn serve(
     }
     // Clients that have connected may have sent a request that was not read yet.
     for (stream, peer) in waiting(listener) {
-        connections.spawn(connection(stream, peer.ip(), context.clone(), ending.clone()));
+        connections.spawn(connection(stream, accepted(peer), context.clone(), ending.clone()));
     }
     tokio::time::sleep(UNREAD).await;
     end.send_replace(true);
@@ -107,10 +133,10 @@ fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
 }
 
 /// Serves a connection. While it is idle it has neither buffers nor the state of hyper: only its
-/// socket, of which it waits for bytes.
+/// socket, of which it waits for bytes, and that of TLS.
 async fn connection(
     stream: TcpStream,
-    peer: IpAddr,
+    accepted: Accepted,
     context: Arc<ServerContext>,
     mut ending: watch::Receiver<bool>,
 ) {
@@ -118,14 +144,40 @@ async fn connection(
     let _open = counted.metrics.connected();
     // Responses are small and complete: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
-    let (mut wire, progress) = Wire::new(stream);
+    let progress = ConnectionState::new();
+    let mut over_tls = None;
+    let transport = match &accepted.speaks {
+        Speaks::Http | Speaks::Redirect(_) => {
+            Transport::Plain(Socket::new(stream, progress.clone()))
+        }
+        Speaks::Https(tls) => {
+            let done = Box::pin(secured(stream, tls, &accepted, &progress, &mut ending)).await;
+            let Some(Secured { transport, arrived }) = done else { return };
+            over_tls = Some(arrived);
+            transport
+        }
+    };
+    let arrival = Arrival { accepted, over_tls };
+    let mut wire = Wire::new(transport, progress.clone());
     while is_readable(&wire, &progress, &mut ending).await {
         // Not by way of a variable, which would keep its place in this future.
-        let idle = Box::pin(serve_until_idle(wire, peer, &context, &progress, &mut ending)).await;
+        let idle =
+            Box::pin(serve_until_idle(wire, &arrival, &context, &progress, &mut ending)).await;
         let Some(idle) = idle else { return };
         wire = idle;
         progress.released();
     }
+    if arrival.over_tls.is_some() {
+        // Says that nothing was cut off.
+        let mut transport = wire.into_transport();
+        let _ = tokio::time::timeout(LAST_WORDS, transport.shutdown()).await;
+    }
+}
+
+/// How the requests of a connection arrive.
+struct Arrival {
+    accepted: Accepted,
+    over_tls: Option<OverTls>,
 }
 
 /// Waits for bytes of an idle connection; returns false if it is to be closed.
@@ -148,13 +200,13 @@ async fn is_readable(
 /// Serves requests until the connection ends, or has been idle for a while: then it is returned.
 async fn serve_until_idle(
     wire: Wire,
-    peer: IpAddr,
+    arrival: &Arrival,
     context: &Arc<ServerContext>,
     progress: &ConnectionState,
     ending: &mut watch::Receiver<bool>,
 ) -> Option<Wire> {
     let service = service_fn(|request: Request<Incoming>| async move {
-        Ok::<_, Infallible>(request_of(context, request, peer, progress).await)
+        Ok::<_, Infallible>(request_of(context, request, arrival, progress).await)
     });
     let mut connection = http1::Builder::new()
         .header_read_timeout(None)
@@ -164,7 +216,9 @@ async fn serve_until_idle(
     // Looked at after the first poll: the bytes that woke the connection are not read yet.
     let mut release_at: Option<std::time::Instant> = None;
     while let Some(good_until) = progress.good_until() {
-        let next_look = release_at.map_or(good_until, |at| at.min(good_until));
+        // One that is asked to end is not released: that time may have passed long ago.
+        let release = release_at.filter(|_| !asked_to_end);
+        let next_look = release.map_or(good_until, |at| at.min(good_until));
         // Returns also when the connection becomes idle.
         let mut polled = poll_fn(|cx| match Pin::new(&mut connection).poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
@@ -178,6 +232,7 @@ async fn serve_until_idle(
             ended = &mut polled => match ended {
                 Some(Ok(())) => return None,
                 Some(Err(error)) => {
+                    let peer = arrival.accepted.peer;
                     tracing::debug!(%error, %peer, "a connection ended early");
                     return None;
                 }
@@ -196,9 +251,12 @@ async fn serve_until_idle(
     }
     // The head was too slow, or the connection was idle for too long.
     if progress.is_reading_head() {
-        let mut stream = connection.into_parts().io.into_stream();
-        let last_words = wire::raw_answer(&head_timeout());
-        let _ = tokio::time::timeout(LAST_WORDS, stream.write_all(&last_words)).await;
+        let mut transport = connection.into_parts().io.into_transport();
+        let last_words = async {
+            transport.write_all(&wire::raw_answer(&head_timeout())).await?;
+            transport.shutdown().await
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, last_words).await;
     }
     None
 }
@@ -210,19 +268,25 @@ fn head_timeout() -> Error {
 async fn request_of(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
-    peer: IpAddr,
+    Arrival { accepted, over_tls }: &Arrival,
     progress: &ConnectionState,
 ) -> Response<ResponseBody> {
     let known = progress.begin();
     let (mut head, mut body) = request.into_parts();
     head.extensions.insert(progress.clone());
+    if let Some(over_tls) = over_tls {
+        head.extensions.insert(over_tls.clone());
+    }
     let id = request_id(&head.headers, context);
-    let refused = refuse(&head, known);
-    let mut last = refused.is_some();
-    let mut response = match refused {
-        None => answer(context, &head, &mut body, peer, &id).await,
-        Some(error) => {
-            let response = problem::reply(&error, &id);
+    let answered_here = match (refuse(&head, known), &accepted.speaks) {
+        (Some(error), _) => Some(problem::reply(&error, &id)),
+        (None, Speaks::Redirect(redirect)) => Some(redirect.answer(&head, &id)),
+        (None, Speaks::Http | Speaks::Https(_)) => None,
+    };
+    let mut last = answered_here.is_some();
+    let mut response = match answered_here {
+        None => answer(context, &head, &mut body, accepted.peer.ip(), &id).await,
+        Some(response) => {
             let (status, unmatched) = (response.status().as_u16(), Endpoint::Unmatched);
             context.metrics.answered(unmatched, status, Duration::ZERO);
             response
@@ -239,6 +303,9 @@ async fn request_of(
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if over_tls.as_ref().is_some_and(|tls| tls.is_strict) && may_be_strict(&head.headers) {
+        headers.insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
+    }
     if is_stream || last {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -251,7 +318,7 @@ async fn request_of(
 /// Refuses requests that must not reach a route.
 fn refuse(head: &Parts, known: Head) -> Option<Error> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    if target > wire::MAX_TARGET_BYTES {
+    if target > MAX_TARGET_BYTES {
         return Some(wire::target_too_long());
     }
     match known {

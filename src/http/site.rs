@@ -80,6 +80,8 @@ pub struct SiteRequest<'a> {
     /// The client's IP address.
     pub address: IpAddr,
     pub request_id: &'a str,
+    /// Whether it has arrived over the server's own TLS.
+    pub is_tls: bool,
     /// The base of links to this server; empty when it does not know its own address.
     pub link_base: String,
     pub executor: &'a Arc<Executor>,

@@ -2,6 +2,7 @@
 
 mod content;
 mod streams;
+mod tls;
 mod watching;
 
 use std::net::SocketAddr;
@@ -148,6 +149,10 @@ async fn serving_at_most(max_connections: usize) -> SocketAddr {
 }
 
 async fn start_with(setup_required: bool, max_connections: usize) -> Server {
+    start_speaking(Speaks::Http, setup_required, max_connections).await
+}
+
+async fn start_speaking(speaks: Speaks, setup_required: bool, max_connections: usize) -> Server {
     let store = Store::in_memory(Clock::system(), &[]);
     let route = |path| Route::post(path, ANYONE, "nothing.do", op::write(nothing));
     let fetch = Route::post("/fetch", ANYONE, "page.fetch", op::write(op::calling(10, fetch)));
@@ -209,7 +214,8 @@ async fn start_with(setup_required: bool, max_connections: usize) -> Server {
     let address = listener.local_addr().unwrap();
     let stops = stop.clone();
     tokio::spawn(async move {
-        serve(listener, Arc::new(context), stopping).await;
+        let listeners = vec![Listener { socket: listener, speaks }];
+        serve(listeners, Arc::new(context), stopping).await;
         drop(stops);
     });
     Server { address, store, stop }
@@ -321,7 +327,7 @@ fn links_begin_with_a_host_header_that_names_this_machine_and_nothing_else() {
     let base = |host: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
-        link_base(None, &headers)
+        link_base(None, None, &headers)
     };
     for host in ["localhost:7420", "LOCALHOST", "127.0.0.1:80", "127.1.2.3", "[::1]:7420"] {
         assert_eq!(base(host), format!("http://{host}"));
@@ -339,7 +345,7 @@ fn links_begin_with_a_host_header_that_names_this_machine_and_nothing_else() {
         assert_eq!(base(host), "", "{host}");
     }
     assert_eq!(base("localhost:99999"), "http://localhost");
-    assert_eq!(link_base(Some("https://a.test"), &HeaderMap::new()), "https://a.test");
+    assert_eq!(link_base(Some("https://a.test"), None, &HeaderMap::new()), "https://a.test");
 }
 
 #[tokio::test]

@@ -215,7 +215,8 @@ fn it_says_how_often_the_server_has_panicked_and_doctor_warns() {
     plant_panic();
     let startup = Startup { version: "1".into(), settings: Vec::new(), open_files: 1 << 20 };
     let link_base = "http://localhost".to_string();
-    let _control = control::listen(dir.clone(), running.store.clone(), link_base, startup.clone());
+    let _control =
+        control::listen(dir.clone(), running.store.clone(), link_base, startup.clone(), None);
     let found = doctor::examine(&dir, startup);
     let panics = found.iter().find(|finding| finding.check == "panics").unwrap();
     assert_eq!(panics.level, Level::Warning, "{panics:?}");

@@ -50,4 +50,5 @@ mod serving;
 mod shown;
 mod teamwork;
 mod terminal;
+mod tls;
 mod waking_commands;

@@ -207,7 +207,7 @@ impl Serving {
             panic!("it does not serve: {}", String::from_utf8_lossy(&ended.stderr))
         };
         let url = announced["listening"].as_str().unwrap();
-        let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+        let address = url.split_once("://").unwrap().1.parse().unwrap();
         let mut stderr = child.stderr.take().unwrap();
         let (written, log) = channel();
         thread::spawn(move || {

@@ -13,8 +13,8 @@ use crate::client::{Connection, eventually};
 use crate::optional::{program, run};
 use crate::server::{Acme, free_port};
 
-/// Metrics of the samples that are there only once something has happened, or over PostgreSQL.
-const LATER: [&str; 7] = [
+/// Metrics of the samples that are there only once something has happened, or over PostgreSQL or TLS.
+const LATER: [&str; 8] = [
     "roadstead_background_work",
     "roadstead_database_file_bytes",
     "roadstead_database_free_pages",
@@ -22,6 +22,7 @@ const LATER: [&str; 7] = [
     "roadstead_deliveries_total",
     "roadstead_last_backup_timestamp_seconds",
     "roadstead_store_replicated",
+    "roadstead_tls_certificate_expiry_timestamp_seconds",
 ];
 
 fn samples() -> PathBuf {

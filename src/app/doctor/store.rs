@@ -1,6 +1,8 @@
 //! What is to be said about a store in PostgreSQL.
 
-use super::{Finding, Findings, open_files, settings};
+use super::findings::{Finding, Findings};
+use super::tls::{Served, judge};
+use super::{open_files, settings};
 use crate::app::Startup;
 use crate::store::engine::SeenNode;
 use crate::store::engine::postgres::{Durability, PostgresUrl, nodes_at};
@@ -26,6 +28,7 @@ pub fn examine_store(url: &PostgresUrl, own: &Startup) -> Vec<Finding> {
     servers(url, &mut found);
     open_files(own, &mut found);
     settings(&own.settings, &mut found);
+    judge(&own.settings, None, &Served::Stopped, &mut found);
     found.0
 }
 

@@ -15,8 +15,10 @@ use serde_json::json;
 
 use super::common::{Common, init_server_logging, program};
 use super::failure::Failure;
-use super::serve::{Shutdown, listen_at, run};
-use super::{open_files, output, values};
+use super::listening::Listening;
+use super::serve::run;
+use super::shutdown::Shutdown;
+use super::{open_files, output};
 use crate::app::{DataDir, Server, ServerConfig};
 use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
@@ -33,15 +35,8 @@ use sample::Sample;
     mut_arg("data", |data| data.help("Keep the data in this new directory").hide_default_value(true))
 )]
 pub struct Demo {
-    /// Address to listen on
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        env = "ROADSTEAD_LISTEN",
-        default_value = "127.0.0.1:7420",
-        value_parser = values::host_and_port
-    )]
-    listen: String,
+    #[command(flatten)]
+    listening: Listening,
 
     #[command(flatten)]
     common: Common,
@@ -64,13 +59,13 @@ impl Demo {
     async fn serve(&self, dir: &DataDir) -> Result<(), Failure> {
         let shutdown = Shutdown::listen()?;
         // First, so that a port in use leaves no new directory behind.
-        let listener = listen_at(&self.listen).await?;
+        let listeners = self.listening.bind().await?;
         let store = dir.create()?;
         let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
         let (open_files, program) = (open_files::raise(), program());
         let config = ServerConfig { open_files, program, ..ServerConfig::default() };
-        let server = Server::start(store.clone(), listener, config)?;
+        let server = Server::start(store.clone(), listeners, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});
         let session = client.post("/auth/sign-in", sign_in).await?;

@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 
 use hyper::header::{FORWARDED, HeaderMap, HeaderName, VIA};
+use hyper::http::request::Parts;
 
 use crate::auth::{ScopeName, key_organization, require_installation_admin};
 use crate::base::{Error, Id, Result};
-use crate::http::context::ServerContext;
+use crate::http::context::{ServerContext, is_to_this_machine};
 use crate::http::headers::raw_credential;
+use crate::http::tls::OverTls;
 use crate::store::View;
 
 /// The headers that proxies add.
@@ -27,13 +29,13 @@ const OF_PROXIES: [HeaderName; 7] = [
 ///
 /// # Errors
 /// 401 without a valid credential, 403 without the right.
-pub async fn require_access(
-    context: &ServerContext,
-    peer: IpAddr,
-    headers: &HeaderMap,
-) -> Result<()> {
-    // A proxy on this machine connects from here too: what it adds distinguishes its clients.
-    let is_direct = !OF_PROXIES.iter().any(|name| headers.contains_key(name));
+pub async fn require_access(context: &ServerContext, peer: IpAddr, head: &Parts) -> Result<()> {
+    let headers = &head.headers;
+    // A proxy on this machine connects from here too: what it adds distinguishes its clients. One that
+    // passes TLS through can add nothing, so there the host must be this machine.
+    let is_passed_on = OF_PROXIES.iter().any(|name| headers.contains_key(name))
+        || head.extensions.get::<OverTls>().is_some() && !is_to_this_machine(headers);
+    let is_direct = !is_passed_on;
     if peer.to_canonical().is_loopback() && is_direct {
         return Ok(());
     }

@@ -1,0 +1,12 @@
+//! The TLS of a server: where its certificate comes from, and what is to be known about it.
+
+mod files;
+mod own;
+mod self_signed;
+mod watch;
+
+pub use files::TlsFiles;
+pub(super) use own::{OwnMade, look_at, look_at_self_signed};
+pub use own::{OwnTls, TlsStatus};
+pub use self_signed::Hosts;
+pub use watch::{watch, watch_expiry};

@@ -1,0 +1,86 @@
+//! How a command that serves ends.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::failure::Failure;
+use crate::app::Server;
+
+/// Signals within half a second of each other are one: `timeout` signals a process, and then its
+/// group.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
+
+/// The signals that stop a server. They are registered before the server announces itself: until
+/// then a signal kills the process.
+pub(super) struct Shutdown {
+    terminate: Signal,
+    interrupt: Signal,
+    /// None where it asks for something else than to stop.
+    hangup: Option<Signal>,
+}
+
+impl Shutdown {
+    pub(super) fn listen() -> Result<Self, Failure> {
+        let of = |kind| signal(kind).map_err(Failure::io("signals"));
+        Ok(Shutdown {
+            terminate: of(SignalKind::terminate())?,
+            interrupt: of(SignalKind::interrupt())?,
+            hangup: Some(of(SignalKind::hangup())?),
+        })
+    }
+
+    /// The SIGHUPs, which do not stop the server any more.
+    pub(super) fn hangups(&mut self) -> Result<Signal, Failure> {
+        match self.hangup.take() {
+            Some(hangup) => Ok(hangup),
+            None => signal(SignalKind::hangup()).map_err(Failure::io("signals")),
+        }
+    }
+
+    /// Serves, and polls `meanwhile`, until SIGTERM, Ctrl-C or, unless it is taken, SIGHUP. A second
+    /// signal stops without waiting for requests in flight.
+    pub(super) async fn serve(
+        mut self,
+        server: Server,
+        data: &Path,
+        meanwhile: impl Future<Output = Infallible>,
+    ) -> Result<(), Failure> {
+        tokio::select! {
+            () = self.recv() => {}
+            never = meanwhile => match never {},
+        }
+        let data = data.display();
+        tracing::info!(%data, "stopping: answering requests in flight");
+        let stop = async {
+            server.stop().await;
+            tracing::info!(%data, "stopped");
+            Ok(())
+        };
+        let again = async {
+            tokio::time::sleep(SAME_SIGNAL).await;
+            self.recv().await;
+            Err(Failure::Failed("stopped before requests in flight were answered".into()))
+        };
+        tokio::select! {
+            stopped = stop => stopped,
+            aborted = again => aborted,
+        }
+    }
+
+    async fn recv(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = hangup => {}
+        }
+    }
+}
