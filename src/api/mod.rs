@@ -44,6 +44,6 @@ pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use system::{
     OrganizationCreators, SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode,
-    SystemRetention, SystemSample, SystemStatus, SystemStorage,
+    SystemRetention, SystemSample, SystemStatus, SystemStorage, SystemTls,
 };
 pub use webhook::Webhook;

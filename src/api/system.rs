@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::base::Time;
 
@@ -42,7 +42,29 @@ pub struct SystemStatus {
     pub backup_due: bool,
     /// Panics since the start. Each is a fault of the program, and the log of the server says where.
     pub panics: u64,
+    /// The TLS of the server's own; null if it has none, as behind a proxy that has.
+    pub tls: Option<SystemTls>,
     pub history: SystemHistory,
+}
+
+/// The certificate that a server shows its clients.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemTls {
+    /// The file of the certificate on the server.
+    pub certificate: String,
+    /// Whether the server has made it itself.
+    pub self_signed: bool,
+    /// Its SHA-256 in hexadecimal, with colons.
+    pub fingerprint: String,
+    /// The hosts that it is for.
+    pub names: Vec<String>,
+    /// Since when it is valid.
+    pub not_before: Time,
+    /// Until when it is valid.
+    pub not_after: Time,
+    /// Why the files as they are now are not served: an earlier certificate is. Null if they are.
+    pub problem: Option<String>,
 }
 
 /// The store of the server.
@@ -209,6 +231,7 @@ impl Default for SystemStatus {
             last_backup: None,
             backup_due: false,
             panics: 0,
+            tls: None,
             history: SystemHistory::default(),
         }
     }

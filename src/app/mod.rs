@@ -227,6 +227,7 @@ impl Server {
             deliveries,
             settings,
             data_directory: config.data_directory,
+            tls: config.tls,
             nodes: config.nodes,
             system,
         };

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::backup::LastBackup;
 use super::doctor::{self, Level};
+use super::tls::OwnTls;
 use super::{host, panics};
 use crate::api::{
     SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode, SystemRetention,
@@ -32,6 +33,8 @@ pub struct Monitor {
     pub settings: RetentionSettings,
     /// The data directory; none of a store in memory.
     pub data_directory: Option<PathBuf>,
+    /// The TLS of the server's own.
+    pub tls: Option<Arc<OwnTls>>,
     /// The servers of the store; none of a store that has one.
     pub nodes: Option<SeenNodes>,
     /// Where it is recorded.
@@ -121,6 +124,7 @@ impl Monitor {
                 encrypted: last.encrypted,
             }),
             panics: panics::count(),
+            tls: self.tls.as_ref().map(|own| own.status()),
             history: SystemHistory::default(),
             ..SystemStatus::default()
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::tls::TlsStatus;
+use crate::api::SystemTls;
 use crate::base::{Id, Result, Time};
 use crate::resources::organizations;
 use crate::resources::organizations::moving::unfinished_import;
@@ -57,7 +57,7 @@ pub struct ServerStatus {
     pub panics: u64,
     /// Its certificate, if it speaks TLS.
     #[serde(default)]
-    pub tls: Option<TlsStatus>,
+    pub tls: Option<SystemTls>,
 }
 
 /// What a store says about itself.

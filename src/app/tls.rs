@@ -6,7 +6,7 @@ mod self_signed;
 mod watch;
 
 pub use files::TlsFiles;
+pub use own::OwnTls;
 pub(super) use own::{OwnMade, look_at, look_at_self_signed};
-pub use own::{OwnTls, TlsStatus};
 pub use self_signed::Hosts;
 pub use watch::{watch, watch_expiry};

@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use super::binding::{Wanted, listen};
 use super::failure::Failure;
 use super::{machine, values};
-use crate::app::tls::{Hosts, OwnTls, TlsFiles, TlsStatus};
+use crate::api::SystemTls;
+use crate::app::tls::{Hosts, OwnTls, TlsFiles};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
 
@@ -175,7 +176,7 @@ fn usable(name: &str) -> Option<String> {
 pub(super) fn warn_of_local_names(tls: Option<&OwnTls>, addresses: &[SocketAddr]) {
     let is_open = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
     let Some(own) = tls.filter(|own| is_open && own.is_local()) else { return };
-    let TlsStatus { certificate, names, self_signed, .. } = own.status();
+    let SystemTls { certificate, names, self_signed, .. } = own.status();
     let to_do = if self_signed {
         "give --public-url, and remove the certificate to have a new one made"
     } else {

@@ -15,8 +15,8 @@ use super::failure::Failure;
 use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names};
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
-use crate::api::OrganizationCreators;
-use crate::app::tls::{OwnTls, TlsStatus, watch, watch_expiry};
+use crate::api::{OrganizationCreators, SystemTls};
+use crate::app::tls::{OwnTls, watch, watch_expiry};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
 use crate::base::{Email, HttpUrl, Id};
@@ -283,7 +283,7 @@ impl Announced<'_> {
     pub(super) fn text(&self) -> String {
         let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
         let mut text = format!("Roadstead {version} listens on {urls}");
-        if let Some(TlsStatus { certificate, fingerprint, not_after, self_signed, .. }) =
+        if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, .. }) =
             self.tls.map(OwnTls::status)
         {
             let kind = if self_signed { "Self-signed certificate" } else { "Certificate" };

@@ -3,6 +3,12 @@
 
 use crate::auth::Role;
 
+/// Who may use a restricted kind of resource, in forms.
+pub const ACCESSES: [(&str, &str); 2] = [
+    ("organization", "All members"),
+    ("restricted", "Restricted: admins, and members with a grant"),
+];
+
 /// Keys and texts, sorted by key.
 const TEXTS: &[(&str, &str)] = &[
     ("access.organization", "All members"),
@@ -74,6 +80,12 @@ pub fn text(key: &str) -> &str {
         Ok(at) => TEXTS[at].1,
         Err(_) => key,
     }
+}
+
+/// What a form offers of one kind: the values, and what they are called.
+pub fn choices(kind: &str) -> Vec<(&'static str, &'static str)> {
+    let value = |key: &'static str| key.strip_prefix(kind)?.strip_prefix('.');
+    TEXTS.iter().filter_map(|(key, text)| Some((value(key)?, *text))).collect()
 }
 
 /// Says how many characters of a text a reader would not see; empty if none.

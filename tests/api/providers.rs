@@ -190,6 +190,18 @@ fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
         .get(&format!("/prompt-providers/{}/prompts", unknown_id()))
         .refused(404, "not_found");
     assert_eq!(there.asked().len(), 3);
+    // All of them, by pages.
+    let (mut names, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = acme.member.get(&format!("{list}?paged=true&limit=25&cursor={cursor}")).ok();
+        let items = page["items"].as_array().unwrap().iter();
+        names.extend(items.map(|item| item["name"].as_str().unwrap().to_string()));
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = next.to_string();
+    }
+    let all: Vec<_> = (0..60).map(|number| format!("p{number}")).collect();
+    assert_eq!(names, all);
+    acme.member.get(&format!("{list}?paged=true&cursor=AAAA")).invalid(&["cursor"]);
 }
 
 #[test]

@@ -19,8 +19,13 @@ pub struct Desk {
 
 impl Desk {
     pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with these flags of the server.
+    pub fn with(flags: &[&str]) -> Self {
         let (place, key) = Place::founded();
-        let serving = Serving::start(&place, &[]);
+        let serving = Serving::start(&place, flags);
         Desk { place, serving, key, home: tempfile::tempdir().unwrap() }
     }
 

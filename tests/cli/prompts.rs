@@ -1,6 +1,8 @@
 //! `prompt`: files are checked, published and promoted (reference: command-line, "Prompts as files").
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -265,4 +267,55 @@ fn a_file_is_one_version_whatever_its_line_ends_are() {
     }
     let other = desk.file("other.md", "Hello\r\nyou both\r\n");
     assert_eq!(publish(&other).succeeds()["version"], "2.0.1");
+}
+
+// ── Importing ────────────────────────────────────────────────────────────────
+
+#[test]
+fn all_prompts_of_a_provider_are_imported_with_what_did_not_come_along() {
+    let desk = Desk::with(&["--allow-private-network", "127.0.0.1"]);
+    desk.registry();
+    let item =
+        |number: usize| json!({"name": format!("p{number}"), "version": "2", "template": "t"});
+    let mut items: Vec<_> = (0..120).map(item).collect();
+    items[3]["labels"] = json!(["production"]);
+    items[4]["format"] = json!("chat");
+    items[5]["name"] = json!("no name/at all");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let body = json!({"items": items}).to_string();
+    // It ends with the process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    let provider = json!({"name": "There", "kind": "http", "baseUrl": url});
+    desk.session().post("/prompt-providers", provider).ok();
+
+    let listed = desk.json(&["prompt", "import", "There"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 120);
+    desk.run(&["prompt", "import", "Elsewhere"]).fails(1, "there is: There");
+    desk.run(&["prompt", "import", "There", "--into", "main"]).fails(2, "--all");
+    let one = desk.json(&["prompt", "import", "There", "p3", "--into", "main"]);
+    assert_eq!(one["imported"][0]["version"], "2.0.0");
+    assert!(one["imported"][0]["notes"][0].as_str().unwrap().contains("production"), "{one}");
+
+    let all = ["prompt", "import", "There", "--into", "main", "--all", "--json"];
+    for _ in 0..2 {
+        let ended = desk.run(&all);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let done: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(done["imported"].as_array().unwrap().len(), 119);
+        assert_eq!(done["failed"][0]["name"], "no name/at all");
+        assert!(done["imported"][4]["notes"][0].as_str().unwrap().contains("chat"), "{done}");
+    }
 }

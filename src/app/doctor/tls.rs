@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use super::findings::Findings;
+use crate::api::SystemTls;
 use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
-use crate::app::tls::{OwnMade, TlsFiles, TlsStatus, look_at, look_at_self_signed};
+use crate::app::tls::{OwnMade, TlsFiles, look_at, look_at_self_signed};
 use crate::base::{HttpUrl, Time};
 use crate::http::names_this_machine;
 use crate::store::Clock;
@@ -18,7 +19,7 @@ const RENEWED_SECS: i64 = 14 * 24 * 3600;
 /// What is known of the server.
 pub enum Served {
     /// It runs, with this TLS.
-    Running(Option<TlsStatus>),
+    Running(Option<SystemTls>),
     /// None runs.
     Stopped,
 }
@@ -136,7 +137,7 @@ fn of_self_signed(dir: Option<&Path>, settings: &[Setting], served: &Served, fou
     let to_do = "restart the server, which makes a new one to be trusted";
     of_certificate(&status, Clock::system().now(), to_do, found);
     links(&status, settings, found);
-    let TlsStatus { certificate: file, fingerprint, .. } = &status;
+    let SystemTls { certificate: file, fingerprint, .. } = &status;
     // The commands are those of each system, for the file copied to the machine of a client.
     found.ok(
         "tls-trust",
@@ -152,7 +153,7 @@ fn of_self_signed(dir: Option<&Path>, settings: &[Setting], served: &Served, fou
 }
 
 /// What links begin with where there is no public URL: the names that the certificate has exactly.
-fn links(status: &TlsStatus, settings: &[Setting], found: &mut Findings) {
+fn links(status: &SystemTls, settings: &[Setting], found: &mut Findings) {
     if value(settings, "--public-url").is_some() || value(settings, "--trusted-proxy").is_some() {
         return; // Judged with the other settings.
     }
@@ -176,8 +177,8 @@ fn links(status: &TlsStatus, settings: &[Setting], found: &mut Findings) {
     );
 }
 
-fn of_certificate(status: &TlsStatus, now: Time, to_do: &str, found: &mut Findings) {
-    let TlsStatus { certificate, names, not_before, not_after, .. } = status;
+fn of_certificate(status: &SystemTls, now: Time, to_do: &str, found: &mut Findings) {
+    let SystemTls { certificate, names, not_before, not_after, .. } = status;
     let message =
         format!("the certificate {certificate} is for {}, until {not_after}", names.join(", "));
     if now < *not_before {
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn a_certificate_that_is_not_valid_now_is_an_error_and_one_that_expires_soon_a_warning() {
         let at = |text: &str| Time::parse(&format!("{text}T00:00:00Z")).unwrap();
-        let status = TlsStatus {
+        let status = SystemTls {
             certificate: "a.pem".into(),
             self_signed: false,
             fingerprint: String::new(),
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn links_need_a_public_url_unless_the_certificate_names_hosts_exactly() {
         let judged = |names: &[&str], listen: &str| {
-            let status = TlsStatus {
+            let status = SystemTls {
                 certificate: "a.pem".into(),
                 self_signed: false,
                 fingerprint: String::new(),

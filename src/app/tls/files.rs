@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 use crate::app::placement;
 use crate::base::Time;
 use crate::http::{Pair, PairProblem};
-use crate::store::Clock;
 
 /// How long files may be replaced at the start of a server: as long as a running one looks at a change
 /// twice.

@@ -4,13 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 use super::files::{FilesState, TlsFiles};
 use super::self_signed::{self, Found, Hosts};
+use crate::api::SystemTls;
 use crate::app::data_dir_error::DataDirError;
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
-use crate::base::{Result, Time};
+use crate::base::Result;
 use crate::http::{Pair, ServerTls, names_this_machine};
 use crate::store::Clock;
 
@@ -89,14 +88,14 @@ impl OwnTls {
     }
 
     /// What is to be known about it.
-    pub fn status(&self) -> TlsStatus {
+    pub fn status(&self) -> SystemTls {
         let pair = self.tls.pair();
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        TlsStatus {
+        SystemTls {
             certificate: self.certificate.display().to_string(),
             self_signed: self.is_self_signed,
             problem,
-            ..TlsStatus::of(&pair)
+            ..SystemTls::of(&pair)
         }
     }
 
@@ -126,29 +125,9 @@ impl fmt::Debug for OwnTls {
     }
 }
 
-/// What is to be known about the certificate of a server.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TlsStatus {
-    /// The file of the certificate.
-    pub certificate: String,
-    /// Whether the server has made it itself.
-    pub self_signed: bool,
-    /// Its SHA-256 in hexadecimal, with colons.
-    pub fingerprint: String,
-    /// The hosts that it is for.
-    pub names: Vec<String>,
-    /// Since when it is valid.
-    pub not_before: Time,
-    /// Until when it is valid.
-    pub not_after: Time,
-    /// Why the files as they are now are not served: an earlier certificate is.
-    pub problem: Option<String>,
-}
-
-impl TlsStatus {
+impl SystemTls {
     fn of(pair: &Pair) -> Self {
-        TlsStatus {
+        SystemTls {
             certificate: String::new(),
             self_signed: false,
             fingerprint: pair.facts.fingerprint.clone(),
@@ -169,16 +148,16 @@ fn bracketed(host: &str) -> String {
 ///
 /// # Errors
 /// A sentence, if they cannot be served.
-pub fn look_at(files: &TlsFiles) -> std::result::Result<TlsStatus, String> {
+pub fn look_at(files: &TlsFiles) -> std::result::Result<SystemTls, String> {
     let pair = files.load().map_err(|unusable| unusable.why)?;
     let certificate = files.certificate.display().to_string();
-    Ok(TlsStatus { certificate, ..TlsStatus::of(&pair) })
+    Ok(SystemTls { certificate, ..SystemTls::of(&pair) })
 }
 
 /// What was found of a certificate that the server makes itself.
 pub enum OwnMade {
     /// It has made one.
-    Made(TlsStatus),
+    Made(SystemTls),
     /// The next start makes one.
     NotYet,
     /// The next start makes one in place of what is there, of which this says what is wrong.
@@ -193,7 +172,7 @@ pub fn look_at_self_signed(dir: &Path) -> std::result::Result<OwnMade, String> {
     let certificate = self_signed::certificate_in(dir).display().to_string();
     Ok(match self_signed::load(dir).map_err(|error| error.0)? {
         Found::Whole(pair) => {
-            OwnMade::Made(TlsStatus { certificate, self_signed: true, ..TlsStatus::of(&pair) })
+            OwnMade::Made(SystemTls { certificate, self_signed: true, ..SystemTls::of(&pair) })
         }
         Found::Nothing => OwnMade::NotYet,
         Found::Part => OwnMade::Unusable(format!(

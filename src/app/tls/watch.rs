@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 
 use super::files::{FilesState, TlsFiles};
-use super::own::{OwnTls, TlsStatus};
+use super::own::OwnTls;
+use crate::api::SystemTls;
 use crate::base::Time;
 use crate::http::Pair;
 use crate::store::Clock;
@@ -66,7 +67,7 @@ impl Expiry {
     /// Logs that what is served has expired, if it has and that was not logged yet; returns whether it
     /// did.
     fn look(&mut self, own: &OwnTls, now: Time) -> bool {
-        let TlsStatus { not_after, self_signed, .. } = own.status();
+        let SystemTls { not_after, self_signed, .. } = own.status();
         if now <= not_after || self.logged == Some(not_after) {
             return false;
         }

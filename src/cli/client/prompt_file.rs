@@ -15,7 +15,7 @@ use crate::cli::output;
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// The line before and after the front matter.
-const FENCE: &str = "+++";
+pub const FENCE: &str = "+++";
 
 /// A prompt as it is in a file.
 #[derive(Debug)]
@@ -160,7 +160,10 @@ impl PromptFile {
 
 /// Splits a file into front matter, text, and the number of lines before the text. `None` if it has
 /// no front matter.
-fn split(text: &str) -> Option<Result<(&str, &str, usize), &'static str>> {
+///
+/// # Errors
+/// What is wrong with the lines around it.
+pub fn split(text: &str) -> Option<Result<(&str, &str, usize), &'static str>> {
     let first = text.split_inclusive('\n').next()?;
     if !is_fence(first) {
         return looks_like_yaml(text).then_some(Err("the front matter is TOML between lines of \

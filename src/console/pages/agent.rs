@@ -5,6 +5,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::agents::{Agent, Fleets, status};
+use super::confirm::Confirm;
 use super::deployments::{Environments, path};
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
@@ -46,14 +47,6 @@ struct AgentPage {
     people: People,
     may_deploy: bool,
     next: String,
-}
-
-#[derive(Template)]
-#[template(path = "delete_agent.html")]
-struct Delete {
-    frame: Frame,
-    path: String,
-    agent: Agent,
 }
 
 #[derive(Deserialize)]
@@ -168,11 +161,19 @@ async fn redeploy(visit: &Visit) -> Result<Reply> {
 
 async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
-    let frame = visit.frame(&format!("Delete {}", agent.name));
+    let frame = visit.frame(&format!("Delete {}?", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents"));
-    let frame = frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref());
-    let page = Delete { frame, path: page_path(visit), agent };
-    render(page.frame.status, &page)
+    Confirm {
+        frame: frame.crumb(agent.name, page_path(visit)),
+        consequences: "The agent goes with its draft and its versions, and nothing of it is live any more: \
+                       its program gets an error when it asks what to run. It cannot be brought back. \
+                       An agent that is in a team, or that a deployment waits for, is not deleted. \
+                       Records of its deployments stay."
+            .into(),
+        label: format!("Delete {}", agent.stable_key),
+        back: page_path(visit),
+    }
+    .show(error.as_ref())
 }
 
 async fn delete(visit: &Visit) -> Result<Reply> {

@@ -16,6 +16,7 @@ use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
 use crate::console::strict::{List, Nullable};
+use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
 
 /// Their paths, and what answers them.
@@ -33,11 +34,6 @@ pub const PAGES: &[Page] = &[
 ];
 
 /// Who may use one.
-const ACCESSES: [(&str, &str); 2] = [
-    ("organization", "All members"),
-    ("restricted", "Restricted: admins, and members with a grant"),
-];
-
 #[derive(Template)]
 #[template(path = "environments.html")]
 struct Environments {

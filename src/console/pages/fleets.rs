@@ -4,6 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
@@ -14,6 +15,7 @@ use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::or_null;
+use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -28,11 +30,6 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/fleets/{fleet}/delete")
         .get(|visit| Box::pin(ask(visit, None)))
         .post(|visit| Box::pin(delete(visit))),
-];
-
-const ACCESSES: [(&str, &str); 2] = [
-    ("organization", "All members"),
-    ("restricted", "Restricted: admins, and members with a grant"),
 ];
 
 #[derive(Template)]
@@ -62,14 +59,6 @@ struct FleetPage {
     description: String,
     accesses: [(&'static str, &'static str); 2],
     may_change: bool,
-}
-
-#[derive(Template)]
-#[template(path = "delete_fleet.html")]
-struct Delete {
-    frame: Frame,
-    path: String,
-    fleet: Fleet,
 }
 
 #[derive(Deserialize)]
@@ -155,11 +144,17 @@ async fn save(visit: &Visit) -> Result<Reply> {
 async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Delete, &api_path(visit))?;
     let fleet: Fleet = visit.api.get(&api_path(visit), &[]).await?;
-    let frame = visit.frame(&format!("Delete {}", fleet.name));
-    let frame = frame.crumb("Fleets", visit.in_org("/fleets")).failed(error.as_ref());
-    let path = visit.in_org(&api_path(visit));
-    let page = Delete { frame, path, fleet };
-    render(page.frame.status, &page)
+    let frame = visit.frame(&format!("Delete {}?", fleet.name));
+    Confirm {
+        frame: frame.crumb("Fleets", visit.in_org("/fleets")),
+        consequences:
+            "Its agents stay, without a fleet: if the fleet is restricted, every member may use \
+                       them from then on. Grants for it are deleted."
+                .into(),
+        label: format!("Delete {}", fleet.name),
+        back: visit.in_org(&api_path(visit)),
+    }
+    .show(error.as_ref())
 }
 
 async fn delete(visit: &Visit) -> Result<Reply> {

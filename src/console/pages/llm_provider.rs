@@ -16,6 +16,7 @@ use crate::console::page::Page;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
+use crate::console::texts::choices;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -29,15 +30,6 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/llm-providers/{id}/delete")
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(delete(visit))),
-];
-
-/// The kinds of providers.
-const KINDS: [(&str, &str); 5] = [
-    ("anthropic", "Anthropic"),
-    ("openai", "OpenAI"),
-    ("google", "Google"),
-    ("openrouter", "OpenRouter"),
-    ("custom", "Another with OpenAI's API"),
 ];
 
 #[derive(Template)]
@@ -54,7 +46,7 @@ struct ProviderPage {
 #[template(path = "new_llm_provider.html")]
 struct NewProvider {
     frame: Frame,
-    kinds: &'static [(&'static str, &'static str)],
+    kinds: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Deserialize)]
@@ -149,7 +141,7 @@ async fn act(visit: &Visit) -> Result<Reply> {
 fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
     visit.require(Method::Post, "/llm-providers")?;
     let frame = crumbs(visit, visit.frame("New provider of language models")).failed(error);
-    render(frame.status, &NewProvider { frame, kinds: &KINDS })
+    render(frame.status, &NewProvider { frame, kinds: choices("llm") })
 }
 
 async fn create(visit: &Visit) -> Result<Reply> {

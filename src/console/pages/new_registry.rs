@@ -10,6 +10,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::Registry;
 use crate::console::reply::Reply;
+use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -19,11 +20,6 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/registries/new")
 
 const VISIBILITIES: [(&str, &str); 2] =
     [("private", "Private: members read it"), ("public", "Public: anyone reads it")];
-const ACCESSES: [(&str, &str); 2] = [
-    ("organization", "All members"),
-    ("restricted", "Restricted: admins, and members with a grant"),
-];
-
 #[derive(Template)]
 #[template(path = "new_registry.html")]
 struct NewRegistry {

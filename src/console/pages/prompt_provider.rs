@@ -17,6 +17,7 @@ use crate::console::place::Registry;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
+use crate::console::texts::choices;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -32,15 +33,6 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(delete(visit))),
 ];
 
-/// The kinds of systems.
-const KINDS: [(&str, &str); 5] = [
-    ("langfuse", "Langfuse"),
-    ("phoenix", "Arize Phoenix"),
-    ("mlflow", "MLflow"),
-    ("roadstead", "Another Roadstead"),
-    ("http", "Any JSON over HTTP"),
-];
-
 #[derive(Template)]
 #[template(path = "prompt_provider.html")]
 struct ProviderPage {
@@ -53,6 +45,8 @@ struct ProviderPage {
     registries: Vec<(String, String)>,
     outcome: Option<Outcome>,
     may_write: bool,
+    /// Where this page of the list begins.
+    cursor: Option<String>,
     next: Option<String>,
 }
 
@@ -60,7 +54,7 @@ struct ProviderPage {
 #[template(path = "new_prompt_provider.html")]
 struct NewProvider {
     frame: Frame,
-    kinds: &'static [(&'static str, &'static str)],
+    kinds: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Deserialize)]
@@ -93,6 +87,7 @@ struct Imported {
     name: String,
     artifact_name: String,
     version: String,
+    notes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +112,7 @@ fn api_path(visit: &Visit) -> String {
 async fn show(visit: &Visit, error: Option<Error>, outcome: Option<Outcome>) -> Result<Reply> {
     let provider: Provider = visit.api.get(&api_path(visit), &[]).await?;
     let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
+    let query: Vec<_> = cursor.into_iter().chain([("paged", "true")]).collect();
     let path = format!("{}/prompts", api_path(visit));
     let (prompts, next, refusal) = match visit.api.get::<List<Prompt>>(&path, &query).await {
         Ok(list) => (list.items, list.next_cursor.0, String::new()),
@@ -136,13 +131,15 @@ async fn show(visit: &Visit, error: Option<Error>, outcome: Option<Outcome>) -> 
         registries: registries.into_iter().map(|one| (one.slug, one.name)).collect(),
         outcome,
         may_write: visit.may(Method::Delete, "/prompt-providers/id"),
+        cursor: visit.query.some("cursor").map(str::to_string),
         next,
     };
     render(page.frame.status, &page)
 }
 
 async fn import(visit: &Visit) -> Result<Reply> {
-    let chosen = visit.form.pairs().filter(|(name, _)| *name == "prompt");
+    let field = if visit.form.some("all").is_some() { "listed" } else { "prompt" };
+    let chosen = visit.form.pairs().filter(|(name, _)| *name == field);
     let prompts: Vec<_> = chosen.map(|(_, prompt)| json!({"name": prompt})).collect();
     let registry = visit.form.get("registryRef");
     let body = json!({"registryRef": registry, "prompts": prompts});
@@ -163,7 +160,7 @@ fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
         .rename("credentials.secretKey", "secretKey")
         .rename("credentials.apiKey", "apiKey")
         .rename("credentials", "apiKey");
-    render(frame.status, &NewProvider { frame, kinds: &KINDS })
+    render(frame.status, &NewProvider { frame, kinds: choices("prompts") })
 }
 
 async fn create(visit: &Visit) -> Result<Reply> {

@@ -51,7 +51,19 @@ struct Status {
     last_backup: Nullable<Backup>,
     backup_due: bool,
     panics: u64,
+    tls: Nullable<Tls>,
     history: History,
+}
+
+/// The certificate of the server.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tls {
+    self_signed: bool,
+    fingerprint: String,
+    names: Vec<String>,
+    not_after: Time,
+    problem: Nullable<String>,
 }
 
 #[derive(Clone, Deserialize)]

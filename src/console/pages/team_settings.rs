@@ -3,6 +3,7 @@
 use askama::Template;
 use serde_json::json;
 
+use super::confirm::Confirm;
 use super::teams::number;
 use crate::api::Method;
 use crate::base::{Error, Result};
@@ -32,13 +33,6 @@ struct Settings {
     description: String,
     monthly: String,
     may_delete: bool,
-}
-
-#[derive(Template)]
-#[template(path = "delete_team.html")]
-struct Delete {
-    frame: Frame,
-    place: TeamPlace,
 }
 
 /// What the form edits.
@@ -86,10 +80,17 @@ async fn save(visit: &Visit) -> Result<Reply> {
 async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     visit.require(Method::Delete, &place.api(""))?;
-    let title = format!("Delete {}", place.team.name);
-    let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
-    let page = Delete { frame, place };
-    render(page.frame.status, &page)
+    let title = format!("Delete {}?", place.team.name);
+    Confirm {
+        frame: place.crumbs(visit, visit.frame(&title)),
+        consequences: "Its tasks, mail, approvals and timeline go with it, and the memories of its agents, \
+                       and nothing of it can be brought back. Outside agents can no longer write to it. \
+                       The agents themselves stay, with what is deployed to them."
+            .into(),
+        label: format!("Delete the team {}", place.team.slug),
+        back: place.at("/settings"),
+    }
+    .show(error.as_ref())
 }
 
 async fn delete(visit: &Visit) -> Result<Reply> {

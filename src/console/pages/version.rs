@@ -6,6 +6,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::confirm::Confirm;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
@@ -54,14 +55,6 @@ struct VersionPage {
     metadata: String,
     /// Where it is deployed, with this version filled in.
     deploy: String,
-}
-
-#[derive(Template)]
-#[template(path = "delete_version.html")]
-struct DeleteVersion {
-    frame: Frame,
-    place: Place,
-    version: String,
 }
 
 #[derive(Deserialize)]
@@ -161,9 +154,17 @@ async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = Place::of(visit);
     place.get(&visit.api).await?;
     let version = visit.param(3).to_string();
-    let title = format!("Delete {} {version}", place.name);
-    let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
-    render(frame.status, &DeleteVersion { frame, place, version })
+    let title = format!("Delete {} {version}?", place.name);
+    Confirm {
+        frame: place.crumbs(visit, visit.frame(&title)),
+        consequences: "The version goes with its texts for all models, and cannot be brought back. Programs \
+                       that ask for it by its number get an error from then on. A version that a label \
+                       points to, that something imports, or that is live, is not deleted."
+            .into(),
+        label: format!("Delete version {version}"),
+        back: place.version(&version),
+    }
+    .show(error.as_ref())
 }
 
 async fn delete(visit: &Visit) -> Result<Reply> {

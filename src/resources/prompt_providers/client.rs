@@ -23,8 +23,7 @@ const LIST_BYTES: usize = 4 * 1024 * 1024;
 /// The largest answer with one prompt, in bytes: the size limit of our own requests.
 const PROMPT_BYTES: usize = 1024 * 1024;
 
-/// The pages of a list that are fetched one after the other. A list without an end must not occupy us
-/// for long; 5 pages of 100 are more than a request can ask for.
+/// The pages that are fetched one after the other to find one thing in them.
 pub const MAX_PAGES: usize = 5;
 
 /// Escapes everything in a path except unreserved characters.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::template::{self, Syntax};
 use crate::api::{Output, ResourceRef};
-use crate::base::Time;
+use crate::base::{JsonMap, Time};
 
 /// Whether a prompt is one text or a list of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,16 +95,31 @@ pub struct FoundPrompt {
     pub template: Template,
     /// The labels, tags or aliases of the version.
     pub labels: Vec<String>,
+    /// What else the provider keeps with the version, such as `tags` and `config`: only what is not
+    /// empty.
+    pub extra: JsonMap,
     /// When it was last changed, if the provider tells.
     pub updated_at: Option<Time>,
 }
 
 impl From<FoundPrompt> for ExternalPrompt {
     fn from(found: FoundPrompt) -> Self {
-        let FoundPrompt { name, version, template, labels, updated_at } = found;
+        let FoundPrompt { name, version, template, labels, updated_at, extra: _ } = found;
         let (template, format) = template.into_text();
         ExternalPrompt { name, version, template, format, labels, updated_at }
     }
+}
+
+/// What a provider keeps with a version, of which it calls some by these names.
+pub fn extra<const N: usize>(named: [(&str, Option<Value>); N]) -> JsonMap {
+    let is_given = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    let given = named.into_iter().filter_map(|(name, value)| Some((name, value.filter(is_given)?)));
+    JsonMap(given.map(|(name, value)| (name.to_string(), value)).collect())
 }
 
 /// The result of looking up one prompt.

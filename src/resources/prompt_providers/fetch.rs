@@ -2,6 +2,7 @@
 
 use super::client::ProviderClient;
 use super::external::{FoundPrompt, PromptLookup};
+use super::paging::{Listed, Position};
 use super::provider::{AUTHORIZATION, PromptProvider, PromptProviderKind};
 use super::{http, langfuse, mlflow, phoenix, roadstead};
 use crate::api::Calls;
@@ -32,21 +33,23 @@ pub fn client<'a>(
     ))
 }
 
-/// Lists at most `limit` prompts, each in the version that the provider gives by default. While an
-/// answer is pending, the returned list is meaningless.
+/// Lists at most `limit` prompts from a position on, each in the version that the provider gives by
+/// default. While an answer is pending, the returned list is meaningless.
 ///
 /// # Errors
 /// 502 if the provider cannot be used.
-pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
-    let mut found = match client.kind {
-        PromptProviderKind::Langfuse => langfuse::list(client, limit),
-        PromptProviderKind::Phoenix => phoenix::list(client, limit),
-        PromptProviderKind::Mlflow => mlflow::list(client, limit),
-        PromptProviderKind::Roadstead => roadstead::list(client, limit),
-        PromptProviderKind::Http => http::list(client),
-    }?;
-    found.truncate(limit);
-    Ok(found)
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
+    match client.kind {
+        PromptProviderKind::Langfuse => langfuse::list(client, from, limit),
+        PromptProviderKind::Phoenix => phoenix::list(client, from, limit),
+        PromptProviderKind::Mlflow => mlflow::list(client, from, limit),
+        PromptProviderKind::Roadstead => roadstead::list(client, from, limit),
+        PromptProviderKind::Http => http::list(client, from, limit),
+    }
 }
 
 /// Looks up one prompt, in one version or in the one that the provider gives by default.

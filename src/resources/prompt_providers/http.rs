@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::client::ProviderClient;
 use super::external::{FoundPrompt, PromptFormat, PromptLookup, Template};
-use crate::base::{Result, Time};
+use super::paging::{self, Listed, Position, ProviderPage};
+use crate::base::{JsonMap, Result, Time};
 
 #[derive(Deserialize)]
 struct List {
@@ -25,10 +26,18 @@ struct Item {
     updated_at: Option<Time>,
 }
 
-/// Lists all prompts.
-pub fn list(client: &mut ProviderClient) -> Result<Vec<FoundPrompt>> {
-    let list = client.list::<List>("", &[])?;
-    Ok(list.map_or_else(Vec::new, |list| list.items.iter().map(found).collect()))
+/// Lists prompts. It has one page.
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
+    let listed = paging::read(client, from, limit, 0, |client, _, _| {
+        let list = client.list::<List>("", &[])?;
+        let items = list.map(|list| list.items.iter().map(found).collect());
+        Ok(items.map(|items| ProviderPage { items, next: None }))
+    })?;
+    Ok(listed.unwrap_or_else(Listed::pending))
 }
 
 /// Looks up one prompt.
@@ -51,6 +60,7 @@ fn found(item: &Item) -> FoundPrompt {
         version: item.version.clone(),
         template: Template::Ours(item.template.clone(), format),
         labels: item.labels.clone().unwrap_or_default(),
+        extra: JsonMap::default(),
         updated_at: item.updated_at,
     }
 }

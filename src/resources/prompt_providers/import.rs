@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::TOTAL_SECS;
-use super::external::{FoundPrompt, PromptLookup};
+use super::external::{FoundPrompt, PromptFormat, PromptLookup};
 use super::fetch;
-use super::provider::PromptProvider;
+use super::provider::{PromptProvider, PromptProviderKind};
 use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{
@@ -36,6 +36,12 @@ pub(super) const RESOURCE: Resource = Resource {
 /// The prompts of one import: as many as can be fetched within the time limit and published in one
 /// transaction.
 const MAX_PROMPTS: usize = 100;
+
+/// The longest of what a provider keeps beside a text that comes along.
+const MAX_EXTRA_BYTES: usize = 16 * 1024;
+
+/// How deeply it may be nested: what is stored must be read again below the levels around it.
+const MAX_EXTRA_DEPTH: usize = 32;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -91,6 +97,8 @@ pub struct ImportedPrompt {
     artifact_name: ArtifactName,
     /// The version of the artifact.
     version: Version,
+    /// What of the provider did not come along, or not as it is there: a sentence each.
+    notes: Vec<String>,
 }
 
 /// A prompt that was not imported.
@@ -125,14 +133,21 @@ fn import(
     for (wanted, lookup) in input.prompts.iter().zip(lookups) {
         let name = wanted.name.to_string();
         match import_one(tx, req, &provider, &registry, wanted, lookup, calls)? {
-            Ok((artifact_name, version)) => {
-                result.imported.push(ImportedPrompt { name, artifact_name, version });
+            Ok(Imported { artifact_name, version, notes }) => {
+                result.imported.push(ImportedPrompt { name, artifact_name, version, notes });
             }
             Err(message) => result.failed.push(FailedImport { name, message }),
         }
     }
     publish_event(tx, &provider, &registry, &result)?;
     Ok(Outcome::Done(result))
+}
+
+/// Where a prompt was imported to.
+struct Imported {
+    artifact_name: ArtifactName,
+    version: Version,
+    notes: Vec<String>,
 }
 
 /// Imports one prompt. The inner error says why it cannot be imported.
@@ -144,16 +159,18 @@ fn import_one(
     wanted: &ImportTarget,
     lookup: PromptLookup,
     calls: &mut Calls,
-) -> Result<Result<(ArtifactName, Version), String>> {
-    let publication = match publication(provider, wanted, lookup) {
+) -> Result<Result<Imported, String>> {
+    let (publication, notes) = match publication(provider, wanted, lookup) {
         Ok(publication) => publication,
         Err(message) => return Ok(Err(message)),
     };
     let (name, version) = (publication.name.clone(), publication.version.clone());
+    let imported = Imported { artifact_name: name.clone(), version: version.clone(), notes };
     let existing = published_source(&tx.view(), registry, &publication)?;
     if let Some(existing) = existing {
         return Ok(if existing == publication.source {
-            Ok((name, version))
+            let notes = vec!["it was there already, and its metadata stays as it is".into()];
+            Ok(Imported { notes, ..imported })
         } else {
             Err(format!(
                 "{name} has a version {version} with another text already; import it under another \
@@ -163,7 +180,7 @@ fn import_one(
     }
     match artifacts::publish(tx, req.caller().user(), registry, publication, calls) {
         Ok(outcome) => Ok(match outcome.done() {
-            Ok(_) => Ok((name, version)),
+            Ok(_) => Ok(imported),
             Err(error) => Err(describe(&error)),
         }),
         Err(error) if matches!(error.kind(), Kind::Invalid | Kind::Conflict) => {
@@ -173,7 +190,7 @@ fn import_one(
     }
 }
 
-/// Returns what to publish for a prompt that was looked up.
+/// Returns what to publish for a prompt that was looked up, and what of it does not come along.
 ///
 /// # Errors
 /// Why it cannot be imported, as a sentence.
@@ -181,7 +198,7 @@ fn publication(
     provider: &PromptProvider,
     wanted: &ImportTarget,
     lookup: PromptLookup,
-) -> Result<Publication, String> {
+) -> Result<(Publication, Vec<String>), String> {
     let found = match (lookup, &wanted.version) {
         (PromptLookup::Found(found), _) => found,
         (PromptLookup::Several, _) => {
@@ -200,15 +217,10 @@ fn publication(
     };
     let source = Prompt::parse(found.template.translated()?)
         .map_err(|problem| format!("the text {problem}"))?;
-    Ok(Publication {
-        kind: ArtifactType::Prompt,
-        name,
-        version: local_version(&found.version),
-        model: artifacts::generic(),
-        source,
-        metadata: origin(provider, found),
-        path: "source",
-    })
+    let version = local_version(&found.version);
+    let (metadata, notes) = origin(provider, found);
+    let (kind, model) = (ArtifactType::Prompt, artifacts::generic());
+    Ok((Publication { kind, name, version, model, source, metadata, path: "source" }, notes))
 }
 
 /// Converts a version of the provider: a number n becomes `n.0.0`, three numbers stay, and anything
@@ -219,13 +231,47 @@ fn local_version(version: &str) -> Version {
         .unwrap_or_else(|_| Version::from_trusted("1.0.0".into()))
 }
 
-/// Returns the metadata of an imported version: its origin.
-fn origin(provider: &PromptProvider, found: FoundPrompt) -> JsonMap {
-    let origin = json!({
+/// Returns the metadata of an imported version: its origin, with what the provider keeps beside the text;
+/// and what of that does not come along.
+fn origin(provider: &PromptProvider, found: FoundPrompt) -> (JsonMap, Vec<String>) {
+    let mut origin = json!({
         "provider": provider.kind, "name": found.name, "version": found.version,
         "format": found.template.format(),
     });
-    JsonMap([("importedFrom".to_string(), origin)].into_iter().collect())
+    let mut notes = Vec::new();
+    if found.template.format() == PromptFormat::Chat {
+        notes.push("it is a chat: its text is the JSON of its messages".into());
+    }
+    if !found.labels.is_empty() {
+        notes.push(format!(
+            "its labels there are in its metadata alone, since a label decides what is used: {}",
+            found.labels.join(", ")
+        ));
+        origin["labels"] = json!(found.labels);
+    }
+    if provider.kind == PromptProviderKind::Roadstead {
+        notes.push("its labels there are not read".into());
+    }
+    for (name, value) in found.extra.0 {
+        if value.to_string().len() > MAX_EXTRA_BYTES || is_deeper(&value, MAX_EXTRA_DEPTH) {
+            notes.push(format!(
+                "its {name} are left out: they have more than 16 KiB, or {MAX_EXTRA_DEPTH} levels"
+            ));
+        } else {
+            origin[name] = value;
+        }
+    }
+    (JsonMap([("importedFrom".to_string(), origin)].into_iter().collect()), notes)
+}
+
+/// Whether a value has more levels than that.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return true };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, levels)),
+        Value::Object(fields) => fields.values().any(|value| is_deeper(value, levels)),
+        _ => false,
+    }
 }
 
 /// Returns the source of the version, if it is published already.

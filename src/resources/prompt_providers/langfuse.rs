@@ -6,8 +6,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::{MAX_PAGES, ProviderClient, ProviderReply, path_segment};
-use super::external::{FoundPrompt, PromptLookup, Template};
+use super::client::{ProviderClient, ProviderReply, path_segment};
+use super::external::{FoundPrompt, PromptLookup, Template, extra};
+use super::paging::{self, Listed, Position, ProviderPage};
 use super::template::Syntax;
 use crate::base::{Result, Time};
 
@@ -18,14 +19,14 @@ const PROMPTS: &str = "/api/public/v2/prompts";
 
 #[derive(Deserialize)]
 struct List {
-    data: Vec<Listed>,
+    data: Vec<ListedPrompt>,
     /// Absent if everything is on one page.
     meta: Option<Meta>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListedPrompt {
     name: String,
     last_updated_at: Option<Time>,
 }
@@ -42,6 +43,8 @@ struct Prompt {
     version: u64,
     prompt: PromptContent,
     labels: Option<Vec<String>>,
+    tags: Option<Value>,
+    config: Option<Value>,
     updated_at: Option<Time>,
 }
 
@@ -53,29 +56,35 @@ enum PromptContent {
     Chat(Vec<Value>),
 }
 
-/// Lists at most `limit` prompts.
-pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
-    let page_size = limit.min(PAGE_SIZE).to_string();
-    let mut listed = Vec::new();
-    for page in 1..=MAX_PAGES {
-        let query = [("page", &*page.to_string()), ("limit", &*page_size)];
-        let Some(list) = client.list::<List>(PROMPTS, &query)? else { return Ok(Vec::new()) };
-        let pages = list.meta.as_ref().map_or(0, |meta| meta.total_pages);
-        let is_last = list.data.is_empty() || page as u64 >= pages;
-        listed.extend_from_slice(&list.data);
-        if listed.len() >= limit || is_last {
-            break;
-        }
-    }
-    listed.truncate(limit);
+/// Lists prompts.
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
+    let listed = paging::read(client, from, limit, 0, |client, token, wanted| {
+        // Its pages have numbers, so that their size must stay.
+        let known = token.split_once('.');
+        let known = known.and_then(|(page, size)| Some((page.parse().ok()?, size.parse().ok()?)));
+        let (page, size): (u64, usize) = known.unwrap_or((1, wanted.min(PAGE_SIZE)));
+        let query = [("page", &*page.to_string()), ("limit", &*size.to_string())];
+        let list = client.list::<List>(PROMPTS, &query)?;
+        Ok(list.map(|list| {
+            let pages = list.meta.as_ref().map_or(0, |meta| meta.total_pages);
+            let has_more = !list.data.is_empty() && page < pages;
+            let next = has_more.then(|| format!("{}.{size}", page + 1));
+            ProviderPage { items: list.data.clone(), next }
+        }))
+    })?;
+    let Some(Listed { items, next }) = listed else { return Ok(Listed::pending()) };
     let mut found = Vec::new();
-    for Listed { name, last_updated_at } in listed {
+    for ListedPrompt { name, last_updated_at } in items {
         // A prompt deleted meanwhile is omitted. A version need not have a time.
         if let PromptLookup::Found(prompt) = find(client, &name, None)? {
             found.push(FoundPrompt { updated_at: prompt.updated_at.or(last_updated_at), ..prompt });
         }
     }
-    Ok(found)
+    Ok(Listed { items: found, next })
 }
 
 /// Looks up one prompt.
@@ -106,6 +115,7 @@ pub fn find(
             PromptContent::Chat(messages) => Template::Chat(messages, Syntax::Mustache),
         },
         labels: prompt.labels.unwrap_or_default(),
+        extra: extra([("tags", prompt.tags), ("config", prompt.config)]),
         updated_at: prompt.updated_at,
     }))
 }

@@ -6,8 +6,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::{MAX_PAGES, ProviderClient, ProviderReply};
-use super::external::{FoundPrompt, PromptLookup, Template};
+use super::client::{ProviderClient, ProviderReply};
+use super::external::{FoundPrompt, PromptLookup, Template, extra};
+use super::paging::{self, Listed, Position, ProviderPage};
 use super::template::Syntax;
 use crate::base::{Result, Time};
 
@@ -15,6 +16,10 @@ use crate::base::{Result, Time};
 const IS_PROMPT: &str = "mlflow.prompt.is_prompt";
 /// The text of a version.
 const TEXT: &str = "mlflow.prompt.text";
+/// The settings of the model, as JSON.
+const MODEL_CONFIG: &str = "_mlflow_prompt_model_config";
+/// The form of its answers, as JSON.
+const RESPONSE_FORMAT: &str = "_mlflow_prompt_response_format";
 /// `chat` where the text is a list of messages, as JSON.
 const TYPE: &str = "_mlflow_prompt_type";
 
@@ -45,6 +50,11 @@ struct Versions {
 }
 
 #[derive(Deserialize)]
+struct OneModel {
+    registered_model: Model,
+}
+
+#[derive(Deserialize)]
 struct One {
     model_version: Version,
 }
@@ -69,38 +79,61 @@ impl Version {
     }
 }
 
-/// Lists at most `limit` prompts.
-pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
+/// Lists prompts.
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
     let filter = format!("tags.`{IS_PROMPT}` = 'true'");
-    let page_size = limit.to_string();
-    let mut models = Vec::new();
-    let mut token: Option<String> = None;
-    for _ in 0..MAX_PAGES {
-        let mut query = vec![("filter", &*filter), ("max_results", &*page_size)];
-        query.extend(token.as_deref().map(|token| ("page_token", token)));
+    let models = paging::read(client, from, limit, 0, |client, token, wanted| {
+        let size = wanted.to_string();
+        let mut query = vec![("filter", &*filter), ("max_results", &*size)];
+        query.extend((!token.is_empty()).then_some(("page_token", token)));
         let path = "/api/2.0/mlflow/registered-models/search";
-        let Some(list) = client.list::<Models>(path, &query)? else { return Ok(Vec::new()) };
-        models.extend_from_slice(&list.registered_models);
-        token = list.next_page_token.clone().filter(|token| !token.is_empty());
-        if models.len() >= limit || token.is_none() {
-            break;
-        }
-    }
-    models.truncate(limit);
+        let list = client.list::<Models>(path, &query)?;
+        Ok(list.map(|list| ProviderPage {
+            items: list.registered_models.clone(),
+            next: list.next_page_token.clone(),
+        }))
+    })?;
+    let Some(Listed { items: models, next }) = models else { return Ok(Listed::pending()) };
     let mut found = Vec::new();
     for model in models {
         // A prompt without a version, or deleted meanwhile, is omitted.
-        if let PromptLookup::Found(prompt) = find(client, &model.name, None)? {
-            let aliases = model.aliases.into_iter().filter(|a| a.version == prompt.version);
-            found
-                .push(FoundPrompt { labels: aliases.map(|alias| alias.alias).collect(), ..prompt });
+        if let PromptLookup::Found(prompt) = version_of(client, &model.name, None)? {
+            found.push(labelled(prompt, model));
         }
     }
-    Ok(found)
+    Ok(Listed { items: found, next })
 }
 
-/// Looks up one prompt, without its labels.
+/// A version with the aliases of its model that are of it.
+fn labelled(prompt: FoundPrompt, model: Model) -> FoundPrompt {
+    let aliases = model.aliases.into_iter().filter(|alias| alias.version == prompt.version);
+    FoundPrompt { labels: aliases.map(|alias| alias.alias).collect(), ..prompt }
+}
+
+/// Looks up one prompt.
 pub fn find(
+    client: &mut ProviderClient,
+    name: &str,
+    version: Option<&str>,
+) -> Result<PromptLookup> {
+    let found = match version_of(client, name, version)? {
+        PromptLookup::Found(found) => found,
+        other => return Ok(other),
+    };
+    let path = "/api/2.0/mlflow/registered-models/get";
+    Ok(match client.one::<OneModel>(path, &[("name", name)])? {
+        ProviderReply::Pending => PromptLookup::Pending,
+        ProviderReply::Missing => PromptLookup::Found(found),
+        ProviderReply::Found(one) => PromptLookup::Found(labelled(found, one.registered_model)),
+    })
+}
+
+/// Looks up a version of a prompt, without its labels.
+fn version_of(
     client: &mut ProviderClient,
     name: &str,
     version: Option<&str>,
@@ -148,9 +181,20 @@ fn into_found(client: &ProviderClient, name: &str, version: Version) -> Result<F
         }
         _ => Template::Text(text.into(), Syntax::Jinja),
     };
+    // Its own tags begin so; those of people do not.
+    let is_own = |tag: &&Tag| tag.key.starts_with("mlflow.") || tag.key.starts_with("_mlflow_");
+    let tags = version.tags.iter().filter(|tag| !is_own(tag));
+    let tags = tags.map(|tag| (tag.key.clone(), tag.value.clone().into())).collect();
+    let own = |key: &str| {
+        let text = version.tag(key)?;
+        Some(serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    };
+    let config = [("modelConfig", own(MODEL_CONFIG)), ("responseFormat", own(RESPONSE_FORMAT))];
+    let [model_config, response_format] = config;
     Ok(FoundPrompt {
         name: name.into(),
         template,
+        extra: extra([("tags", Some(Value::Object(tags))), model_config, response_format]),
         updated_at: match version.last_updated_timestamp {
             None => None,
             Some(millis) => Some(time(millis).ok_or_else(|| client.malformed())?),

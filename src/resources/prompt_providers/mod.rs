@@ -17,6 +17,7 @@ mod http;
 mod import;
 mod langfuse;
 mod mlflow;
+mod paging;
 mod phoenix;
 mod provider;
 mod roadstead;
@@ -33,6 +34,7 @@ use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 use client::TOTAL_SECS;
 use credentials::Credentials;
 use external::ExternalPrompt;
+use paging::{Listed, Position};
 use provider::{AUTHORIZATION, PromptProvider, PromptProviderKind};
 
 /// Prompt providers.
@@ -87,6 +89,17 @@ pub struct PromptProviderPatch {
 }
 
 impl Input for PromptProviderPatch {}
+
+/// Which prompts of a provider to list.
+#[derive(Deserialize, JsonSchema)]
+struct PromptListQuery {
+    /// Whether `nextCursor` leads to what `limit` cuts off; it is null otherwise. The next page is asked
+    /// for with it, too.
+    #[schemars(extend("default" = false))]
+    paged: Option<bool>,
+}
+
+impl Input for PromptListQuery {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -156,13 +169,16 @@ fn delete(tx: &mut Tx, req: &Req<Id<PromptProvider>>) -> Result<Deleted> {
 
 fn list_prompts(
     view: &View,
-    req: &Req<Id<PromptProvider>>,
+    req: &Req<Id<PromptProvider>, PromptListQuery>,
     calls: &mut Calls,
 ) -> Result<Page<ExternalPrompt>> {
     let provider: PromptProvider = view.fetch(&req.params)?;
+    let from = Position::read(req.page.after.as_deref())?;
     let mut client = fetch::client(&provider, view, req.caller(), calls)?;
-    let found = fetch::list(&mut client, req.page.limit)?;
-    Ok(Page::single(found.into_iter().map(ExternalPrompt::from).collect()))
+    let Listed { items, next } = fetch::list(&mut client, &from, req.page.limit)?;
+    let items = items.into_iter().map(ExternalPrompt::from).collect();
+    let next = next.filter(|_| req.input.paged == Some(true));
+    Ok(Page { items, next: next.map(|next| next.to_bytes()) })
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

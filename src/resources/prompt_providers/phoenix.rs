@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::client::{MAX_PAGES, ProviderClient, ProviderReply, path_segment};
-use super::external::{FoundPrompt, PromptLookup, Template};
+use super::external::{FoundPrompt, PromptLookup, Template, extra};
+use super::paging::{self, Listed, Position, ProviderPage};
 use super::template::Syntax;
 use crate::base::Result;
 
@@ -35,6 +36,11 @@ struct Version {
     id: String,
     template: TemplateContent,
     template_format: Format,
+    model_provider: Option<Value>,
+    model_name: Option<Value>,
+    invocation_parameters: Option<Value>,
+    tools: Option<Value>,
+    response_format: Option<Value>,
 }
 
 #[derive(Clone, Deserialize)]
@@ -54,42 +60,49 @@ enum Format {
     Unknown,
 }
 
-/// Lists at most `limit` prompts.
-pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
-    let page_size = limit.to_string();
-    let mut names = Vec::new();
-    let mut cursor = None;
-    for _ in 0..MAX_PAGES {
-        let query = page_query(&page_size, cursor.as_deref());
-        let Some(list) = client.list::<List<NameOnly>>("/v1/prompts", &query)? else {
-            return Ok(Vec::new());
-        };
-        names.extend(list.data.iter().map(|prompt| prompt.name.clone()));
-        cursor = list.next_cursor.clone();
-        if names.len() >= limit || cursor.is_none() {
-            break;
-        }
-    }
-    names.truncate(limit);
+/// Lists prompts.
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
+    let names = paging::read(client, from, limit, 0, |client, token, wanted| {
+        let size = wanted.to_string();
+        let query = page_query(&size, Some(token).filter(|token| !token.is_empty()));
+        let list = client.list::<List<NameOnly>>("/v1/prompts", &query)?;
+        Ok(list.map(|list| ProviderPage {
+            items: list.data.iter().map(|prompt| prompt.name.clone()).collect(),
+            next: list.next_cursor.clone(),
+        }))
+    })?;
+    let Some(Listed { items: names, next }) = names else { return Ok(Listed::pending()) };
     let mut found = Vec::new();
     for name in names {
         // A prompt without a version, or deleted meanwhile, is omitted.
         let ProviderReply::Found(version) = newest(client, &name)? else { continue };
-        let path = format!("/v1/prompt_versions/{}/tags", path_segment(&version.id));
-        let labels = match client.one::<List<NameOnly>>(&path, &[])? {
-            ProviderReply::Found(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
-            ProviderReply::Pending | ProviderReply::Missing => Vec::new(),
-        };
-        found.push(FoundPrompt { labels, ..into_found(&name, version) });
+        if let PromptLookup::Found(prompt) = labelled(client, &name, version)? {
+            found.push(prompt);
+        }
     }
-    Ok(found)
+    Ok(Listed { items: found, next })
 }
 
 fn page_query<'a>(page_size: &'a str, cursor: Option<&'a str>) -> Vec<(&'static str, &'a str)> {
     [("limit", page_size)].into_iter().chain(cursor.map(|cursor| ("cursor", cursor))).collect()
 }
 
-/// Looks up one prompt, without its labels.
+/// A version with its tags, which are what others call labels.
+fn labelled(client: &mut ProviderClient, name: &str, version: Version) -> Result<PromptLookup> {
+    let path = format!("/v1/prompt_versions/{}/tags", path_segment(&version.id));
+    let labels = match client.one::<List<NameOnly>>(&path, &[])? {
+        ProviderReply::Pending => return Ok(PromptLookup::Pending),
+        ProviderReply::Found(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
+        ProviderReply::Missing => Vec::new(),
+    };
+    Ok(PromptLookup::Found(FoundPrompt { labels, ..into_found(name, version) }))
+}
+
+/// Looks up one prompt.
 pub fn find(
     client: &mut ProviderClient,
     name: &str,
@@ -107,7 +120,7 @@ pub fn find(
     Ok(match reply {
         ProviderReply::Pending => PromptLookup::Pending,
         ProviderReply::Missing => PromptLookup::Missing,
-        ProviderReply::Found(version) => PromptLookup::Found(into_found(name, version)),
+        ProviderReply::Found(version) => labelled(client, name, version)?,
     })
 }
 
@@ -151,6 +164,13 @@ fn into_found(name: &str, version: Version) -> FoundPrompt {
             TemplateContent::String { template } => Template::Text(template, syntax),
         },
         labels: Vec::new(),
+        extra: extra([
+            ("modelProvider", version.model_provider),
+            ("modelName", version.model_name),
+            ("invocationParameters", version.invocation_parameters),
+            ("tools", version.tools),
+            ("responseFormat", version.response_format),
+        ]),
         updated_at: None,
     }
 }

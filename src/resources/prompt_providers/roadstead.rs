@@ -9,13 +9,15 @@
 //! numbers. Without a version, the newest is used.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::client::{MAX_PAGES, ProviderClient, ProviderReply};
-use super::external::{FoundPrompt, PromptFormat, PromptLookup, Template};
-use crate::base::{ArtifactName, Result, Time, Version};
+use super::external::{FoundPrompt, PromptFormat, PromptLookup, Template, extra};
+use super::paging::{self, Listed, Position, ProviderPage};
+use crate::base::{ArtifactName, Error, Result, Time, Version};
 
 /// The largest page that it returns.
 const PAGE_SIZE: &str = "200";
@@ -44,23 +46,48 @@ struct Artifact {
 struct VersionContent {
     version: String,
     compiled: String,
+    metadata: Option<Value>,
 }
 
-/// Lists at most `limit` prompts.
-pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
-    let Some(registries) = registries(client)? else { return Ok(Vec::new()) };
-    let mut artifacts = Vec::new();
-    for registry in registries {
-        let query = [("registryRef", &*registry), ("artifactType", "prompt")];
-        let Some(some) = fetch_all::<Artifact>(client, "/registries/artifacts", &query, limit)?
-        else {
-            continue;
-        };
-        artifacts.extend(some.into_iter().map(|artifact| (registry.clone(), artifact)));
+/// Lists prompts, one registry after the other. A page ends with the last registry that is needed for it.
+pub fn list(
+    client: &mut ProviderClient,
+    from: &Position,
+    limit: usize,
+) -> Result<Listed<FoundPrompt>> {
+    let Some(registries) = registries(client)? else { return Ok(Listed::pending()) };
+    let index_of = |token: &str| {
+        let registry = token.split(' ').next().unwrap_or_default();
+        match registry {
+            "" => Some(0),
+            _ => registries.iter().position(|one| one == registry),
+        }
+    };
+    // At once, since most registries have one page.
+    for registry in registries.iter().skip(index_of(from.token()).unwrap_or(0)) {
+        artifacts(client, registry, "")?;
     }
-    artifacts.truncate(limit);
+    let listed = paging::read(client, from, limit, registries.len(), |client, token, _| {
+        // The registry, and the cursor within it.
+        let cursor = token.split_once(' ').map_or("", |(_, cursor)| cursor);
+        let index = index_of(token).ok_or_else(|| {
+            let gone = "is of a registry that the provider does not have any more; begin again";
+            Error::invalid_at("cursor", gone)
+        })?;
+        let Some(registry) = registries.get(index) else {
+            return Ok(Some(ProviderPage { items: Vec::new(), next: None }));
+        };
+        let list = artifacts(client, registry, cursor)?;
+        Ok(list.map(|list| {
+            let items = list.items.iter().map(|artifact| (registry.clone(), artifact.clone()));
+            let within = list.next_cursor.as_ref().map(|cursor| format!("{registry} {cursor}"));
+            let next = within.or_else(|| registries.get(index + 1).map(|next| format!("{next} ")));
+            ProviderPage { items: items.collect(), next }
+        }))
+    })?;
+    let Some(Listed { items, next }) = listed else { return Ok(Listed::pending()) };
     let mut found = Vec::new();
-    for (registry, artifact) in artifacts {
+    for (registry, artifact) in items {
         // A prompt without a generic text, or deleted meanwhile, is omitted.
         let ProviderReply::Found(content) = content(client, &registry, &artifact.name, None)?
         else {
@@ -73,7 +100,19 @@ pub fn list(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt
             ..into_found(&artifact.name, content)
         });
     }
-    Ok(found)
+    Ok(Listed { items: found, next })
+}
+
+/// A page of the artifacts of a registry.
+fn artifacts(
+    client: &mut ProviderClient,
+    registry: &str,
+    cursor: &str,
+) -> Result<Option<Arc<List<Artifact>>>> {
+    let mut query =
+        vec![("registryRef", registry), ("artifactType", "prompt"), ("limit", PAGE_SIZE)];
+    query.extend((!cursor.is_empty()).then_some(("cursor", cursor)));
+    client.list("/registries/artifacts", &query)
 }
 
 /// Looks up one prompt, without its labels.
@@ -110,31 +149,21 @@ fn registries(client: &mut ProviderClient) -> Result<Option<Vec<String>>> {
         return Ok(Some(vec![registry]));
     }
     let org_slug = client.option("orgSlug").unwrap_or_else(|| client.org_slug.into());
-    let found =
-        fetch_all::<Registry>(client, "/registries", &[("orgSlug", &org_slug)], usize::MAX)?;
-    Ok(found.map(|found| found.into_iter().map(|registry| registry.id).collect()))
-}
-
-/// Returns at least `enough` items of a list, if it has that many.
-fn fetch_all<T: Clone + DeserializeOwned + Send + Sync + 'static>(
-    client: &mut ProviderClient,
-    path: &str,
-    query: &[(&str, &str)],
-    enough: usize,
-) -> Result<Option<Vec<T>>> {
-    let mut items = Vec::new();
+    let mut ids = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
-        let mut query = [query, &[("limit", PAGE_SIZE)]].concat();
+        let mut query = vec![("orgSlug", &*org_slug), ("limit", PAGE_SIZE)];
         query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let Some(list) = client.list::<List<T>>(path, &query)? else { return Ok(None) };
-        items.extend_from_slice(&list.items);
+        let Some(list) = client.list::<List<Registry>>("/registries", &query)? else {
+            return Ok(None);
+        };
+        ids.extend(list.items.iter().map(|registry| registry.id.clone()));
         cursor = list.next_cursor.clone();
-        if items.len() >= enough || cursor.is_none() {
+        if cursor.is_none() {
             break;
         }
     }
-    Ok(Some(items))
+    Ok(Some(ids))
 }
 
 fn content(
@@ -154,6 +183,7 @@ fn into_found(name: &str, content: VersionContent) -> FoundPrompt {
         version: content.version,
         template: Template::Ours(content.compiled, PromptFormat::Text),
         labels: Vec::new(),
+        extra: extra([("metadata", content.metadata)]),
         updated_at: None,
     }
 }

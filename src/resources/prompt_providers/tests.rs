@@ -1,6 +1,7 @@
 //! Providers and their credentials; the calls to each kind and the recorded answers of real ones
-//! ([`wire`]); the messages for malformed answers.
+//! ([`wire`]); lists of many pages ([`pages`]); the messages for malformed answers.
 
+mod pages;
 mod wire;
 
 use std::cell::RefCell;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::client::ProviderClient;
+use super::external::FoundPrompt;
 use super::*;
 use crate::base::Kind;
 use crate::outside::{Call, CallResult, Failure, Response};
@@ -69,6 +71,11 @@ fn ask<T>(
             heard.push((call.clone(), CallResult { answer, took: Duration::ZERO }));
         }
     }
+}
+
+/// The first prompts of a provider.
+fn first(client: &mut ProviderClient, limit: usize) -> Result<Vec<FoundPrompt>> {
+    fetch::list(client, &Position::default(), limit).map(|listed| listed.items)
 }
 
 fn answered(status: u16, body: impl Into<Vec<u8>>) -> Result<Response, Failure> {
@@ -186,8 +193,7 @@ const KINDS: [PromptProviderKind; 5] = [
 
 /// Returns the message of the failure if every call gets this answer.
 fn message_of(kind: PromptProviderKind, answer: Result<Response, Failure>) -> String {
-    let error =
-        ask(kind, LANGFUSE, |_| answer.clone(), |client| fetch::list(client, 50)).unwrap_err();
+    let error = ask(kind, LANGFUSE, |_| answer.clone(), |client| first(client, 50)).unwrap_err();
     assert_eq!((error.kind(), error.code()), (Kind::Upstream, "prompt_provider_failed"));
     error.message().into()
 }
@@ -239,9 +245,8 @@ fn messages_nested_too_deeply_are_refused() {
         let (open, close) = ("[".repeat(100_000), "]".repeat(100_000));
         answered(200, format!("{{\"version\": 1, \"prompt\": {open}{close}}}"))
     };
-    let error =
-        ask(PromptProviderKind::Langfuse, LANGFUSE, answer, |client| fetch::list(client, 50))
-            .unwrap_err();
+    let error = ask(PromptProviderKind::Langfuse, LANGFUSE, answer, |client| first(client, 50))
+        .unwrap_err();
     assert!(error.message().contains("nested too deeply"), "{error}");
 }
 
@@ -251,7 +256,7 @@ fn a_refusal_without_credentials_requires_them() {
     let refused = |mut calls: Calls| {
         let mut client =
             ProviderClient::new(PromptProviderKind::Mlflow, LANGFUSE, None, "acme", &mut calls);
-        let done = fetch::list(&mut client, 50);
+        let done = first(&mut client, 50);
         *call.borrow_mut() = calls.asked().first().map(|call| (*call).clone());
         done
     };
@@ -318,7 +323,7 @@ fn unexpected_answers_are_malformed_in_every_call() {
             }
             _ => answered(200, body.to_string()),
         };
-        let error = ask(kind, LANGFUSE, answer, |client| fetch::list(client, 50)).unwrap_err();
+        let error = ask(kind, LANGFUSE, answer, |client| first(client, 50)).unwrap_err();
         assert!(error.message().contains("does not have the form"), "{kind:?} {body}: {error}");
     }
 }

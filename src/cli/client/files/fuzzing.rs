@@ -1,5 +1,6 @@
 //! Directories of plain files.
 
+use super::kept::{keeping, meaning};
 use super::local::{parse, to_tree};
 use super::tree::{MARK, MARK_CONTENT, Tree, is_file_name};
 use crate::cli::failure::Failure;
@@ -25,6 +26,10 @@ pub fn files(input: &[u8]) {
             return assert!(why.contains("cannot be the name of a file"), "{why}");
         }
     };
+    for (path, text) in written.iter().filter(|(path, _)| *path != MARK) {
+        assert_eq!(meaning(path, text).as_ref(), Some(text), "{path}");
+    }
+    assert_eq!(parse(&keeping(&tree, written.clone())).ok(), Some(state.clone()), "{tree:#?}");
     match parse(&written) {
         Ok(again) => {
             assert_eq!(state.resources, again.resources, "{written:#?}");

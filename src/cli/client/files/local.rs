@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::state::{
-    Absent, ArtifactKey, CHILDREN, Fields, GENERIC, KINDS, REGISTRY, State, Text, VersionName,
-    child_name, numbers, parent_and_own,
+    AGENT, Absent, ArtifactKey, CHILDREN, ENVIRONMENT, Fields, GENERIC, KINDS, REGISTRY, State,
+    Text, VersionName, child_name, numbers, parent_and_own,
 };
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::base::lines;
+use crate::base::{ArtifactName, Label, Slug, StableKey, Version, lines};
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -88,9 +88,15 @@ impl Parsing {
                 _ => return Err(format!(": has no {}, which names it", kind.key)),
             },
         };
+        if let Err(why) = check_name(at, &name) {
+            return Err(format!(": {} {name:?} {why}", kind.key));
+        }
         for (_, child, field) in CHILDREN.into_iter().filter(|(parent, ..)| *parent == at) {
             if let Some(children) = table.remove(field) {
                 let form = if field == "variables" { "table" } else { "list" };
+                let has_form =
+                    if field == "variables" { children.is_object() } else { children.is_array() };
+                let children = if has_form { children } else { Value::Null };
                 self.children(child, &name, children)
                     .map_err(|()| format!(": {field} must be a {form} of texts without slashes"))?;
             }
@@ -148,7 +154,11 @@ impl Parsing {
         text: &str,
     ) -> Result<(), String> {
         let stem = file.strip_suffix(".md").ok_or(": a prompt is a file NAME.md")?;
-        let name = stem.split(['~', '@']).next().unwrap_or_default().to_string();
+        let (before, suffix) = stem.split_once('@').map_or((stem, None), |(a, b)| (a, Some(b)));
+        let (name, of_model) = before.split_once('~').map_or((before, None), |(a, b)| (a, Some(b)));
+        let name = ArtifactName::parse(name)
+            .map_err(|why| format!(": the name of the prompt, {name:?}, {why}"))?
+            .into_string();
         let parsed = PromptFile::parse(path, text).map_err(|problem| problem.to_string())?;
         let artifact = ArtifactKey { registry: registry.into(), is_prompt, name };
         let of_type = parsed.artifact_type.as_deref();
@@ -158,10 +168,25 @@ impl Parsing {
         let version = parsed.version.ok_or(": says no version in its front matter")?;
         let numbers = numbers(&version).ok_or(": its version is not three numbers with dots")?;
         let model = parsed.model.unwrap_or_else(|| GENERIC.into());
+        if model.contains(char::is_control) {
+            return Err(": its model has a line end or another control character".into());
+        }
         let name = VersionName { artifact, numbers, model };
         // As it is written everywhere else: a file may have it with zeros in front.
         let version = name.version();
+        if suffix.is_some_and(|suffix| Version::parse(suffix).ok().is_none_or(|of| *of != *version))
+        {
+            return Err(format!(
+                ": behind the @ of its name belongs its version, {version}; a name has no @"
+            ));
+        }
+        if of_model.is_some() && name.model == GENERIC {
+            return Err(": behind the ~ of its name belongs its model, and it says none".into());
+        }
         for label in parsed.labels {
+            if let Err(why) = Label::parse(&*label) {
+                return Err(format!(": the label {label:?} {why}"));
+            }
             let key = (name.artifact.clone(), label);
             let before = self.state.labels.insert(key.clone(), version.clone());
             if before.is_some_and(|before| before != version) {
@@ -184,6 +209,16 @@ impl Parsing {
                 self.problems.push(format!("registries/{slug}: has no {REGISTRY_FILE}"));
             }
         }
+    }
+}
+
+/// Checks what the server would refuse as the name of a resource of this kind.
+fn check_name(kind: usize, name: &str) -> Result<(), String> {
+    match kind {
+        REGISTRY | ENVIRONMENT => Slug::parse(name).map(drop),
+        AGENT => StableKey::parse(name).map(drop),
+        // Earlier releases made others whose names would be refused today: see the plan.
+        _ => Ok(()),
     }
 }
 
@@ -365,6 +400,39 @@ mod tests {
         let Ok(tree) = to_tree(&state) else { panic!("it has file names") };
         let Ok(again) = parse(&tree) else { panic!("{tree:?}") };
         assert_eq!(again.versions, state.versions);
+    }
+
+    #[test]
+    fn names_that_the_server_would_refuse_are_refused_at_their_file() {
+        let prompt = "+++\nversion = \"1.2.0\"\nlabels = [\"LABEL\"]\n+++\nHi\n";
+        let at = |file: &str, label: &str| {
+            let path = format!("registries/main/prompts/{file}");
+            let refused = parsed(&[REGISTRY_TOML, (&path, &prompt.replace("LABEL", label))]).err();
+            refused.map(|why| why.strip_prefix(&path).expect("it names the file").to_string())
+        };
+        for good in ["a.md", "a@1.2.0.md", "a@01.2.0.md"] {
+            assert_eq!(at(good, "x"), None, "{good}");
+        }
+        for (file, label, why) in [
+            ("\u{fc}n\u{ef}.md", "x", "must be 1 to 128"),
+            ("a@b.md", "x", "belongs its version, 1.2.0"),
+            ("a@1.2.1.md", "x", "belongs its version, 1.2.0"),
+            ("a~gpt.md", "x", "belongs its model"),
+            ("a.md", "1x", "the label \"1x\" must be"),
+        ] {
+            let refused = at(file, label).expect("it is refused");
+            assert!(refused.contains(why), "{file}: {refused}");
+        }
+        for (path, text) in [
+            ("environments/a.toml", "slug = \"A b\""),
+            ("agents/a.toml", "stableKey = \"A\""),
+            ("environments/a.toml", "slug = \"a\"\nvariables = [\"A\"]"),
+            ("policies/a.toml", "name = \"a\"\nregistries = {main = \"x\"}"),
+            ("registries/M/registry.toml", ""),
+        ] {
+            let refused = parsed(&[(path, text)]).unwrap_err();
+            assert!(refused.starts_with(path), "{refused}");
+        }
     }
 
     /// `b/c` below the policy `a` would be `c` below the policy `a/b`.

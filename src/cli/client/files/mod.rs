@@ -6,6 +6,7 @@
 mod apply;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod kept;
 mod local;
 mod order;
 mod plan;
@@ -41,7 +42,8 @@ use tree::{Tree, Written};
 #[command(after_help = "Registries with their prompts as Markdown, policies, tools, environments \
                         without secrets, agents, fleets, channels and listings. Files of an earlier \
                         pull are replaced, and removed where the server has nothing any more; not \
-                        those that were written or changed since, and not applied.\n\n\
+                        those that were written or changed since, and not applied. Comments and the form \
+                        of files stay, and the names of those that are no prompts.\n\n\
                         Fleets take a session: roadstead login --email ADDRESS. With a key they stay \
                         as they are in the directory.\n\n\
                         Example: roadstead pull acme")]
@@ -134,7 +136,7 @@ impl Pull {
         }
         let texts = texts_of(&api, &remote.org, &wanted)?;
         pulled.versions.extend(wanted.into_iter().zip(texts));
-        let tree = local::to_tree(&pulled)?;
+        let tree = kept::keeping(&before, local::to_tree(&pulled)?);
         if !self.force {
             refuse_changed(&self.dir, &before, &tree)?;
         }

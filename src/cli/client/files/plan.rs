@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::remote::Remote;
 use super::state::{
-    AGENT, ASSIGNMENT, Absent, ArtifactKey, CHILDREN, ENVIRONMENT, FLEET, Fields, KINDS, POLICY,
-    REGISTRY, ResourceName, State, TOOL, Text, VersionName, child_name, parent_and_own,
+    AGENT, ASSIGNMENT, Absent, ArtifactKey, CHANNEL, CHILDREN, ENVIRONMENT, FLEET, Fields, KINDS,
+    POLICY, REGISTRY, ResourceName, State, TOOL, Text, VersionName, child_name, parent_and_own,
     version_hash,
 };
-use crate::base::canonical;
+use crate::base::{Name, canonical};
 use crate::cli::failure::Failure;
 
 /// One thing to do, by one request.
@@ -173,6 +173,13 @@ impl Planning<'_> {
             let Some(before) = self.remote.state.resources.get(resource) else {
                 let mut fields = fields;
                 fields.retain(|_, value| !value.is_null());
+                let is_named = matches!(kind, POLICY | TOOL | FLEET | CHANNEL);
+                if let Err(why) = Name::parse(&*resource.1)
+                    && is_named
+                {
+                    let about = KINDS[kind].name;
+                    self.problems.push(format!("the name of the {about} {:?} {why}", resource.1));
+                }
                 self.plan.steps.push(Step::Create { resource: resource.clone(), fields });
                 continue;
             };

@@ -243,7 +243,7 @@ pub fn version_hash(name: &VersionName, text: &Text) -> String {
 }
 
 /// An organization, in files or on a server. `V` is what is known of a version.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct State<V> {
     pub resources: BTreeMap<ResourceName, Fields>,
     pub versions: BTreeMap<VersionName, V>,

@@ -1,7 +1,8 @@
-//! `roadstead prompt`: reading, publishing and promoting prompts.
+//! `roadstead prompt`: reading, publishing, importing and promoting prompts.
 
 mod check;
 mod diff;
+mod import;
 mod labels;
 mod newest;
 mod publish;
@@ -13,7 +14,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::failure::Failure;
 
-/// Read, check, publish and promote prompts
+/// Read, check, publish, import and promote prompts
 #[derive(Args)]
 #[command(
     after_help = "A prompt is named REGISTRY/NAME, or ORG/REGISTRY/NAME; where a version is \
@@ -34,6 +35,7 @@ enum PromptCommand {
     History(read::History),
     Check(check::Check),
     Publish(publish::Publish),
+    Import(import::Import),
     Promote(labels::Promote),
     Rollback(labels::Rollback),
 }
@@ -48,6 +50,7 @@ impl Prompt {
             PromptCommand::History(command) => command.run(),
             PromptCommand::Check(command) => command.run(),
             PromptCommand::Publish(command) => command.run(),
+            PromptCommand::Import(command) => command.run(),
             PromptCommand::Promote(command) => command.run(),
             PromptCommand::Rollback(command) => command.run(),
         }

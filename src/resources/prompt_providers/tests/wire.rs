@@ -13,7 +13,7 @@ fn prompts(
     limit: usize,
     table: &[(&str, Value)],
 ) -> Value {
-    let found = ask(kind, base_url, from(table), |client| fetch::list(client, limit)).unwrap();
+    let found = ask(kind, base_url, from(table), |client| first(client, limit)).unwrap();
     let all: Vec<_> = found.into_iter().map(ExternalPrompt::from).collect();
     serde_json::to_value(all).unwrap()
 }
@@ -117,7 +117,7 @@ fn langfuse_is_read_in_pages_of_100() {
             _ => answered(200, json!({"version": 7, "prompt": "t"}).to_string()),
         }
     };
-    let found = ask(Langfuse, LANGFUSE, answer, |client| fetch::list(client, 150)).unwrap();
+    let found = ask(Langfuse, LANGFUSE, answer, |client| first(client, 150)).unwrap();
     assert_eq!((found.len(), &*found[149].name), (150, "p2-49"));
 }
 
@@ -389,8 +389,7 @@ fn an_endless_list_is_bounded() {
             }"#,
             )
         };
-        let found =
-            ask(kind, "https://there.test", answer, |client| fetch::list(client, 50)).unwrap();
+        let found = ask(kind, "https://there.test", answer, |client| first(client, 50)).unwrap();
         assert_eq!(found, []);
     }
 }
