@@ -8,8 +8,8 @@ use super::files::{FilesState, TlsFiles};
 use super::self_signed::{self, Found, Hosts};
 use crate::api::SystemTls;
 use crate::app::data_dir_error::DataDirError;
-use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::Result;
+use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::http::{Pair, ServerTls, names_this_machine};
 use crate::store::Clock;
 
