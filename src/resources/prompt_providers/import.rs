@@ -169,7 +169,10 @@ fn import_one(
     let existing = published_source(&tx.view(), registry, &publication)?;
     if let Some(existing) = existing {
         return Ok(if existing == publication.source {
-            let notes = vec!["it was there already, and its metadata stays as it is".into()];
+            let mut notes = imported.notes;
+            if !notes.is_empty() {
+                notes = vec!["it was there already, and its metadata stays as it is".into()];
+            }
             Ok(Imported { notes, ..imported })
         } else {
             Err(format!(

@@ -178,20 +178,63 @@ fn merge_item(old: &mut Item, new: &Item) {
     }
 }
 
+/// An element of an array, with what is written around it.
+struct Element {
+    value: Value,
+    /// Above it, and how it is set off.
+    lead: String,
+    /// Behind its comma, on the same line.
+    trail: String,
+}
+
+impl Element {
+    /// The elements of an array, and what is written below the last one.
+    fn all(array: &Array) -> (Vec<Element>, String) {
+        let mut elements: Vec<Element> = Vec::new();
+        for value in array {
+            let prefix = value.decor().prefix().and_then(|prefix| prefix.as_str());
+            let lead = elements.last_mut().map_or_else(
+                || prefix.unwrap_or_default().to_string(),
+                |before| before.take_trail(prefix.unwrap_or_default()),
+            );
+            elements.push(Element { value: value.clone(), lead, trail: String::new() });
+        }
+        let below = array.trailing().as_str().unwrap_or_default();
+        let below = match elements.last_mut() {
+            Some(last) if array.trailing_comma() => last.take_trail(below),
+            _ => below.to_string(),
+        };
+        (elements, below)
+    }
+
+    /// Takes what is on its line; returns the rest.
+    fn take_trail(&mut self, text: &str) -> String {
+        let (trail, rest) = text.find('\n').map_or(("", text), |end| text.split_at(end));
+        self.trail = trail.to_string();
+        rest.to_string()
+    }
+}
+
 /// The elements of `new`, each as it is written in `old` if it is there.
 fn merged_array(mut old: Array, new: &Array) -> Array {
-    let mut before: Vec<Value> = old.iter().cloned().collect();
-    // How the elements are apart.
-    let prefix = before.first().and_then(|first| first.decor().prefix()?.as_str());
-    let prefix = prefix.filter(|prefix| prefix.trim().is_empty()).unwrap_or_default().to_string();
+    let (mut before, below) = Element::all(&old);
+    let apart = before.first().map(|first| first.lead.clone()).unwrap_or_default();
+    let apart = if apart.trim().is_empty() { apart } else { "\n".into() };
+    let (has_comma, mut trail) = (old.trailing_comma(), String::new());
     old.clear();
     for value in new {
-        let found = before.iter().position(|before| is_same(before, value));
-        old.push_formatted(match found {
-            Some(n) => before.remove(n),
-            None => value.clone().decorated(prefix.clone(), ""),
+        let found = before.iter().position(|before| is_same(&before.value, value));
+        let element = found.map(|n| before.remove(n)).unwrap_or_else(|| {
+            let value = value.clone().decorated("", "");
+            Element { value, lead: apart.clone(), trail: String::new() }
         });
+        let mut value = element.value;
+        value.decor_mut().set_prefix(trail + &element.lead);
+        old.push_formatted(value);
+        trail = element.trail;
     }
+    old.set_trailing_comma(has_comma || !trail.is_empty());
+    old.set_trailing(trail + &below);
     old
 }
 
