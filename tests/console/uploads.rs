@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use roadstead::app::ServerConfig;
 use serde_json::json;
 
 use crate::journeys::{sign_in, with_and_without_scripts};
@@ -44,6 +45,30 @@ fn a_file_becomes_a_document_with_its_own_name_or_another() {
     assert_eq!(again.location(), made.location());
     assert_eq!(documents(&server, &base).len(), 2);
     ada.get(&format!("/o/acme/knowledge/{base}?q=noon")).shows("tides.md");
+}
+
+#[test]
+fn what_of_a_file_could_not_be_read_is_said_on_its_page() {
+    let program = Some(env!("CARGO_BIN_EXE_roadstead").into());
+    let server = Running::with(ServerConfig { program, ..ServerConfig::default() });
+    let (_, path) = knowledge_base(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let page = "/Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Resources << /Font << /F1 << \
+                /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>";
+    let pdf = format!(
+        "%PDF-1.7\n1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj\n\
+         2 0 obj << /Type /Pages /Count 2 /Kids [3 0 R 5 0 R] >> endobj\n\
+         3 0 obj << {page} /Contents 4 0 R >> endobj\n\
+         4 0 obj << /Length 37 >> stream\nBT /F1 9 Tf 9 9 Td (High tide) Tj ET \nendstream endobj\n\
+         5 0 obj << {page} /Contents 6 0 R >> endobj\n\
+         6 0 obj << /Filter /FlateDecode /Length 4 >> stream\nnone\nendstream endobj\n\
+         trailer << /Size 7 /Root 1 0 R >>\n"
+    );
+    let file = ("tides.pdf", "application/pdf", pdf.as_bytes());
+    let made = ada.send_file(&ada.get(&path), &path, &[], file);
+    let shown = ada.open(made.location());
+    shown.shows("High tide").shows("Not all of the file could be read");
+    shown.shows("page 2: a part is damaged and left out");
 }
 
 #[test]

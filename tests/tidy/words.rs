@@ -30,8 +30,9 @@ const BANS: &[Ban] = &[
     Ban {
         code: &["Instant::now"],
         paths: PURE,
-        // Executing a route waits: deadlines of long polls, calls and searches are in real time.
-        except: &["src/api/execute/"],
+        // Executing a route waits: deadlines of long polls, calls and searches are in real time. So is
+        // that of the process that reads a file.
+        except: &["src/api/execute/", "src/resources/knowledge_bases/extraction/pdf/"],
         instead: "ask the transaction: tx.now(), view.now()",
     },
     Ban {

@@ -78,6 +78,7 @@ struct Document {
     media_type: String,
     created_at: Time,
     updated_at: Time,
+    left_out: Vec<String>,
     content: String,
 }
 

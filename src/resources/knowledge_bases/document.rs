@@ -5,8 +5,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::knowledge_base::{KnowledgeBase, Ordinal};
-use crate::base::{Id, Name, Time};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference};
+use crate::base::{Id, Name, Result, Time};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, codec, no_upgrade,
+};
 
 /// A document of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -22,6 +24,8 @@ pub struct Document {
     pub created_at: Time,
     /// When it was last replaced.
     pub updated_at: Time,
+    /// What of the file could not be read, in sentences.
+    pub left_out: Vec<String>,
 }
 crate::base::portable!(Document {
     id,
@@ -31,8 +35,41 @@ crate::base::portable!(Document {
     size,
     ordinal,
     created_at,
-    updated_at
+    updated_at,
+    left_out
 });
+
+/// Before it was told what is left out.
+#[derive(Decode)]
+struct DocumentV1 {
+    id: Id<Document>,
+    knowledge_base: Id<KnowledgeBase>,
+    name: Name,
+    media_type: MediaType,
+    size: u64,
+    ordinal: Ordinal,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl From<DocumentV1> for Document {
+    fn from(old: DocumentV1) -> Self {
+        let DocumentV1 { id, knowledge_base, name, media_type, size, ordinal, .. } = old;
+        let DocumentV1 { created_at, updated_at, .. } = old;
+        let left_out = Vec::new();
+        Document {
+            id,
+            knowledge_base,
+            name,
+            media_type,
+            size,
+            ordinal,
+            created_at,
+            updated_at,
+            left_out,
+        }
+    }
+}
 
 /// What a document was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -79,9 +116,16 @@ impl Record for Document {
     const TABLE: &'static str = "documents";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
+    const VERSION: u8 = 2;
     type Key = (Id<KnowledgeBase>, Id<Document>);
     fn key(&self) -> Self::Key {
         (self.knowledge_base, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<DocumentV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

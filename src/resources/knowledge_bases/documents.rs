@@ -64,6 +64,7 @@ impl NewDocument {
             media_type: MediaType::Text,
             size: self.content.len() as u64,
             prepared: self.prepared(),
+            left_out: &[],
         }
     }
 }
@@ -82,6 +83,8 @@ pub struct DocumentInfo {
     created_at: Time,
     /// When it was last replaced.
     updated_at: Time,
+    /// What of the uploaded file could not be read, in a few sentences; empty if its whole text was.
+    left_out: Vec<String>,
 }
 
 /// A document with its text.
@@ -107,8 +110,8 @@ impl Output for DocumentWithContent {
 }
 
 fn to_info(document: Document) -> DocumentInfo {
-    let Document { id, name, media_type, size, created_at, updated_at, .. } = document;
-    DocumentInfo { id, name, media_type, size, created_at, updated_at }
+    let Document { id, name, media_type, size, created_at, updated_at, left_out, .. } = document;
+    DocumentInfo { id, name, media_type, size, created_at, updated_at, left_out }
 }
 
 // ── Writing in parts ─────────────────────────────────────────────────────────
@@ -119,6 +122,7 @@ pub(super) struct File<'a> {
     pub media_type: MediaType,
     pub size: u64,
     pub prepared: &'a Prepared,
+    pub left_out: &'a [String],
 }
 
 /// How far a document is written. Its content is written first, in as many transactions as it takes,
@@ -191,6 +195,7 @@ pub(super) fn write(
         ordinal,
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
         updated_at: tx.now(),
+        left_out: file.left_out.to_vec(),
     };
     match &old {
         None => tx.insert(&document)?,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::content::Prepared;
 use super::document::MediaType;
 use super::documents::{DocumentInfo, File, NO_CALLS, write};
-use super::extraction::{MAX_FILE_BYTES, text_of};
+use super::extraction::{Extracted, MAX_FILE_BYTES, text_of};
 use super::knowledge_base::KnowledgeBase;
 use crate::api::op::Upload;
 use crate::api::{Calls, Input, Outcome, Req, Resource, Route, op};
@@ -40,14 +40,16 @@ fn upload(
         .ok_or_else(|| Error::internal(format!("{} is no type of files", req.media_type)))?;
     let (name, bytes) = (req.input.name.clone(), req.content.clone());
     let read = calls.work_result(READ_FILE, move |children| {
-        Ok(Prepared::new(&name, text_of(media_type, &bytes, children)?))
+        let Extracted { text, left_out } = text_of(media_type, &bytes, children)?;
+        Ok((Prepared::new(&name, text), left_out))
     });
-    let prepared = match read {
-        Some(prepared) => prepared?,
+    let read = match read {
+        Some(read) => read?,
         None => return Err(Error::internal("the file is not read yet")), // This run is discarded.
     };
     let size = req.content.len() as u64;
-    let file = File { name: &req.input.name, media_type, size, prepared: &prepared };
+    let (prepared, left_out) = &*read;
+    let file = File { name: &req.input.name, media_type, size, prepared, left_out };
     write(tx, base.id, None, &file, calls)
 }
 

@@ -1,7 +1,7 @@
 //! The texts of uploaded files.
 //!
 //! PDF and DOCX are read in a child process (the hidden command `extract-text`), since a file made for
-//! it can make their libraries panic, exhaust memory or never return. Every limit here holds in the
+//! it can make their libraries panic, exhaust memory or take for ever. Every limit here holds in the
 //! child as well; its memory and time are limited by the command and by [`LIMITS`].
 
 mod docx;
@@ -14,12 +14,12 @@ use std::time::Duration;
 use super::document::MediaType;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{ChildEnd, ChildLimits, Children};
-pub use text::{MAX_FILE_BYTES, MAX_TEXT_BYTES};
+pub use text::{Extracted, MAX_FILE_BYTES, MAX_TEXT_BYTES};
 use text::{is_text, too_long, unreadable};
 
 /// A child takes at most 15 s: reading the largest files takes a few, also on a busy machine.
 const LIMITS: ChildLimits =
-    ChildLimits { time: Duration::from_secs(15), output_bytes: MAX_TEXT_BYTES + 1024 };
+    ChildLimits { time: Duration::from_secs(15), output_bytes: MAX_TEXT_BYTES + 8 * 1024 };
 
 /// A format that is read in a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,20 +43,22 @@ impl Format {
     }
 }
 
-/// Returns the text of a file of this type.
+/// Returns the text of a file of this type, and what is left out of it.
 ///
 /// # Errors
 /// 400 if it cannot be read or has no text, 413 if its text is too long; 500 if no child process can
 /// be started.
-pub fn text_of(media_type: MediaType, bytes: &[u8], children: &Children) -> Result<String> {
+pub fn text_of(media_type: MediaType, bytes: &[u8], children: &Children) -> Result<Extracted> {
     match media_type {
-        MediaType::Text | MediaType::Markdown | MediaType::Csv => plain::text(bytes),
+        MediaType::Text | MediaType::Markdown | MediaType::Csv => {
+            plain::text(bytes).map(Extracted::from)
+        }
         MediaType::Pdf => in_child(Format::Pdf, bytes, children),
         MediaType::Docx => in_child(Format::Docx, bytes, children),
     }
 }
 
-fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<String> {
+fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<Extracted> {
     let name = format.name();
     match children.run(&["extract-text", "--format", name], bytes, LIMITS)? {
         ChildEnd::Done(output) => from_child(output),
@@ -74,26 +76,30 @@ fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<String>
 
 // ── Between parent and child ─────────────────────────────────────────────────
 
-// The first byte of what a child writes, before a text or the message of an error.
+// The first byte of what a child writes. After it comes the message of an error, or what is left out,
+// a line each, an empty line and the text.
 const TEXT: u8 = b'T';
 const UNREADABLE: u8 = b'U';
 const TOO_LONG: u8 = b'L';
 
-/// Returns what the command writes for a file: its text, or why it has none.
+/// Returns what the command writes for a file: its text and what is left out, or why it has none.
 pub fn child_output(format: Format, bytes: &[u8]) -> Vec<u8> {
     let read = match format {
         Format::Pdf => pdf::text(bytes),
-        Format::Docx => docx::text(bytes),
+        Format::Docx => docx::text(bytes).map(Extracted::from),
     };
-    let (tag, text) = match read.and_then(|text| finished(format, &text)) {
-        Ok(text) => (TEXT, text),
+    let (tag, text) = match read.and_then(|read| finished(format, &read)) {
+        Ok(Extracted { text, left_out }) => {
+            let lines: String = left_out.iter().map(|line| format!("{line}\n")).collect();
+            (TEXT, format!("{lines}\n{text}"))
+        }
         Err(error) if error.kind() == Kind::TooLarge => (TOO_LONG, String::new()),
         Err(error) => (UNREADABLE, error.message().to_string()),
     };
     [&[tag], text.as_bytes()].concat()
 }
 
-fn from_child(mut output: Vec<u8>) -> Result<String> {
+fn from_child(mut output: Vec<u8>) -> Result<Extracted> {
     let broken = || Error::internal("the command extract-text wrote something else");
     if output.is_empty() {
         return Err(broken());
@@ -101,25 +107,42 @@ fn from_child(mut output: Vec<u8>) -> Result<String> {
     let tag = output.remove(0);
     let text = String::from_utf8(output).map_err(|_| broken())?;
     match tag {
-        TEXT => Ok(text),
+        TEXT => {
+            let (mut left_out, mut rest) = (Vec::new(), text.as_str());
+            loop {
+                let (line, after) = rest.split_once('\n').ok_or_else(broken)?;
+                rest = after;
+                if line.is_empty() {
+                    return Ok(Extracted { text: rest.into(), left_out });
+                }
+                left_out.push(line.into());
+            }
+        }
         UNREADABLE => Err(unreadable(text)),
         TOO_LONG => Err(too_long()),
         _ => Err(broken()),
     }
 }
 
-/// Returns an extracted text without the characters that no text has.
-fn finished(format: Format, text: &str) -> Result<String> {
+/// Returns an extracted text without the characters that no text has. One without words is refused,
+/// with what is left out of it.
+fn finished(format: Format, read: &Extracted) -> Result<Extracted> {
+    let Extracted { text, left_out } = read;
     let has_word = text.contains(char::is_alphanumeric);
     if !has_word {
         let name = format.name();
-        return Err(unreadable(format!(
-            "the {name} file has no text; if it is a scan, upload the text that is on it"
-        )));
+        let why = match left_out.first() {
+            Some(first) => format!("the {name} file has no text that can be read ({first});"),
+            None => format!("the {name} file has no text; if it is a scan,"),
+        };
+        return Err(unreadable(format!("{why} upload the text that is on it")));
     }
     let visible = |c: char| if is_text(c) { c } else { ' ' };
     let text: String = text.trim().chars().map(visible).collect();
-    if text.len() > MAX_TEXT_BYTES { Err(too_long()) } else { Ok(text) }
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(too_long());
+    }
+    Ok(Extracted { text, left_out: left_out.clone() })
 }
 
 #[cfg(test)]
@@ -129,21 +152,30 @@ mod tests {
     #[test]
     fn what_a_child_writes_is_read_back() {
         let message = |output: &[u8]| from_child(output.to_vec()).unwrap_err();
-        assert_eq!(from_child(b"Ta text".to_vec()).unwrap(), "a text");
+        let whole = from_child(b"T\na\n\ntext".to_vec()).unwrap();
+        assert_eq!(whole, Extracted::from("a\n\ntext".to_string()));
+        let part = from_child(b"Tone\ntwo\n\na text".to_vec()).unwrap();
+        assert_eq!(
+            part,
+            Extracted { text: "a text".into(), left_out: vec!["one".into(), "two".into()] }
+        );
         assert_eq!(message(b"Uit is not").message(), "it is not");
         assert_eq!(message(b"Uit is not").kind(), Kind::Invalid);
         assert_eq!(message(b"L").kind(), Kind::TooLarge);
-        for broken in [&b""[..], b"X", b"T\xff"] {
+        for broken in [&b""[..], b"X", b"T\xff", b"Tone\ntwo"] {
             assert_eq!(message(broken).kind(), Kind::Internal);
         }
     }
 
     #[test]
     fn a_text_without_words_or_over_the_limit_is_refused() {
-        assert_eq!(finished(Format::Pdf, " a\u{1}b\n ").unwrap(), "a b");
-        let refused = finished(Format::Pdf, " \n\u{1}\u{c}").unwrap_err();
-        assert!(refused.message().contains("scan"), "{refused}");
-        let long = "a".repeat(MAX_TEXT_BYTES + 1);
-        assert_eq!(finished(Format::Pdf, &long).unwrap_err().kind(), Kind::TooLarge);
+        let of = |text: &str| finished(Format::Pdf, &Extracted::from(text.to_string()));
+        assert_eq!(of(" a\u{1}b\n ").unwrap().text, "a b");
+        let refused = of(" \n\u{1}\u{c}").unwrap_err();
+        assert!(refused.message().contains("has no text; if it is a scan"), "{refused}");
+        assert_eq!(of(&"a".repeat(MAX_TEXT_BYTES + 1)).unwrap_err().kind(), Kind::TooLarge);
+        let nothing = Extracted { text: "\n".into(), left_out: vec!["page 1: damaged".into()] };
+        let refused = finished(Format::Pdf, &nothing).unwrap_err();
+        assert!(refused.message().contains("(page 1: damaged)"), "{refused}");
     }
 }

@@ -27,6 +27,21 @@ pub fn too_long() -> Error {
     )
 }
 
+/// The text of a file, and what of the file is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extracted {
+    pub text: String,
+    /// What could not be read, in a few sentences of one line each; none if all was read.
+    pub left_out: Vec<String>,
+}
+
+impl From<String> for Extracted {
+    /// The whole text of a file.
+    fn from(text: String) -> Self {
+        Extracted { text, left_out: Vec::new() }
+    }
+}
+
 /// A text that is built up to its limit.
 #[derive(Default)]
 pub struct BoundedText {
