@@ -76,6 +76,10 @@ fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<Extract
 
 // ── Between parent and child ─────────────────────────────────────────────────
 
+/// A child tells at most so much of what is left out: lines, and bytes of each.
+const MAX_LEFT_OUT: usize = 16;
+const MAX_LEFT_OUT_BYTES: usize = 1024;
+
 // The first byte of what a child writes. After it comes the message of an error, or what is left out,
 // a line each, an empty line and the text.
 const TEXT: u8 = b'T';
@@ -114,6 +118,9 @@ fn from_child(mut output: Vec<u8>) -> Result<Extracted> {
                 rest = after;
                 if line.is_empty() {
                     return Ok(Extracted { text: rest.into(), left_out });
+                }
+                if left_out.len() >= MAX_LEFT_OUT || line.len() > MAX_LEFT_OUT_BYTES {
+                    return Err(broken());
                 }
                 left_out.push(line.into());
             }

@@ -22,7 +22,10 @@ pub fn read<'a>(page: &Page<'a>, reader: &mut Reader<'a, '_>) {
     let Some(all) = page.raw().get::<Array>(keys::ANNOTS) else { return };
     for annotation in all.iter::<Dict>() {
         let flags = annotation.get::<u32>(keys::F).unwrap_or(0);
-        if flags & HIDDEN == 0 && reader.stop.is_none() {
+        if reader.stops() {
+            return;
+        }
+        if flags & HIDDEN == 0 {
             read_one(&annotation, page.resources(), reader);
         }
     }

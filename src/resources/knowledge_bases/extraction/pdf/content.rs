@@ -1,7 +1,7 @@
 //! Content streams: what they draw, in their order. Of all that only text and its place matter here.
 
 use std::borrow::Cow;
-use std::io::{copy, sink};
+use std::io::{Read as _, copy, sink};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -24,6 +24,12 @@ const MAX_FORMS: usize = 16;
 
 /// States are saved at most 1,000 deep, far more than viewers take.
 const MAX_SAVED: usize = 1000;
+
+/// The content of a page, and that of a form, has at most 64 MiB: a file of that size is a drawing.
+pub const MAX_CONTENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// So many glyphs are shown before it is looked at the clock.
+const GLYPHS_PER_LOOK: u64 = 1024;
 
 /// What a text depends on.
 #[derive(Clone)]
@@ -103,8 +109,12 @@ pub struct Reader<'a, 'r> {
     forms: Vec<*const u8>,
     /// For each marked content that is open, whether it says the text of its glyphs.
     marked: Vec<bool>,
+    /// Whether one of them does.
+    is_said: bool,
     /// The text that a marked content says for its glyphs, until the first of them takes it.
     said: Option<String>,
+    /// How many glyphs were shown.
+    glyphs: u64,
 }
 
 impl<'a, 'r> Reader<'a, 'r> {
@@ -126,7 +136,9 @@ impl<'a, 'r> Reader<'a, 'r> {
             has_pictures: false,
             forms: Vec::new(),
             marked: Vec::new(),
+            is_said: false,
             said: None,
+            glyphs: 0,
         }
     }
 
@@ -137,11 +149,18 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     /// Returns what a stream of the page has; of one that is damaged what can be had.
     pub fn decoded(&mut self, stream: &Stream<'a>) -> Cow<'a, [u8]> {
-        let decoded = stream.decoded_data();
-        if decoded.is_err() || breaks_off(stream) {
-            self.note_damage();
+        match inflated(stream) {
+            Inflated::Whole => {}
+            Inflated::Broken => self.note_damage(),
+            Inflated::TooLong => {
+                self.note_damage();
+                return Cow::Borrowed(&[]);
+            }
         }
-        decoded.unwrap_or_default()
+        stream.decoded_data().unwrap_or_else(|_| {
+            self.note_damage();
+            Cow::Borrowed(&[])
+        })
     }
 
     /// Notes that a part of the page is damaged.
@@ -152,6 +171,8 @@ impl<'a, 'r> Reader<'a, 'r> {
     /// Reads a content stream.
     pub fn read(&mut self, data: &[u8], resources: &Resources<'a>, mut state: State<'a>) {
         let mut saved: Vec<State> = Vec::new();
+        // What is open where a stream begins stays open, and what it opens ends with it.
+        let outer = self.marked.len();
         let mut cursor = Cursor::at(Affine::IDENTITY);
         let mut operators = TypedIter::new(data);
         while let Some(operator) = operators.next()
@@ -186,18 +207,31 @@ impl<'a, 'r> Reader<'a, 'r> {
                 Operator::BeginMarkedContentWithProperties(marked) => {
                     self.begin_marked(said(marked.1, resources));
                 }
-                Operator::EndMarkedContent(_) => {
-                    if self.marked.pop() == Some(true) {
-                        self.said = None;
-                    }
+                Operator::EndMarkedContent(_) if self.marked.len() > outer => {
+                    self.end_marked(&state, cursor);
                 }
                 other => self.text_operator(&other, &mut state, &mut cursor),
             }
         }
+        while self.marked.len() > outer {
+            self.end_marked(&state, cursor);
+        }
+    }
+
+    fn end_marked(&mut self, state: &State<'a>, cursor: Cursor) {
+        if self.marked.pop() != Some(true) {
+            return;
+        }
+        self.is_said = false;
+        // Its letters were drawn without a glyph.
+        if let Some(said) = self.said.take() {
+            let font = state.font.clone().unwrap_or_else(|| self.fonts.font(None));
+            self.place(&said, Vec2::ZERO, &font, state, cursor.next);
+        }
     }
 
     /// Whether the page is read no further.
-    fn stops(&mut self) -> bool {
+    pub fn stops(&mut self) -> bool {
         if self.layout.len() > self.limits.text_bytes {
             self.stop = Some(Stop::TooLong);
         } else if Instant::now() > self.limits.until {
@@ -225,6 +259,9 @@ impl<'a, 'r> Reader<'a, 'r> {
             Operator::NextLineUsingLeading(_) => return cursor.next_line(0.0, -state.leading),
             Operator::ShowTexts(items) => {
                 for item in items.0.iter::<Object>() {
+                    if self.stop.is_some() {
+                        return;
+                    }
                     match item {
                         Object::String(text) => self.show(&text, state, cursor),
                         Object::Number(back) => kern(back.as_f64(), state, cursor),
@@ -250,9 +287,10 @@ impl<'a, 'r> Reader<'a, 'r> {
 
     fn begin_marked(&mut self, said: Option<String>) {
         // The outermost one counts.
-        let says = said.is_some() && !self.marked.contains(&true);
+        let says = said.is_some() && !self.is_said;
         if says {
             self.said = said;
+            self.is_said = true;
         }
         self.marked.push(says);
     }
@@ -286,6 +324,10 @@ impl<'a, 'r> Reader<'a, 'r> {
         let font = state.font.clone().unwrap_or_else(|| self.fonts.font(None));
         let (mut at, mut shown, mut missing) = (0, 0, 0);
         while at < bytes.len() && self.layout.len() <= self.limits.text_bytes {
+            self.glyphs += 1;
+            if self.glyphs.is_multiple_of(GLYPHS_PER_LOOK) && self.stops() {
+                break;
+            }
             let (code, len) = font.code(bytes, at);
             at += len;
             let is_blank = len == 1 && code == 32;
@@ -299,7 +341,7 @@ impl<'a, 'r> Reader<'a, 'r> {
             };
             let text = font.text(code);
             shown += 1;
-            let said = self.marked.contains(&true).then(|| self.said.take().unwrap_or_default());
+            let said = self.is_said.then(|| self.said.take().unwrap_or_default());
             match said.as_deref().or(text.as_deref()) {
                 Some(text) => self.place(text, glyph, &font, state, cursor.next),
                 None => missing += 1,
@@ -333,15 +375,25 @@ impl<'a, 'r> Reader<'a, 'r> {
     }
 }
 
-/// Whether a deflated stream is damaged or cut off. The library does not tell: it gives what was before.
-fn breaks_off(stream: &Stream) -> bool {
+/// What comes of inflating a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inflated {
+    Whole,
+    /// It is damaged or cut off.
+    Broken,
+    TooLong,
+}
+
+/// Tries to inflate a deflated stream. The library does not tell whether it breaks off: it gives what was
+/// before; nor how long it is.
+fn inflated(stream: &Stream) -> Inflated {
     let filters = stream.filters();
     if !matches!(filters.first(), Some(Filter::FlateDecode)) {
-        return false;
+        return Inflated::Whole;
     }
     let raw = stream.raw_data();
     let deflated = match &*raw {
-        [] => return false, // Drawn as nothing.
+        [] => return Inflated::Whole, // Drawn as nothing.
         [first, second, rest @ ..]
             if first & 15 == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0 =>
         {
@@ -349,7 +401,12 @@ fn breaks_off(stream: &Stream) -> bool {
         }
         all => all, // Without a header; some programs forget it.
     };
-    copy(&mut DeflateDecoder::new(deflated), &mut sink()).is_err()
+    let most = MAX_CONTENT_BYTES as u64;
+    match copy(&mut DeflateDecoder::new(deflated).take(most + 1), &mut sink()) {
+        Ok(len) if len > most => Inflated::TooLong,
+        Ok(_) => Inflated::Whole,
+        Err(_) => Inflated::Broken,
+    }
 }
 
 fn matrix(numbers: [Number; 6]) -> Affine {

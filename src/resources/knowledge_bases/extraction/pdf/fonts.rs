@@ -34,16 +34,18 @@ pub struct Font<'a> {
     font: Option<hayro_font::Font<'a>>,
     pub name: String,
     is_type3: bool,
-    more: Fallbacks,
+    more: Fallbacks<'a>,
     texts: RefCell<HashMap<u32, Option<Rc<str>>>>,
     widest: Cell<f64>,
 }
 
 /// What says which characters the codes are if nothing else does.
-#[derive(Default)]
-struct Fallbacks {
-    /// The numbers of a collection (Chinese, Japanese, Korean) by code, and its characters by number.
-    collection: Option<(CMap, CMap)>,
+struct Fallbacks<'a> {
+    /// The dictionary of a font that may be of a collection (Chinese, Japanese, Korean).
+    composite: Option<Dict<'a>>,
+    /// The numbers of its collection by code, and the characters by number: some megabytes, so that they
+    /// are read once something is asked of them.
+    collection: OnceCell<Option<(CMap, CMap)>>,
     /// What should say the characters, but is of the kind that says numbers: those are characters then.
     to_unicode: Option<CMap>,
     /// The names of the glyphs by code.
@@ -85,7 +87,8 @@ impl<'a> Fonts<'a> {
             name: name(keys::BASE_FONT).unwrap_or_else(|| "without a name".into()),
             is_type3: kind == "Type3",
             more: Fallbacks {
-                collection: if is_type0 { collection(dict) } else { None },
+                composite: is_type0.then(|| dict.clone()),
+                collection: OnceCell::new(),
                 to_unicode: named_or_embedded(dict, keys::TO_UNICODE),
                 names: if is_type0 { HashMap::new() } else { names(dict) },
                 program: OnceCell::new(),
@@ -148,10 +151,11 @@ impl Font<'_> {
     }
 }
 
-impl Fallbacks {
+impl Fallbacks<'_> {
     fn text(&self, code: u32) -> Option<String> {
         let of_collection = || {
-            let (numbers, chars) = self.collection.as_ref()?;
+            let read = || self.composite.as_ref().and_then(collection);
+            let (numbers, chars) = self.collection.get_or_init(read).as_ref()?;
             string(chars.lookup_bf_string(number(numbers, code)?)?)
         };
         let of_map = || char::from_u32(number(self.to_unicode.as_ref()?, code)?);

@@ -13,6 +13,12 @@ const ANOTHER_LINE: f64 = 0.8;
 /// Two glyphs that are nearer to each other than this part of the font size are one, drawn twice.
 const SAME_PLACE: f64 = 0.1;
 
+/// An accent whose place is within this part of the font size of its letter belongs to it.
+const NEAR: f64 = 1.5;
+
+/// The longest text of a field or note that is compared with what is drawn of it.
+const MAX_COMPARED_BYTES: usize = 64 * 1024;
+
 /// A drawn glyph: what it stands for, and where it is on the page.
 pub struct Placed<'a> {
     /// Empty if it belongs to the text of the glyph before it.
@@ -32,9 +38,12 @@ pub struct Layout {
     text: String,
     /// Where the last line begins.
     line_at: usize,
+    /// Where the text of each of its glyphs begins, that of accents with their letters.
+    glyphs: Vec<usize>,
     last: Option<Last>,
-    /// In this line, letters that are read from right to left came in the order of their places.
-    is_mirrored: bool,
+    /// Of letters that are read from right to left, how many more came in the order of their places than in
+    /// that of reading.
+    by_place: i32,
 }
 
 /// The glyph before.
@@ -70,17 +79,35 @@ impl Layout {
             if last.is_same_place(glyph) && self.text[last.at..] == *glyph.text {
                 return; // Bold type, made by drawing twice.
             }
-            let before = self.text.chars().next_back();
-            let is_rtl = before.is_some_and(is_rtl) && glyph.text.chars().any(is_rtl);
-            match last.gap(glyph, is_rtl) {
-                Gap::None { is_forward } => self.is_mirrored |= is_rtl && is_forward,
+            // A point of Hebrew or Arabic stands in its letter.
+            if glyph.text.chars().all(is_mark) && last.is_near(glyph) {
+                self.text.push_str(glyph.text);
+                return;
+            }
+            let (before, now) = (Script::of(&self.text[last.at..]), Script::of(glyph.text));
+            let are_rtl = before == Script::RightToLeft && now == Script::RightToLeft;
+            // Blanks and numbers between such letters go along with them.
+            let is_within =
+                self.by_place < 0 && (before, now) != (Script::LeftToRight, Script::LeftToRight);
+            match last.gap(glyph, are_rtl || is_within) {
+                Gap::None { is_forward } if are_rtl => {
+                    self.by_place += if is_forward { 1 } else { -1 };
+                }
+                Gap::None { .. } => {}
                 Gap::Blank => self.add_blank(),
                 Gap::Line => self.end_line(),
             }
         }
         let at = self.text.len();
         for c in glyph.text.chars() {
-            if c.is_whitespace() { self.add_blank() } else { self.text.push(c) }
+            if c.is_whitespace() {
+                self.add_blank();
+            } else {
+                if self.text.len() == at {
+                    self.glyphs.push(at);
+                }
+                self.text.push(c);
+            }
         }
         let Placed { start, end, direction, size, .. } = *glyph;
         self.last = Some(Last { start, end, direction, size, at });
@@ -89,6 +116,7 @@ impl Layout {
     fn add_blank(&mut self) {
         let line = &self.text[self.line_at..];
         if !line.is_empty() && !line.ends_with(' ') {
+            self.glyphs.push(self.text.len());
             self.text.push(' ');
         }
     }
@@ -96,12 +124,13 @@ impl Layout {
     /// Ends the line, if one is begun.
     pub fn end_line(&mut self) {
         let mut line = self.text.split_off(self.line_at);
-        line.truncate(line.trim_end().len());
-        if std::mem::take(&mut self.is_mirrored) {
-            line = mirrored(&line);
+        let glyphs = std::mem::take(&mut self.glyphs);
+        if std::mem::take(&mut self.by_place) > 0 {
+            line = in_order_of_reading(&line, self.line_at, &glyphs);
         }
+        let line = line.trim();
         if !line.is_empty() {
-            self.text.push_str(&line);
+            self.text.push_str(line);
             self.text.push('\n');
         }
         self.line_at = self.text.len();
@@ -113,7 +142,9 @@ impl Layout {
     pub fn add_lines(&mut self, text: &str, since: usize) {
         self.end_line();
         let shown = self.text.get(since..).unwrap_or_default();
-        if text.split_whitespace().all(|word| shown.contains(word)) {
+        // A longer text is compared with nothing: that would take long.
+        let is_short = text.len() < MAX_COMPARED_BYTES && shown.len() < MAX_COMPARED_BYTES;
+        if is_short && text.split_whitespace().all(|word| shown.contains(word)) {
             return;
         }
         for line in text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()) {
@@ -134,6 +165,11 @@ impl Last {
     fn is_same_place(&self, glyph: &Placed) -> bool {
         let reach = SAME_PLACE * self.size;
         (glyph.start - self.start).hypot() < reach && (glyph.end - self.end).hypot() < reach
+    }
+
+    fn is_near(&self, glyph: &Placed) -> bool {
+        let reach = NEAR * self.size;
+        (glyph.start - self.start).hypot() < reach || (glyph.start - self.end).hypot() < reach
     }
 
     /// Of values that are no numbers each comparison is false: a line of its own.
@@ -169,26 +205,65 @@ fn is_rtl(c: char) -> bool {
     is_in_scripts && !c.is_numeric()
 }
 
-/// Returns a line in the order of reading, whose letters were in the order of their places.
-fn mirrored(line: &str) -> String {
-    let chars: Vec<char> = line.chars().collect();
-    let (mut read, mut at) = (String::with_capacity(line.len()), 0);
-    while at < chars.len() {
-        let belongs = |c: &&char| is_rtl(**c) || !c.is_alphanumeric();
-        let reach = chars[at..].iter().take_while(belongs).count();
-        // As far as the last of these letters.
-        match chars[at..at + reach].iter().rposition(|c| is_rtl(*c)) {
-            Some(last) if is_rtl(chars[at]) => {
-                read.extend(chars[at..=at + last].iter().rev());
-                at += last + 1;
-            }
-            _ => {
-                read.push(chars[at]);
-                at += 1;
-            }
+/// Whether it is a point of Hebrew or Arabic, which stands above or below a letter.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c4}'..='\u{5c5}' | '\u{5c7}'
+        | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{6d6}'..='\u{6dc}')
+}
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    LeftToRight,
+    RightToLeft,
+    /// As what is around it.
+    Neutral,
+}
+
+impl Script {
+    fn of(text: &str) -> Self {
+        if text.chars().any(is_rtl) {
+            Script::RightToLeft
+        } else if text.chars().any(char::is_alphanumeric) {
+            Script::LeftToRight
+        } else {
+            Script::Neutral
         }
     }
-    read
+}
+
+/// Returns a line in the order of reading whose letters, read from right to left, were in the order of their
+/// places. `glyphs` are where its glyphs begin, in a text in which it begins at `from`.
+fn in_order_of_reading(line: &str, from: usize, glyphs: &[usize]) -> String {
+    let ends = glyphs.iter().skip(1).map(|end| end - from).chain([line.len()]);
+    let parts =
+        glyphs.iter().map(|at| at - from).zip(ends).filter_map(|(at, end)| line.get(at..end));
+    let mut parts: Vec<(&str, Script)> = parts.map(|part| (part, Script::of(part))).collect();
+    let count = |script| parts.iter().filter(|(_, of)| *of == script).count();
+    if count(Script::RightToLeft) > count(Script::LeftToRight) {
+        parts.reverse();
+        reverse_runs(&mut parts, Script::LeftToRight);
+    } else {
+        reverse_runs(&mut parts, Script::RightToLeft);
+    }
+    let read: String = parts.iter().map(|(part, _)| *part).collect();
+    if read.len() == line.len() { read } else { line.to_string() }
+}
+
+/// Reverses each run of a script, with what is neutral within it.
+fn reverse_runs(parts: &mut [(&str, Script)], script: Script) {
+    let mut at = 0;
+    while at < parts.len() {
+        if parts[at].1 != script {
+            at += 1;
+            continue;
+        }
+        let belongs = |(_, of): &&(&str, Script)| *of == script || *of == Script::Neutral;
+        let reach = parts[at..].iter().take_while(belongs).count();
+        let last = parts[at..at + reach].iter().rposition(|(_, of)| *of == script).unwrap_or(0);
+        parts[at..=at + last].reverse();
+        at += reach;
+    }
 }
 
 #[cfg(test)]
@@ -226,7 +301,32 @@ mod tests {
         assert_eq!(text(&by_place), format!("{shalom}\n"));
         let by_reading = [("\u{5e9}", 15.0), ("\u{5dc}", 10.0), ("\u{5d5}", 5.0), ("\u{5dd}", 0.0)];
         assert_eq!(text(&by_reading), format!("{shalom}\n"));
-        let with_latin = [("a", 0.0), (" ", 5.0), ("\u{5dd}", 10.0), ("\u{5d5}", 15.0)];
-        assert_eq!(text(&with_latin), "a \u{5d5}\u{5dd}\n");
+        let with_latin =
+            [("a", 0.0), ("b", 5.0), (" ", 10.0), ("\u{5dd}", 15.0), ("\u{5d5}", 20.0)];
+        assert_eq!(text(&with_latin), "ab \u{5d5}\u{5dd}\n");
+    }
+
+    #[test]
+    fn numbers_ligatures_and_points_between_letters_read_from_right_to_left_keep_their_order() {
+        let placed = |glyphs: &[&'static str]| -> Vec<(&'static str, f64)> {
+            glyphs.iter().zip(0..).map(|(glyph, n)| (*glyph, f64::from(n) * 5.0)).collect()
+        };
+        // Drawn from left to right: shin lamed, 123, gimel bet, with a ligature of two letters.
+        let drawn =
+            placed(&["\u{5d1}", "\u{5d2}", " ", "1", "2", "3", " ", "\u{644}\u{627}", "\u{5e9}"]);
+        assert_eq!(text(&drawn), "\u{5e9}\u{644}\u{627} 123 \u{5d2}\u{5d1}\n");
+        // Drawn in the order of reading, with blanks and a number.
+        let read = [
+            ("\u{5e9}", 40.0),
+            ("\u{5dc}", 35.0),
+            ("\u{5b8}", 36.0),
+            (" ", 30.0),
+            ("1", 20.0),
+            ("2", 25.0),
+            (" ", 15.0),
+            ("\u{5d2}", 10.0),
+            ("\u{5d1}", 5.0),
+        ];
+        assert_eq!(text(&read), "\u{5e9}\u{5dc}\u{5b8} 12 \u{5d2}\u{5d1}\n");
     }
 }

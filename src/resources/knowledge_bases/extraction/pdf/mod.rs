@@ -22,7 +22,7 @@ use hayro_syntax::{LoadPdfError, Pdf};
 
 use super::text::{Extracted, MAX_TEXT_BYTES, too_long, unreadable};
 use crate::base::Result;
-use content::{Limits, Reader, State, Stop};
+use content::{Limits, MAX_CONTENT_BYTES, Reader, State, Stop};
 use fonts::Fonts;
 use left_out::{LeftOut, Reason};
 
@@ -76,7 +76,8 @@ fn text_until(bytes: &[u8], until: Instant) -> Result<Extracted> {
             reader.note_damage();
         }
         let (stop, has_pictures) = (reader.stop, reader.has_pictures);
-        let of_page = reader.layout.finished();
+        let layout = reader.layout;
+        let of_page = catch_unwind(AssertUnwindSafe(|| layout.finished())).unwrap_or_default();
         match stop {
             Some(Stop::TooLong) => return Err(too_long()),
             Some(Stop::Late) => left_out.add(number, Reason::Late),
@@ -86,7 +87,7 @@ fn text_until(bytes: &[u8], until: Instant) -> Result<Extracted> {
         text.push_str(&of_page);
     }
     let mut sentences = left_out.sentences();
-    if is_made_when_opened(&pdf) {
+    if catch_unwind(AssertUnwindSafe(|| is_made_when_opened(&pdf))).unwrap_or(false) {
         sentences.push(MADE_WHEN_OPENED.into());
     }
     Ok(Extracted { text, left_out: sentences })
@@ -113,6 +114,10 @@ fn content_of<'a>(page: &Page<'a>, reader: &mut Reader<'a, '_>) -> Vec<u8> {
     };
     let mut content = Vec::new();
     for stream in streams {
+        if content.len() > MAX_CONTENT_BYTES || reader.stops() {
+            reader.note_damage();
+            break;
+        }
         match stream {
             Some(stream) => {
                 content.extend_from_slice(&reader.decoded(&stream));
