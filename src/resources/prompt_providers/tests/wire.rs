@@ -24,13 +24,13 @@ fn prompt(
     base_url: &str,
     (name, version): (&str, Option<&str>),
     table: &[(&str, Value)],
-) -> Result<(String, String), PromptLookup> {
+) -> Result<(String, String), Box<PromptLookup>> {
     match ask(kind, base_url, from(table), |client| fetch::find(client, name, version)).unwrap() {
         PromptLookup::Found(found) => {
             assert_eq!(found.name, name);
             Ok((found.version, found.template.translated().unwrap()))
         }
-        other => Err(other),
+        other => Err(Box::new(other)),
     }
 }
 
@@ -87,7 +87,7 @@ fn langfuse_defaults_to_the_production_version_or_else_the_newest() {
     assert_eq!(one("greet/warm", Some("1")), Ok(("1".into(), "Hi".into())));
     assert_eq!(one("new one", None), Ok(("1".into(), messages.to_string())));
     for (name, version) in [("gone", None), ("greet/warm", Some("9")), ("greet/warm", Some("x"))] {
-        assert_eq!(one(name, version), Err(PromptLookup::Missing));
+        assert_eq!(one(name, version), Err(Box::new(PromptLookup::Missing)));
     }
 }
 
@@ -191,7 +191,7 @@ fn phoenix_defaults_to_the_newest_version_with_its_tags() {
     assert_eq!(one("greet", first), Ok(("UHJvbXB0VmVyc2lvbjox".into(), ours.into())));
     assert_eq!(one("text", None).unwrap().1, r"\{{");
     for (name, version) in [("empty", None), ("empty", first), ("UHJvbXB0OjE=", None)] {
-        assert_eq!(one(name, version), Err(PromptLookup::Missing));
+        assert_eq!(one(name, version), Err(Box::new(PromptLookup::Missing)));
     }
 }
 
@@ -261,7 +261,7 @@ fn texts_of_mlflow_are_in_tags_of_versions() {
         ("model", Some("1")),
         ("' OR name != '", None),
     ] {
-        assert_eq!(one(name, version), Err(PromptLookup::Missing), "{name}");
+        assert_eq!(one(name, version), Err(Box::new(PromptLookup::Missing)), "{name}");
     }
 }
 
@@ -325,9 +325,9 @@ fn another_roadstead_is_searched_in_the_registries_of_one_organization() {
     let one = |name, version| prompt(Roadstead, base, (name, version), &table);
     assert_eq!(one("greet", None), Ok(("2.0.0".into(), "Be kind".into())));
     assert_eq!(one("greet", Some("1.0.0")), Ok(("1.0.0".into(), "Be".into())));
-    assert_eq!(one("both", None), Err(PromptLookup::Several));
+    assert_eq!(one("both", None), Err(Box::new(PromptLookup::Several)));
     for (name, version) in [("gone", None), ("greet", Some("prod")), ("no name", None)] {
-        assert_eq!(one(name, version), Err(PromptLookup::Missing));
+        assert_eq!(one(name, version), Err(Box::new(PromptLookup::Missing)));
     }
     let base = "https://there.test/api?registryRef=acme%2Fone";
     let one = prompt(Roadstead, base, ("both", None), &table);
@@ -358,8 +358,8 @@ fn http_requests_the_list_itself() {
     let one = |name, version| prompt(Http, base, (name, version), &table);
     assert_eq!(one("greet", None), Ok(("3".into(), "Hi {{name}}".into())));
     assert_eq!(one("greet", Some("2")), Ok(("2".into(), "Hello".into())));
-    assert_eq!(one("greet", Some("9")), Err(PromptLookup::Missing));
-    assert_eq!(one("gone", None), Err(PromptLookup::Missing));
+    assert_eq!(one("greet", Some("9")), Err(Box::new(PromptLookup::Missing)));
+    assert_eq!(one("gone", None), Err(Box::new(PromptLookup::Missing)));
 }
 
 #[test]

@@ -195,7 +195,8 @@ fn records_are_found_behind_fronts_that_are_broken() {
 
 #[test]
 fn a_file_that_was_emptied_or_overwritten_is_said() {
-    let broken: [&dyn Fn(&mut Vec<u8>); 5] = [
+    type Breaks = dyn Fn(&mut Vec<u8>);
+    let broken: [&Breaks; 5] = [
         &|bytes| bytes.clear(),
         &|bytes| bytes.truncate(100),
         &|bytes| bytes.fill(0),
