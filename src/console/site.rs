@@ -28,7 +28,7 @@ use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
     Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
-    may_be_strict,
+    is_at_other_port,
 };
 
 /// How long a visitor's cookie and the theme last.
@@ -126,7 +126,7 @@ fn is_behind_tls(request: &SiteRequest<'_>) -> bool {
             let host = host.strip_suffix(":443").unwrap_or(host);
             host.ends_with(']') || !host.contains(':')
         }
-        None => is_forwarded_tls(headers) && may_be_strict(headers),
+        None => is_forwarded_tls(headers) && !is_at_other_port(headers),
     };
     !request.is_tls && is_strict
 }

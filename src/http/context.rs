@@ -121,11 +121,19 @@ pub(super) fn link_base(
 }
 
 /// Whether browsers may be told to use TLS alone (`Strict-Transport-Security`) for the host of a request
-/// over TLS. What they are told is of all ports of a host: with another one than that of
+/// over the server's own TLS. What they are told is of all ports of a host: with another one than that of
 /// https they would be kept from other servers there, and so from all those of this machine.
-pub fn may_be_strict(headers: &HeaderMap) -> bool {
+pub(super) fn may_be_strict(headers: &HeaderMap) -> bool {
     name_and_port(headers).is_some_and(|(name, port)| {
         port.is_none_or(|port| port == HTTPS_PORT) && !names_this_machine(name)
+    })
+}
+
+/// Whether the `Host` is another machine's name with another port than that of https. A proxy may pass the
+/// name by which it reaches this machine in its place, which says nothing of its own port.
+pub fn is_at_other_port(headers: &HeaderMap) -> bool {
+    name_and_port(headers).is_none_or(|(name, port)| {
+        port.is_some_and(|port| port != HTTPS_PORT) && !names_this_machine(name)
     })
 }
 

@@ -38,7 +38,7 @@ mod within;
 
 pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
-pub use context::{ServerContext, may_be_strict, names_this_machine};
+pub use context::{ServerContext, is_at_other_port, names_this_machine};
 pub use document::Document;
 pub use handler::log_failure;
 pub use in_process::{InProcess, Origin, RouteCall};

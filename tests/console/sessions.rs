@@ -104,6 +104,16 @@ fn cookies_are_for_tls_only_unless_the_host_is_this_machine() {
     let transport = "strict-transport-security";
     assert!(proxied.reply.header(transport).is_some());
     assert!(plain.reply.header(transport).is_none());
+    // What browsers are told is of all ports of a host.
+    let ask = |host: &str| {
+        let head = format!("GET /sign-in HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: https\r\n");
+        crate::client::raw(server.address, format!("{head}Connection: close\r\n\r\n").as_bytes())
+    };
+    for (host, is_told) in
+        [("agents.test", true), ("agents.test:443", true), ("agents.test:8443", false)]
+    {
+        assert_eq!(ask(host).header(transport).is_some(), is_told, "{host}");
+    }
     let bytes = b"GET /sign-in HTTP/1.1\r\nHost: agents.test\r\nConnection: close\r\n\r\n";
     let open = crate::client::raw(server.address, bytes);
     assert!(open.text().contains("not encrypted"));
