@@ -149,8 +149,8 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     };
     let end = if result.is_gone() { remove_url(tx, &wake)? } else { None };
     let member = tx.get::<Member>(&(wake.team, wake.agent))?;
-    // Another URL has its 24 hours, too.
-    let set_at = member.map(|member| member.wake_url_at);
+    // Another URL has its 24 hours, too, unless the clock was ahead when it was set.
+    let set_at = member.map(|member| member.wake_url_at).filter(|at| !at.is_beyond(tx.now(), 0));
     let since = wake.posting_since.unwrap_or(job.created_at);
     let since = set_at.map_or(since, |set_at| set_at.max(since));
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
