@@ -76,22 +76,25 @@ pub fn salvage(database: &Database, files: [Option<LogFile>; 2]) -> Result<Salva
         // the end is the same. So nothing may be missing there.
         (Err(_), [Some(log), Some(other)]) if log == other => {
             let mut found = Found::of(&files, fronts, log, Link::default(), &mut missing);
-            let before = if found.is_whole_to_its_end(&missing) {
-                found.keep_newest()
-            } else {
-                found.records.clear();
-                Link::default()
+            let read = found.is_whole_to_its_end(&missing).map(|()| found.keep_newest());
+            let before = match read {
+                Ok(before) => {
+                    missing.push(format!(
+                        "the database does not say up to where it has the log: its records from {} on \
+                         were read; what others that it lacks have changed may be as before",
+                        before.number + 1
+                    ));
+                    before
+                }
+                Err(why) => {
+                    missing.push(format!(
+                        "the database does not say up to where it has the log, {why}: nothing of it was \
+                         read"
+                    ));
+                    found = Found::default();
+                    Link::default()
+                }
             };
-            let first = found.records.keys().next();
-            missing.push(match first {
-                Some(first) => format!(
-                    "the database does not say up to where it has the log: its records from {first} on \
-                     were read; what others that it lacks have changed may be as before"
-                ),
-                None => "the database does not say up to where it has the log, whose newest records are \
-                         missing or broken: nothing of it was read"
-                    .into(),
-            });
             in_order(before, found, &mut missing)
         }
         (Err(_), _) => {
@@ -173,31 +176,64 @@ impl Found {
         Some(header.len)
     }
 
-    /// Whether the newest record is the newest that there was, as far as can be known.
-    fn is_whole_to_its_end(&self, missing: &[String]) -> bool {
-        let Some((last, newest)) = self.records.last_key_value() else { return false };
-        let before = self.records.get(&(last - 1));
-        let follows = |before: &Records| {
-            newest.iter().any(|(newest, _)| before.iter().any(|(one, _)| newest.follows(one.link)))
+    /// Whether the newest record is the newest that there was and nothing is missing before it but a
+    /// whole beginning, as far as can be known; else why not.
+    fn is_whole_to_its_end(&self, missing: &[String]) -> Result<(), &'static str> {
+        if !missing.is_empty() {
+            return Err("whose files have other faults");
+        }
+        let Some(last) = self.records.keys().next_back() else {
+            return Err(match self.broken {
+                0 => "which has no records",
+                _ => "of whose records none is whole",
+            });
         };
-        missing.is_empty() && self.broken <= *last && before.is_none_or(follows)
+        let mut pairs = self.records.iter().zip(self.records.iter().skip(1));
+        let follows = |((number, before), (next, after)): ((&u64, &Records), (&u64, &Records))| {
+            *next != number + 1 || after[0].0.follows(before[0].0.link)
+        };
+        if self.broken > *last {
+            Err("whose newest records are missing or broken")
+        } else if !pairs.all(follows) {
+            Err("whose records do not follow each other, as if some were a copy's")
+        } else {
+            Ok(())
+        }
     }
 
-    /// Leaves only the newest records, as far as each follows the one before it; returns the place before
-    /// the first of them.
+    /// Leaves only the newest records without a gap; returns the place before the first of them.
     fn keep_newest(&mut self) -> Link {
-        let (mut before, mut kept) = (None, BTreeMap::new());
+        let (mut before, mut kept) = (Link::default(), BTreeMap::new());
         for (number, same) in std::mem::take(&mut self.records).into_iter().rev() {
-            // Of each number there is one alone, or nothing is kept.
-            let Some((header, _)) = same.first() else { break };
-            if before.is_some_and(|before| before != header.link) {
+            if !kept.is_empty() && number != before.number {
                 break;
             }
-            before = Some(Link { number: number - 1, checksum: header.previous });
+            before = Link { number: number - 1, checksum: same[0].0.previous };
             kept.insert(number, same);
         }
         self.records = kept;
-        before.unwrap_or_default()
+        before
+    }
+
+    /// Puts of each number first what most records go on from: of a copy's records and those of the
+    /// database, what was used longer.
+    fn prefer_longest(&mut self) {
+        let mut after: Vec<(Link, u64)> = Vec::new();
+        for same in self.records.values_mut().rev() {
+            let reach = |link: Link| {
+                let next = after.iter().filter(|(previous, _)| *previous == link);
+                next.map(|(_, end)| *end).max().unwrap_or(link.number)
+            };
+            same.sort_by_key(|(header, _)| std::cmp::Reverse(reach(header.link)));
+            after = same
+                .iter()
+                .map(|(header, _)| {
+                    let previous =
+                        Link { number: header.link.number - 1, checksum: header.previous };
+                    (previous, reach(header.link))
+                })
+                .collect();
+        }
     }
 }
 
@@ -229,8 +265,10 @@ fn readable(file: &LogFile) -> (Vec<u8>, u64) {
     (content, lost)
 }
 
-/// One record of each number, in their order. Of several, it is the one that follows the one before.
-fn in_order(covered: Link, found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
+/// One record of each number, in their order. Of several, it is one that follows the one before; of
+/// several such ones, or behind a gap, that from which most records go on.
+fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
+    found.prefer_longest();
     let (mut records, mut last) = (Vec::new(), covered);
     for (number, mut same) in found.records {
         let next = last.number + 1;

@@ -316,10 +316,49 @@ fn different_records_of_one_number_are_said_and_without_a_position_none_is_read(
             let (rows, missing) = kept_of(&database_without_position(), files);
             assert!(rows.is_empty() && missing[0].starts_with(said), "{rows:?} {missing:?}");
             // With one, what follows what the database has is read.
-            let (_, missing) = kept(&nothing(log.log), log.files.map(Some));
+            let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
             assert!(missing[0].starts_with(said), "{missing:?}");
+            // Of two of one length that of the first file.
+            let longest: &[u64] = match (newer, copy_is) {
+                (1, _) => &[1, 2, 3],
+                (_, 0) => &[1, 12],
+                _ => &[1, 2],
+            };
+            assert_eq!(rows, longest);
         }
     }
+}
+
+#[test]
+fn behind_a_gap_the_records_of_the_longer_history_are_kept() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        let places = log.append(1 - copy_is, 4);
+        log.files[1 - copy_is].bytes[places[1].start + 40] ^= 1;
+        log.last = Link { number: 2, checksum: 7 };
+        log.append_rows(copy_is, 1, 10);
+        let (rows, _) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 3, 4]);
+    }
+}
+
+#[test]
+fn without_a_position_nothing_is_read_if_two_neighbours_do_not_follow_each_other() {
+    let mut log = Written::new();
+    log.append(0, 2);
+    log.last = Link { number: 2, checksum: 7 };
+    log.append(1, 3);
+    let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
+    assert!(rows.is_empty() && missing[0].contains("do not follow each other"), "{missing:?}");
+}
+
+#[test]
+fn a_log_without_records_is_not_called_broken() {
+    let files = Written::new().files.map(Some);
+    let (_, missing) = kept_of(&database_without_position(), files);
+    let said = "the database does not say up to where it has the log, which has no records: nothing of \
+                it was read";
+    assert_eq!(missing, [said]);
 }
 
 fn database_without_position() -> Database {
