@@ -26,6 +26,8 @@ pub struct Text<'a> {
 /// What was found.
 pub struct Checked {
     pub problems: Vec<Problem>,
+    /// What looks like a mistake.
+    pub warnings: Vec<Problem>,
     pub variables: Vec<String>,
     /// Imports with the versions found.
     pub imports: BTreeMap<String, String>,
@@ -72,6 +74,7 @@ struct Compiled {
     imports: BTreeMap<String, String>,
     variables: Vec<String>,
     problems: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
     invisible_characters: usize,
 }
 
@@ -106,7 +109,10 @@ pub async fn check(visit: &Visit, text: &Text<'_>) -> Result<Checked> {
     }
     let path = format!("/prompts/{}", segment(&place.name));
     let compiled: Compiled = visit.api.post(&format!("{path}/compile"), body.clone()).await?;
-    let problems: Vec<_> = compiled.problems.into_iter().map(|one| at_line(one, source)).collect();
+    let at_lines = |all: Vec<Diagnostic>| -> Vec<Problem> {
+        all.into_iter().map(|one| at_line(one, source)).collect()
+    };
+    let problems = at_lines(compiled.problems);
     let verdict = if asks_policies && problems.is_empty() {
         verdict(visit, text, &compiled.compiled).await?
     } else {
@@ -125,6 +131,7 @@ pub async fn check(visit: &Visit, text: &Text<'_>) -> Result<Checked> {
     Ok(Checked {
         preview,
         problems,
+        warnings: at_lines(compiled.warnings),
         variables: compiled.variables,
         imports: compiled.imports,
         compiled: compiled.compiled,

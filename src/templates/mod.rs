@@ -1,7 +1,7 @@
 //! The template language (reference: registries-and-templates, "The template language"): variables
 //! `{{NAME}}`, imports of promptlets
-//! `{{ import "name@range" }}`, and `\{{` for a literal `{{`. Any other `{{` is a problem with line
-//! and column.
+//! `{{ import "name@range" }}`, `\{{` for a literal `{{`, and `{{ '…' }}` for what is quoted. Any
+//! other `{{` is a problem with line and column. Every text can be written.
 //!
 //! Compiling inserts the texts of promptlets, rendering inserts values. Neither expands what it
 //! inserted, each is one pass in linear time, and neither panics on any text. The caller provides
@@ -12,6 +12,7 @@ mod parse;
 mod placeholders;
 mod render;
 mod scanner;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -19,9 +20,10 @@ mod tests;
 pub use compile::{
     Compilation, Diagnostic, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, compile,
 };
-pub use parse::imports;
+pub use parse::{imports, quoted};
 pub use placeholders::{placeholders, replace_placeholders};
-pub use render::{Rendering, render};
+pub use render::{Rendering, render, unquoted};
+pub use warnings::warnings;
 
 /// Limit of a compiled or rendered text in bytes: three times the longest source (307,200), and a
 /// record with it, its source and metadata stays below 2 MiB.

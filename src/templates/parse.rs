@@ -7,6 +7,12 @@ use super::scanner::Scanner;
 
 const INVALID: &str = "\"{{\" begins neither a variable such as {{NAME}} nor an import such as \
                        {{ import \"name@^1.0\" }}; for a literal {{ write \"\\{{\"";
+const BRACE_BEFORE: &str = "\"{{\" begins neither a variable nor an import if a third brace follows; \
+                            for a brace before a variable write {{ '{' }}{{NAME}}";
+const NOT_A_NAME: &str = "\"{{\" begins neither a variable nor an import: the name of a variable has \
+                          letters, digits and \"_\" only, and begins with no digit";
+const UNCLOSED_QUOTE: &str = "a quoted text is written {{ '…' }} or {{ \"…\" }}, on one line and \
+                              without the same quote in it";
 const UNFINISHED: &str = "an import is written {{ import \"name\" }} or {{ import \"name@^1.0\" }}";
 const LONG_NAME: &str = "the name of a variable has at most 128 characters";
 const NO_RANGE: &str = "what follows \"@\" in an import must be a version such as 1.2.0, or a range \
@@ -36,6 +42,8 @@ pub enum TokenKind<'a> {
     Variable(&'a str),
     /// `{{ import "name@range" }}`; `written` is the range as written, `*` if there is none.
     Import { name: ArtifactName, range: Range, written: &'a str },
+    /// `{{ '…' }}` or `{{ "…" }}`, with the text between the quotes.
+    Quoted(&'a str),
     /// Anything else that begins with `{{`, with what is wrong.
     Invalid(String),
 }
@@ -43,6 +51,12 @@ pub enum TokenKind<'a> {
 /// Returns the tokens of a text, none of them empty.
 pub fn tokens(text: &str) -> Tokens<'_> {
     Tokens(Scanner::new(text))
+}
+
+/// Writes a text so that it stands for itself before and behind anything. It must have neither a `'`
+/// nor a line end.
+pub fn quoted(text: &str) -> String {
+    format!("{{{{ '{text}' }}}}")
 }
 
 /// Returns the names of the promptlets that a text imports, in order, as often as it does.
@@ -75,13 +89,21 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Parses what follows `{{`. It never reads past another `{{`, which may begin a valid token.
+/// Parses what follows `{{`. It never reads past another `{{`, which may begin a valid token, unless
+/// that is quoted.
 fn inside_braces<'a>(scanner: &mut Scanner<'a>) -> Result<TokenKind<'a>, String> {
+    let is_third_brace = scanner.is_before('{');
     scanner.eat_while(is_whitespace);
     let word = scanner.eat_while(is_name_char);
     scanner.eat_while(is_whitespace);
     if word == "import" && scanner.eat("\"") {
         return import(scanner);
+    }
+    if word.is_empty() && scanner.eat("'") {
+        return quoted_text(scanner, '\'');
+    }
+    if word.is_empty() && scanner.eat("\"") {
+        return quoted_text(scanner, '"');
     }
     let is_closed = scanner.eat("}}");
     if is_closed && is_name(word) {
@@ -90,8 +112,28 @@ fn inside_braces<'a>(scanner: &mut Scanner<'a>) -> Result<TokenKind<'a>, String>
         Err(LONG_NAME.into())
     } else if !is_closed && word == "import" {
         Err(UNFINISHED.into())
+    } else if is_third_brace {
+        Err(BRACE_BEFORE.into())
+    } else if !word.is_empty() && (is_closed || scanner.is_before('-') || scanner.is_before('.')) {
+        Err(NOT_A_NAME.into())
     } else {
         Err(INVALID.into())
+    }
+}
+
+/// Parses what follows `{{ '` or `{{ "`. What is not closed is read no further than its quote, so that
+/// problems behind it are found; a quote of one kind has at most one that misses it on its line, so
+/// this takes linear time, too.
+fn quoted_text<'a>(scanner: &mut Scanner<'a>, quote: char) -> Result<TokenKind<'a>, String> {
+    let begin = scanner.offset();
+    let text = scanner.eat_quoted(quote);
+    scanner.eat_while(is_whitespace);
+    match text {
+        Some(text) if scanner.eat("}}") => Ok(TokenKind::Quoted(text)),
+        _ => {
+            scanner.go_back(begin);
+            Err(UNCLOSED_QUOTE.into())
+        }
     }
 }
 
@@ -171,7 +213,10 @@ mod tests {
 
     #[test]
     fn text_without_double_braces_is_literal() {
-        use TokenKind::{Escape, Literal, Variable};
+        use TokenKind::{Escape, Literal, Quoted, Variable};
+        assert_eq!(of("{{ '\\' }}{{a}}"), [Quoted("\\"), Variable("a")]);
+        assert_eq!(of("{{'{{a}}'}}{{\n\"it's\"\t}}"), [Quoted("{{a}}"), Quoted("it's")]);
+        assert_eq!(of("{{''}}\\{{ 'a' }}"), [Quoted(""), Escape, Literal]);
         for text in
             ["a", "{", "}", "{a}", "}}", "{ {a}}", "\\", "\\{a", "import \"a\"", "{\\{", "é"]
         {
@@ -195,6 +240,16 @@ mod tests {
             ("{{}}", "begins neither"),
             ("{{1a}}", "begins neither"),
             ("{{a-b}}", "begins neither"),
+            ("{{a-b}}", "letters, digits and \"_\" only"),
+            ("{{a.b}}", "letters, digits and \"_\" only"),
+            ("{{1a}}", "begins with no digit"),
+            ("{{{a}}}", "for a brace before a variable write {{ '{' }}"),
+            ("{{ 'a }}", "a quoted text is written"),
+            ("{{ 'a\n' }}", "a quoted text is written"),
+            ("{{ 'a\" }}", "a quoted text is written"),
+            ("{{ \"a\" b }}", "a quoted text is written"),
+            ("{{ 'a''b' }}", "a quoted text is written"),
+            ("{{ a 'b' }}", "begins neither"),
             ("{{a b}}", "begins neither"),
             ("{{a}", "begins neither"),
             ("{{ä}}", "begins neither"),
@@ -230,7 +285,15 @@ mod tests {
     fn lexing_continues_after_an_invalid_token() {
         let variables =
             |text| of(text).into_iter().filter(|kind| matches!(kind, TokenKind::Variable(_)));
-        for text in ["{{ {{a}}", "{{{{a}}", "{{b {{a}}", "{{ import \"{{a}}\" }}", "{{1}} {{a}}"] {
+        for text in [
+            "{{ {{a}}",
+            "{{{{a}}",
+            "{{b {{a}}",
+            "{{ '{{a}}",
+            "{{ '{{a}}' b",
+            "{{ import \"{{a}}\" }}",
+            "{{1}} {{a}}",
+        ] {
             assert!(variables(text).eq([TokenKind::Variable("a")]), "{text}");
         }
         assert_eq!(of("{{ \\{{").last(), Some(&TokenKind::Escape));

@@ -1,5 +1,6 @@
 //! Renders a compiled text: variables are replaced by their values.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::MAX_TEXT_BYTES;
@@ -16,7 +17,7 @@ pub struct Rendering {
 
 /// Renders a compiled text (reference: registries-and-templates, "Rendering"). Values are inserted
 /// verbatim and never expanded again;
-/// `\{{` becomes `{{`. Tokens that no compiled text contains are kept as written.
+/// `\{{` becomes `{{`, `{{ '…' }}` what is quoted. Tokens that no compiled text contains are kept as written.
 ///
 /// # Errors
 /// If the result is longer than 1 MiB: a short text can repeat a variable many times. The error is
@@ -27,23 +28,40 @@ pub fn render(compiled: &str, value: impl Fn(&str) -> Option<String>) -> Result<
     let mut known = HashSet::new();
     for token in tokens(compiled) {
         let filled = match token.kind {
-            TokenKind::Variable(name) => {
-                let value = value(name);
-                if value.is_none() && known.insert(name) {
-                    missing.push(name.to_owned());
+            TokenKind::Variable(name) => match value(name) {
+                Some(value) => Cow::Owned(value),
+                None => {
+                    if known.insert(name) {
+                        missing.push(name.to_owned());
+                    }
+                    Cow::Borrowed(token.text)
                 }
-                value
+            },
+            TokenKind::Escape => Cow::Borrowed("{{"),
+            TokenKind::Quoted(text) => Cow::Borrowed(text),
+            TokenKind::Literal | TokenKind::Import { .. } | TokenKind::Invalid(_) => {
+                Cow::Borrowed(token.text)
             }
-            TokenKind::Escape => Some("{{".into()),
-            TokenKind::Literal | TokenKind::Import { .. } | TokenKind::Invalid(_) => None,
         };
-        let filled = filled.as_deref().unwrap_or(token.text);
         if text.len() + filled.len() > MAX_TEXT_BYTES {
             return Err("must not fill the text to more than 1 MiB".into());
         }
-        text.push_str(filled);
+        text.push_str(&filled);
     }
     Ok(Rendering { text, missing })
+}
+
+/// A compiled text with what is quoted in place of its quotes: what it says, for who reads it and does
+/// not render it.
+pub fn unquoted(compiled: &str) -> Cow<'_, str> {
+    if !tokens(compiled).any(|token| matches!(token.kind, TokenKind::Quoted(_))) {
+        return Cow::Borrowed(compiled);
+    }
+    let said = tokens(compiled).map(|token| match token.kind {
+        TokenKind::Quoted(text) => text,
+        _ => token.text,
+    });
+    Cow::Owned(said.collect())
 }
 
 #[cfg(test)]
@@ -70,6 +88,8 @@ mod tests {
             ("\\\\{{a}}", "\\{{a}}"),
             ("{{\ta\n}}", "1"),
             ("\\{{{{a}}", "{{1"),
+            ("{{ '\\' }}{{a}}{{ \"{'\" }}{{a}}{{''}}", "\\1{'1"),
+            ("{{ '{{a}}' }}", "{{a}}"),
             ("{ {a} } }}", "{ {a} } }}"),
         ] {
             assert_eq!(filled(compiled), (text.into(), vec![]), "{compiled}");

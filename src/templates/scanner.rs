@@ -1,5 +1,4 @@
-//! A cursor over a text that only moves forward, so that reading takes linear time; in tests it
-//! counts the bytes it examined.
+//! A cursor over a text; in tests it counts the bytes it examined, which are linear in the text.
 
 /// A text and the read position in it.
 pub struct Scanner<'a> {
@@ -40,10 +39,33 @@ impl<'a> Scanner<'a> {
         matches
     }
 
+    /// Whether this character comes next.
+    pub fn is_before(&self, c: char) -> bool {
+        self.rest().starts_with(c)
+    }
+
     /// Reads while the characters are `wanted`.
     pub fn eat_while(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         self.eat_bytes(rest.find(|c| !wanted(c)).unwrap_or(rest.len()))
+    }
+
+    /// Reads a text up to `quote` on the same line, and the quote; without one it reads nothing.
+    pub fn eat_quoted(&mut self, quote: char) -> Option<&'a str> {
+        let rest = self.rest();
+        let end = rest.find([quote, '\n', '\r']).unwrap_or(rest.len());
+        if !rest[end..].starts_with(quote) {
+            self.count(end + 1);
+            return None;
+        }
+        let text = self.eat_bytes(end);
+        self.offset += quote.len_utf8();
+        Some(text)
+    }
+
+    /// Goes back to an earlier offset.
+    pub fn go_back(&mut self, offset: usize) {
+        self.offset = offset;
     }
 
     /// Reads up to the next `mark` (or the `escape` directly before it), or to the end.

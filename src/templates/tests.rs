@@ -30,6 +30,10 @@ fn any_text() -> impl Strategy<Value = String> {
         "import",
         "@",
         "{{ import \"",
+        "'",
+        "{{ '",
+        "' }}",
+        "{{ '{' }}",
         "@^1",
         "@latest\" }}",
         "{{a}}",
@@ -46,16 +50,16 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|parts| parts.concat())
 }
 
-/// Sources whose only problems are imports that join with their neighbours.
+/// Sources whose only problem is a third brace.
 fn fair_source() -> impl Strategy<Value = String> {
-    let good = select(vec!["{", "x", "\\{{", "{{a}}", "{{ b }}"]);
+    let good = select(vec!["{", "x", "\\{{", "{{a}}", "{{ b }}", "{{ '{' }}"]);
     let import = (0..3).prop_map(|number| format!("{{{{ import \"p{number}\" }}}}"));
     vec(prop_oneof![good.prop_map(String::from), import], 0..6).prop_map(|parts| parts.concat())
 }
 
 /// Texts of published promptlets: without problems or imports.
 fn promptlets() -> impl Strategy<Value = Vec<String>> {
-    let text = vec(select(vec!["{", "\\", "x", "\\{{", "{{b}}"]), 0..3);
+    let text = vec(select(vec!["{", "\\", "x", "\\{{", "{{b}}", "{{ '\\' }}"]), 0..3);
     let good =
         |text: &String| tokens(text).all(|token| !matches!(token.kind, TokenKind::Invalid(_)));
     vec(text.prop_map(|parts| parts.concat()).prop_filter("has a problem", good), 3)
@@ -94,6 +98,7 @@ proptest! {
                 TokenKind::Escape => text == "\\{{",
                 TokenKind::Variable(name) => inside() == Some(name),
                 TokenKind::Import { .. } => inside().is_some_and(|inside| inside.starts_with("import")),
+                TokenKind::Quoted(quoted) => inside().is_some_and(|inside| inside[1..].starts_with(quoted)),
                 TokenKind::Invalid(_) => text.starts_with("{{") && !text[2..].contains("{{"),
             };
             prop_assert!(fits, "{}", text);
@@ -139,8 +144,24 @@ proptest! {
                 _ => marked(token.text),
             });
         }
-        // They may differ only where a problem is reported.
+        // They may differ only where a third brace is reported.
         prop_assert!(!done.problems.is_empty() || marked(&done.text) == parts);
+    }
+
+    #[test]
+    fn every_text_can_be_written(parts in vec(any_text(), 1..5)) {
+        // Whatever the parts are, with a variable between them.
+        let written = |text: &String| -> String {
+            // Line ends and quotes have no meaning of their own.
+            text.split_inclusive(['\'', '\n', '\r']).map(|piece| {
+                let end = piece.trim_end_matches(['\'', '\n', '\r']);
+                quoted(end) + &piece[end.len()..]
+            }).collect()
+        };
+        let source = parts.iter().map(written).collect::<Vec<_>>().join("{{v}}");
+        let done = compiled(&source, &[]);
+        prop_assert_eq!(done.problems, vec![]);
+        prop_assert_eq!(marked(&done.text), parts.join("<v>"));
     }
 
     #[test]
@@ -188,6 +209,11 @@ fn unclosed_braces_are_read_in_linear_time() {
         "{{ import \"a@",
         "\"",
         "{{ import \"a\"",
+        "{{ '",
+        "{{ \"",
+        "{{ '\"",
+        "{{ 'a' ",
+        "{{ '\n",
         "{{a}",
         "$",
         "${",
@@ -197,7 +223,7 @@ fn unclosed_braces_are_read_in_linear_time() {
     ] {
         let text = |len: usize| part.repeat(len / part.len());
         // One prefix, then repetitions.
-        for begin in ["", "{{", "{{ import \"", "${"] {
+        for begin in ["", "{{", "{{ import \"", "{{ '", "{{ ' {{ \" ", "${"] {
             for len in [1_000, 64_000] {
                 let text = format!("{begin}{}", text(len));
                 assert!(

@@ -147,7 +147,7 @@ fn a_source_is_compiled_and_its_problems_are_returned() {
     };
     let expected = json!({
         "compiled": "{{a}} calm", "imports": {"tone": "1.0.0"}, "variables": ["a"],
-        "problems": [], "invisibleCharacters": 0,
+        "problems": [], "warnings": [], "invisibleCharacters": 0,
     });
     assert_eq!(compile("{{a}} {{ import \"tone@1\" }}"), expected);
     let problems = compile("ä {{ 1 }}\n{{ import \"tone@2\" }}")["problems"].clone();

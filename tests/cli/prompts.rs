@@ -100,6 +100,14 @@ fn every_problem_is_shown_at_its_line_and_column_of_the_file() {
         (&json!(6), &json!(5))
     );
 
+    let path = desk.file("path.md", "Fine.\nC:\\Users\\{{USER}}\\x\n");
+    let warning =
+        format!("warning: {path}:2:9: \\{{{{USER}}}} is the text {{{{USER}}}} and no variable");
+    let check = desk.run(&["prompt", "check", "main/path", &path]);
+    assert!(check.code == Some(0) && check.stdout.contains(&warning), "{check:?}");
+    let publish = desk.run(&["prompt", "publish", "main/path", &path, "--bump", "patch"]);
+    assert!(publish.code == Some(0) && publish.stderr.contains(&warning), "{publish:?}");
+
     let front = desk.file("front.md", "+++\nmodle = \"m\"\n+++\nFine.\n");
     desk.run(&["prompt", "check", "main/x", &front]).fails(2, &format!("{front}:2:1: "));
     let bytes = desk.file("bytes.md", b"good\n\xff\xfe");

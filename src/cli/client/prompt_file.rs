@@ -141,6 +141,15 @@ impl PromptFile {
         FileProblem { path, line: self.lines_before + line, column, message }
     }
 
+    /// A problem or warning that the server found in the text, at its place in the file.
+    pub fn found_in_text(&self, found: &Value) -> FileProblem {
+        let number = |field: &str| {
+            found[field].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(1)
+        };
+        let message = found["message"].as_str().unwrap_or_default();
+        self.problem_in_text(number("line"), number("column"), message)
+    }
+
     /// A problem of the file as a whole.
     pub fn problem(&self, message: String) -> FileProblem {
         FileProblem { path: self.path.clone(), line: 0, column: 0, message }

@@ -71,6 +71,8 @@ pub struct CompiledPrompt {
     variables: Vec<String>,
     /// The problems that prevent it from being published.
     problems: Vec<Diagnostic>,
+    /// What looks like a mistake and can be published all the same, such as `\{{NAME}}`; the first 20.
+    warnings: Vec<Diagnostic>,
     /// How many characters of `compiled` a reader would not see, such as tags and blanks of no width.
     invisible_characters: usize,
 }
@@ -207,6 +209,7 @@ pub(super) fn preview(
         imports: imports(&resolved.collect::<Vec<_>>()),
         variables: compilation.variables,
         problems: compilation.problems,
+        warnings: templates::warnings(source),
     })
 }
 

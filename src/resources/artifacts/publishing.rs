@@ -20,7 +20,7 @@ use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Tx, View};
-use crate::templates;
+use crate::templates::{self, Diagnostic};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, events: &[EventType::RegistryArtifactPublished], ..Resource::EMPTY };
@@ -71,6 +71,8 @@ pub struct ArtifactVersion {
     pub source: Prompt,
     /// The text with its imports inserted; variables are left in place.
     pub compiled: String,
+    /// What looks like a mistake in `source`, such as `\{{NAME}}`; the first 20.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Output for ArtifactVersion {
@@ -260,9 +262,8 @@ fn prepare(
     let CompiledSource { compilation, depth, transitive_imports } =
         compile(&tx.view(), &of, &model, &source)?;
     if !compilation.problems.is_empty() {
-        let issue = |problem: &templates::Diagnostic| {
-            Issue::new(path, format!("cannot be compiled: {problem}"))
-        };
+        let issue =
+            |problem: &Diagnostic| Issue::new(path, format!("cannot be compiled: {problem}"));
         return Err(Error::invalid(compilation.problems.iter().map(issue).collect()));
     }
     let imports = compilation.imports.into_iter().map(|import| ResolvedImport {
@@ -351,7 +352,8 @@ fn representation(
 ) -> ArtifactVersion {
     let compiled = texts.compiled().to_string();
     let row = ArtifactVersionRow::new(registry.reference.clone(), row, metadata);
-    ArtifactVersion { row, source: texts.source, compiled }
+    let warnings = templates::warnings(&texts.source);
+    ArtifactVersion { row, source: texts.source, compiled, warnings }
 }
 
 pub(super) fn create(

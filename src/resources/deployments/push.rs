@@ -48,11 +48,12 @@ pub fn post(
         tool.provider_config = filler.fill(&tool.provider_config)?;
     }
     let missing: Vec<_> = filler.missing().iter().map(String::as_str).collect();
-    if !missing.is_empty() {
+    if let Some(first) = missing.first() {
         return Err(Error::conflict(
             "placeholder_unknown",
             format!(
-                "its tools name what is neither a secret nor a variable of the environment: {}",
+                "its tools name what is neither a secret nor a variable of the environment: {}; the \
+                 text ${{{first}}} is written ${{DOLLAR}}{{{first}}}",
                 missing.join(", ")
             ),
         ));

@@ -19,6 +19,10 @@ use crate::templates::replace_placeholders;
 /// value of 100,000 characters a hundred thousand times.
 const MAX_FILLED_BYTES: usize = 4 * 1024 * 1024;
 
+/// The name that stands for `$` where the environment has none of this name: `${DOLLAR}{HOME}` is how
+/// the text `${HOME}` is written.
+const DOLLAR: &str = "DOLLAR";
+
 /// What stands behind a `${NAME}`.
 pub enum PlaceholderSource {
     /// A secret, with the time at which its value was set: every value has another one.
@@ -28,7 +32,7 @@ pub enum PlaceholderSource {
 }
 
 /// Returns what a name stands for in an environment, without decrypting anything: a secret comes before
-/// a variable of the same name.
+/// a variable of the same name, and `DOLLAR` is `$` without either.
 pub fn placeholder_source(
     view: &View,
     environment: Id<Environment>,
@@ -38,7 +42,9 @@ pub fn placeholder_source(
         let (_, id) = secret.key();
         return Ok(Some(PlaceholderSource::Secret(id, secret.updated_at)));
     }
-    Ok(variable_value(view, environment, name)?.map(PlaceholderSource::Variable))
+    let value = variable_value(view, environment, name)?;
+    let value = value.or_else(|| (name.as_str() == DOLLAR).then(|| "$".to_owned()));
+    Ok(value.map(PlaceholderSource::Variable))
 }
 
 /// Fills the configurations of a manifest's tools. It has no `Debug`: it holds secrets.
@@ -189,6 +195,24 @@ mod tests {
         );
         assert_eq!(json!(secrets), json!(["BOTH", "TOKEN"]));
         assert_eq!(json!(missing), json!(["NONE"]));
+    }
+
+    #[test]
+    fn dollar_stands_for_itself_unless_the_environment_has_one() {
+        let fixture = Fixture::new();
+        let at = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
+        variables::tests::put(&fixture, at, "HOME", "/root").unwrap();
+        let config = map(json!({"a": "${DOLLAR}{HOME} is ${HOME}"}));
+        let filled = |view: &View| {
+            let mut filler = PlaceholderFiller::new(*view, at);
+            let filled = filler.fill(&config)?;
+            Ok((json!(filled), filler.missing().len()))
+        };
+        let (text, missing) = fixture.store.read_now(fixture.org, filled).unwrap();
+        assert_eq!((text, missing), (json!({"a": "${HOME} is /root"}), 0));
+        variables::tests::put(&fixture, at, "DOLLAR", "USD").unwrap();
+        let (text, _) = fixture.store.read_now(fixture.org, filled).unwrap();
+        assert_eq!(text, json!({"a": "USD{HOME} is /root"}));
     }
 
     #[test]

@@ -186,6 +186,9 @@ fn evaluate_policies(
     input: &PolicyInput,
     calls: &mut Calls,
 ) -> Result<PolicyVerdict> {
+    // No rule is got round by `{{''}}` in the middle of what it looks for.
+    let text = templates::unquoted(input.text);
+    let input = &PolicyInput { text: &text, ..*input };
     let mut issues = Vec::new();
     let mut judges = Vec::new();
     let all_rules = policies.iter().flat_map(|policy| &policy.rules);

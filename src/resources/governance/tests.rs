@@ -83,6 +83,18 @@ fn publish(fixture: &Fixture, registry: &Registry, text: &'static str) -> Vec<St
     publish_with(fixture, registry, text, false)
 }
 
+#[test]
+fn rules_look_at_what_quoted_texts_say() {
+    let fixture = Fixture::new();
+    let registry = registry(&fixture, "main");
+    let rules = json!([{"type": "forbidPattern", "value": "555-0100"}]);
+    assigned(&fixture, "error", rules, &registry);
+    for text in ["Call 555-0100", "Call 555-{{''}}0100", "Call {{ \"555-\" }}{{ '0100' }}"] {
+        assert_eq!(publish(&fixture, &registry, text).len(), 1, "{text}");
+    }
+    assert_eq!(publish(&fixture, &registry, "Call 555-{{a}}0100").len(), 0);
+}
+
 fn events(fixture: &Fixture) -> Vec<(EventType, Value)> {
     let all = |view: &View| view.all(ListSource::<Event>::TABLE, &());
     let all = fixture.store.read_now(fixture.org, all).unwrap();

@@ -3,11 +3,12 @@
 //!
 //! Variables, which all of them have, stay variables. What ours cannot express (sections, paths,
 //! conditions) is refused, so that an imported prompt never changes its meaning. Texts that are not
-//! templates stay the same: their `{{` is escaped as `\{{`.
+//! templates stay the same: their `{{` is escaped.
 
 use serde_json::Value;
 
 use crate::base::VariableName;
+use crate::templates;
 
 /// A template language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Syntax {
 /// What our language cannot express, as a sentence.
 pub fn translate(text: &str, syntax: Syntax) -> Result<String, String> {
     let mut out = String::new();
-    append(&mut out, text, syntax, str::to_string)?;
+    append(&mut out, text, syntax, Form::Text)?;
     Ok(out)
 }
 
@@ -79,7 +80,7 @@ fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> 
         }
         Value::String(text) => {
             out.push('"');
-            append(out, text, own, escaped)?;
+            append(out, text, own, Form::Json)?;
             out.push('"');
             Ok(())
         }
@@ -90,10 +91,24 @@ fn append_json(out: &mut String, value: &Value, syntax: Syntax, own: Syntax) -> 
     }
 }
 
-/// Returns a text as a JSON string without its quotes.
-fn escaped(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_string()
+/// What a text becomes part of.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Text,
+    /// A string of JSON, which is one before it is filled, too.
+    Json,
+}
+
+impl Form {
+    fn written(self, text: &str) -> String {
+        match self {
+            Form::Text => text.to_owned(),
+            Form::Json => {
+                let quoted = Value::from(text).to_string();
+                quoted[1..quoted.len() - 1].to_string()
+            }
+        }
+    }
 }
 
 /// A segment of a template.
@@ -102,27 +117,19 @@ enum Segment<'a> {
     Variable(&'a str),
 }
 
-fn append(
-    out: &mut String,
-    text: &str,
-    syntax: Syntax,
-    written: fn(&str) -> String,
-) -> Result<(), String> {
+fn append(out: &mut String, text: &str, syntax: Syntax, form: Form) -> Result<(), String> {
     let segments = match syntax {
         Syntax::Mustache | Syntax::Jinja => in_double_braces(text, syntax)?,
         Syntax::FString => in_single_braces(text)?,
         Syntax::Plain => vec![Segment::Text(text.into())],
         Syntax::Unknown => return Err("its template language is not supported".into()),
     };
-    for segment in segments {
+    let mut segments = segments.into_iter().peekable();
+    while let Some(segment) = segments.next() {
         match segment {
-            Segment::Text(text) => out.push_str(&written(&text).replace("{{", r"\{{")),
-            // In our language `\{{` is two literal braces, and `{{{` begins no variable.
-            Segment::Variable(name) if out.ends_with(['\\', '{']) => {
-                return Err(format!(
-                    "its variable {name} directly follows a brace or backslash, which our templates \
-                     cannot express"
-                ));
+            Segment::Text(text) => {
+                let is_before_variable = matches!(segments.peek(), Some(Segment::Variable(_)));
+                append_literal(out, &text, form, is_before_variable);
             }
             Segment::Variable(name) => {
                 out.push_str("{{");
@@ -132,6 +139,26 @@ fn append(
         }
     }
     Ok(())
+}
+
+/// Appends a text that stands for itself: quoted are its braces and backslashes where they would mean
+/// something else.
+fn append_literal(out: &mut String, text: &str, form: Form, is_before_variable: bool) {
+    let is_special = |c| matches!(c, '{' | '\\');
+    let mut rest = text;
+    while let Some(at) = rest.find(is_special) {
+        out.push_str(&form.written(&rest[..at]));
+        let end = rest[at..].find(|c| !is_special(c)).map_or(rest.len(), |len| at + len);
+        let run = &rest[at..end];
+        rest = &rest[end..];
+        let is_before_variable = is_before_variable && rest.is_empty();
+        if is_before_variable || form == Form::Json && run.contains("{{") {
+            out.push_str(&templates::quoted(&form.written(run)));
+        } else {
+            out.push_str(&form.written(run).replace("{{", r"\{{"));
+        }
+    }
+    out.push_str(&form.written(rest));
 }
 
 fn in_double_braces(text: &str, syntax: Syntax) -> Result<Vec<Segment<'_>>, String> {
@@ -199,7 +226,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::templates;
 
     /// Compiles and renders a text in our language.
     fn rendered(text: &str, values: &BTreeMap<&str, &str>) -> String {
@@ -217,6 +243,9 @@ mod tests {
             (Syntax::Jinja, "{{\n name\t}}", "{{name}}"),
             (Syntax::FString, "Hi {name}", "Hi {{name}}"),
             (Syntax::FString, r#"{{"name": {name}}}"#, r#"{"name": {{name}}}"#),
+            (Syntax::Mustache, r"C:\{{name}}", r"C:{{ '\' }}{{name}}"),
+            (Syntax::FString, "{{{name}}}", "{{ '{' }}{{name}}}"),
+            (Syntax::FString, r"{{{{\{a}{{{b}", r"{{ '{{\' }}{{a}}{{ '{' }}{{b}}"),
             (Syntax::Plain, "Hi {name} {{name}}", r"Hi {name} \{{name}}"),
         ];
         for (syntax, theirs, ours) in cases {
@@ -232,7 +261,6 @@ mod tests {
             (Syntax::Mustache, "{{user.name}}", "{{user.name}}"),
             (Syntax::Mustache, "{{ import \"x\" }}", "import"),
             (Syntax::Mustache, "a {{ b", "{{ without }}"),
-            (Syntax::Mustache, r"\{{name}}", "backslash"),
             (Syntax::Mustache, "{ {{a}}{{{b}} ", "{{{b}}"),
             (Syntax::Jinja, "{% if x %}a{% endif %}", "{% … %}"),
             (Syntax::Jinja, "{{ x | upper }}", "{{ x | upper }}"),
@@ -241,7 +269,6 @@ mod tests {
             (Syntax::FString, "{x!r}", "{x!r}"),
             (Syntax::FString, "a } b", "single }"),
             (Syntax::FString, "a { b", "single {"),
-            (Syntax::FString, "{{{name}}}", "directly follows a brace"),
             (Syntax::Unknown, "plain", "not supported"),
         ];
         for (syntax, theirs, expected) in cases {
@@ -282,6 +309,9 @@ mod tests {
         let ours = translate_chat(&messages, Syntax::FString).unwrap();
         let filled: Value = serde_json::from_str(&rendered(&ours, &BTreeMap::new())).unwrap();
         assert_eq!(filled, json!([{"role": text, "{{k": text, "content": "{{x}}"}]));
+        // It is JSON before it is filled, too.
+        let parsed: Value = serde_json::from_str(&ours).unwrap();
+        assert_eq!(rendered(parsed[0]["role"].as_str().unwrap(), &BTreeMap::new()), text);
     }
 
     proptest! {
@@ -304,9 +334,15 @@ mod tests {
                 text => text.replace('{', "{{").replace('}', "}}"),
             }).collect();
             let expected = segments.concat().replace('\u{0}', "value");
-            if let Ok(ours) = translate(&theirs, Syntax::FString) {
-                prop_assert_eq!(rendered(&ours, &BTreeMap::from([("x", "value")])), expected);
-            }
+            let values = BTreeMap::from([("x", "value")]);
+            let ours = translate(&theirs, Syntax::FString).unwrap();
+            prop_assert_eq!(rendered(&ours, &values), expected.clone());
+            let chat = [json!({"content": theirs})];
+            let ours = translate_chat(&chat, Syntax::FString).unwrap();
+            let filled: Value = serde_json::from_str(&rendered(&ours, &values)).unwrap();
+            prop_assert_eq!(&filled[0]["content"], &expected);
+            let parsed: Value = serde_json::from_str(&ours).unwrap();
+            prop_assert_eq!(rendered(parsed[0]["content"].as_str().unwrap(), &values), expected);
         }
     }
 }

@@ -131,13 +131,18 @@ fn found(
             }
         },
     };
-    let problems = compiled["problems"].as_array().into_iter().flatten();
-    let found: Vec<Found> = problems.map(|problem| in_text(file, problem)).collect();
+    let in_text = |field: &str, is_error: bool| {
+        let all = compiled[field].as_array().into_iter().flatten();
+        all.map(move |found| Found { problem: file.found_in_text(found), is_error })
+    };
+    let problems: Vec<Found> = in_text("problems", true).collect();
+    let warnings = in_text("warnings", false);
     // A text that does not compile has no compiled text to examine.
-    if !found.is_empty() {
-        return Ok(found);
+    if !problems.is_empty() {
+        return Ok(problems.into_iter().chain(warnings).collect());
     }
-    let mut found = broken_policies(api, which, file, &compiled["compiled"])?;
+    let mut found: Vec<Found> = warnings.collect();
+    found.extend(broken_policies(api, which, file, &compiled["compiled"])?);
     let text = compiled["compiled"].as_str().unwrap_or_default();
     if let Some(first) = visible::first(text) {
         let count = visible::count(text);
@@ -145,15 +150,6 @@ fn found(
         found.push(Found { problem: file.problem(message), is_error: false });
     }
     Ok(found)
-}
-
-fn in_text(file: &PromptFile, problem: &Value) -> Found {
-    let number = |field: &str| {
-        problem[field].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(1)
-    };
-    let message = problem["message"].as_str().unwrap_or_default();
-    let problem = file.problem_in_text(number("line"), number("column"), message);
-    Found { problem, is_error: true }
 }
 
 fn broken_policies(

@@ -98,7 +98,12 @@ impl Publish {
                 "metadata": file.metadata,
             });
             let refusal = match api.send(Method::Post, "/registries/artifacts", &body) {
-                Ok(published) => return self.print(&published, true),
+                Ok(published) => {
+                    for warning in published["warnings"].as_array().into_iter().flatten() {
+                        output::status(&format!("warning: {}", file.found_in_text(warning)));
+                    }
+                    return self.print(&published, true);
+                }
                 Err(refusal) => refusal,
             };
             let is_taken = refusal.with_code("version_exists").is_some();

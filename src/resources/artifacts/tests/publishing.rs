@@ -36,7 +36,7 @@ fn a_version_shows_what_was_published_and_its_hash() {
         "variables": ["name", "b"], "publishedBy": user(&fixture.member),
         "publishedAt": "2026-01-15T12:00:00.000Z",
         "source": "Hello {{name}}{{ name }}, {{b}}",
-        "compiled": "Hello {{name}}{{ name }}, {{b}}",
+        "compiled": "Hello {{name}}{{ name }}, {{b}}", "warnings": [],
     });
     assert_eq!(json!(made), expected);
     let content = content(&fixture, about("prompt", "greeting", json!({}))).unwrap();

@@ -162,9 +162,14 @@ fn a_source_is_compiled_without_publishing() {
     let compiled = compile("prompt", "not-there-yet", "{{a}}{{ import \"tone@1\" }}");
     let expected = json!({
         "compiled": "{{a}}calm\u{e0069} {{mood}}\u{200b}", "imports": {"tone": "1.0.0"},
-        "variables": ["a", "mood"], "problems": [], "invisibleCharacters": 2,
+        "variables": ["a", "mood"], "problems": [], "warnings": [],
+        "invisibleCharacters": 2,
     });
     assert_eq!(compiled, expected);
+    let compiled = compile("prompt", "path", "C:\\{{USER}} {{ '{' }}{{a}}");
+    assert_eq!((&compiled["variables"], &compiled["problems"]), (&json!(["a"]), &json!([])));
+    let warning = &compiled["warnings"][0];
+    assert_eq!((&warning["line"], &warning["column"]), (&json!(1), &json!(3)), "{compiled}");
     let compiled = compile("promptlet", "tone", "{{\n {{ import \"tone\" }}");
     let places: Vec<_> = compiled["problems"].as_array().unwrap().iter().collect();
     assert_eq!((&places[0]["line"], &places[0]["column"]), (&json!(1), &json!(1)), "{places:?}");
@@ -191,7 +196,7 @@ fn a_source_is_compiled_as_if_promptlets_were_published_that_come_along() {
     let expected = json!({
         "compiled": "calmer {{mood}}, <calmer {{mood}}>",
         "imports": {"tone": "1.1.0", "voice": "1.0.0"}, "variables": ["mood"], "problems": [],
-        "invisibleCharacters": 0,
+        "warnings": [], "invisibleCharacters": 0,
     });
     assert_eq!(compile(source, both), expected);
     // One that is beyond the range, or older, or for another model, is not what is meant.

@@ -4,8 +4,10 @@
 //! The records become a log of their own, in memory, which is opened like every other: only here is
 //! anything gone on with although records are missing.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use redb::Database;
@@ -37,6 +39,10 @@ struct Found {
     /// The valid records that the database does not have by their number; different ones of a number if
     /// the files are of two histories.
     records: BTreeMap<u64, Records>,
+    /// All valid records, by number and checksum.
+    seen: BTreeSet<(u64, u64)>,
+    /// One that is there twice.
+    twice: Option<u64>,
     /// Whether the last record is there that the database has: then nothing is missing before the next.
     has_covered: bool,
     /// The highest number of what begins like a record, and is none.
@@ -152,7 +158,12 @@ impl Found {
                 );
             }
         }
-        if let Some((number, _)) = found.records.iter().find(|(_, same)| !is_one(same)) {
+        if let Some(number) = found.twice {
+            missing.push(format!(
+                "the log has its record {number} twice, as if one file was overwritten by the other"
+            ));
+        }
+        if let Some((number, _)) = found.records.iter().find(|(_, same)| same.len() > 1) {
             missing.push(format!(
                 "the log has different records {number}: some are a copy's of the database, or were \
                  never acknowledged"
@@ -169,7 +180,9 @@ impl Found {
             return None;
         };
         self.has_covered |= header.link == covered;
-        if header.link.number > covered.number {
+        if !self.seen.insert((header.link.number, header.link.checksum)) {
+            self.twice = Some(header.link.number);
+        } else if header.link.number > covered.number {
             let same = self.records.entry(header.link.number).or_default();
             same.push((header, rest[..header.len].into()));
         }
@@ -184,7 +197,7 @@ impl Found {
         }
         let Some(last) = self.records.keys().next_back() else {
             return Err(match self.broken {
-                0 => "which has no records",
+                0 => "in which no record was found",
                 _ => "of whose records none is whole",
             });
         };
@@ -215,31 +228,87 @@ impl Found {
         before
     }
 
-    /// Puts of each number first what most records go on from: of a copy's records and those of the
-    /// database, what was used longer.
-    fn prefer_longest(&mut self) {
-        let mut after: Vec<(Link, u64)> = Vec::new();
-        for same in self.records.values_mut().rev() {
-            let reach = |link: Link| {
-                let next = after.iter().filter(|(previous, _)| *previous == link);
-                next.map(|(_, end)| *end).max().unwrap_or(link.number)
-            };
-            same.sort_by_key(|(header, _)| std::cmp::Reverse(reach(header.link)));
-            after = same
-                .iter()
-                .map(|(header, _)| {
-                    let previous =
-                        Link { number: header.link.number - 1, checksum: header.previous };
-                    (previous, reach(header.link))
-                })
-                .collect();
+    /// Takes the records that go on from `covered`: each follows the one before or begins behind a gap.
+    /// Of the ways to go on it is the one with the most records.
+    fn take_longest(&mut self, covered: Link) -> Records {
+        let mut ways = Ways::default();
+        let mut next = BTreeMap::new();
+        for (number, same) in self.records.iter().rev() {
+            // Of two equal ways, that of the first file.
+            let of_number = same.iter().enumerate().rev().map(|(nth, (header, _))| {
+                let way = ways.after(header.link);
+                next.insert((*number, nth), way.map(|way| way.first));
+                let (len, left_out) = way.map_or((0, Reverse(0)), |way| way.rank);
+                let (first, above) = ((*number, nth), ways.numbers);
+                (header.previous, Way { first, above, rank: (len + 1, left_out) })
+            });
+            for (previous, way) in of_number.collect::<Vec<_>>() {
+                let before = (number - 1, previous);
+                ways.add(before, way, !self.seen.contains(&before));
+            }
+            ways.numbers += 1;
         }
+        let mut at = ways.after(covered).map(|way| way.first);
+        let mut taken = Records::new();
+        while let Some((number, nth)) = at {
+            let same = self.records.remove(&number).unwrap_or_default();
+            taken.extend(same.into_iter().nth(nth));
+            at = next.get(&(number, nth)).copied().flatten();
+        }
+        taken
     }
 }
 
-/// Whether these are the same record.
-fn is_one(same: &Records) -> bool {
-    same.iter().all(|(header, _)| header.link == same[0].0.link)
+/// A way to go on.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The number of its first record, and which of this number it is.
+    first: (u64, usize),
+    /// How many numbers above that have records.
+    above: u64,
+    /// How many records it has, and at how many places it leaves out one that follows.
+    rank: (u64, Reverse<u64>),
+}
+
+/// The best ways to go on.
+#[derive(Default)]
+struct Ways {
+    /// By the number and checksum of the record that they follow.
+    following: BTreeMap<(u64, u64), Way>,
+    /// Those whose first record follows none that was found, at most one of a number, each better than
+    /// those before it, which begin later.
+    behind_gaps: Vec<Way>,
+    /// How many numbers have records so far.
+    numbers: u64,
+}
+
+impl Ways {
+    /// Adds a way that follows a record; later ones begin before.
+    fn add(&mut self, before: (u64, u64), way: Way, is_behind_gap: bool) {
+        let better = |other: Option<&Way>| other.is_none_or(|other| way.rank >= other.rank);
+        if better(self.following.get(&before)) {
+            self.following.insert(before, way);
+        }
+        if is_behind_gap && better(self.behind_gaps.last()) {
+            self.behind_gaps.pop_if(|other| other.first.0 == way.first.0);
+            self.behind_gaps.push(way);
+        }
+    }
+
+    /// The best way behind a record, with a gap or without. One behind a gap has more records than were
+    /// found in the gap: they, too, are whole, and of another history.
+    fn after(&self, link: Link) -> Option<Way> {
+        let following = self.following.get(&(link.number, link.checksum)).copied();
+        let far = |way: &&Way| way.first.0 - 1 > link.number;
+        let behind_gap = self.behind_gaps.iter().rev().find(far).copied();
+        let mut behind_gap = behind_gap.filter(|way| way.rank.0 > self.numbers - way.above - 1);
+        if following.is_some()
+            && let Some(Way { rank: (_, Reverse(left_out)), .. }) = &mut behind_gap
+        {
+            *left_out += 1;
+        }
+        following.into_iter().chain(behind_gap).rev().max_by_key(|way| way.rank)
+    }
 }
 
 /// Whether a file without a valid front had no records yet: the front is damaged alone.
@@ -265,13 +334,12 @@ fn readable(file: &LogFile) -> (Vec<u8>, u64) {
     (content, lost)
 }
 
-/// One record of each number, in their order. Of several, it is one that follows the one before; of
-/// several such ones, or behind a gap, that from which most records go on.
+/// The records that go on from `covered`, in their order. What belongs to no way or a shorter one is a
+/// copy's of the database, or was never acknowledged.
 fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
-    found.prefer_longest();
     let (mut records, mut last) = (Vec::new(), covered);
-    for (number, mut same) in found.records {
-        let next = last.number + 1;
+    for (header, record) in found.take_longest(covered) {
+        let (number, next) = (header.link.number, last.number + 1);
         if number > next {
             missing.push(match number - next {
                 1 => format!("the record {next} of the log is missing or broken"),
@@ -280,19 +348,24 @@ fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<A
                 }
             });
         }
-        let nth = same.iter().position(|(header, _)| header.follows(last));
-        if nth.is_none() && number == next {
-            missing.push(format!(
-                "the record {number} of the log does not follow the one before it, as in the log of a \
-                 copy: it and those after it were left out"
-            ));
-            return records;
+        let mut others = found.records.range(next..number).map(|(other, _)| other);
+        if let Some(first) = others.next() {
+            let what = match others.next_back() {
+                None => format!("the record {first} that the log has was"),
+                Some(last) => format!("the records from {first} to {last} that the log has were"),
+            };
+            missing.push(format!("{what} left out, as of a copy: fewer go on from there"));
         }
-        let (header, record) = same.swap_remove(nth.unwrap_or(0));
         records.push(record);
         last = header.link;
     }
-    if found.broken > last.number {
+    let behind = found.records.range((Bound::Excluded(last.number), Bound::Unbounded)).next();
+    if let Some((number, _)) = behind {
+        missing.push(format!(
+            "the record {number} of the log does not follow the one before it, as in the log of a copy: \
+             it and those after it were left out"
+        ));
+    } else if found.broken > last.number {
         missing.push(format!(
             "what the log has after its record {} is broken, or was never written completely",
             last.number

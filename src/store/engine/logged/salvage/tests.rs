@@ -343,6 +343,71 @@ fn behind_a_gap_the_records_of_the_longer_history_are_kept() {
 }
 
 #[test]
+fn of_two_histories_with_damage_that_with_more_records_is_kept() {
+    for copy_is in [0, 1] {
+        // The copy went on with two records where one of the database's own is broken.
+        let mut log = Written::new();
+        log.append(1 - copy_is, 1);
+        let before = log.last;
+        log.append_rows(copy_is, 2, 10);
+        log.last = before;
+        let places = log.append(1 - copy_is, 8);
+        log.files[1 - copy_is].bytes[places[1].start + 40] ^= 1;
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(missing[1], "the record 3 of the log is missing or broken");
+        assert!(
+            missing[2].starts_with("the record 3 that the log has was left out"),
+            "{missing:?}"
+        );
+        assert_eq!(missing.len(), 3);
+    }
+}
+
+#[test]
+fn a_stray_record_of_a_copy_does_not_hide_those_behind_a_gap() {
+    let mut log = Written::new();
+    let places = log.append(0, 4);
+    log.files[0].bytes[places[0].start + 40] ^= 1;
+    log.last = Link { number: 0, checksum: 7 };
+    log.append_rows(1, 1, 10);
+    let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+    assert_eq!(rows, [2, 3, 4], "{missing:?}");
+}
+
+#[test]
+fn a_gap_in_another_history_does_not_make_it_the_database_s() {
+    for broken in [false, true] {
+        let mut log = Written::new();
+        log.append(0, 2);
+        let position = log.covered(0);
+        // What is behind the gap is less than what is before it, and all is of a copy.
+        log.last = Link { number: 2, checksum: 7 };
+        let places = log.append_rows(1, 9, 10);
+        if broken {
+            log.files[1].bytes[places[5].start + 40] ^= 1;
+        }
+        let (rows, missing) = kept(&position, log.files.map(Some));
+        assert!(rows.is_empty(), "{rows:?}");
+        assert!(missing[0].starts_with("the record 3 of the log does not follow"), "{missing:?}");
+    }
+}
+
+#[test]
+fn a_file_that_was_overwritten_by_the_other_is_said_and_without_a_position_none_is_read() {
+    let mut log = Written::new();
+    log.append(0, 3);
+    let position = log.covered(1);
+    log.append(1, 2);
+    log.files[1] = log.files[0].copy();
+    let files = log.files.each_ref().map(|file| Some(file.copy()));
+    let (rows, missing) = kept(&position, files);
+    assert!(rows.is_empty() && missing[0].contains("record 3 twice"), "{missing:?}");
+    let (rows, missing) = kept_of(&database_without_position(), log.files.map(Some));
+    assert!(rows.is_empty() && missing[0].contains("record 3 twice"), "{missing:?}");
+}
+
+#[test]
 fn without_a_position_nothing_is_read_if_two_neighbours_do_not_follow_each_other() {
     let mut log = Written::new();
     log.append(0, 2);
@@ -356,8 +421,8 @@ fn without_a_position_nothing_is_read_if_two_neighbours_do_not_follow_each_other
 fn a_log_without_records_is_not_called_broken() {
     let files = Written::new().files.map(Some);
     let (_, missing) = kept_of(&database_without_position(), files);
-    let said = "the database does not say up to where it has the log, which has no records: nothing of \
-                it was read";
+    let said = "the database does not say up to where it has the log, in which no record was found: \
+                nothing of it was read";
     assert_eq!(missing, [said]);
 }
 
