@@ -44,7 +44,7 @@ pub struct Conflict {
     pub parts: Vec<(&'static str, Vec<Row>)>,
     /// The id of the form that holds what was entered.
     pub form: String,
-    /// Name, value and label of the button that saves it nevertheless.
+    /// Name, value and label of the button that saves it nevertheless; without a label there is none.
     pub button: (&'static str, String, String),
     /// The page that shows what is stored.
     pub keep: String,

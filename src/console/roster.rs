@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 
-use super::api::Api;
+use super::api::{Api, segment};
+use super::texts;
 use super::visit::Visit;
 use crate::api::Method;
 use crate::auth::Role;
-use crate::base::{Error, Result, Time};
+use crate::base::{Result, Time};
 
 /// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
 /// to call.
@@ -43,6 +44,11 @@ impl Member {
     pub fn is_service(&self) -> bool {
         self.kind == "service"
     }
+
+    /// Its name as an approver.
+    pub fn as_approver(&self) -> String {
+        texts::approver(&self.name, self.email_verified)
+    }
 }
 
 /// Reads the members.
@@ -58,14 +64,19 @@ pub async fn members(api: &Api) -> Result<Vec<Member>> {
 /// # Errors
 /// 404 if there is none with this id; those of the route.
 pub async fn member(api: &Api, id: &str) -> Result<Member> {
-    let found = members(api).await?.into_iter().find(|member| member.user_id == id);
-    found.ok_or_else(|| Error::no_such("member"))
+    api.get(&format!("/organizations/members/{}", segment(id)), &[]).await
 }
 
 /// The name of a member.
 pub fn name<'a>(members: &'a [Member], id: &str) -> &'a str {
     let found = members.iter().find(|member| member.user_id == id);
     found.map_or("a former member", |member| member.name.as_str())
+}
+
+/// A member as an approver.
+pub fn approver(members: &[Member], id: &str) -> String {
+    let found = members.iter().find(|member| member.user_id == id);
+    found.map_or_else(|| "a former member".into(), Member::as_approver)
 }
 
 /// What can be restricted to members with a grant.

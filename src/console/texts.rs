@@ -106,6 +106,14 @@ pub fn role(role: &Role) -> &'static str {
     }
 }
 
+/// Who is to approve deployments: whoever nobody vouches for cannot.
+pub fn approver(name: &str, is_verified: bool) -> String {
+    match is_verified {
+        true => name.into(),
+        false => format!("{name} (cannot approve yet: nobody vouches for the e-mail address)"),
+    }
+}
+
 /// The name of a workflow of channels.
 pub fn workflow(key: &str) -> String {
     text(&format!("workflows.{key}.label")).to_string()

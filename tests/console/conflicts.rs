@@ -170,6 +170,106 @@ fn a_team_its_agents_an_agents_draft_and_a_channel_are_not_saved_over_a_change()
 }
 
 #[test]
+fn a_fleet_a_provider_and_a_service_account_are_not_saved_over_a_change() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let api = server.ada();
+    let fleet = api.post("/fleets", json!({"name": "Writers"})).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/fleets/{fleet}"),
+        ("description", "All that write."),
+        "",
+        || api.patch(&format!("/fleets/{fleet}"), json!({"access": "restricted"})).ok(),
+        "Restricted: admins, and members with a grant",
+    );
+    let provider = json!({"name": "Models", "provider": "openai", "apiKey": "sk-1"});
+    let provider = api.post("/llm-providers", provider).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/settings/llm-providers/{provider}"),
+        ("name", "Ours"),
+        "save",
+        || {
+            let config = json!({"config": {"model": "one-of-another"}});
+            api.patch(&format!("/llm-providers/{provider}"), config).ok()
+        },
+        "one-of-another",
+    );
+    let account = api.post("/organizations/service-accounts", json!({"name": "Release"})).id();
+    conflicting(
+        &ada,
+        &format!("/o/acme/settings/members/{account}"),
+        ("name", "Releases"),
+        "account",
+        || {
+            let path = format!("/organizations/service-accounts/{account}");
+            api.patch(&path, json!({"role": "admin"})).ok()
+        },
+        "Admin: also manages members",
+    );
+}
+
+#[test]
+fn a_role_that_was_changed_meanwhile_is_not_changed_back() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());
+    let members = api.get("/organizations/members").items();
+    let ben = members.iter().find(|member| member["email"] == "ben@acme.test").unwrap();
+    let ben = ben["userId"].as_str().unwrap();
+    let path = format!("/organizations/members/{ben}");
+    let page = ada.get(&format!("/o/acme/settings/members/{ben}"));
+    let form = form_with(&page, "role");
+    api.patch(&path, json!({"role": "admin"})).ok();
+    let refused = ada.send_form(&form, &[("action", "role")]);
+    assert_eq!(refused.status, 412, "{}", refused.words());
+    refused.shows("Save mine over it").shows("Admin: also manages members");
+    assert_eq!(api.get(&path).ok()["role"], "admin");
+}
+
+#[test]
+fn an_invited_approver_is_vouched_for_and_approves() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let (ada, ben, api) =
+        (server.signed_in("ada@acme.test"), server.signed_in("ben@acme.test"), server.ada());
+    let members = api.get("/organizations/members").items();
+    let id = members.iter().find(|member| member["email"] == "ben@acme.test").unwrap();
+    let id = id["userId"].as_str().unwrap();
+    server.deployable(&["scribe"], json!({"approverIds": [id]}));
+    let environment = api.get("/environments").items()[0]["id"].clone();
+    let environment = format!("/o/acme/environments/{}", environment.as_str().unwrap());
+    ada.get(&environment).shows("cannot approve yet");
+    let job = json!({"agentIds": ["scribe"], "promptName": "notes", "version": "*",
+        "environment": "production", "provider": "p"});
+    let job = api.post("/agents/deployments", job).id();
+    let page = format!("/o/acme/deployments/jobs/{job}");
+    ben.get(&page).shows("You cannot decide yet").hides("This waits for your decision");
+    let member = format!("/o/acme/settings/members/{id}");
+    ben.get(&member).hides("Vouch for this address");
+    let press = |button: &str| {
+        let is_it =
+            |form: &crate::html::Form| form.buttons.iter().any(|(_, value)| value == button);
+        let form = ada.get(&member).forms().into_iter().find(is_it).unwrap();
+        let done = ada.send_form(&form, &[("action", button)]);
+        assert_eq!(done.status, 303, "{button}: {}", done.words());
+    };
+    ada.get(&member).shows("Vouch for this address");
+    press("vouch");
+    ada.get(&member).shows("This organization vouches for ben@acme.test");
+    ada.get(&environment).hides("cannot approve yet");
+    press("withdraw");
+    ben.get(&page).shows("You cannot decide yet");
+    press("vouch");
+    ben.get(&page).shows("This waits for your decision").hides("You cannot decide yet");
+    let approval = form_with(&ben.get(&page), "planHash");
+    assert_eq!(ben.send_form(&approval, &[("action", "approve")]).status, 303);
+    let decided = api.get(&format!("/agents/deployments/{job}/approvals")).items();
+    assert_eq!(decided[0]["decision"], "approved");
+}
+
+#[test]
 fn a_document_is_not_replaced_over_a_change() {
     let server = Running::new();
     let ada = server.signed_in("ada@acme.test");

@@ -18,8 +18,9 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{People, Registry};
+use crate::console::place::Registry;
 use crate::console::reply::Reply;
+use crate::console::roster::{self, Member};
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
@@ -73,7 +74,7 @@ struct DeployPreview {
     title: String,
     preview: Preview,
     targets: Vec<Shown>,
-    people: People,
+    members: Vec<Member>,
 }
 
 #[derive(Deserialize)]
@@ -236,7 +237,7 @@ async fn preview(visit: &Visit, body: Value, error: Option<Error>) -> Result<Rep
         title,
         preview,
         targets,
-        people: People::read(&visit.api).await?,
+        members: roster::members(&visit.api).await?,
     };
     render(page.frame.status, &page)
 }

@@ -2,12 +2,13 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::Edited;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -116,11 +117,22 @@ fn api_path(visit: &Visit) -> String {
     format!("/fleets/{}", segment(visit.param(1)))
 }
 
+/// What the form edits.
+fn edited(visit: &Visit, fleet: &Fleet) -> Vec<Edited> {
+    let description = fleet.description.0.as_deref().unwrap_or_default();
+    vec![
+        Edited::text(visit, "name", "Name", &fleet.name),
+        Edited::text(visit, "description", "Description", description),
+        Edited::choice(visit, "access", "Who uses its agents", &fleet.access, &ACCESSES),
+    ]
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let fleet: Fleet = visit.api.get(&api_path(visit), &[]).await?;
     let frame = visit.frame(&fleet.name).crumb("Agents", visit.in_org("/agents"));
+    let frame = frame.crumb("Fleets", visit.in_org("/fleets")).failed(error.as_ref());
     let page = FleetPage {
-        frame: frame.crumb("Fleets", visit.in_org("/fleets")).failed(error.as_ref()),
+        frame: frame.edits(visit, error.as_ref(), &edited(visit, &fleet)),
         base: visit.in_org(""),
         description: fleet.description.0.clone().unwrap_or_default(),
         accesses: ACCESSES,
@@ -135,7 +147,7 @@ async fn save(visit: &Visit) -> Result<Reply> {
         "name": visit.form.get("name"), "description": or_null(visit, "description"),
         "access": visit.form.get("access"),
     });
-    match visit.api.patch::<Value>(&api_path(visit), body).await {
+    match visit.save(&api_path(visit), body, |stored| edited(visit, stored)).await {
         Ok(_) => Ok(visit.done(&visit.path, Flash::FleetSaved)),
         Err(error) => show(visit, visit.failed(error)?).await,
     }

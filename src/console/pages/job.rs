@@ -47,6 +47,8 @@ struct JobPage {
     approvals: Vec<Approval>,
     people: People,
     may_decide: bool,
+    /// The visitor's own page, if they are asked and nobody vouches for their address.
+    lacks_voucher: Option<String>,
     may_cancel: bool,
     may_roll_back: bool,
 }
@@ -140,10 +142,10 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let (changes, is_too_large) = changes(visit).await?;
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
-    let is_asked = approvals
-        .items
-        .iter()
-        .any(|one| one.user.id == *me && one.user.email_verified && one.decision == "pending");
+    let asked = approvals.items.iter().find(|one| one.user.id == *me && one.decision == "pending");
+    let is_open = job.state == "pending_approval";
+    let may_decide = is_open && asked.is_some_and(|one| one.user.email_verified);
+    let lacks_voucher = is_open && asked.is_some_and(|one| !one.user.email_verified);
     let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
         (Some(name), Some(version)) => format!("Deploy {name} {version}"),
         _ => "Deployment".into(),
@@ -160,7 +162,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         was: if OPEN.contains(&job.state.as_str()) { "now" } else { "before" },
         approvals: approvals.items,
         people: People::read(&visit.api).await?,
-        may_decide: is_asked && job.state == "pending_approval",
+        may_decide,
+        lacks_voucher: lacks_voucher
+            .then(|| visit.in_org(&format!("/settings/members/{}", segment(me)))),
         may_cancel: OPEN.contains(&job.state.as_str()) && (is_admin || job.created_by == *me),
         may_roll_back: APPLIED.contains(&job.state.as_str()),
         job,

@@ -9,6 +9,7 @@ use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -59,6 +60,11 @@ struct Provider {
     is_default: bool,
 }
 
+/// What a conflict says of what was entered.
+const KEY_IS_MISSING: &str = "It was saved since, by somebody else or in another window. What you \
+                              entered is in the form below, but for a key, and was not saved. Look at \
+                              it, enter a key again, and save.";
+
 #[derive(Deserialize)]
 struct Created {
     id: String,
@@ -80,15 +86,48 @@ fn api_path(visit: &Visit) -> String {
     format!("/llm-providers/{}", segment(visit.param(1)))
 }
 
+impl Provider {
+    /// Its configuration, for people; empty if it has none.
+    fn config(&self) -> String {
+        if self.config.is_empty() {
+            return String::new();
+        }
+        serde_json::to_string_pretty(&self.config).unwrap_or_default()
+    }
+}
+
+/// What the form edits. A key that somebody else has set is not shown, and stays if none is entered.
+fn edited(visit: &Visit, provider: &Provider) -> Vec<Edited> {
+    let default = |is_default: bool| if is_default { "Yes" } else { "No" };
+    let sent = visit.form.sent("isDefault").is_some();
+    vec![
+        Edited::text(visit, "name", "Name", &provider.name),
+        Edited::text(
+            visit,
+            "baseUrl",
+            "Address",
+            provider.base_url.0.as_deref().unwrap_or_default(),
+        ),
+        Edited::text(visit, "config", "Configuration", &provider.config()),
+        Edited::new("Used where no other is named", default(provider.is_default), default(sent)),
+    ]
+}
+
 async fn show(visit: &Visit, error: Option<Error>, test: Option<Test>) -> Result<Reply> {
     let provider: Provider = visit.api.get(&api_path(visit), &[]).await?;
+    let (error, edited) = (error.as_ref(), edited(visit, &provider));
+    let is_sent = visit.form.get("action") == "save";
+    let frame = crumbs(visit, visit.frame(&provider.name)).failed(error);
+    let mut frame = frame.against(error, &edited, "save", "save");
+    frame.was = conflict::was(visit, error, &edited, is_sent);
+    if let Some(conflict) = &mut frame.conflict {
+        // A secret is not shown again: with one press the provider would lose its key.
+        conflict.text = KEY_IS_MISSING;
+        conflict.button.2.clear();
+    }
     let page = ProviderPage {
-        frame: crumbs(visit, visit.frame(&provider.name)).failed(error.as_ref()),
-        config: if provider.config.is_empty() {
-            String::new()
-        } else {
-            serde_json::to_string_pretty(&provider.config).unwrap_or_default()
-        },
+        frame,
+        config: provider.config(),
         may_write: visit.may(Method::Patch, "/llm-providers/id"),
         test: test.map(|test| {
             (test.ok, format!("{} It took {} ms.", sentence(&test.message), test.latency_ms))
@@ -123,10 +162,13 @@ fn body(visit: &Visit, is_new: bool) -> Value {
 
 async fn act(visit: &Visit) -> Result<Reply> {
     match visit.form.get("action") {
-        "save" => match visit.api.patch::<Value>(&api_path(visit), body(visit, false)).await {
-            Ok(_) => Ok(visit.done(&visit.path, Flash::ProviderSaved)),
-            Err(error) => show(visit, visit.failed(error)?, None).await,
-        },
+        "save" => {
+            let body = body(visit, false);
+            match visit.save(&api_path(visit), body, |stored| edited(visit, stored)).await {
+                Ok(_) => Ok(visit.done(&visit.path, Flash::ProviderSaved)),
+                Err(error) => show(visit, visit.failed(error)?, None).await,
+            }
+        }
         "test" => {
             let path = format!("{}/test", api_path(visit));
             match visit.api.post::<Test>(&path, json!({})).await {

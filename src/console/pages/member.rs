@@ -7,18 +7,20 @@ use serde_json::{Value, json};
 
 use super::confirm::Confirm;
 use super::keys::{Key, sponsored_by};
-use super::members::roles;
+use super::members::{ROLES, roles};
 use super::shown_once::ShownOnce;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
+use crate::console::texts::role_key;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -41,8 +43,11 @@ struct MemberPage {
     base: String,
     member: Member,
     roles: Vec<(&'static str, &'static str)>,
+    /// The value of the button that saves the form.
+    action: &'static str,
     is_me: bool,
     may_change: bool,
+    may_vouch: bool,
     may_remove: bool,
     may_explain: bool,
     /// The keys of service accounts that they answer for.
@@ -63,6 +68,12 @@ struct ResetLink {
 }
 
 #[derive(Deserialize)]
+struct ServiceAccount {
+    name: String,
+    role: Role,
+}
+
+#[derive(Deserialize)]
 struct Created {
     id: String,
 }
@@ -78,6 +89,18 @@ fn may_change(visit: &Visit, member: &Member) -> bool {
         && (member.role != Role::Owner || own == Role::Owner)
 }
 
+/// What the form of a person edits: their name is their own.
+fn edited_role(visit: &Visit, role: Role) -> Vec<Edited> {
+    vec![Edited::choice(visit, "role", "Role", role_key(&role), &ROLES)]
+}
+
+/// What the form of a service account edits.
+fn edited_account(visit: &Visit, name: &str, role: Role) -> Vec<Edited> {
+    let mut edited = edited_role(visit, role);
+    edited.push(Edited::text(visit, "name", "Name", name));
+    edited
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let member = roster::member(&visit.api, visit.param(1)).await?;
     let may_change = may_change(visit, &member);
@@ -87,13 +110,25 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         roles.truncate(2);
     }
     let keys = sponsored_by(visit, &member.user_id).await?;
+    let action = if member.is_service() { "account" } else { "role" };
+    let edited = match member.is_service() {
+        true => edited_account(visit, &member.name, member.role),
+        false => edited_role(visit, member.role),
+    };
+    let error = error.as_ref();
+    let frame = crumbs(visit, visit.frame(&member.name)).failed(error);
+    // Who may not change it any more has no form to save.
+    let mut frame = if may_change { frame.against(error, &edited, "save", action) } else { frame };
+    frame.was = conflict::was(visit, error, &edited, visit.form.get("action") == action);
     let page = MemberPage {
         keys,
-        frame: crumbs(visit, visit.frame(&member.name)).failed(error.as_ref()),
+        frame,
+        action,
         base: visit.in_org("/settings"),
         roles,
         is_me,
         may_change,
+        may_vouch: !member.is_service() && visit.may(Method::Patch, "/organizations/members/id"),
         may_remove: may_change || is_me,
         may_explain: visit.may(Method::Get, "/access/explain"),
         member,
@@ -107,12 +142,19 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "role" => {
             let body = json!({"role": visit.form.get("role")});
             let path = format!("/organizations/members/{id}");
+            let edited = |stored: &Member| edited_role(visit, stored.role);
+            saved(visit, visit.save(&path, body, edited).await).await
+        }
+        action @ ("vouch" | "withdraw") => {
+            let body = json!({"emailVerified": action == "vouch"});
+            let path = format!("/organizations/members/{id}");
             saved(visit, visit.api.patch::<Value>(&path, body).await).await
         }
         "account" => {
             let body = json!({"role": visit.form.get("role"), "name": visit.form.get("name")});
             let path = format!("/organizations/service-accounts/{id}");
-            saved(visit, visit.api.patch::<Value>(&path, body).await).await
+            let edited = |stored: &ServiceAccount| edited_account(visit, &stored.name, stored.role);
+            saved(visit, visit.save(&path, body, edited).await).await
         }
         "password" => {
             let path = format!("/organizations/members/{id}/password-reset");

@@ -67,14 +67,16 @@ struct Invited {
 
 /// The roles that a visitor may give, with what they may do.
 pub fn roles(visit: &Visit) -> Vec<(&'static str, &'static str)> {
-    let all = [
-        ("member", "Member: works with everything that is not restricted"),
-        ("admin", "Admin: also manages members, environments and policies"),
-        ("owner", "Owner: also appoints owners"),
-    ];
     let own = if visit.member().role == Role::Owner { 3 } else { 2 };
-    all.into_iter().take(own).collect()
+    ROLES.into_iter().take(own).collect()
 }
+
+/// The roles with what they may do.
+pub const ROLES: [(&str, &str); 3] = [
+    ("member", "Member: works with everything that is not restricted"),
+    ("admin", "Admin: also manages members, environments and policies"),
+    ("owner", "Owner: also appoints owners"),
+];
 
 async fn show(visit: &Visit) -> Result<Reply> {
     let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));

@@ -52,9 +52,11 @@ pub fn post(
         return Err(Error::conflict(
             "placeholder_unknown",
             format!(
-                "its tools name what is neither a secret nor a variable of the environment: {}; the \
-                 text ${{{first}}} is written ${{DOLLAR}}{{{first}}}",
-                missing.join(", ")
+                "its tools name what is neither a secret nor a variable of the environment: {}; a text \
+                 such as {} is written {}",
+                missing.join(", "),
+                format_args!("${{{first}}}"),
+                format_args!("${{DOLLAR}}{{{first}}}"),
             ),
         ));
     }

@@ -157,6 +157,10 @@ fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
     page.try_map(|membership| to_info(view, membership))
 }
 
+fn get(view: &View, req: &Req<Id<User>>) -> Result<OrganizationMember> {
+    to_info(view, view.fetch(&(req.params, view.org()))?)
+}
+
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember> {
     let old: Membership = tx.fetch(&(req.params, tx.org()))?;
     if tx.fetch::<User>(&old.user)?.is_service() {
@@ -212,6 +216,9 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/organizations/members", MEMBER, "member.list", op::list(list))
             .needs(ScopeName::MemberRead)
             .about("List members, newest first"),
+        Route::get("/organizations/members/{userId}", MEMBER, "member.get", op::read(get))
+            .needs(ScopeName::MemberRead)
+            .about("Get a member"),
         Route::patch(
             "/organizations/members/{userId}",
             SESSION_ADMIN,

@@ -56,6 +56,10 @@ impl Input for NewPassword {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
+fn get(view: &View, req: &Req) -> Result<UserInfo> {
+    Ok(UserInfo::of(&view.fetch(&req.identity().user)?))
+}
+
 fn update(tx: &mut Tx, req: &Req<(), UserPatch>) -> Result<UserInfo> {
     let old: User = tx.fetch(&req.identity().user)?;
     let mut user = old.clone();
@@ -100,6 +104,8 @@ fn change_password(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
+        Route::get("/auth/user", SESSION, "user.get", op::read(get))
+            .about("Get the signed-in user"),
         Route::patch("/auth/user", SESSION, "user.update", op::write(update))
             .about("Update the signed-in user's name or picture"),
         Route::post(
