@@ -1,7 +1,7 @@
 //! The character encodings of files of text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, GB18030, GBK, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, GB18030, GBK, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::text::{Extracted, MAX_TEXT_BYTES, is_text, too_long, unreadable};
 use crate::base::{Error, Result};
@@ -72,6 +72,25 @@ pub fn named(name: &str) -> Result<&'static Encoding> {
              leave it out to have it recognized",
         )
     })
+}
+
+/// The encoding that Windows gives this number; that of Western Europe if it is no other.
+pub fn of_code_page(number: i32) -> &'static Encoding {
+    let label = match number {
+        866 => "ibm866",
+        932 => "shift_jis",
+        936 => "gbk",
+        949 => "euc-kr",
+        950 => "big5",
+        10_000 => "macintosh",
+        10_007 => "x-mac-cyrillic",
+        20_866 => "koi8-r",
+        21_866 => "koi8-u",
+        54_936 => "gb18030",
+        65_001 => "utf-8",
+        number => &format!("windows-{number}"),
+    };
+    Encoding::for_label_no_replacement(label.as_bytes()).unwrap_or(WINDOWS_1252)
 }
 
 /// Returns the text of a file in the encoding that is given, or else is recognized.
@@ -178,7 +197,7 @@ fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
         let value = after.trim_start().strip_prefix('=')?.trim_start();
         let value = value.trim_start_matches(['"', '\'']);
         let end = value.find(|c: char| c.is_whitespace() || "\"';>".contains(c));
-        Encoding::for_label_no_replacement(value[..end.unwrap_or(value.len())].as_bytes())
+        Encoding::for_label_no_replacement(&value.as_bytes()[..end.unwrap_or(value.len())])
     };
     let xml = head.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
     let mut found = xml.and_then(|(tag, _)| value(tag, "encoding"));
@@ -193,7 +212,7 @@ fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
 
 #[cfg(test)]
 mod tests {
-    use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
+    use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251};
 
     use super::*;
 

@@ -22,7 +22,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let Some(package_name) = package_name(&mut archive)? else { return Err(archive.other()) };
     let Some(xml) = archive.xml(&package_name)? else { return Err(archive.other()) };
-    let package = Package::read(xml, &package_name)?;
+    let mut package = Package::read(xml, &package_name)?;
     if is_encrypted(&mut archive, &package)? {
         return Err(unreadable(
             "the book is encrypted for certain readers (DRM); upload one without it",
@@ -33,8 +33,9 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     lines.end_line()?;
     let mut is_first = true;
     for id in &package.spine {
-        let Some(name) = package.documents.get(id) else { continue };
-        let Some(bytes) = archive.bytes(name)? else { continue };
+        // Each is read once, however often it is listed.
+        let Some(name) = package.documents.remove(id) else { continue };
+        let Some(bytes) = archive.bytes(&name)? else { continue };
         if !std::mem::take(&mut is_first) {
             lines.end_page()?;
         }

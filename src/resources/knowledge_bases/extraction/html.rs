@@ -92,11 +92,11 @@ pub fn read(html: &str, with_title: bool, lines: &mut Lines) -> Result<()> {
     };
     let mut emitter = CallbackEmitter::new(content);
     emitter.naively_switch_states(true);
-    for failed in Tokenizer::new_with_emitter(html, Tags { emitter, is_closed: false }) {
-        let Ok(error) = failed;
-        return Err(error);
+    // All of it is read before the first error.
+    match Tokenizer::new_with_emitter(html, Tags { emitter, is_closed: false }).next() {
+        Some(Ok(error)) => Err(error),
+        None => lines.end_line(),
     }
-    lines.end_line()
 }
 
 /// Passes on what the tokenizer finds. A tag that closes itself has no text, as in XHTML, also where

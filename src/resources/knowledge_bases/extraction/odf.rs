@@ -70,7 +70,7 @@ struct Content {
     note_at: Option<usize>,
     /// How many paragraphs are open, one in another: what stands outside of them is white space.
     paragraphs: usize,
-    /// Whether a page of a presentation was begun.
+    /// Whether a page, or a sheet with rows, was begun.
     has_page: bool,
     /// The name of a sheet without rows so far.
     sheet: String,
@@ -148,11 +148,7 @@ impl Content {
             "note-body" if self.note_at.is_none() => {
                 self.note_at = Some(xml.depth());
             }
-            "page" if self.kind == Kind::Presentation => {
-                if std::mem::replace(&mut self.has_page, true) {
-                    self.lines.end_page()?;
-                }
-            }
+            "page" if self.kind == Kind::Presentation => self.start_page()?,
             "table" if in_sheet => self.sheet = xml.attribute("name").unwrap_or_default(),
             "table-row" if in_sheet => {
                 self.row_repeated = repeated(xml, "number-rows-repeated");
@@ -203,6 +199,11 @@ impl Content {
         if self.cell_at.is_some() { &mut self.cell } else { &mut self.lines }
     }
 
+    /// Ends the page or sheet before, if there is one.
+    fn start_page(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.has_page, true) { self.lines.end_page() } else { Ok(()) }
+    }
+
     /// Writes a row of a sheet as often as it is repeated; one without text never.
     fn end_row(&mut self) -> Result<()> {
         let row = std::mem::take(&mut self.row);
@@ -210,9 +211,7 @@ impl Content {
             return Ok(());
         }
         if !self.lines.is_in_table() {
-            if std::mem::replace(&mut self.has_page, true) {
-                self.lines.end_page()?;
-            }
+            self.start_page()?;
             self.lines.add(&self.sheet)?;
             self.lines.start_table()?;
         }

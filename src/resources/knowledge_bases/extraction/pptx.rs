@@ -14,14 +14,14 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let is_own = |name: &&str| name.starts_with("ppt/");
     let name = of_kind(&parts, "officeDocument").filter(is_own).unwrap_or("ppt/presentation.xml");
     let name = name.to_string();
-    let slides = by_id(relationships(&mut archive, &name)?, "slide");
+    let mut slides = by_id(relationships(&mut archive, &name)?, "slide");
     let mut order = Vec::new();
     let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
     while xml.next_start()? {
         if xml.name() == "sldId" {
-            // It has two ids: `r:id`, and a number before or after it.
+            // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
             let ids = xml.attributes().filter(|(name, _)| name == "id");
-            order.extend(ids.filter_map(|(_, id)| slides.get(&id).cloned()));
+            order.extend(ids.filter_map(|(_, id)| slides.remove(&id)));
         }
     }
     drop(xml);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
 
 use super::archive::other_format;
+use super::charset::of_code_page;
 use super::lines::Lines;
 use super::text::unreadable;
 use crate::base::Result;
@@ -262,19 +263,12 @@ impl Content {
             return Ok(());
         }
         let is_on = number != Some(0);
-        let of_fonts = self.state.destination == Destination::Fonts;
+        if self.state.destination == Destination::Fonts {
+            self.declare_font(word, number.unwrap_or(0));
+            return Ok(());
+        }
         match word {
             "fonttbl" => self.state.destination = Destination::Fonts,
-            "f" if of_fonts => self.font = number.unwrap_or(0),
-            "fcharset" | "cpg" if of_fonts => {
-                let encoding = match word {
-                    "cpg" => Some(of_code_page(number.unwrap_or(0))),
-                    _ => of_charset(number.unwrap_or(0)),
-                };
-                if let Some(encoding) = encoding {
-                    self.fonts.insert(self.font, encoding);
-                }
-            }
             "ansicpg" => self.set_default(of_code_page(number.unwrap_or(1252))),
             "mac" => self.set_default(MACINTOSH),
             "deff" => self.default_font = number.unwrap_or(0),
@@ -313,19 +307,25 @@ impl Content {
                 self.target().start_cell()?;
             }
             "row" if self.is_shown() => self.target().end_row()?,
-            "tab" => self.add("\t")?,
-            "nestcell" => self.add(" ")?,
-            "emdash" => self.add("—")?,
-            "endash" => self.add("–")?,
-            "lquote" => self.add("‘")?,
-            "rquote" => self.add("’")?,
-            "ldblquote" => self.add("“")?,
-            "rdblquote" => self.add("”")?,
-            "bullet" => self.add("•")?,
-            "emspace" | "enspace" | "qmspace" => self.add(" ")?,
-            _ => {}
+            word => self.add(written(word))?,
         }
         Ok(())
+    }
+
+    /// A word of the table of fonts.
+    fn declare_font(&mut self, word: &str, number: i32) {
+        let encoding = match word {
+            "f" => {
+                self.font = number;
+                return;
+            }
+            "fcharset" => of_charset(number),
+            "cpg" => Some(of_code_page(number)),
+            _ => None,
+        };
+        if let Some(encoding) = encoding {
+            self.fonts.insert(self.font, encoding);
+        }
     }
 
     fn set_default(&mut self, encoding: &'static Encoding) {
@@ -376,7 +376,7 @@ impl Content {
     }
 
     fn add(&mut self, text: &str) -> Result<()> {
-        if !self.is_shown() {
+        if text.is_empty() || !self.is_shown() {
             return Ok(());
         }
         self.table()?;
@@ -410,6 +410,22 @@ impl Content {
     }
 }
 
+/// The text for which a control word stands; none for most.
+fn written(word: &str) -> &'static str {
+    match word {
+        "tab" => "\t",
+        "nestcell" | "emspace" | "enspace" | "qmspace" => " ",
+        "emdash" => "—",
+        "endash" => "–",
+        "lquote" => "‘",
+        "rquote" => "’",
+        "ldblquote" => "“",
+        "rdblquote" => "”",
+        "bullet" => "•",
+        _ => "",
+    }
+}
+
 /// The encoding of a font by the number of its character set; none for the one of the file.
 fn of_charset(charset: i32) -> Option<&'static Encoding> {
     let code_page = match charset {
@@ -430,25 +446,6 @@ fn of_charset(charset: i32) -> Option<&'static Encoding> {
         _ => return None,
     };
     Some(of_code_page(code_page))
-}
-
-/// The encoding that Windows gives this number; that of Western Europe if it is no other.
-fn of_code_page(number: i32) -> &'static Encoding {
-    let label = match number {
-        866 => "ibm866",
-        932 => "shift_jis",
-        936 => "gbk",
-        949 => "euc-kr",
-        950 => "big5",
-        10_000 => "macintosh",
-        10_007 => "x-mac-cyrillic",
-        20_866 => "koi8-r",
-        21_866 => "koi8-u",
-        54_936 => "gb18030",
-        65_001 => "utf-8",
-        number => &format!("windows-{number}"),
-    };
-    Encoding::for_label_no_replacement(label.as_bytes()).unwrap_or(WINDOWS_1252)
 }
 
 #[cfg(test)]

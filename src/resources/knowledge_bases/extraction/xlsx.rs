@@ -28,7 +28,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let parts = relationships(&mut archive, &name)?;
     let strings = of_kind(&parts, "sharedStrings").unwrap_or("xl/sharedStrings.xml").to_string();
     let styles = of_kind(&parts, "styles").unwrap_or("xl/styles.xml").to_string();
-    let parts = by_id(parts, "worksheet");
+    let mut parts = by_id(parts, "worksheet");
     let (mut sheets, mut from_1904) = (Vec::new(), false);
     let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
     while xml.next_start()? {
@@ -39,7 +39,8 @@ pub fn text(bytes: &[u8]) -> Result<String> {
             }
             "sheet" => {
                 let title = xml.attribute("name").unwrap_or_default();
-                let part = xml.attribute("id").and_then(|id| parts.get(&id).cloned());
+                // Each is read once, however often it is listed.
+                let part = xml.attribute("id").and_then(|id| parts.remove(&id));
                 sheets.extend(part.map(|part| (title, part)));
             }
             _ => {}
@@ -269,10 +270,10 @@ impl Workbook {
     /// A number as it is stored, or as a date.
     fn number(&self, stored: &str, shown: Shown) -> String {
         let Ok(number) = stored.parse::<f64>() else { return stored.into() };
-        if shown.date || shown.time {
-            if let Some(date) = self.date(number, shown) {
-                return date;
-            }
+        if (shown.date || shown.time)
+            && let Some(date) = self.date(number, shown)
+        {
+            return date;
         }
         // Of `0.10000000000000001`, as Excel stores it, the shortest form is meant.
         let is_plain = number == 0.0 || (1e-5..1e15).contains(&number.abs());
