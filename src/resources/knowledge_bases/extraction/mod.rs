@@ -43,7 +43,7 @@ pub struct Format {
 }
 
 /// The formats.
-const FORMATS: [Format; 10] = [
+static FORMATS: [Format; 10] = [
     Format::new("PDF", MediaType::Pdf, pdf::text),
     Format::new("DOCX", MediaType::Docx, |bytes| docx::text(bytes).map(Extracted::from)),
     Format::new("HTML", MediaType::Html, |bytes| {
