@@ -20,13 +20,23 @@ const MAX_HEAD_BYTES: usize = 4 * 1024;
 const MAX_BOUNDARY: usize = 70;
 
 /// What files are, by the ends of their names: browsers ask the system, which may not know.
-const TYPES: [(&str, &str); 6] = [
+const TYPES: [(&str, &str); 16] = [
     (".txt", "text/plain"),
     (".md", "text/markdown"),
     (".markdown", "text/markdown"),
     (".csv", "text/csv"),
+    (".html", "text/html"),
+    (".htm", "text/html"),
+    (".xhtml", "application/xhtml+xml"),
     (".pdf", "application/pdf"),
+    (".rtf", "application/rtf"),
+    (".epub", "application/epub+zip"),
     (".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    (".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (".odt", "application/vnd.oasis.opendocument.text"),
+    (".ods", "application/vnd.oasis.opendocument.spreadsheet"),
+    (".odp", "application/vnd.oasis.opendocument.presentation"),
 ];
 
 /// A file that was sent with a form.

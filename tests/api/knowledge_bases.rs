@@ -61,6 +61,7 @@ fn admins_make_knowledge_bases_and_members_write_documents() {
     let expected = json!({
         "id": document["id"], "name": "On call", "mediaType": "text/plain", "size": 32,
         "createdAt": document["createdAt"], "updatedAt": document["createdAt"], "leftOut": [],
+        "charset": null,
     });
     assert_eq!(document, expected);
     assert_eq!(acme.member.get(&base).ok()["documents"], 1);
@@ -221,7 +222,7 @@ fn files_of_text_are_kept_as_they_are() {
     for (media_type, bytes, status, code) in [
         ("application/json", &b"{}"[..], 415, "unsupported_media_type"),
         ("image/png", b"x", 415, "unsupported_media_type"),
-        ("text/plain", b"caf\xe9", 400, "unreadable_document"),
+        ("application/octet-stream", b"x", 415, "unsupported_media_type"),
         ("text/csv", b"a\0b", 400, "unreadable_document"),
     ] {
         let refused = upload(&acme.member, &base, media_type, bytes);
@@ -231,6 +232,148 @@ fn files_of_text_are_kept_as_they_are() {
     let unnamed =
         acme.member.ask("POST", &path).with("Content-Type", "text/plain").bytes("a").send();
     assert_eq!((unnamed.status, &unnamed.problem()["issues"][0]["path"]), (400, &json!("name")));
+}
+
+#[test]
+fn the_encoding_of_a_text_is_recognized_and_said_and_another_one_can_be_given() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let send = |media_type: &str, charset: &str, bytes: &[u8]| {
+        let path = acme.member.in_org(&format!("{base}/documents/upload?name=A%20file{charset}"));
+        acme.member.ask("POST", &path).with("Content-Type", media_type).bytes(bytes).send()
+    };
+    let read = |sent: &Value| {
+        let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+        let shown = acme.member.get(&one).ok();
+        assert_eq!(shown["charset"], sent["charset"]);
+        shown["content"].as_str().unwrap().to_string()
+    };
+    let german = b"Stadt;Stra\xdfe\r\nK\xf6ln;Gr\xfcner Weg\r\n";
+    let utf16: Vec<u8> = "\u{feff}Köln".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (media_type, given, bytes, charset, text) in [
+        ("text/csv", "", &german[..], json!("windows-1252"), "Stadt;Straße\r\nKöln;Grüner Weg\r\n"),
+        ("text/plain", "", &utf16, json!("UTF-16LE"), "Köln"),
+        ("text/markdown", "", "Köln".as_bytes(), json!(null), "Köln"),
+        (
+            "text/plain",
+            "&charset=ISO-8859-5",
+            b"\xbf\xe0\xd8\xdb\xd8\xd2",
+            json!("ISO-8859-5"),
+            "Прилив",
+        ),
+        ("text/html", "", b"<meta charset=koi8-r><p>\xf4\xc5\xd3\xd4", json!("KOI8-R"), "Тест"),
+        ("text/html", "&charset=koi8-r", b"<p>\xf4\xc5\xd3\xd4", json!("KOI8-R"), "Тест"),
+    ] {
+        let sent = send(media_type, given, bytes).ok();
+        assert_eq!(
+            (&sent["charset"], read(&sent).as_str()),
+            (&charset, text),
+            "{media_type}{given}"
+        );
+    }
+    // A document whose text is replaced has no file any more.
+    let sent = send("text/csv", "", german).ok();
+    let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+    let text = json!({"name": "A text", "content": "All of it."});
+    assert_eq!(acme.member.put(&one, text).ok()["charset"], json!(null));
+    for (media_type, given, bytes) in [
+        ("text/plain", "&charset=utf-9", &b"a"[..]),
+        ("text/plain", "&charset=", b"a"),
+        ("application/pdf", "&charset=utf-8", b"%PDF-1.7"),
+    ] {
+        let refused = send(media_type, given, bytes);
+        let issues = &refused.problem()["issues"];
+        assert_eq!((refused.status, &issues[0]["path"]), (400, &json!("charset")), "{given}");
+    }
+    send("text/plain", "&charset=utf-8", b"caf\xe9").refused(400, "unreadable_document");
+}
+
+/// A file with these parts.
+fn parts(parts: &[(&str, &str)]) -> Vec<u8> {
+    let parts: Vec<_> = parts.iter().map(|(name, text)| (*name, vec![text.as_bytes()])).collect();
+    archive(&parts)
+}
+
+const PPTX: &str = "application/vnd.openxmlformats-officedocument.presentationml.presentation";
+const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+const ODT: &str = "application/vnd.oasis.opendocument.text";
+const ODS: &str = "application/vnd.oasis.opendocument.spreadsheet";
+const ODP: &str = "application/vnd.oasis.opendocument.presentation";
+const EPUB: &str = "application/epub+zip";
+
+/// The part that refers to this one, as `a`.
+fn refers_to(kind: &str, target: &str) -> String {
+    format!(
+        "<Relationships><Relationship Id=\"a\" Type=\"http://b/{kind}\" Target=\"{target}\"/>\
+         </Relationships>"
+    )
+}
+
+/// An OpenDocument file with this content.
+fn odf(body: &str, content: &str) -> Vec<u8> {
+    parts(&[(
+        "content.xml",
+        &format!("<o:a><o:body><o:{body}>{content}</o:{body}></o:body></o:a>"),
+    )])
+}
+
+/// A workbook with these rows.
+fn xlsx(rows: &str) -> Vec<u8> {
+    parts(&[
+        ("xl/workbook.xml", "<workbook><sheet name=\"Tides\" r:id=\"a\"/></workbook>"),
+        ("xl/_rels/workbook.xml.rels", &refers_to("worksheet", "worksheets/sheet1.xml")),
+        ("xl/worksheets/sheet1.xml", &format!("<worksheet>{rows}</worksheet>")),
+    ])
+}
+
+/// A book with this document.
+fn epub(document: &str) -> Vec<u8> {
+    let package = "<package><title>Tides</title><item id=\"a\" href=\"a.xhtml\" \
+                   media-type=\"application/xhtml+xml\"/><itemref idref=\"a\"/></package>";
+    parts(&[
+        ("META-INF/container.xml", "<container><rootfile full-path=\"o/a.opf\"/></container>"),
+        ("o/a.opf", package),
+        ("o/a.xhtml", document),
+    ])
+}
+
+#[test]
+fn files_of_each_format_are_read() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let pptx = parts(&[
+        ("ppt/presentation.xml", "<p:a><p:sldId r:id=\"a\"/></p:a>"),
+        ("ppt/_rels/presentation.xml.rels", &refers_to("slide", "slides/slide1.xml")),
+        ("ppt/slides/slide1.xml", "<a:p><a:r><a:t>High at noon</a:t></a:r></a:p>"),
+    ]);
+    let table = "<w:tbl><w:tr><w:tc><w:p><w:r><w:t>A1</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r>\
+                 <w:t>B1</w:t></w:r></w:p></w:tc></w:tr></w:tbl><w:p><w:r><w:t>After</w:t></w:r></w:p>";
+    let cell = "<t:table t:name=\"Tides\"><t:table-row><t:table-cell><x:p>High</x:p></t:table-cell>\
+                <t:table-cell><x:p>noon</x:p></t:table-cell></t:table-row></t:table>";
+    let rtf = b"{\\rtf1\\ansi High at {\\b no}on\\par Gr\\'fc\\'dfe}";
+    for (sent_as, media_type, bytes, text) in [
+        (
+            "text/html",
+            "text/html",
+            &b"<title>Tides</title><p>High &amp; low"[..],
+            "Tides\nHigh & low",
+        ),
+        ("application/xhtml+xml", "text/html", b"<p>High</p><script/>low", "High\nlow"),
+        ("application/rtf", "application/rtf", rtf, "High at noon\nGrüße"),
+        ("text/rtf", "application/rtf", rtf, "High at noon\nGrüße"),
+        (EPUB, EPUB, &epub("<p>High&nbsp;at noon</p>"), "Tides\nHigh\u{a0}at noon"),
+        (DOCX, DOCX, &docx(table.as_bytes()), "A1\tB1\nAfter"),
+        (PPTX, PPTX, &pptx, "High at noon"),
+        (XLSX, XLSX, &xlsx("<row><c><v>1</v></c><c r=\"C1\"><v>2</v></c></row>"), "Tides\n1\t\t2"),
+        (ODT, ODT, &odf("text", "<x:p>High at noon</x:p>"), "High at noon"),
+        (ODS, ODS, &odf("spreadsheet", cell), "Tides\nHigh\tnoon"),
+        (ODP, ODP, &odf("presentation", "<d:page><x:p>High</x:p></d:page>"), "High"),
+    ] {
+        let sent = upload(&acme.member, &base, sent_as, bytes).ok();
+        assert_eq!((&sent["mediaType"], &sent["charset"]), (&json!(media_type), &json!(null)));
+        let one = format!("{base}/documents/{}", sent["id"].as_str().unwrap());
+        assert_eq!(acme.member.get(&one).ok()["content"], text, "{sent_as}");
+    }
 }
 
 #[test]
@@ -462,6 +605,42 @@ fn hostile_docx() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// Files of the other formats, with their types.
+fn hostile_others() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let mebibyte = vec![b'a'; 1024 * 1024];
+    let bomb = |name: &'static str| archive(&[(name, vec![mebibyte.as_slice(); 120])]);
+    let huge = "<c t=\"inlineStr\"><t>words</t></c>".repeat(3_000_000);
+    let far = "<row><c r=\"A1\"><v>1</v></c><c r=\"XFD1048576\"><v>2</v></c></row>".repeat(500_000);
+    let repeated = "<t:table><t:table-row t:number-rows-repeated=\"1048576\"><t:table-cell \
+                    t:number-columns-repeated=\"16384\"><x:p>words</x:p></t:table-cell></t:table-row></t:table>";
+    vec![
+        ("text/html", "no text", vec![0; 1000]),
+        ("text/html", "without text", b"<p></p>".to_vec()),
+        ("text/html", "unclosed comments", b"<!--".repeat(1_000_000)),
+        ("text/html", "tables", b"<table><tr><td>".repeat(600_000)),
+        ("application/rtf", "no RTF", b"words".to_vec()),
+        (
+            "application/rtf",
+            "deeply nested",
+            [b"{\\rtf1 ".to_vec(), vec![b'{'; 5_000_000]].concat(),
+        ),
+        ("application/rtf", "without text", b"{\\rtf1 \\bin99999999 words}".to_vec()),
+        (EPUB, "a bomb", bomb("META-INF/container.xml")),
+        (EPUB, "another archive", xlsx("")),
+        (EPUB, "encrypted", parts(&[("META-INF/container.xml", "<a/>")])),
+        (PPTX, "a bomb", bomb("ppt/presentation.xml")),
+        (PPTX, "slides that are missing", parts(&[("ppt/presentation.xml", "<a/>")])),
+        (XLSX, "a bomb", bomb("xl/workbook.xml")),
+        (XLSX, "more text than there may be", xlsx(&format!("<row>{huge}</row>"))),
+        (XLSX, "more tabs than there may be", xlsx(&far)),
+        (XLSX, "without values", xlsx("<row><c/></row>")),
+        (ODT, "a sheet", odf("spreadsheet", repeated)),
+        (ODS, "a bomb", bomb("content.xml")),
+        (ODS, "more text than there may be", odf("spreadsheet", &repeated.repeat(3_000))),
+        (ODP, "no archive", b"words".to_vec()),
+    ]
+}
+
 #[test]
 fn a_hostile_file_is_refused_within_bounds() {
     // A server of its own, where nobody else has files read.
@@ -473,7 +652,7 @@ fn a_hostile_file_is_refused_within_bounds() {
     // Of these as much is read as there is time for, if their text is not found to be too long before.
     let long = ["more text than there may be", "endless"];
     let mut read = 0;
-    for (media_type, what, bytes) in pdfs.chain(docx) {
+    for (media_type, what, bytes) in pdfs.chain(docx).chain(hostile_others()) {
         assert!(bytes.len() < 10 * 1024 * 1024, "{what}: {}", bytes.len());
         let begin = Instant::now();
         let refused = upload(&acme.member, &base, media_type, &bytes);

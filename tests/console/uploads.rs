@@ -48,6 +48,23 @@ fn a_file_becomes_a_document_with_its_own_name_or_another() {
 }
 
 #[test]
+fn the_encoding_of_a_text_is_recognized_or_chosen() {
+    let server = Running::new();
+    let (_, path) = knowledge_base(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let file = ("tides.txt", "text/plain", &b"K\xf6ln, \xa4 3"[..]);
+    let page = ada.get(&path);
+    page.shows("Character encoding").shows("Recognize it");
+    let made = ada.send_file(&page, &path, &[("charset", "")], file);
+    ada.open(made.location()).shows("read as windows-1252").shows("Köln, ¤ 3");
+    let made = ada.send_file(&ada.get(&path), &path, &[("charset", "windows-1251")], file);
+    ada.open(made.location()).shows("read as windows-1251").shows("Kцln");
+    let refused = ada.send_file(&ada.get(&path), &path, &[("charset", "utf-8")], file);
+    assert!(refused.has_problem("file"), "{}", refused.words());
+    assert_eq!(refused.field(&path, "charset"), "utf-8");
+}
+
+#[test]
 fn what_of_a_file_could_not_be_read_is_said_on_its_page() {
     let program = Some(env!("CARGO_BIN_EXE_roadstead").into());
     let server = Running::with(ServerConfig { program, ..ServerConfig::default() });
@@ -80,8 +97,8 @@ fn what_is_wrong_with_a_file_is_said_at_its_field_and_its_name_stays() {
     let long = "x".repeat(1000);
     for (name, file, field, message) in [
         ("Berths", ("", "application/octet-stream", &b""[..]), "file", "File must be chosen."),
-        ("Berths", ("a.exe", "application/octet-stream", b"MZ"), "file", "PDF or DOCX file."),
-        ("Berths", ("a.txt", "text/plain", b"\xff\xfe\xff"), "file", "UTF-8"),
+        ("Berths", ("a.exe", "application/octet-stream", b"MZ"), "file", "or OpenDocument file."),
+        ("Berths", ("a.txt", "text/plain", b"\xff\xfe\xff"), "file", "UTF-16"),
         (&long, ("a.txt", "text/plain", b"Text."), "name", "Name must"),
     ] {
         let refused = ada.send_file(&page, &path, &[("name", name)], file);

@@ -40,6 +40,25 @@ pub const PAGES: &[Page] = &[
 /// The route that takes files.
 const UPLOAD: &str = "/knowledge-bases/id/documents/upload";
 
+/// The encodings that a file of text may be said to have; there are more in the API.
+const CHARSETS: &[(&str, &str)] = &[
+    ("", "Recognize it"),
+    ("utf-8", "UTF-8"),
+    ("utf-16le", "UTF-16"),
+    ("windows-1252", "Western European (windows-1252)"),
+    ("windows-1250", "Central European (windows-1250)"),
+    ("windows-1251", "Cyrillic (windows-1251)"),
+    ("windows-1253", "Greek (windows-1253)"),
+    ("windows-1254", "Turkish (windows-1254)"),
+    ("windows-1255", "Hebrew (windows-1255)"),
+    ("windows-1256", "Arabic (windows-1256)"),
+    ("gb18030", "Simplified Chinese (GB18030)"),
+    ("big5", "Traditional Chinese (Big5)"),
+    ("shift_jis", "Japanese (Shift_JIS)"),
+    ("euc-jp", "Japanese (EUC-JP)"),
+    ("euc-kr", "Korean (EUC-KR)"),
+];
+
 /// Of a longer text the page shows the beginning: pages stay small.
 const SHOWN_CHARS: usize = 20_000;
 
@@ -68,6 +87,7 @@ struct UploadDocument {
     frame: Frame,
     /// What may be uploaded.
     hint: String,
+    charsets: &'static [(&'static str, &'static str)],
     back: String,
 }
 
@@ -79,6 +99,7 @@ struct Document {
     created_at: Time,
     updated_at: Time,
     left_out: Vec<String>,
+    charset: Option<String>,
     content: String,
 }
 
@@ -157,7 +178,11 @@ async fn upload_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     }
     let page = UploadDocument {
         frame,
-        hint: format!("Text, Markdown, CSV, PDF or DOCX, up to {mib} MiB."),
+        hint: format!(
+            "Text, Markdown, CSV, HTML, PDF, RTF, EPUB, or a file of Word, Excel, PowerPoint or \
+             OpenDocument (DOCX, XLSX, PPTX, ODT, ODS, ODP), up to {mib} MiB."
+        ),
+        charsets: CHARSETS,
         back: base_path(visit),
     };
     render(page.frame.status, &page)
@@ -169,7 +194,9 @@ async fn upload(visit: &Visit) -> Result<Reply> {
     };
     let path = format!("{}/documents/upload", api_path(visit));
     let name = visit.form.some("name").unwrap_or(&file.name);
-    match visit.api.upload::<Created>(&path, &[("name", name)], file).await {
+    let mut query = vec![("name", name)];
+    query.extend(visit.form.some("charset").map(|charset| ("charset", charset)));
+    match visit.api.upload::<Created>(&path, &query, file).await {
         Ok(made) => {
             let path = format!("{}/documents/{}", base_path(visit), segment(&made.id));
             Ok(visit.done(&path, Flash::DocumentAdded))

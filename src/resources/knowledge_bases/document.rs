@@ -26,6 +26,8 @@ pub struct Document {
     pub updated_at: Time,
     /// What of the file could not be read, in sentences.
     pub left_out: Vec<String>,
+    /// The name of the character encoding of the file, if it was text in another one than UTF-8.
+    pub charset: Option<String>,
 }
 crate::base::portable!(Document {
     id,
@@ -36,8 +38,43 @@ crate::base::portable!(Document {
     ordinal,
     created_at,
     updated_at,
-    left_out
+    left_out,
+    charset
 });
+
+/// Before it was told which encoding its file had.
+#[derive(Decode)]
+struct DocumentV2 {
+    id: Id<Document>,
+    knowledge_base: Id<KnowledgeBase>,
+    name: Name,
+    media_type: MediaType,
+    size: u64,
+    ordinal: Ordinal,
+    created_at: Time,
+    updated_at: Time,
+    left_out: Vec<String>,
+}
+
+impl From<DocumentV2> for Document {
+    fn from(old: DocumentV2) -> Self {
+        let DocumentV2 { id, knowledge_base, name, media_type, size, ordinal, .. } = old;
+        let DocumentV2 { created_at, updated_at, left_out, .. } = old;
+        let charset = None;
+        Document {
+            id,
+            knowledge_base,
+            name,
+            media_type,
+            size,
+            ordinal,
+            created_at,
+            updated_at,
+            left_out,
+            charset,
+        }
+    }
+}
 
 /// Before it was told what is left out.
 #[derive(Decode)]
@@ -52,12 +89,12 @@ struct DocumentV1 {
     updated_at: Time,
 }
 
-impl From<DocumentV1> for Document {
+impl From<DocumentV1> for DocumentV2 {
     fn from(old: DocumentV1) -> Self {
         let DocumentV1 { id, knowledge_base, name, media_type, size, ordinal, .. } = old;
         let DocumentV1 { created_at, updated_at, .. } = old;
         let left_out = Vec::new();
-        Document {
+        DocumentV2 {
             id,
             knowledge_base,
             name,
@@ -84,24 +121,79 @@ pub enum MediaType {
     Pdf,
     #[serde(rename = "application/vnd.openxmlformats-officedocument.wordprocessingml.document")]
     Docx,
+    #[serde(rename = "text/html")]
+    Html,
+    #[serde(rename = "application/rtf")]
+    Rtf,
+    #[serde(rename = "application/epub+zip")]
+    Epub,
+    #[serde(rename = "application/vnd.openxmlformats-officedocument.presentationml.presentation")]
+    Pptx,
+    #[serde(rename = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet")]
+    Xlsx,
+    #[serde(rename = "application/vnd.oasis.opendocument.text")]
+    Odt,
+    #[serde(rename = "application/vnd.oasis.opendocument.spreadsheet")]
+    Ods,
+    #[serde(rename = "application/vnd.oasis.opendocument.presentation")]
+    Odp,
 }
-crate::store::stored_enum!(MediaType { Text = 0, Markdown = 1, Csv = 2, Pdf = 3, Docx = 4 });
+crate::store::stored_enum!(MediaType {
+    Text = 0,
+    Markdown = 1,
+    Csv = 2,
+    Pdf = 3,
+    Docx = 4,
+    Html = 5,
+    Rtf = 6,
+    Epub = 7,
+    Pptx = 8,
+    Xlsx = 9,
+    Odt = 10,
+    Ods = 11,
+    Odp = 12,
+});
 
 impl MediaType {
-    /// The names under which a file may be uploaded.
-    pub const NAMES: &'static [&'static str] = &[
-        "text/plain",
-        "text/markdown",
-        "text/csv",
-        "application/pdf",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    /// The names under which a file may be uploaded: two have another one that is in use, too.
+    pub const NAMED: [(&'static str, Self); 15] = [
+        ("text/plain", MediaType::Text),
+        ("text/markdown", MediaType::Markdown),
+        ("text/csv", MediaType::Csv),
+        ("text/html", MediaType::Html),
+        ("application/xhtml+xml", MediaType::Html),
+        ("application/pdf", MediaType::Pdf),
+        ("application/rtf", MediaType::Rtf),
+        ("text/rtf", MediaType::Rtf),
+        ("application/epub+zip", MediaType::Epub),
+        (
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            MediaType::Docx,
+        ),
+        (
+            "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+            MediaType::Pptx,
+        ),
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", MediaType::Xlsx),
+        ("application/vnd.oasis.opendocument.text", MediaType::Odt),
+        ("application/vnd.oasis.opendocument.spreadsheet", MediaType::Ods),
+        ("application/vnd.oasis.opendocument.presentation", MediaType::Odp),
     ];
+
+    /// The names alone.
+    pub const NAMES: &'static [&'static str] = &{
+        let mut names = [""; Self::NAMED.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = Self::NAMED[at].0;
+            at += 1;
+        }
+        names
+    };
 
     /// Returns the type with this name.
     pub fn named(name: &str) -> Option<Self> {
-        use MediaType::{Csv, Docx, Markdown, Pdf, Text};
-        let at = Self::NAMES.iter().position(|own| *own == name)?;
-        [Text, Markdown, Csv, Pdf, Docx].get(at).copied()
+        Self::NAMED.iter().find(|(own, _)| *own == name).map(|(_, media_type)| *media_type)
     }
 }
 
@@ -116,14 +208,15 @@ impl Record for Document {
     const TABLE: &'static str = "documents";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = (Id<KnowledgeBase>, Id<Document>);
     fn key(&self) -> Self::Key {
         (self.knowledge_base, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<DocumentV1>(body)?.into()),
+            1 => Ok(DocumentV2::from(codec::decode_body::<DocumentV1>(body)?).into()),
+            2 => Ok(codec::decode_body::<DocumentV2>(body)?.into()),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

@@ -65,6 +65,7 @@ impl NewDocument {
             size: self.content.len() as u64,
             prepared: self.prepared(),
             left_out: &[],
+            charset: None,
         }
     }
 }
@@ -85,6 +86,9 @@ pub struct DocumentInfo {
     updated_at: Time,
     /// What of the uploaded file could not be read, in a few sentences; empty if its whole text was.
     left_out: Vec<String>,
+    /// The character encoding of the uploaded file, by its name in the Encoding Standard, that was given
+    /// or recognized; null for UTF-8, and for files that are no text.
+    charset: Option<String>,
 }
 
 /// A document with its text.
@@ -110,8 +114,9 @@ impl Output for DocumentWithContent {
 }
 
 fn to_info(document: Document) -> DocumentInfo {
-    let Document { id, name, media_type, size, created_at, updated_at, left_out, .. } = document;
-    DocumentInfo { id, name, media_type, size, created_at, updated_at, left_out }
+    let Document { id, name, media_type, size, created_at, .. } = document;
+    let Document { updated_at, left_out, charset, .. } = document;
+    DocumentInfo { id, name, media_type, size, created_at, updated_at, left_out, charset }
 }
 
 // ── Writing in parts ─────────────────────────────────────────────────────────
@@ -123,6 +128,7 @@ pub(super) struct File<'a> {
     pub size: u64,
     pub prepared: &'a Prepared,
     pub left_out: &'a [String],
+    pub charset: Option<&'a str>,
 }
 
 /// How far a document is written. Its content is written first, in as many transactions as it takes,
@@ -196,6 +202,7 @@ pub(super) fn write(
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
         updated_at: tx.now(),
         left_out: file.left_out.to_vec(),
+        charset: file.charset.map(String::from),
     };
     match &old {
         None => tx.insert(&document)?,

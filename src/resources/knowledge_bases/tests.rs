@@ -345,6 +345,7 @@ fn a_large_document_is_written_in_parts_and_an_interrupted_one_swept() {
             size: 0,
             prepared: &prepared,
             left_out: &[],
+            charset: None,
         };
         let outcome = documents::write(tx, base, None, &file, &Calls::default())?;
         Ok(matches!(outcome, Outcome::Partial(_)))

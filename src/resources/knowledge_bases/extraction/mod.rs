@@ -1,19 +1,32 @@
 //! The texts of uploaded files.
 //!
-//! PDF and DOCX are read in a child process (the hidden command `extract-text`), since a file made for
-//! it can make their libraries panic, exhaust memory or take for ever. Every limit here holds in the
-//! child as well; its memory and time are limited by the command and by [`LIMITS`].
+//! All but plain text is read in a child process (the hidden command `extract-text`), since a file made
+//! for it can make a library panic, exhaust memory or take for ever. Every limit here holds in the child
+//! as well; its memory and time are limited by the command and by [`LIMITS`].
 
+mod archive;
+mod charset;
 mod docx;
+mod epub;
+mod html;
+mod lines;
+mod odf;
 mod pdf;
-mod plain;
+mod pptx;
+mod rtf;
+#[cfg(test)]
+mod testing;
 mod text;
+mod xlsx;
 
 use std::time::Duration;
+
+use encoding_rs::Encoding;
 
 use super::document::MediaType;
 use crate::base::{Error, Kind, Result};
 use crate::outside::{ChildEnd, ChildLimits, Children};
+pub use charset::named as charset_named;
 pub use text::{Extracted, MAX_FILE_BYTES, MAX_TEXT_BYTES};
 use text::{is_text, too_long, unreadable};
 
@@ -22,44 +35,81 @@ const LIMITS: ChildLimits =
     ChildLimits { time: Duration::from_secs(15), output_bytes: MAX_TEXT_BYTES + 8 * 1024 };
 
 /// A format that is read in a child process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    Pdf,
-    Docx,
+pub struct Format {
+    /// Its name, in messages and as an argument of the command.
+    name: &'static str,
+    media_type: MediaType,
+    read: fn(&[u8]) -> Result<Extracted>,
 }
+
+/// The formats.
+static FORMATS: [Format; 10] = [
+    Format::new("PDF", MediaType::Pdf, pdf::text),
+    Format::new("DOCX", MediaType::Docx, |bytes| docx::text(bytes).map(Extracted::from)),
+    Format::new("HTML", MediaType::Html, |bytes| {
+        html::text(&String::from_utf8_lossy(bytes)).map(Extracted::from)
+    }),
+    Format::new("RTF", MediaType::Rtf, |bytes| rtf::text(bytes).map(Extracted::from)),
+    Format::new("EPUB", MediaType::Epub, |bytes| epub::text(bytes).map(Extracted::from)),
+    Format::new("PPTX", MediaType::Pptx, |bytes| pptx::text(bytes).map(Extracted::from)),
+    Format::new("XLSX", MediaType::Xlsx, |bytes| xlsx::text(bytes).map(Extracted::from)),
+    Format::new("ODT", MediaType::Odt, |bytes| {
+        odf::text(odf::Kind::Text, bytes).map(Extracted::from)
+    }),
+    Format::new("ODS", MediaType::Ods, |bytes| {
+        odf::text(odf::Kind::Spreadsheet, bytes).map(Extracted::from)
+    }),
+    Format::new("ODP", MediaType::Odp, |bytes| {
+        odf::text(odf::Kind::Presentation, bytes).map(Extracted::from)
+    }),
+];
 
 impl Format {
-    /// Returns the format with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Format::Pdf, Format::Docx].into_iter().find(|format| format.name() == name)
+    const fn new(
+        name: &'static str,
+        media_type: MediaType,
+        read: fn(&[u8]) -> Result<Extracted>,
+    ) -> Self {
+        Format { name, media_type, read }
     }
 
-    /// Its name, in messages and as an argument of the command.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Pdf => "PDF",
-            Format::Docx => "DOCX",
-        }
+    /// Returns the format with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().find(|format| format.name == name)
     }
 }
 
-/// Returns the text of a file of this type, and what is left out of it.
+/// Returns the text of a file of this type, and what is left out of it. `charset` is that of a file of
+/// text or HTML; without it, it is recognized.
 ///
 /// # Errors
-/// 400 if it cannot be read or has no text, 413 if its text is too long; 500 if no child process can
-/// be started.
-pub fn text_of(media_type: MediaType, bytes: &[u8], children: &Children) -> Result<Extracted> {
-    match media_type {
-        MediaType::Text | MediaType::Markdown | MediaType::Csv => {
-            plain::text(bytes).map(Extracted::from)
+/// 400 if it cannot be read or has no text, or has a charset and is of another type; 413 if its text is
+/// too long; 500 if no child process can be started.
+pub fn text_of(
+    media_type: MediaType,
+    charset: Option<&'static Encoding>,
+    bytes: &[u8],
+    children: &Children,
+) -> Result<Extracted> {
+    let format = FORMATS.iter().find(|format| format.media_type == media_type);
+    match format {
+        None => Ok(charset::of_text(bytes, charset)?.try_into()?),
+        Some(format) if media_type == MediaType::Html => {
+            let decoded: Extracted = charset::of_html(bytes, charset)?.try_into()?;
+            let read = in_child(format, decoded.text.as_bytes(), children)?;
+            let left_out = [decoded.left_out, read.left_out].concat();
+            Ok(Extracted { left_out, text: read.text, charset: decoded.charset })
         }
-        MediaType::Pdf => in_child(Format::Pdf, bytes, children),
-        MediaType::Docx => in_child(Format::Docx, bytes, children),
+        Some(_) if charset.is_some() => Err(Error::invalid_at(
+            "charset",
+            "is for files of text and HTML; leave it out, since the others say it themselves",
+        )),
+        Some(format) => in_child(format, bytes, children),
     }
 }
 
-fn in_child(format: Format, bytes: &[u8], children: &Children) -> Result<Extracted> {
-    let name = format.name();
+fn in_child(format: &Format, bytes: &[u8], children: &Children) -> Result<Extracted> {
+    let name = format.name;
     match children.run(&["extract-text", "--format", name], bytes, LIMITS)? {
         ChildEnd::Done(output) => from_child(output),
         ChildEnd::TooMuch => Err(too_long()),
@@ -87,13 +137,10 @@ const UNREADABLE: u8 = b'U';
 const TOO_LONG: u8 = b'L';
 
 /// Returns what the command writes for a file: its text and what is left out, or why it has none.
-pub fn child_output(format: Format, bytes: &[u8]) -> Vec<u8> {
-    let read = match format {
-        Format::Pdf => pdf::text(bytes),
-        Format::Docx => docx::text(bytes).map(Extracted::from),
-    };
-    let (tag, text) = match read.and_then(|read| finished(format, &read)) {
-        Ok(Extracted { text, left_out }) => {
+pub fn child_output(format: &Format, bytes: &[u8]) -> Vec<u8> {
+    let read = (format.read)(bytes);
+    let (tag, text) = match read.and_then(|read| finished(format.name, &read)) {
+        Ok(Extracted { text, left_out, .. }) => {
             let lines: String = left_out.iter().map(|line| format!("{line}\n")).collect();
             (TEXT, format!("{lines}\n{text}"))
         }
@@ -117,7 +164,7 @@ fn from_child(mut output: Vec<u8>) -> Result<Extracted> {
                 let (line, after) = rest.split_once('\n').ok_or_else(broken)?;
                 rest = after;
                 if line.is_empty() {
-                    return Ok(Extracted { text: rest.into(), left_out });
+                    return Ok(Extracted { text: rest.into(), left_out, charset: None });
                 }
                 if left_out.len() >= MAX_LEFT_OUT || line.len() > MAX_LEFT_OUT_BYTES {
                     return Err(broken());
@@ -133,14 +180,13 @@ fn from_child(mut output: Vec<u8>) -> Result<Extracted> {
 
 /// Returns an extracted text without the characters that no text has. One without words is refused,
 /// with what is left out of it.
-fn finished(format: Format, read: &Extracted) -> Result<Extracted> {
-    let Extracted { text, left_out } = read;
+fn finished(format: &str, read: &Extracted) -> Result<Extracted> {
+    let Extracted { text, left_out, .. } = read;
     let has_word = text.contains(char::is_alphanumeric);
     if !has_word {
-        let name = format.name();
         let why = match left_out.first() {
-            Some(first) => format!("the {name} file has no text that can be read ({first});"),
-            None => format!("the {name} file has no text; if it is a scan,"),
+            Some(first) => format!("the {format} file has no text that can be read ({first});"),
+            None => format!("the {format} file has no text; if it is a scan,"),
         };
         return Err(unreadable(format!("{why} upload the text that is on it")));
     }
@@ -149,12 +195,24 @@ fn finished(format: Format, read: &Extracted) -> Result<Extracted> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(too_long());
     }
-    Ok(Extracted { text, left_out: left_out.clone() })
+    Ok(Extracted { text, left_out: left_out.clone(), charset: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_type_but_text_has_one_format() {
+        for (name, media_type) in MediaType::NAMED {
+            let formats = FORMATS.iter().filter(|format| format.media_type == media_type);
+            let is_text = ["text/plain", "text/markdown", "text/csv"].contains(&name);
+            assert_eq!(formats.count(), usize::from(!is_text), "{name}");
+        }
+        for format in &FORMATS {
+            assert!(std::ptr::eq(Format::named(format.name).unwrap(), format), "{}", format.name);
+        }
+    }
 
     #[test]
     fn what_a_child_writes_is_read_back() {
@@ -164,7 +222,11 @@ mod tests {
         let part = from_child(b"Tone\ntwo\n\na text".to_vec()).unwrap();
         assert_eq!(
             part,
-            Extracted { text: "a text".into(), left_out: vec!["one".into(), "two".into()] }
+            Extracted {
+                text: "a text".into(),
+                left_out: vec!["one".into(), "two".into()],
+                charset: None
+            }
         );
         assert_eq!(message(b"Uit is not").message(), "it is not");
         assert_eq!(message(b"Uit is not").kind(), Kind::Invalid);
@@ -176,13 +238,14 @@ mod tests {
 
     #[test]
     fn a_text_without_words_or_over_the_limit_is_refused() {
-        let of = |text: &str| finished(Format::Pdf, &Extracted::from(text.to_string()));
+        let of = |text: &str| finished("PDF", &Extracted::from(text.to_string()));
         assert_eq!(of(" a\u{1}b\n ").unwrap().text, "a b");
         let refused = of(" \n\u{1}\u{c}").unwrap_err();
         assert!(refused.message().contains("has no text; if it is a scan"), "{refused}");
         assert_eq!(of(&"a".repeat(MAX_TEXT_BYTES + 1)).unwrap_err().kind(), Kind::TooLarge);
-        let nothing = Extracted { text: "\n".into(), left_out: vec!["page 1: damaged".into()] };
-        let refused = finished(Format::Pdf, &nothing).unwrap_err();
+        let left_out = vec!["page 1: damaged".into()];
+        let nothing = Extracted { text: "\n".into(), left_out, charset: None };
+        let refused = finished("PDF", &nothing).unwrap_err();
         assert!(refused.message().contains("(page 1: damaged)"), "{refused}");
     }
 }

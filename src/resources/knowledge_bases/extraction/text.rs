@@ -33,12 +33,14 @@ pub struct Extracted {
     pub text: String,
     /// What could not be read, in a few sentences of one line each; none if all was read.
     pub left_out: Vec<String>,
+    /// The name of the character encoding of a file of text or HTML; none for UTF-8, and for others.
+    pub charset: Option<&'static str>,
 }
 
 impl From<String> for Extracted {
     /// The whole text of a file.
     fn from(text: String) -> Self {
-        Extracted { text, left_out: Vec::new() }
+        Extracted { text, ..Extracted::default() }
     }
 }
 

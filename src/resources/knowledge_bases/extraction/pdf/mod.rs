@@ -90,7 +90,7 @@ fn text_until(bytes: &[u8], until: Instant) -> Result<Extracted> {
     if catch_unwind(AssertUnwindSafe(|| is_made_when_opened(&pdf))).unwrap_or(false) {
         sentences.push(MADE_WHEN_OPENED.into());
     }
-    Ok(Extracted { text, left_out: sentences })
+    Ok(Extracted { text, left_out: sentences, charset: None })
 }
 
 fn read_page<'a>(page: &Page<'a>, reader: &mut Reader<'a, '_>) {

@@ -63,7 +63,7 @@ fn page(content: &str, font: &str, more: &[Vec<u8>]) -> Vec<u8> {
 /// What is read of a file, of which nothing is left out.
 #[track_caller]
 fn whole(bytes: &[u8]) -> String {
-    let Extracted { text, left_out } = text(bytes).unwrap();
+    let Extracted { text, left_out, .. } = text(bytes).unwrap();
     assert!(left_out.is_empty(), "{left_out:?}");
     text
 }
@@ -149,7 +149,7 @@ fn a_font_that_says_nothing_is_left_out_alone_and_told() {
         );
         let content = "BT /F1 12 Tf 50 700 Td (before) Tj 0 -20 Td /F2 12 Tf <000100020003> Tj \
                        0 -20 Td /F1 12 Tf (after) Tj ET";
-        let Extracted { text, left_out } =
+        let Extracted { text, left_out, .. } =
             text(&page(content, HELVETICA, &[unknown.into_bytes()])).unwrap();
         assert_eq!(text, "before\nafter\n", "{encoding}");
         let told = "page 1: 3 of 3 characters are left out: the font Numbat does not say which they \
@@ -270,7 +270,7 @@ fn a_damaged_page_costs_only_itself() {
     let damaged = stream("/Filter /FlateDecode", b"\xff\xff this is not deflated");
     let odd = stream("/Filter /ASCII85Decode", b"\xff\xff neither~>");
     let contents = [shown("one"), damaged, shown("three"), odd];
-    let Extracted { text, left_out } = text(&pages(&contents, HELVETICA, "", &[])).unwrap();
+    let Extracted { text, left_out, .. } = text(&pages(&contents, HELVETICA, "", &[])).unwrap();
     assert_eq!(text, "one\n\u{c}\u{c}three\n\u{c}");
     assert_eq!(left_out, ["pages 2, 4: a part is damaged and left out"]);
 }
@@ -280,7 +280,7 @@ fn a_page_that_is_a_picture_is_told() {
     let image = "/Subtype /Image /Width 1 /Height 1 /BitsPerComponent 8 /ColorSpace /DeviceGray";
     let contents = [stream("", b"BT /F1 9 Tf (words) Tj ET"), stream("", b"/X Do")];
     let file = pages(&contents, HELVETICA, "", &[stream(image, b"\0")]);
-    let Extracted { text, left_out } = text(&file).unwrap();
+    let Extracted { text, left_out, .. } = text(&file).unwrap();
     assert_eq!(text, "words\n\u{c}");
     assert_eq!(left_out, ["page 2 has a picture and no text, as scans have"]);
 }
@@ -309,7 +309,7 @@ fn what_is_beside_the_page_is_not_read() {
 fn pages_for_which_there_is_no_time_are_told() {
     let content = stream("", b"BT /F1 9 Tf (words) Tj ET");
     let file = pages(&[content.clone(), content], HELVETICA, "", &[]);
-    let Extracted { text, left_out } = text_until(&file, Instant::now()).unwrap();
+    let Extracted { text, left_out, .. } = text_until(&file, Instant::now()).unwrap();
     assert_eq!(text, "\u{c}");
     assert_eq!(left_out, ["pages 1 to 2 are left out: the file takes too long to read"]);
 }

@@ -1,0 +1,465 @@
+//! Formats that are a ZIP archive of XML files: finding their parts, and reading them within bounds.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{BufReader, Cursor, Read};
+
+use quick_xml::events::attributes::Attributes;
+use quick_xml::events::{BytesRef, Event};
+use quick_xml::{Reader, XmlVersion};
+use zip::ZipArchive;
+
+use super::text::{BoundedText, too_long, unreadable};
+use crate::base::{Error, Result};
+
+/// All that is read of a file has at most 96 MiB once inflated: texts take a few bytes of markup for
+/// each of their own, and sheets some ten. More is a file that was made to fill memory or time.
+pub const MAX_INFLATED_BYTES: u64 = 96 * 1024 * 1024;
+
+/// An archive has at most 10,000 files: documents have some dozens, and their pictures.
+pub const MAX_FILES: usize = 10_000;
+
+/// Elements are nested at most 256 deep: tables in tables take some dozens.
+pub const MAX_DEPTH: usize = 256;
+
+/// A file as an archive.
+pub struct Archive<'a> {
+    /// The name of the format, in messages.
+    format: &'static str,
+    zip: ZipArchive<Cursor<&'a [u8]>>,
+    /// Where each file is, by its name in lower case: programs differ in the case of names.
+    files: HashMap<String, usize>,
+    /// How many bytes may still be inflated.
+    left: u64,
+}
+
+impl<'a> Archive<'a> {
+    /// Opens a file of this format.
+    ///
+    /// # Errors
+    /// 400 if it is no archive, or is damaged, encrypted or has too many files.
+    pub fn open(format: &'static str, bytes: &'a [u8]) -> Result<Self> {
+        if bytes.starts_with(&[0xd0, 0xcf, 0x11, 0xe0]) {
+            return Err(unreadable(format!(
+                "the file is encrypted, or in an older format such as DOC, XLS or PPT; save it as \
+                 {format} without a password"
+            )));
+        }
+        if !bytes.starts_with(b"PK") {
+            return Err(other_format(format));
+        }
+        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(format, error))?;
+        if zip.len() > MAX_FILES {
+            let message = format!("the {format} file has more than 10,000 parts; save it again");
+            return Err(unreadable(message));
+        }
+        let name = |name: &str| name.replace('\\', "/").to_ascii_lowercase();
+        let names = zip.file_names().enumerate();
+        let files = names.filter_map(|(at, file)| Some((name(&file.ok()?), at))).collect();
+        Ok(Archive { format, zip, files, left: MAX_INFLATED_BYTES })
+    }
+
+    /// The names of the files, in lower case and in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// Returns the XML of a part; none if there is no part of this name.
+    pub fn xml(&mut self, name: &str) -> Result<Option<Xml<'_>>> {
+        let Some(at) = self.files.get(&name.to_ascii_lowercase()) else { return Ok(None) };
+        let file = self.zip.by_index(*at).map_err(|error| damaged(self.format, error))?;
+        let file: Box<dyn Read + '_> = Box::new(file.take(self.left + 1));
+        let mut reader = Reader::from_reader(BufReader::new(file));
+        reader.config_mut().expand_empty_elements = true;
+        Ok(Some(Xml {
+            format: self.format,
+            reader,
+            left: &mut self.left,
+            position: 0,
+            buffer: Vec::new(),
+            names: Vec::new(),
+            depth: 0,
+            is_ended: false,
+            content: String::new(),
+        }))
+    }
+
+    /// Returns the bytes of a part; none if there is no part of this name.
+    pub fn bytes(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        let Some(at) = self.files.get(&name.to_ascii_lowercase()) else { return Ok(None) };
+        let file = self.zip.by_index(*at).map_err(|error| damaged(self.format, error))?;
+        let mut bytes = Vec::new();
+        let read = file.take(self.left + 1).read_to_end(&mut bytes);
+        read.map_err(|error| damaged(self.format, error))?;
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(too_long)?;
+        Ok(Some(bytes))
+    }
+
+    /// The error of an archive that is none of this format.
+    pub fn other(&self) -> Error {
+        let format = self.format;
+        unreadable(format!(
+            "the file is an archive, but no {format}; send it with the media type that it has"
+        ))
+    }
+
+    /// The error of a file that is encrypted.
+    pub fn encrypted(&self) -> Error {
+        unreadable(format!("the {} file is encrypted; save it without a password", self.format))
+    }
+}
+
+/// Returns the error of a file that is of another format than this one.
+pub fn other_format(format: &str) -> Error {
+    unreadable(format!("the file is no {format}; send it with the media type that it has"))
+}
+
+/// Returns the error of a file that is damaged, with the reason.
+pub fn damaged(format: &str, error: impl std::fmt::Display) -> Error {
+    let reason: String = error.to_string().chars().take(200).collect();
+    unreadable(format!("the {format} file cannot be read ({reason}); save it again"))
+}
+
+/// What comes next in a part; its name, attributes or text are asked of [`Xml`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Start,
+    End,
+    Text,
+    /// The end of the part.
+    Done,
+}
+
+/// A part that is read element by element. Names are without their prefixes.
+pub struct Xml<'a> {
+    format: &'static str,
+    reader: Reader<BufReader<Box<dyn Read + 'a>>>,
+    left: &'a mut u64,
+    /// How far was counted.
+    position: u64,
+    buffer: Vec<u8>,
+    /// The names of the open elements, and of some that are closed: see `depth`.
+    names: Vec<String>,
+    depth: usize,
+    /// Whether the innermost element is closed with the next step.
+    is_ended: bool,
+    /// The text, or the start tag.
+    content: String,
+}
+
+impl Xml<'_> {
+    /// Goes on to the next start, end or text.
+    ///
+    /// # Errors
+    /// 400 for what is no XML, declares or uses entities, breaks off or is nested too deep; 413 if more
+    /// is inflated than may be.
+    pub fn step(&mut self) -> Result<Next> {
+        if std::mem::take(&mut self.is_ended) {
+            self.depth = self.depth.saturating_sub(1);
+        }
+        loop {
+            self.buffer.clear();
+            let format = self.format;
+            let event = self.reader.read_event_into(&mut self.buffer);
+            let event = event.map_err(|error| damaged(format, error))?;
+            let position = self.reader.buffer_position();
+            let read = position.saturating_sub(std::mem::replace(&mut self.position, position));
+            *self.left = self.left.checked_sub(read).ok_or_else(too_long)?;
+            self.content.clear();
+            match event {
+                Event::Start(start) => {
+                    self.content.push_str(&start);
+                    if self.depth == MAX_DEPTH {
+                        let message =
+                            format!("the elements of the {format} file are nested too deep");
+                        return Err(unreadable(message));
+                    }
+                    if self.names.len() == self.depth {
+                        self.names.push(String::new());
+                    }
+                    let name = &mut self.names[self.depth];
+                    name.clear();
+                    name.push_str(start.local_name().as_ref());
+                    self.depth += 1;
+                    return Ok(Next::Start);
+                }
+                Event::End(_) => {
+                    self.is_ended = true;
+                    return Ok(Next::End);
+                }
+                Event::Text(text) => {
+                    self.content.push_str(&text);
+                    return Ok(Next::Text);
+                }
+                Event::CData(text) => {
+                    self.content.push_str(&text);
+                    return Ok(Next::Text);
+                }
+                Event::GeneralRef(reference) => {
+                    self.content.push(referred(format, &reference)?);
+                    return Ok(Next::Text);
+                }
+                Event::DocType(declared) if declared.contains('[') => {
+                    let message = format!("the {format} file declares entities, which none needs");
+                    return Err(unreadable(message));
+                }
+                Event::Eof if self.depth > 0 => return Err(damaged(format, "it breaks off")),
+                Event::Eof => return Ok(Next::Done),
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes on to the next start of an element; `false` at the end of the part.
+    pub fn next_start(&mut self) -> Result<bool> {
+        loop {
+            match self.step()? {
+                Next::Start => return Ok(true),
+                Next::Done => return Ok(false),
+                Next::End | Next::Text => {}
+            }
+        }
+    }
+
+    /// The name of the element that starts or ends; inside of it, of the one whose text this is.
+    pub fn name(&self) -> &str {
+        self.above(0)
+    }
+
+    /// The name of the element so many levels above; nothing if there is none.
+    pub fn above(&self, levels: usize) -> &str {
+        let at = self.depth.checked_sub(levels + 1);
+        at.and_then(|at| self.names.get(at)).map_or("", String::as_str)
+    }
+
+    /// How many elements are open.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The text. White space of lines is as in the file.
+    pub fn text(&self) -> &str {
+        &self.content
+    }
+
+    /// The value of an attribute of the element that starts.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        self.attributes().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// The attributes of the element that starts: names without prefixes, and values.
+    pub fn attributes(&self) -> impl Iterator<Item = (String, String)> {
+        let begin = self.content.find(|c: char| c.is_ascii_whitespace());
+        let mut attributes = Attributes::new(&self.content, begin.unwrap_or(self.content.len()));
+        attributes.with_checks(false);
+        attributes.filter_map(|attribute| {
+            let attribute = attribute.ok()?;
+            let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
+            Some((attribute.key.local_name().as_ref().to_string(), value.into_owned()))
+        })
+    }
+
+    /// Returns the text of the element that started, and goes on to its end.
+    pub fn inner_text(&mut self) -> Result<String> {
+        let (depth, mut text) = (self.depth, BoundedText::default());
+        while !(self.is_ended && self.depth == depth) {
+            match self.step()? {
+                Next::Text => text.write_str(&self.content).map_err(|_| too_long())?,
+                Next::Done => break,
+                Next::Start | Next::End => {}
+            }
+        }
+        Ok(text.text)
+    }
+
+    /// Goes on to the end of the element that started.
+    pub fn skip(&mut self) -> Result<()> {
+        self.skip_above(0)
+    }
+
+    /// Goes on to the end of the element so many levels above, which the next step would have told.
+    pub fn skip_above(&mut self, levels: usize) -> Result<()> {
+        let depth = self.depth.saturating_sub(levels);
+        while !(self.is_ended && self.depth == depth) {
+            if self.step()? == Next::Done {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a reference stands for: a character, or one of the five entities of XML.
+fn referred(format: &str, reference: &BytesRef) -> Result<char> {
+    if let Some(c) = reference.resolve_char_ref().map_err(|error| damaged(format, error))? {
+        return Ok(c);
+    }
+    match &**reference {
+        "lt" => Ok('<'),
+        "gt" => Ok('>'),
+        "amp" => Ok('&'),
+        "quot" => Ok('"'),
+        "apos" => Ok('\''),
+        _ => {
+            let message = format!("the {format} file uses an entity that it does not have");
+            Err(unreadable(message))
+        }
+    }
+}
+
+/// Returns the name of the file to which `target` leads from a file of this name.
+pub fn resolved(from: &str, target: &str) -> String {
+    let target = target.split(['#', '?']).next().unwrap_or_default().replace('\\', "/");
+    let folder = match target.starts_with('/') {
+        true => "",
+        false => from.rsplit_once('/').map_or("", |(folder, _)| folder),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(target.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => _ = parts.pop(),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+// ── Packages of Office Open XML ──────────────────────────────────────────────
+
+/// What a part refers to.
+pub struct Relationship {
+    id: String,
+    /// The last part of the URI that names its kind.
+    kind: String,
+    /// The name of the part; of something outside of the file, nothing of use.
+    pub target: String,
+}
+
+/// Returns what a part refers to, or with `""` the whole file; nothing if it refers to nothing.
+pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationship>> {
+    let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
+    let slash = if folder.is_empty() { "" } else { "/" };
+    let mut found = Vec::new();
+    let Some(mut xml) = archive.xml(&format!("{folder}{slash}_rels/{name}.rels"))? else {
+        return Ok(found);
+    };
+    while xml.next_start()? {
+        if xml.name() != "Relationship" {
+            continue;
+        }
+        let (mut id, mut kind, mut target) = Default::default();
+        for (name, value) in xml.attributes() {
+            match name.as_str() {
+                "Id" => id = value,
+                "Type" => kind = value.rsplit('/').next().unwrap_or_default().into(),
+                "Target" => target = resolved(part, &value),
+                _ => {}
+            }
+        }
+        found.push(Relationship { id, kind, target });
+    }
+    Ok(found)
+}
+
+/// Returns the first part of this kind.
+pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
+    relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())
+}
+
+/// The parts of this kind by their ids.
+pub fn by_id(relationships: Vec<Relationship>, kind: &str) -> HashMap<String, String> {
+    let of_kind = relationships.into_iter().filter(|one| one.kind == kind);
+    of_kind.map(|one| (one.id, one.target)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing;
+    use super::*;
+    use crate::base::Kind;
+
+    /// The text of all elements of a part with this content, beside so many other files.
+    fn text(xml: &str, others: usize) -> Result<String> {
+        let names: Vec<String> = (0..others).map(|number| number.to_string()).collect();
+        let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        files.push(("a.xml", xml));
+        let bytes = testing::archive(&files);
+        let mut archive = Archive::open("DOCX", &bytes)?;
+        let mut xml = archive.xml("A.XML")?.unwrap();
+        assert!(xml.next_start()?);
+        xml.inner_text()
+    }
+
+    /// Words that many elements deep.
+    fn nested(depth: usize) -> String {
+        format!("{}words{}", "<p>".repeat(depth), "</p>".repeat(depth))
+    }
+
+    #[test]
+    fn what_is_within_the_limits_is_read_and_what_is_beyond_is_named() {
+        assert_eq!(text(&nested(MAX_DEPTH), 0).unwrap(), "words");
+        assert_eq!(text(&nested(2), MAX_FILES - 1).unwrap(), "words");
+        assert_eq!(text("<p>a&lt;<b/><![CDATA[<]]>&#x61;&amp;</p>", 0).unwrap(), "a<<a&");
+        for (xml, others, said) in [
+            (nested(MAX_DEPTH + 1).as_str(), 0, "nested too deep"),
+            (&nested(2), MAX_FILES, "more than 10,000 parts"),
+            ("<!DOCTYPE a [<!ENTITY b \"c\">]><p>words</p>", 0, "declares entities"),
+            ("<p>words &a;</p>", 0, "an entity that it does not have"),
+            ("<p>words", 0, "breaks off"),
+            ("<p>words</q>", 0, "cannot be read"),
+        ] {
+            let refused = text(xml, others).unwrap_err();
+            assert!(refused.message().contains(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn all_parts_together_are_inflated_within_the_limit() {
+        let half = format!("<p>{}</p>", " ".repeat(MAX_INFLATED_BYTES as usize / 2));
+        let bytes = testing::archive(&[("a.xml", &half), ("b.xml", "<p></p>")]);
+        let mut archive = Archive::open("DOCX", &bytes).unwrap();
+        let read = |archive: &mut Archive, name: &str| {
+            let mut xml = archive.xml(name).unwrap().unwrap();
+            while xml.next_start()? {}
+            Ok::<_, Error>(())
+        };
+        read(&mut archive, "a.xml").unwrap();
+        read(&mut archive, "b.xml").unwrap();
+        assert_eq!(read(&mut archive, "a.xml").unwrap_err().kind(), Kind::TooLarge);
+        let mut archive = Archive::open("DOCX", &bytes).unwrap();
+        assert!(archive.bytes("a.xml").unwrap().is_some());
+        assert_eq!(archive.bytes("a.xml").unwrap_err().kind(), Kind::TooLarge);
+        assert!(archive.bytes("c.xml").unwrap().is_none());
+    }
+
+    #[test]
+    fn elements_are_skipped_to_their_end() {
+        let bytes = testing::archive(&[("a.xml", "<a><b><c d='1' x:e='&lt;'/>no</b>yes</a>")]);
+        let mut archive = Archive::open("DOCX", &bytes).unwrap();
+        let mut xml = archive.xml("a.xml").unwrap().unwrap();
+        for _ in 0..3 {
+            assert_eq!(xml.step().unwrap(), Next::Start);
+        }
+        assert_eq!((xml.name(), xml.above(1), xml.above(2), xml.above(3)), ("c", "b", "a", ""));
+        assert_eq!(xml.attribute("e").as_deref(), Some("<"));
+        xml.skip_above(1).unwrap();
+        assert_eq!(xml.step().unwrap(), Next::Text);
+        assert_eq!((xml.text(), xml.name(), xml.depth()), ("yes", "a", 1));
+        assert_eq!(xml.step().unwrap(), Next::End);
+        assert_eq!(xml.step().unwrap(), Next::Done);
+    }
+
+    #[test]
+    fn targets_are_found_from_where_they_are_named() {
+        for (from, target, name) in [
+            ("ppt/presentation.xml", "slides/slide1.xml", "ppt/slides/slide1.xml"),
+            ("ppt/slides/slide1.xml", "../notes/a.xml", "ppt/notes/a.xml"),
+            ("ppt/slides/slide1.xml", "/ppt/a.xml", "ppt/a.xml"),
+            ("", "word/document.xml", "word/document.xml"),
+            ("a.opf", "../../b.html#part", "b.html"),
+        ] {
+            assert_eq!(resolved(from, target), name);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! EPUB books: an archive of XHTML documents.
+
+use std::collections::HashMap;
+
+use percent_encoding::percent_decode_str;
+
+use super::archive::{Archive, Xml, resolved};
+use super::charset;
+use super::html;
+use super::lines::Lines;
+use super::text::unreadable;
+use crate::base::Result;
+
+const FORMAT: &str = "EPUB";
+
+/// Media types of documents that are text.
+const DOCUMENTS: [&str; 3] = ["application/xhtml+xml", "text/html", "application/x-dtbook+xml"];
+
+/// Returns the text of a file: the title of the book, and its documents in the order of reading with a
+/// form feed between two of them.
+pub fn text(bytes: &[u8]) -> Result<String> {
+    let mut archive = Archive::open(FORMAT, bytes)?;
+    let Some(package_name) = package_name(&mut archive)? else { return Err(archive.other()) };
+    let Some(xml) = archive.xml(&package_name)? else { return Err(archive.other()) };
+    let mut package = Package::read(xml, &package_name)?;
+    if is_encrypted(&mut archive, &package)? {
+        return Err(unreadable(
+            "the book is encrypted for certain readers (DRM); upload one without it",
+        ));
+    }
+    let mut lines = Lines::default();
+    lines.flow(&package.title)?;
+    lines.end_line()?;
+    let mut is_first = true;
+    for id in &package.spine {
+        // Each is read once, however often it is listed.
+        let Some(name) = package.documents.remove(id) else { continue };
+        let Some(bytes) = archive.bytes(&name)? else { continue };
+        if !std::mem::take(&mut is_first) {
+            lines.end_page()?;
+        }
+        html::read(&charset::of_html(&bytes, None)?.text, false, &mut lines)?;
+    }
+    lines.finished()
+}
+
+/// The name of the file that says what the book consists of.
+fn package_name(archive: &mut Archive) -> Result<Option<String>> {
+    let Some(mut xml) = archive.xml("META-INF/container.xml")? else { return Ok(None) };
+    while xml.next_start()? {
+        if xml.name() == "rootfile" {
+            return Ok(xml.attribute("full-path"));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a document is encrypted; fonts are in books that everybody may read, too.
+fn is_encrypted(archive: &mut Archive, package: &Package) -> Result<bool> {
+    let Some(mut xml) = archive.xml("META-INF/encryption.xml")? else { return Ok(false) };
+    let mut encrypted = Vec::new();
+    while xml.next_start()? {
+        if xml.name() == "CipherReference" {
+            encrypted.extend(xml.attribute("URI").map(|uri| target("", &uri)));
+        }
+    }
+    Ok(package.documents.values().any(|name| encrypted.contains(name)))
+}
+
+/// The name of the file to which a link leads.
+fn target(from: &str, link: &str) -> String {
+    resolved(from, &percent_decode_str(link).decode_utf8_lossy())
+}
+
+/// What a book consists of.
+#[derive(Default)]
+struct Package {
+    title: String,
+    /// The names of its documents by their ids.
+    documents: HashMap<String, String>,
+    /// The ids of what is read, in order.
+    spine: Vec<String>,
+}
+
+impl Package {
+    fn read(mut xml: Xml, own_name: &str) -> Result<Self> {
+        let mut package = Package::default();
+        while xml.next_start()? {
+            match xml.name() {
+                "title" if package.title.is_empty() => package.title = xml.inner_text()?,
+                "item" => {
+                    let media_type = xml.attribute("media-type").unwrap_or_default();
+                    let (id, link) = (xml.attribute("id"), xml.attribute("href"));
+                    if let (Some(id), Some(link)) = (id, link)
+                        && DOCUMENTS.contains(&media_type.as_str())
+                    {
+                        package.documents.insert(id, target(own_name, &link));
+                    }
+                }
+                "itemref" => package.spine.extend(xml.attribute("idref")),
+                _ => {}
+            }
+        }
+        Ok(package)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::archive;
+    use super::*;
+
+    const CONTAINER: &str =
+        r#"<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>"#;
+    const PACKAGE: &str = r#"<package><metadata><dc:title>Tides</dc:title></metadata><manifest>
+        <item id="a" href="one.xhtml" media-type="application/xhtml+xml"/>
+        <item id="b" href="text/two%20words.xhtml" media-type="application/xhtml+xml"/>
+        <item id="c" href="cover.png" media-type="image/png"/></manifest>
+        <spine><itemref idref="b"/><itemref idref="c"/><itemref idref="none"/><itemref idref="a" linear="no"/></spine></package>"#;
+
+    fn book(encryption: &str) -> Result<String> {
+        text(&archive(&[
+            ("mimetype", "application/epub+zip"),
+            ("META-INF/container.xml", CONTAINER),
+            ("META-INF/encryption.xml", encryption),
+            ("OPS/book.opf", PACKAGE),
+            (
+                "OPS/one.xhtml",
+                "<html><head><title>no</title><script src=\"a\"/></head><body><p>last&nbsp;page</p></body></html>",
+            ),
+            (
+                "OPS/text/two words.xhtml",
+                "<?xml version=\"1.0\"?><html><head><title/></head><body><p>first</p></body></html>",
+            ),
+            ("OPS/cover.png", "no"),
+        ]))
+    }
+
+    #[test]
+    fn documents_are_in_the_order_of_reading() {
+        assert_eq!(book("<e/>").unwrap(), "Tides\nfirst\n\u{c}last\u{a0}page\n");
+    }
+
+    #[test]
+    fn a_book_is_encrypted_if_its_documents_are() {
+        let encrypted =
+            |uri: &str| format!("<e><CipherData><CipherReference URI=\"{uri}\"/></CipherData></e>");
+        assert!(book(&encrypted("OPS/fonts/a.ttf")).is_ok());
+        let refused = book(&encrypted("OPS/text/two%20words.xhtml")).unwrap_err();
+        assert!(refused.message().contains("DRM"), "{refused}");
+    }
+}

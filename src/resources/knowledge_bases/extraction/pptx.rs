@@ -1,0 +1,127 @@
+//! PPTX files (Office Open XML): slides with their notes.
+
+use super::archive::{Archive, Next, Xml, by_id, of_kind, relationships};
+use super::lines::Lines;
+use crate::base::Result;
+
+const FORMAT: &str = "PPTX";
+
+/// Returns the text of a file: the slides in their order, with a form feed between two of them, and the
+/// notes of each after it.
+pub fn text(bytes: &[u8]) -> Result<String> {
+    let mut archive = Archive::open(FORMAT, bytes)?;
+    let parts = relationships(&mut archive, "")?;
+    let is_own = |name: &&str| name.starts_with("ppt/");
+    let name = of_kind(&parts, "officeDocument").filter(is_own).unwrap_or("ppt/presentation.xml");
+    let name = name.to_string();
+    let mut slides = by_id(relationships(&mut archive, &name)?, "slide");
+    let mut order = Vec::new();
+    let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
+    while xml.next_start()? {
+        if xml.name() == "sldId" {
+            // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
+            let ids = xml.attributes().filter(|(name, _)| name == "id");
+            order.extend(ids.filter_map(|(_, id)| slides.remove(&id)));
+        }
+    }
+    drop(xml);
+    let mut lines = Lines::default();
+    for (number, slide) in order.iter().enumerate() {
+        if number > 0 {
+            lines.end_page()?;
+        }
+        let parts = relationships(&mut archive, slide)?;
+        let further = ["diagramData", "notesSlide"].map(|kind| of_kind(&parts, kind));
+        for part in [Some(slide.as_str())].into_iter().chain(further) {
+            if let Some(xml) = part.map(|name| archive.xml(name)).transpose()?.flatten() {
+                read(xml, &mut lines)?;
+            }
+        }
+    }
+    lines.finished()
+}
+
+/// Reads the shapes of a slide, or of its notes.
+fn read(mut xml: Xml, lines: &mut Lines) -> Result<()> {
+    loop {
+        match xml.step()? {
+            Next::Start => match (xml.name(), xml.above(1)) {
+                // The number of the page, its date and what is on all pages.
+                ("ph", _) => {
+                    let kind = xml.attribute("type").unwrap_or_default();
+                    if matches!(kind.as_str(), "sldNum" | "dt" | "hdr" | "ftr") {
+                        skip_shape(&mut xml)?;
+                    }
+                }
+                ("Fallback", _) => xml.skip()?,
+                ("tbl", _) => lines.start_table()?,
+                ("tr", _) => lines.start_row()?,
+                ("tc", _) => lines.start_cell()?,
+                ("br", "p") => lines.add("\n")?,
+                _ => {}
+            },
+            Next::End => match xml.name() {
+                "p" => lines.end_paragraph()?,
+                "tr" => lines.end_row()?,
+                "tbl" => lines.end_table()?,
+                _ => {}
+            },
+            Next::Text if xml.name() == "t" && matches!(xml.above(1), "r" | "fld") => {
+                lines.add(xml.text())?;
+            }
+            Next::Text => {}
+            Next::Done => return lines.end_line(),
+        }
+    }
+}
+
+/// Goes on to the end of the shape to which a placeholder belongs.
+fn skip_shape(xml: &mut Xml) -> Result<()> {
+    let shape = (1..4).find(|levels| xml.above(*levels) == "sp");
+    xml.skip_above(shape.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{archive, relationships};
+    use super::*;
+
+    #[test]
+    fn slides_are_in_their_order_with_their_notes() {
+        let shape = |kind: &str, text: &str| {
+            let holder = format!("<p:nvSpPr><p:nvPr><p:ph type=\"{kind}\"/></p:nvPr></p:nvSpPr>");
+            let text =
+                format!("<a:p><a:r><a:t>{text}</a:t></a:r><a:br/><a:r><a:t>b</a:t></a:r></a:p>");
+            format!("<p:sp>{holder}<p:txBody>{text}</p:txBody></p:sp>")
+        };
+        let cell = |text: &str| {
+            format!("<a:tc><a:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a:txBody></a:tc>")
+        };
+        let table = format!("<a:tbl><a:tr>{}{}</a:tr></a:tbl>", cell("A"), cell("B"));
+        let slide = |content: &str| format!("<p:sld><p:cSld>{content}</p:cSld></p:sld>");
+        let order = r#"<p:sldIdLst><p:sldId id="256" r:id="r2"/><p:sldId r:id="r1" id="257"/></p:sldIdLst>"#;
+        let file = archive(&[
+            ("ppt/presentation.xml", &format!("<p:presentation>{order}</p:presentation>")),
+            (
+                "ppt/_rels/presentation.xml.rels",
+                &relationships(&[
+                    ("r1", "slide", "slides/slide1.xml"),
+                    ("r2", "slide", "slides/slide2.xml"),
+                    ("r3", "slide", "slides/slide3.xml"),
+                ]),
+            ),
+            ("ppt/slides/slide1.xml", &slide(&format!("{}{table}", shape("sldNum", "7")))),
+            ("ppt/slides/slide2.xml", &slide(&shape("title", "Tides"))),
+            ("ppt/slides/slide3.xml", &slide(&shape("title", "in no list"))),
+            (
+                "ppt/slides/_rels/slide2.xml.rels",
+                &relationships(&[("a", "notesSlide", "../notesSlides/n.xml")]),
+            ),
+            (
+                "ppt/notesSlides/n.xml",
+                &slide(&format!("{}{}", shape("body", "Say it"), shape("sldNum", "1"))),
+            ),
+        ]);
+        assert_eq!(text(&file).unwrap(), "Tides\nb\nSay it\nb\n\u{c}A\tB\n");
+    }
+}

@@ -1,0 +1,545 @@
+//! RTF files: the text that is shown, with tracked changes as if they were accepted.
+
+use std::collections::HashMap;
+
+use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
+
+use super::archive::other_format;
+use super::charset::of_code_page;
+use super::lines::Lines;
+use super::text::unreadable;
+use crate::base::Result;
+
+const FORMAT: &str = "RTF";
+
+/// Groups are nested at most 1,000 deep: those of documents are some dozens.
+const MAX_DEPTH: usize = 1000;
+
+/// Destinations whose text is not that of the document, and that are not marked as such with `\*`.
+const SKIPPED: [&str; 30] = [
+    "annotation",
+    "atnid",
+    "author",
+    "colortbl",
+    "comment",
+    "datafield",
+    "fldinst",
+    "filetbl",
+    "footer",
+    "footerf",
+    "footerl",
+    "footerr",
+    "header",
+    "headerf",
+    "headerl",
+    "headerr",
+    "info",
+    "keywords",
+    "mmathPict",
+    "nonesttables",
+    "nonshppict",
+    "objdata",
+    "pict",
+    "rxe",
+    "sp",
+    "stylesheet",
+    "tc",
+    "template",
+    "txe",
+    "xe",
+];
+
+/// Destinations that are marked with `\*`, but have text of the document.
+const SHOWN: [&str; 4] = ["moMath", "moMathPara", "shpinst", "shptxt"];
+
+/// Returns the text of a file, with its notes at the end.
+pub fn text(bytes: &[u8]) -> Result<String> {
+    if !bytes.trim_ascii_start().starts_with(b"{\\rtf") {
+        return Err(other_format(FORMAT));
+    }
+    let mut reader = Reader { bytes, at: 0, content: Content::default() };
+    reader.read()?;
+    reader.content.finished()
+}
+
+/// What holds until the end of a group.
+#[derive(Clone, Copy)]
+struct State {
+    destination: Destination,
+    /// How many characters after one of Unicode stand for it.
+    substitutes: usize,
+    /// That of the bytes of the current font.
+    encoding: &'static Encoding,
+    is_deleted: bool,
+    is_hidden: bool,
+    in_table: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Destination {
+    Text,
+    Note,
+    Fonts,
+    Skipped,
+}
+
+struct Content {
+    lines: Lines,
+    notes: Lines,
+    note_count: usize,
+    state: State,
+    outer: Vec<State>,
+    /// Bytes that are not decoded yet.
+    pending: Vec<u8>,
+    /// The first half of a character of Unicode.
+    high: Option<u16>,
+    /// How many characters are left out, since they stand for one of Unicode.
+    left_out: usize,
+    /// The encoding of fonts that do not say theirs.
+    default: &'static Encoding,
+    fonts: HashMap<i32, &'static Encoding>,
+    /// The font that is declared.
+    font: i32,
+    /// That of text without one.
+    default_font: i32,
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        let state = State {
+            destination: Destination::Text,
+            substitutes: 1,
+            encoding: WINDOWS_1252,
+            is_deleted: false,
+            is_hidden: false,
+            in_table: false,
+        };
+        Content {
+            lines: Lines::default(),
+            notes: Lines::default(),
+            note_count: 0,
+            state,
+            outer: Vec::new(),
+            pending: Vec::new(),
+            high: None,
+            left_out: 0,
+            default: WINDOWS_1252,
+            fonts: HashMap::new(),
+            font: 0,
+            default_font: 0,
+        }
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    content: Content,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<()> {
+        let mut is_marked = false;
+        while let Some(byte) = self.next() {
+            let was_marked = std::mem::take(&mut is_marked);
+            match byte {
+                b'{' => self.content.open()?,
+                b'}' => self.content.close()?,
+                b'\r' | b'\n' | 0 => is_marked = was_marked,
+                b'\\' => match self.next() {
+                    Some(letter) if letter.is_ascii_alphabetic() => {
+                        self.at -= 1;
+                        let (word, number) = self.word();
+                        if word == "bin" {
+                            let bytes = number.and_then(|number| usize::try_from(number).ok());
+                            self.at = self.at.saturating_add(bytes.unwrap_or(0));
+                        } else {
+                            self.content.word(&word, number, was_marked)?;
+                        }
+                    }
+                    Some(b'\'') => {
+                        let digits = self.bytes.get(self.at..self.at + 2).unwrap_or_default();
+                        let digits = std::str::from_utf8(digits).unwrap_or_default();
+                        if let Ok(byte) = u8::from_str_radix(digits, 16) {
+                            self.at += 2;
+                            self.content.byte(byte);
+                        }
+                    }
+                    Some(b'*') => is_marked = true,
+                    Some(symbol) => self.content.symbol(symbol)?,
+                    None => {}
+                },
+                b'\t' => self.content.word("tab", None, false)?,
+                byte => self.content.byte(byte),
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.bytes.get(self.at).copied();
+        self.at += usize::from(byte.is_some());
+        byte
+    }
+
+    /// Reads a control word, its number, and the space that ends them.
+    fn word(&mut self) -> (String, Option<i32>) {
+        /// The longest word that is told apart, and the most digits of a number.
+        const MAX: usize = 32;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let (word, rest) = rest.split_at(letters);
+        let sign = usize::from(rest.first() == Some(&b'-'));
+        let digits = rest[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = if digits == 0 { &[] } else { &rest[..sign + digits] };
+        self.at += letters + number.len();
+        if self.bytes.get(self.at) == Some(&b' ') {
+            self.at += 1;
+        }
+        let text =
+            |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(MAX)]).into_owned();
+        (text(word), text(number).parse().ok())
+    }
+}
+
+impl Content {
+    fn open(&mut self) -> Result<()> {
+        self.flush()?;
+        self.left_out = 0;
+        if self.outer.len() == MAX_DEPTH {
+            return Err(unreadable("the groups of the RTF file are nested too deep"));
+        }
+        self.outer.push(self.state);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.flush()?;
+        self.left_out = 0;
+        let Some(outer) = self.outer.pop() else { return Ok(()) };
+        if self.state.destination == Destination::Note && outer.destination != Destination::Note {
+            self.notes.end_line()?;
+        }
+        self.state = outer;
+        Ok(())
+    }
+
+    /// A byte of text, in the encoding of its font.
+    fn byte(&mut self, byte: u8) {
+        if self.left_out > 0 {
+            self.left_out -= 1;
+        } else if self.is_shown() {
+            self.pending.push(byte);
+        }
+    }
+
+    fn symbol(&mut self, symbol: u8) -> Result<()> {
+        if self.left_out > 0 {
+            self.left_out -= 1;
+            return Ok(());
+        }
+        if matches!(symbol, b'\\' | b'{' | b'}') {
+            self.byte(symbol);
+            return Ok(());
+        }
+        self.flush()?;
+        match symbol {
+            b'~' => self.add("\u{a0}"),
+            b'_' => self.add("-"),
+            b'\r' | b'\n' => self.word("par", None, false),
+            // A hyphen where a word may be broken, and marks of indexes.
+            _ => Ok(()),
+        }
+    }
+
+    fn word(&mut self, word: &str, number: Option<i32>, is_marked: bool) -> Result<()> {
+        if self.left_out > 0 && !is_marked {
+            self.left_out -= 1;
+            return Ok(());
+        }
+        self.flush()?;
+        if is_marked && !SHOWN.contains(&word) || SKIPPED.contains(&word) {
+            self.state.destination = Destination::Skipped;
+            return Ok(());
+        }
+        let is_on = number != Some(0);
+        if self.state.destination == Destination::Fonts {
+            self.declare_font(word, number.unwrap_or(0));
+            return Ok(());
+        }
+        match word {
+            "fonttbl" => self.state.destination = Destination::Fonts,
+            "ansicpg" => self.set_default(of_code_page(number.unwrap_or(1252))),
+            "mac" => self.set_default(MACINTOSH),
+            "deff" => self.default_font = number.unwrap_or(0),
+            "f" => self.set_font(number.unwrap_or(0)),
+            "plain" => {
+                self.set_font(self.default_font);
+                (self.state.is_deleted, self.state.is_hidden) = (false, false);
+            }
+            "deleted" | "mvf" => self.state.is_deleted = is_on,
+            "v" => self.state.is_hidden = is_on,
+            "uc" => self.state.substitutes = number.and_then(|n| n.try_into().ok()).unwrap_or(1),
+            "u" => {
+                number.map_or(Ok(()), |number| self.unicode(number))?;
+                self.left_out = self.state.substitutes;
+            }
+            "pard" => self.state.in_table = false,
+            "intbl" => self.state.in_table = true,
+            "footnote" if self.is_shown() => {
+                self.note_count += 1;
+                let label = format!("[{}]", self.note_count);
+                self.add(&label)?;
+                if self.state.destination == Destination::Text {
+                    self.state.destination = Destination::Note;
+                    self.notes.end_line()?;
+                    self.notes.add(&format!("{label} "))?;
+                }
+                self.state.in_table = false;
+            }
+            "par" | "line" | "page" | "sect" | "column" | "nestrow" if self.is_shown() => {
+                self.table()?;
+                self.target().end_paragraph()?;
+            }
+            "cell" if self.is_shown() => {
+                self.state.in_table = true;
+                self.table()?;
+                self.target().start_cell()?;
+            }
+            "row" if self.is_shown() => self.target().end_row()?,
+            word => self.add(written(word))?,
+        }
+        Ok(())
+    }
+
+    /// A word of the table of fonts.
+    fn declare_font(&mut self, word: &str, number: i32) {
+        let encoding = match word {
+            "f" => {
+                self.font = number;
+                return;
+            }
+            "fcharset" => of_charset(number),
+            "cpg" => Some(of_code_page(number)),
+            _ => None,
+        };
+        if let Some(encoding) = encoding {
+            self.fonts.insert(self.font, encoding);
+        }
+    }
+
+    fn set_default(&mut self, encoding: &'static Encoding) {
+        self.default = encoding;
+        self.state.encoding = encoding;
+    }
+
+    fn set_font(&mut self, font: i32) {
+        self.state.encoding = self.fonts.get(&font).copied().unwrap_or(self.default);
+    }
+
+    /// A character of Unicode by its code, or a half of one; negative ones are those beyond 32,767.
+    fn unicode(&mut self, code: i32) -> Result<()> {
+        let Some(unit) =
+            u16::try_from(code).ok().or_else(|| i16::try_from(code).ok().map(|code| code as u16))
+        else {
+            let c = u32::try_from(code).ok().and_then(char::from_u32);
+            return c.map_or(Ok(()), |c| self.add(c.encode_utf8(&mut [0; 4])));
+        };
+        let high = self.high.take();
+        if (0xd800..0xdc00).contains(&unit) {
+            self.high = Some(unit);
+            return Ok(());
+        }
+        for c in char::decode_utf16(high.into_iter().chain([unit])).flatten() {
+            self.add(c.encode_utf8(&mut [0; 4]))?;
+        }
+        Ok(())
+    }
+
+    fn is_shown(&self) -> bool {
+        let State { destination, is_deleted, is_hidden, .. } = self.state;
+        matches!(destination, Destination::Text | Destination::Note) && !is_deleted && !is_hidden
+    }
+
+    fn target(&mut self) -> &mut Lines {
+        if self.state.destination == Destination::Note { &mut self.notes } else { &mut self.lines }
+    }
+
+    /// Decodes the bytes before something else.
+    fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let (text, _) = self.state.encoding.decode_without_bom_handling(&pending);
+        self.add(&text)
+    }
+
+    fn add(&mut self, text: &str) -> Result<()> {
+        if text.is_empty() || !self.is_shown() {
+            return Ok(());
+        }
+        self.table()?;
+        self.target().add(text)
+    }
+
+    /// Begins or ends a table and its row, of which the text itself says where it is.
+    fn table(&mut self) -> Result<()> {
+        let in_table = self.state.in_table;
+        let lines = self.target();
+        if !in_table {
+            return lines.end_table();
+        }
+        if !lines.is_in_table() {
+            lines.start_table()?;
+        }
+        if !lines.is_in_row() {
+            lines.start_row()?;
+            lines.start_cell()?;
+        }
+        Ok(())
+    }
+
+    fn finished(mut self) -> Result<String> {
+        self.flush()?;
+        self.lines.end_table()?;
+        self.lines.end_line()?;
+        let notes = self.notes.finished()?;
+        self.lines.add(&notes)?;
+        self.lines.finished()
+    }
+}
+
+/// The text for which a control word stands; none for most.
+fn written(word: &str) -> &'static str {
+    match word {
+        "tab" => "\t",
+        "nestcell" | "emspace" | "enspace" | "qmspace" => " ",
+        "emdash" => "—",
+        "endash" => "–",
+        "lquote" => "‘",
+        "rquote" => "’",
+        "ldblquote" => "“",
+        "rdblquote" => "”",
+        "bullet" => "•",
+        _ => "",
+    }
+}
+
+/// The encoding of a font by the number of its character set; none for the one of the file.
+fn of_charset(charset: i32) -> Option<&'static Encoding> {
+    let code_page = match charset {
+        77 => 10_000,
+        128 => 932,
+        129 => 949,
+        134 => 936,
+        136 => 950,
+        161 => 1253,
+        162 => 1254,
+        163 => 1258,
+        177 => 1255,
+        178 => 1256,
+        186 => 1257,
+        204 => 1251,
+        222 => 874,
+        238 => 1250,
+        _ => return None,
+    };
+    Some(of_code_page(code_page))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn is_read(rtf: &str, read: &str) {
+        assert_eq!(text(format!("{{\\rtf1\\ansi {rtf}}}").as_bytes()).unwrap(), read, "{rtf}");
+    }
+
+    #[test]
+    fn text_is_read_in_the_code_pages_of_its_fonts() {
+        let fonts = "{\\fonttbl{\\f0\\fcharset0 Arial;}{\\f1\\fcharset204{\\*\\panose 01}Arial Cyr;}{\\f2\\fcharset128 MS;}}";
+        is_read(
+            &format!(
+                "{fonts}\\deff0 Gr\\'fc\\'dfe \\f1\\'cf\\'f0\\f0\\'e9 {{\\f2\\'8a\\'bf\\'8e\\'9a}}\\'e9"
+            ),
+            "Grüße Прé 漢字é\n",
+        );
+        is_read("\\ansicpg1251 \\'cf", "П\n");
+        is_read("\\mac \\'8a", "ä\n");
+        // A byte that is the second one of a character and a letter.
+        is_read(&format!("{fonts}\\f2\\'83A"), "ア\n");
+    }
+
+    #[test]
+    fn characters_of_unicode_stand_before_their_substitutes() {
+        is_read(
+            "\\u1055?\\uc2\\u8364\\'80\\'80a\\uc0\\u-4000b{\\uc1\\u233\\'e9}",
+            "П€a\u{f060}bé\n",
+        );
+        is_read("\\u-10179?\\u-8638?\\u-10179?x", "🙂x\n");
+        is_read("\\u99999999999?a\\u128578?b", "a🙂b\n");
+    }
+
+    #[test]
+    fn tables_and_notes_are_apart() {
+        is_read(
+            "Before\\par\\trowd\\pard\\intbl A1\\cell B1\\par more\\cell\\row\\trowd\\pard\\intbl A2\\cell\\cell\\row\\pard After\\par",
+            "Before\nA1\tB1 more\nA2\nAfter\n",
+        );
+        is_read(
+            "a{\\super\\chftn}{\\footnote\\pard {\\super\\chftn} first}b{\\footnote second\\par}\\par c",
+            "a[1]b[2]\nc\n[1]  first\n[2] second\n",
+        );
+    }
+
+    #[test]
+    fn what_is_not_shown_is_left_out() {
+        for (rtf, read) in [
+            (
+                "{\\info{\\title no}}{\\stylesheet{\\s0 no;}}{\\*\\generator no;}{\\header no}{\\pict 00ff}a",
+                "a\n",
+            ),
+            (
+                "a{\\deleted no\\par}{\\v no}{\\deleted no\\plain yes}\\deleted no\\deleted0 b",
+                "ayesb\n",
+            ),
+            ("{\\field{\\*\\fldinst HYPERLINK \"no\"}{\\fldrslt link}}", "link\n"),
+            ("{\\shp{\\*\\shpinst{\\sp{\\sn no}{\\sv no}}{\\shptxt box}}}", "box\n"),
+            ("a\\~b\\_c\\-d\\emdash e\\tab f\\line g\\{\\}\\\\", "a\u{a0}b-cd—e\tf\ng{}\\\n"),
+            ("a\\bin3 {}\\b", "ab\n"),
+            ("a\\\nb\r\nc", "a\nbc\n"),
+        ] {
+            is_read(rtf, read);
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_read_or_refused() {
+        for (rtf, says) in [("PK", "no RTF"), ("", "no RTF")] {
+            assert!(text(rtf.as_bytes()).unwrap_err().message().contains(says));
+        }
+        let deep = format!("{{\\rtf1 {}", "{".repeat(MAX_DEPTH));
+        assert!(text(deep.as_bytes()).unwrap_err().message().contains("nested too deep"));
+        for part in [
+            "\\bin2147483647 a",
+            "\\bin-1 a",
+            "\\u\\uc99999999999 a",
+            "}a",
+            "\\'",
+            "\\'z",
+            "\\",
+            "\\*",
+            "\\cell",
+            "\\row\\cell",
+            "\\f-1\\'e9",
+            "\\footnote",
+            "{\\fonttbl",
+        ] {
+            for times in [1, 500] {
+                let _ = text(format!("{{\\rtf1 {}", part.repeat(times)).as_bytes());
+            }
+        }
+    }
+}
