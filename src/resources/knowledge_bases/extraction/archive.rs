@@ -1,6 +1,6 @@
 //! Formats that are a ZIP archive of XML files: finding their parts, and reading them within bounds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io::{BufReader, Cursor, Read};
 
@@ -365,6 +365,12 @@ pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationsh
 /// Returns the first part of this kind.
 pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
     relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())
+}
+
+/// The parts of this kind, each once.
+pub fn all_of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> BTreeSet<&'a str> {
+    let of_kind = relationships.iter().filter(|one| one.kind == kind);
+    of_kind.map(|one| one.target.as_str()).collect()
 }
 
 /// The parts of this kind by their ids.

@@ -31,7 +31,12 @@ impl Decoded {
 
     /// Refuses a text with characters that no text has.
     fn checked(self) -> Result<Self> {
-        match self.text.chars().find(|c| !is_text(*c)) {
+        self.without(|c| !is_text(c))
+    }
+
+    /// Refuses a text with one of these characters.
+    fn without(self, is_wrong: fn(char) -> bool) -> Result<Self> {
+        match self.text.chars().find(|c| is_wrong(*c)) {
             None => Ok(self),
             Some(c) => Err(unreadable(format!(
                 "the file is no text: it has the control character U+{:04X}",
@@ -98,6 +103,10 @@ pub fn of_code_page(number: i32) -> &'static Encoding {
 /// # Errors
 /// 400 if it is in another encoding, in none that is recognized, or is no text.
 pub fn of_text(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded> {
+    decoded(bytes, given)?.checked()
+}
+
+fn decoded(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded> {
     match given {
         Some(encoding) => in_given(bytes, encoding),
         None => recognized(bytes),
@@ -111,25 +120,35 @@ pub fn of_text(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded
 /// # Errors
 /// As [`of_text`].
 pub fn of_html(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded> {
-    match declared(bytes) {
+    let read = match declared(bytes) {
         // All of its bytes are in ASCII.
-        Some(declared) if given.is_none() && declared == ISO_2022_JP => in_given(bytes, declared),
+        Some(declared) if given.is_none() && declared == ISO_2022_JP => in_given(bytes, declared)?,
         Some(declared) if given.is_none() && std::str::from_utf8(bytes).is_err() => {
-            Decoded::of(bytes, declared).checked()
+            Decoded::of(bytes, declared)
         }
-        _ => of_text(bytes, given),
-    }
+        _ => decoded(bytes, given)?,
+    };
+    // A picture, not a page; of other control characters blanks are made, as of those of a book.
+    read.without(|c| c == '\0')
+}
+
+/// Returns the text of an XHTML document in a book: in UTF-8, if it is that, or else in what it
+/// declares, with bytes that are none of it replaced.
+pub fn of_xhtml(bytes: &[u8]) -> Decoded {
+    let is_utf8 = std::str::from_utf8(bytes).is_ok();
+    Decoded::of(bytes, declared(bytes).filter(|_| !is_utf8).unwrap_or(UTF_8))
 }
 
 fn in_given(bytes: &[u8], encoding: &'static Encoding) -> Result<Decoded> {
     let decoded = Decoded::of(bytes, encoding);
     if decoded.is_broken {
-        let name = encoding.name();
+        // That of a mark at the beginning, if there is one.
+        let name = decoded.charset.unwrap_or(UTF_8.name());
         return Err(unreadable(format!(
             "the file is not in {name}; give its charset, or save it in UTF-8"
         )));
     }
-    decoded.checked()
+    Ok(decoded)
 }
 
 fn recognized(bytes: &[u8]) -> Result<Decoded> {
@@ -141,21 +160,22 @@ fn recognized(bytes: &[u8]) -> Result<Decoded> {
         // Latin letters in UTF-16 are ASCII with zeros between.
         return match of_zeros(bytes) {
             Some(encoding) => in_given(bytes, encoding),
-            None => decoded.checked(),
+            None => Ok(decoded),
         };
     };
     if let Some(encoding) = of_zeros(bytes) {
         return in_given(bytes, encoding);
     }
-    let decoded = Decoded::of(bytes, guess(bytes));
-    if is_nearly_utf8(bytes) || decoded.is_broken {
+    let guess = guess(bytes);
+    let decoded = Decoded::of(bytes, guess);
+    if is_nearly_utf8(bytes, guess) || decoded.is_broken {
         let at = error.valid_up_to() + 1;
         return Err(unreadable(format!(
             "the file is not in UTF-8 from its byte {at} on, nor in another encoding that can be \
              recognized; save it in UTF-8, or give its charset"
         )));
     }
-    decoded.checked()
+    Ok(decoded)
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
@@ -165,27 +185,28 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
 }
 
 /// Which UTF-16 a file without a mark is in, if that is evident: of each pair of bytes one is zero in
-/// half of them at least, always the same one.
+/// half of them at least, the same one but for a few.
 fn of_zeros(bytes: &[u8]) -> Option<&'static Encoding> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let zeros = |at: usize| pairs.iter().filter(|pair| pair[at] == 0).count();
     let (first, second) = (zeros(0), zeros(1));
     match (first, second) {
         _ if !rest.is_empty() || first + second < pairs.len().div_ceil(2) => None,
-        (0, 1..) => Some(UTF_16LE),
-        (1.., 0) => Some(UTF_16BE),
+        _ if first * 16 < second => Some(UTF_16LE),
+        _ if second * 16 < first => Some(UTF_16BE),
         _ => None,
     }
 }
 
-/// Whether bytes are UTF-8 but for a few: another encoding would be a wrong guess.
-fn is_nearly_utf8(bytes: &[u8]) -> bool {
+/// Whether bytes are UTF-8 but for a few: another encoding would be a wrong guess, above all that of
+/// Western Europe, in whose texts two letters that are UTF-8 hardly follow each other.
+fn is_nearly_utf8(bytes: &[u8], guess: &'static Encoding) -> bool {
     let (mut good, mut bad) = (0, 0);
     for chunk in bytes.utf8_chunks() {
         good += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
         bad += usize::from(!chunk.invalid().is_empty());
     }
-    good > 2 * bad
+    good > 2 * bad || guess == WINDOWS_1252 && good > 0 && good >= bad
 }
 
 /// The encoding that an HTML file declares in a `meta` element, or XHTML in its first line.
@@ -212,7 +233,7 @@ fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
 
 #[cfg(test)]
 mod tests {
-    use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251};
+    use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_874, WINDOWS_1251};
 
     use super::*;
 
@@ -250,6 +271,7 @@ mod tests {
             (JAPANESE, SHIFT_JIS, "Shift_JIS"),
             (CHINESE, GB18030, "gb18030"),
             (KOREAN, EUC_KR, "EUC-KR"),
+            ("น้ำขึ้นสูงสุดตอนเที่ยง เรือออกจากท่า", WINDOWS_874, "windows-874"),
         ] {
             let (bytes, _, is_lossy) = encoding.encode(text);
             assert!(!is_lossy, "{name}");
@@ -260,6 +282,9 @@ mod tests {
             is_read(&[b"\xff\xfe".to_vec(), utf16(text, true)].concat(), text, Some("UTF-16LE"));
             is_read(&[b"\xfe\xff".to_vec(), utf16(text, false)].concat(), text, Some("UTF-16BE"));
         }
+        // One letter has its zero on the other side.
+        let latvian = "Rīga, Āgenskalns, Brīvības iela 7";
+        is_read(&utf16(latvian, true), latvian, Some("UTF-16LE"));
         is_read(&utf16(GERMAN, true), GERMAN, Some("UTF-16LE"));
         is_read(&utf16(GERMAN, false), GERMAN, Some("UTF-16BE"));
     }
@@ -271,6 +296,7 @@ mod tests {
         broken.push(0xc3);
         for (bytes, reason) in [
             (broken.as_slice(), "is not in UTF-8 from its byte 29 on"),
+            (b"Gr\xc3\xbc\xc3\x9fe caf\xe9", "is not in UTF-8 from its byte 12 on"),
             (b"a\0b", "U+0000"),
             (b"\x7fELF", "U+007F"),
             (b"\xff\xfea\0\0\0", "U+0000"),
@@ -319,6 +345,10 @@ mod tests {
             let read = of_html(&bytes, None).unwrap();
             assert_eq!((read.charset, read.is_broken), (charset, is_broken), "{html}");
         }
+        // Control characters are in pages, and become blanks.
+        assert!(of_html("<p>a\u{93}b".as_bytes(), None).is_ok());
+        assert!(of_html(b"<meta charset=latin1><p>a\x81b", None).is_ok());
+        assert!(of_html(b"\x89PNG\r\n\x1a\n\0", None).is_err());
         // What is UTF-8 is not what it says.
         assert_eq!(of_html("<meta charset=windows-1252>é".as_bytes(), None).unwrap().charset, None);
     }

@@ -8,7 +8,7 @@ use super::archive::{Archive, Xml, resolved};
 use super::charset;
 use super::html;
 use super::lines::Lines;
-use super::text::unreadable;
+use super::text::{Extracted, unreadable};
 use crate::base::Result;
 
 const FORMAT: &str = "EPUB";
@@ -18,7 +18,7 @@ const DOCUMENTS: [&str; 3] = ["application/xhtml+xml", "text/html", "application
 
 /// Returns the text of a file: the title of the book, and its documents in the order of reading with a
 /// form feed between two of them.
-pub fn text(bytes: &[u8]) -> Result<String> {
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let Some(package_name) = package_name(&mut archive)? else { return Err(archive.other()) };
     let Some(xml) = archive.xml(&package_name)? else { return Err(archive.other()) };
@@ -31,7 +31,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let mut lines = Lines::default();
     lines.flow(&package.title)?;
     lines.end_line()?;
-    let mut is_first = true;
+    let (mut is_first, mut broken) = (true, 0);
     for id in &package.spine {
         // Each is read once, however often it is listed.
         let Some(name) = package.documents.remove(id) else { continue };
@@ -39,9 +39,17 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         if !std::mem::take(&mut is_first) {
             lines.end_page()?;
         }
-        html::read(&charset::of_html(&bytes, None)?.text, false, &mut lines)?;
+        let decoded = charset::of_xhtml(&bytes);
+        broken += u32::from(decoded.is_broken);
+        html::read(&decoded.text, false, &mut lines)?;
     }
-    lines.finished()
+    let left_out = match broken {
+        0 => Vec::new(),
+        _ => vec![format!(
+            "in {broken} parts of the book bytes that are in no encoding are replaced by U+FFFD"
+        )],
+    };
+    Ok(Extracted { left_out, ..lines.finished()?.into() })
 }
 
 /// The name of the file that says what the book consists of.
@@ -107,7 +115,7 @@ impl Package {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::archive;
+    use super::super::testing::{archive, archive_of_bytes};
     use super::*;
 
     const CONTAINER: &str =
@@ -118,7 +126,7 @@ mod tests {
         <item id="c" href="cover.png" media-type="image/png"/></manifest>
         <spine><itemref idref="b"/><itemref idref="c"/><itemref idref="none"/><itemref idref="a" linear="no"/></spine></package>"#;
 
-    fn book(encryption: &str) -> Result<String> {
+    fn book(encryption: &str) -> Result<Extracted> {
         text(&archive(&[
             ("mimetype", "application/epub+zip"),
             ("META-INF/container.xml", CONTAINER),
@@ -138,7 +146,22 @@ mod tests {
 
     #[test]
     fn documents_are_in_the_order_of_reading() {
-        assert_eq!(book("<e/>").unwrap(), "Tides\nfirst\n\u{c}last\u{a0}page\n");
+        assert_eq!(book("<e/>").unwrap().text, "Tides\nfirst\n\u{c}last\u{a0}page\n");
+    }
+
+    #[test]
+    fn a_part_with_a_wrong_byte_is_read_and_the_loss_is_said() {
+        let package = "<package><manifest><item id=\"a\" href=\"a.xhtml\" \
+                       media-type=\"application/xhtml+xml\"/></manifest>\
+                       <spine><itemref idref=\"a\"/></spine></package>";
+        let files: [(&str, &[u8]); 3] = [
+            ("META-INF/container.xml", CONTAINER.as_bytes()),
+            ("OPS/book.opf", package.as_bytes()),
+            ("OPS/a.xhtml", b"<html><body><p>ebb\xe9 and \xc2\x93flow</p></body></html>"),
+        ];
+        let read = text(&archive_of_bytes(&files)).unwrap();
+        assert_eq!(read.text, "ebb\u{fffd} and \u{93}flow\n");
+        assert_eq!(read.left_out.len(), 1);
     }
 
     #[test]

@@ -50,7 +50,7 @@ static FORMATS: [Format; 10] = [
         html::text(&String::from_utf8_lossy(bytes)).map(Extracted::from)
     }),
     Format::new("RTF", MediaType::Rtf, |bytes| rtf::text(bytes).map(Extracted::from)),
-    Format::new("EPUB", MediaType::Epub, |bytes| epub::text(bytes).map(Extracted::from)),
+    Format::new("EPUB", MediaType::Epub, epub::text),
     Format::new("PPTX", MediaType::Pptx, |bytes| pptx::text(bytes).map(Extracted::from)),
     Format::new("XLSX", MediaType::Xlsx, |bytes| xlsx::text(bytes).map(Extracted::from)),
     Format::new("ODT", MediaType::Odt, |bytes| {

@@ -130,7 +130,14 @@ impl Content {
         let in_sheet = self.kind == Kind::Spreadsheet && self.cell_at.is_none();
         match xml.name() {
             // Deleted text, comments, and what is read aloud or asks for input.
-            "tracked-changes" | "annotation" | "forms" | "ruby-text" | "dde-links" => xml.skip()?,
+            "tracked-changes"
+            | "annotation"
+            | "forms"
+            | "ruby-text"
+            | "dde-links"
+            | "content-validations" => xml.skip()?,
+            // Drawings on a sheet are in none of its cells.
+            "shapes" if in_sheet => xml.skip()?,
             "title" | "desc" if !matches!(xml.above(1), "p" | "h" | "span" | "a") => xml.skip()?,
             "p" | "h" => self.paragraphs += 1,
             "s" if self.paragraphs > 0 => {

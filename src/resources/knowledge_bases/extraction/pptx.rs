@@ -1,6 +1,6 @@
 //! PPTX files (Office Open XML): slides with their notes.
 
-use super::archive::{Archive, Next, Xml, by_id, of_kind, relationships};
+use super::archive::{Archive, Next, Xml, all_of_kind, by_id, of_kind, relationships};
 use super::lines::Lines;
 use crate::base::Result;
 
@@ -31,9 +31,11 @@ pub fn text(bytes: &[u8]) -> Result<String> {
             lines.end_page()?;
         }
         let parts = relationships(&mut archive, slide)?;
-        let further = ["diagramData", "notesSlide"].map(|kind| of_kind(&parts, kind));
-        for part in [Some(slide.as_str())].into_iter().chain(further) {
-            if let Some(xml) = part.map(|name| archive.xml(name)).transpose()?.flatten() {
+        let mut read_parts = vec![slide.as_str()];
+        read_parts.extend(all_of_kind(&parts, "diagramData"));
+        read_parts.extend(of_kind(&parts, "notesSlide"));
+        for part in read_parts {
+            if let Some(xml) = archive.xml(part)? {
                 read(xml, &mut lines)?;
             }
         }
@@ -115,13 +117,19 @@ mod tests {
             ("ppt/slides/slide3.xml", &slide(&shape("title", "in no list"))),
             (
                 "ppt/slides/_rels/slide2.xml.rels",
-                &relationships(&[("a", "notesSlide", "../notesSlides/n.xml")]),
+                &relationships(&[
+                    ("a", "notesSlide", "../notesSlides/n.xml"),
+                    ("b", "diagramData", "../diagrams/data1.xml"),
+                    ("c", "diagramData", "../diagrams/data2.xml"),
+                ]),
             ),
+            ("ppt/diagrams/data1.xml", "<d><a:p><a:r><a:t>flow</a:t></a:r></a:p></d>"),
+            ("ppt/diagrams/data2.xml", "<d><a:p><a:r><a:t>ebb</a:t></a:r></a:p></d>"),
             (
                 "ppt/notesSlides/n.xml",
                 &slide(&format!("{}{}", shape("body", "Say it"), shape("sldNum", "1"))),
             ),
         ]);
-        assert_eq!(text(&file).unwrap(), "Tides\nb\nSay it\nb\n\u{c}A\tB\n");
+        assert_eq!(text(&file).unwrap(), "Tides\nb\nflow\nebb\nSay it\nb\n\u{c}A\tB\n");
     }
 }

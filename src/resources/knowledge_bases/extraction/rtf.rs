@@ -220,7 +220,12 @@ impl Content {
         if self.state.destination == Destination::Note && outer.destination != Destination::Note {
             self.notes.end_line()?;
         }
+        let had_fonts =
+            self.state.destination == Destination::Fonts && outer.destination != Destination::Fonts;
         self.state = outer;
+        if had_fonts {
+            self.set_font(self.default_font); // Until another is chosen.
+        }
         Ok(())
     }
 
@@ -459,6 +464,7 @@ mod tests {
 
     #[test]
     fn text_is_read_in_the_code_pages_of_its_fonts() {
+        is_read("\\deff0{\\fonttbl{\\f0\\fcharset204 Arial;}}\\'cf\\'f0", "Пр\n");
         let fonts = "{\\fonttbl{\\f0\\fcharset0 Arial;}{\\f1\\fcharset204{\\*\\panose 01}Arial Cyr;}{\\f2\\fcharset128 MS;}}";
         is_read(
             &format!(

@@ -7,10 +7,16 @@ use zip::write::SimpleFileOptions;
 
 /// An archive of these files.
 pub fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    let bytes = files.iter().map(|(name, text)| (*name, text.as_bytes()));
+    archive_of_bytes(&bytes.collect::<Vec<_>>())
+}
+
+/// An archive of files that need not be text.
+pub fn archive_of_bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, content) in files {
         archive.start_file(*name, SimpleFileOptions::default()).unwrap();
-        archive.write_all(content.as_bytes()).unwrap();
+        archive.write_all(content).unwrap();
     }
     archive.finish().unwrap().into_inner()
 }
