@@ -74,14 +74,15 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let (note, sent) = channel();
-        // The thread ends with the process, or when the receiver is dropped.
+        // The thread ends with the process: a port that was given up could become another test's, which
+        // then got what is sent here again.
         std::thread::spawn(move || {
             while let Ok((mut stream, _)) = listener.accept() {
                 let Some(read) = read(&mut stream) else { continue };
                 let response = respond(&read);
                 // First: who has the response finds the request noted.
                 if note.send(read).is_err() {
-                    return;
+                    continue;
                 }
                 let _ = stream.write_all(response.as_bytes());
             }
