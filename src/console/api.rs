@@ -126,7 +126,11 @@ impl Api {
         let (route, _) = self.calls.find(Method::Post, path)?;
         let accepted = route.operation.upload.as_ref().map_or(&[][..], |upload| upload.media_types);
         let media_type = file.media_type(accepted).ok_or_else(|| {
-            Error::invalid_at("file", "must be a text, Markdown, CSV, HTML, PDF, RTF, EPUB, Word, Excel, PowerPoint or OpenDocument file")
+            Error::invalid_at(
+                "file",
+                "must be a text, Markdown, CSV, HTML, PDF, RTF, EPUB, Word, Excel, PowerPoint or \
+                 OpenDocument file",
+            )
         })?;
         let arguments = Arguments::Upload(file.bytes.clone(), media_type);
         self.call(Method::Post, path, &self.query(query), arguments).await

@@ -319,6 +319,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_no_cell_of_a_sheet_is_left_out() {
+        let hint = "<table:content-validations><table:content-validation><table:help-message>\
+                    <text:p>hint</text:p></table:help-message></table:content-validation>\
+                    </table:content-validations>";
+        let shapes = "<table:shapes><draw:frame><draw:text-box><text:p>box</text:p></draw:text-box>\
+                      </draw:frame></table:shapes>";
+        let row = "<table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>\
+                   </table:table-row>";
+        let content =
+            format!("{hint}<table:table table:name=\"Tides\">{shapes}{row}</table:table>");
+        assert_eq!(of_content(Kind::Spreadsheet, &content).unwrap(), "Tides\na\n");
+    }
+
+    #[test]
     fn a_presentation_has_its_pages_with_notes() {
         let page = |text: &str| {
             format!(
