@@ -393,6 +393,61 @@ fn a_gap_in_another_history_does_not_make_it_the_database_s() {
     }
 }
 
+/// Another history's records with these numbers, each named after its number and 100. The first follows
+/// a record that is not there.
+fn append_of_copy(log: &mut Written, file: usize, numbers: std::ops::RangeInclusive<u64>) {
+    let own = log.last;
+    log.last = Link { number: numbers.start() - 1, checksum: 7 };
+    log.append_rows(file, numbers.count() as u64, 100);
+    log.last = own;
+}
+
+#[test]
+fn what_is_surely_the_database_s_is_kept_before_a_gap_in_which_a_copy_has_more() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        log.append(1 - copy_is, 2);
+        let position = Position { covered: log.last, ..nothing(log.log) };
+        let places = log.append(1 - copy_is, 10);
+        for broken in [0, 3, 4, 5, 6] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        append_of_copy(&mut log, copy_is, 3..=9);
+        let (rows, missing) = kept(&position, log.files.map(Some));
+        // Of 10 to 12 nothing says whose they are.
+        assert_eq!(rows, [4, 5], "{missing:?}");
+        let said = "the record 6 of the log does not follow the one before it";
+        assert!(missing.iter().any(|sentence| sentence.starts_with(said)), "{missing:?}");
+    }
+}
+
+#[test]
+fn a_farther_longer_history_does_not_hide_a_nearer_one() {
+    // Behind the gap at 3 the database has 4 and 5, and from 7 on more; of 4 to 6 a copy has others.
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        let places = log.append(1 - copy_is, 12);
+        for broken in [2, 5] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        append_of_copy(&mut log, copy_is, 4..=6);
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 4, 5, 7, 8, 9, 10, 11, 12], "{missing:?}");
+    }
+}
+
+#[test]
+fn of_ways_with_as_many_records_that_which_follows_is_kept() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        log.append(1 - copy_is, 4);
+        // Also 1 and 103 to 105 would be as many.
+        append_of_copy(&mut log, copy_is, 3..=5);
+        let (rows, _) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 3, 4]);
+    }
+}
+
 #[test]
 fn a_file_that_was_overwritten_by_the_other_is_said_and_without_a_position_none_is_read() {
     let mut log = Written::new();
