@@ -267,7 +267,7 @@ fn what_another_history_has_is_left_out() {
     let [_, second] = copy.files;
     let (rows, missing) = kept(&nothing(other.log), [Some(first), Some(second)]);
     assert_eq!(rows, [1, 2]);
-    assert!(missing[0].contains("the record 3 of the log does not follow"), "{missing:?}");
+    assert!(missing[0].contains("the record 3 of the log does not follow record 2"), "{missing:?}");
 }
 
 #[test]
@@ -389,7 +389,10 @@ fn a_gap_in_another_history_does_not_make_it_the_database_s() {
         }
         let (rows, missing) = kept(&position, log.files.map(Some));
         assert!(rows.is_empty(), "{rows:?}");
-        assert!(missing[0].starts_with("the record 3 of the log does not follow"), "{missing:?}");
+        assert!(
+            missing[0].starts_with("the record 3 of the log does not follow record 2"),
+            "{missing:?}"
+        );
     }
 }
 
@@ -416,7 +419,7 @@ fn what_is_surely_the_database_s_is_kept_before_a_gap_in_which_a_copy_has_more()
         let (rows, missing) = kept(&position, log.files.map(Some));
         // Of 10 to 12 nothing says whose they are.
         assert_eq!(rows, [4, 5], "{missing:?}");
-        let said = "the record 6 of the log does not follow the one before it";
+        let said = "the record 6 of the log does not follow record 5";
         assert!(missing.iter().any(|sentence| sentence.starts_with(said)), "{missing:?}");
     }
 }
@@ -446,6 +449,41 @@ fn of_ways_with_as_many_records_that_which_follows_is_kept() {
         let (rows, _) = kept(&nothing(log.log), log.files.map(Some));
         assert_eq!(rows, [1, 2, 3, 4]);
     }
+}
+
+#[test]
+fn a_way_behind_a_nearer_gap_comes_before_one_as_long_behind_a_farther() {
+    // Own 4, 6 and 7, a copy's 1 to 3, 5, 6, 8 and 9: all else is broken.
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        let places = log.append(1 - copy_is, 7);
+        for broken in [0, 1, 2, 4] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        log.last = Link { number: 0, checksum: 7 };
+        let places = log.append_rows(copy_is, 9, 100);
+        for broken in [3, 6] {
+            log.files[copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [4, 6, 108, 109], "{missing:?}");
+    }
+}
+
+#[test]
+fn a_record_in_place_of_a_broken_one_of_its_number_is_said() {
+    let mut log = Written::new();
+    let places = log.append(1, 5);
+    log.files[1].bytes[places[4].start + 40] ^= 1;
+    // A copy went on after the fourth.
+    let fourth = &log.files[1].bytes[places[3].clone()];
+    let header = record::header(log.log, fourth).unwrap();
+    log.last = header.link;
+    log.append_rows(0, 1, 100);
+    let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+    assert_eq!(rows, [1, 2, 3, 4, 105]);
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].starts_with("beside its record 5 the log has a broken one"), "{missing:?}");
 }
 
 #[test]
