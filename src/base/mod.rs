@@ -21,6 +21,7 @@ mod selector;
 mod spelling;
 mod text;
 mod time;
+mod trace;
 mod validated;
 pub mod visible;
 
@@ -46,4 +47,5 @@ pub use text::{
     Title, Validated,
 };
 pub use time::Time;
+pub use trace::TraceParent;
 pub use validated::checked;
