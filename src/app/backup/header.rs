@@ -46,6 +46,37 @@ pub struct Header {
     pub tables: Vec<TableHeader>,
 }
 
+/// Of the records that are left out, 1,000 are listed.
+const MAX_LISTED: usize = 1000;
+
+/// What is said of one has at most 1,000 characters: all of it must fit into the last block.
+const MAX_SAID_CHARS: usize = 1000;
+
+/// Records that could not be read when the backup was made, and are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOut {
+    /// How many there are.
+    pub count: u64,
+    /// Which they are and why they cannot be read, a sentence for each of the first 1,000.
+    pub records: Vec<String>,
+}
+
+impl LeftOut {
+    /// Whether all records are in the backup.
+    pub fn is_nothing(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, what: &str) {
+        self.count += 1;
+        if self.records.len() < MAX_LISTED {
+            self.records.push(what.chars().take(MAX_SAID_CHARS).collect());
+        }
+    }
+}
+
 /// How a table was defined.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,6 +115,9 @@ pub struct Totals {
     pub bytes: u64,
     /// Records in each table, in the order of the header.
     pub tables: Vec<u64>,
+    /// What is not in it. Releases that do not know this field read the rest.
+    #[serde(default, skip_serializing_if = "LeftOut::is_nothing")]
+    pub left_out: LeftOut,
     /// The BLAKE3 hash of everything before this block, without the checksums, in hexadecimal.
     pub hash: String,
 }
