@@ -196,3 +196,26 @@ fn a_directory_whose_log_is_damaged_is_not_backed_up() {
     }
     assert!(!Path::new(&b).exists());
 }
+
+#[test]
+fn a_directory_of_an_older_release_is_recommended_for_a_check_when_it_is_restored_too() {
+    let (place, _) = Place::founded();
+    fs::remove_file(place.file("written-by")).unwrap();
+    place.run(&["backup", &file(&place, "b"), "--json"]).succeeds();
+    let (to, ended) = restore(&place, "b", &[]);
+    ended.succeeds();
+    let log = |place: &Place| {
+        let mut serving = Serving::start(place, &[]);
+        serving.signal("TERM");
+        serving.ends().2
+    };
+    let recommends = |log: &str| log.contains("roadstead check --data");
+    let first = log(&to);
+    assert!(recommends(&first), "{first}");
+    assert!(!recommends(&log(&to)));
+    // The program that has served it loses nothing.
+    to.run(&["backup", &file(&to, "b"), "--json"]).succeeds();
+    let (again, ended) = restore(&to, "b", &[]);
+    ended.succeeds();
+    assert!(!recommends(&log(&again)));
+}

@@ -38,6 +38,10 @@ pub struct Header {
     /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erasures: Option<LedgerNote>,
+    /// Which Roadstead had served the data directory last, as its file `written-by` has it; `None`: one
+    /// whose log could lose rows, or one that did not say it in backups yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_by: Option<String>,
     /// The ends of the audit logs in it: stored here in format 1; of a later one, those that were
     /// collected when it was read or written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

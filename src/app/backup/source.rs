@@ -13,6 +13,7 @@ use crate::api::audit::checkpoint;
 use crate::app::data::DataDir;
 use crate::app::erasures::LedgerNote;
 use crate::app::format_file::{self, Format, check_of};
+use crate::app::written_by;
 use crate::auth::{Organization, installation_id};
 use crate::base::{Error, Id, Kind, Result as BaseResult};
 use crate::store::{
@@ -225,6 +226,11 @@ fn begin(
         directory_format,
         secret_key: with_secret_key.then(|| codec::hex(store.keys().current().bytes())),
         erasures,
+        written_by: match dir {
+            Some(dir) => written_by::version_of(dir.path()),
+            // It never had a log that could lose rows.
+            None => Some(env!("CARGO_PKG_VERSION").into()),
+        },
         audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
     };
