@@ -192,7 +192,9 @@ impl Runner {
             Effect::Calls(Calls { calls, total, goes_on }) => {
                 let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
                 let deadline = tokio::time::Instant::now() + total;
-                let sent = self.outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
+                // What is looked up in the background was confirmed before.
+                let outside = self.outside.clone().for_holder();
+                let sent = outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
                 let results = sent.await;
                 EffectResult::Answers(urls.into_iter().zip(results).collect())
             }
