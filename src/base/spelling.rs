@@ -61,6 +61,28 @@ const WRITTEN_TOGETHER: [&[Script]; 3] = [
     &[Script::Han, Script::Hangul],
 ];
 
+/// Scripts whose words stand beside Latin ones without a blank, and have few letters that look like its.
+const BESIDE_LATIN: [Script; 18] = [
+    Script::Arabic,
+    Script::Hebrew,
+    Script::Thai,
+    Script::Lao,
+    Script::Khmer,
+    Script::Myanmar,
+    Script::Devanagari,
+    Script::Bengali,
+    Script::Gujarati,
+    Script::Gurmukhi,
+    Script::Tamil,
+    Script::Telugu,
+    Script::Kannada,
+    Script::Malayalam,
+    Script::Sinhala,
+    Script::Tibetan,
+    Script::Ethiopic,
+    Script::Georgian,
+];
+
 /// Scripts with letters that Unicode derives from others for an old encoding and that are written so
 /// nevertheless: the vowel of Thai and Lao, letters of Tibetan, narrow kana, the jamo of a keyboard.
 const WITH_DERIVED: [Script; 6] = [
@@ -147,16 +169,47 @@ pub fn has_unseen(text: &str) -> bool {
     false
 }
 
-/// Whether a text has a letter or digit in a special form, such as `Ａ` or `Ⅻ`.
+/// Whether a text has a letter or digit in a special form, such as `Ａ` or `Ⅻ`. Those of full width are
+/// ordinary among Han and kana.
 pub fn has_special_form(text: &str) -> bool {
-    !text.is_ascii() && text.chars().any(is_of_special_form)
+    let is_east_asian =
+        |c: char| matches!(c.script(), Script::Han | Script::Hiragana | Script::Katakana);
+    let has_full_width = !text.is_ascii() && text.chars().any(is_east_asian);
+    let is_ordinary = |c: char| has_full_width && matches!(c, '\u{ff01}'..='\u{ff5e}');
+    !text.is_ascii() && text.chars().any(|c| is_of_special_form(c) && !is_ordinary(c))
 }
 
 /// Whether a word of a text has letters that are not written together, as [`is_mixed`] says. A word
 /// ends where there is neither a letter nor a digit nor a mark on one.
 pub fn mixes_scripts(text: &str) -> bool {
-    let is_between = |c: char| !c.is_alphanumeric() && !is_combining_mark(c);
-    !text.is_ascii() && text.split(is_between).any(is_mixed)
+    !text.is_ascii() && words(text).any(is_mixed)
+}
+
+/// As [`mixes_scripts`], but for words of Latin and of another script that is written beside it without a
+/// blank.
+pub fn mixes_scripts_in_name(text: &str) -> bool {
+    !text.is_ascii() && words(text).any(|word| is_mixed(word) && !is_beside_latin(word))
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c))
+}
+
+/// Whether a text is letters of Latin beside at least two of one of [`BESIDE_LATIN`], not among them.
+fn is_beside_latin(word: &str) -> bool {
+    let of_all = |script: &Script| matches!(script, Script::Inherited | Script::Common);
+    let scripts = word.chars().map(|c| c.script()).filter(|script| !of_all(script));
+    let scripts: Vec<_> = scripts.collect();
+    let Some(other) = scripts.iter().find(|script| **script != Script::Latin) else { return false };
+    let others = word.chars().filter(|c| c.script() == *other && c.is_alphabetic()).count();
+    let is_known = |script: &Script| *script == Script::Latin || script == other;
+    let changes = scripts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let has_signs = word.chars().any(is_latin_sign);
+    BESIDE_LATIN.contains(other)
+        && !has_signs
+        && scripts.iter().all(is_known)
+        && changes == 1
+        && others > 1
 }
 
 /// Whether the letters and digits of a text are of several scripts: not "highly restrictive", as

@@ -20,7 +20,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::spelling::{has_special_form, has_unseen, is_mixed, mixes_scripts};
+use super::spelling::{
+    has_special_form, has_unseen, is_mixed, mixes_scripts, mixes_scripts_in_name,
+};
 use super::validated::checked;
 
 /// The validation rule of a kind of text.
@@ -154,7 +156,7 @@ impl<'de, R, C> bincode::BorrowDecode<'de, C> for Validated<R> {
 // ── The kinds ────────────────────────────────────────────────────────────────
 
 /// A name: 1 to 200 characters, among them one that is seen, and none that could pass it off as
-/// another: no control, format or invisible character, no blank at an end, no letters of several
+/// another: no control, format or invisible character, no letters of several
 /// scripts in one word, and none in a special form.
 pub type Name = Validated<NameRule>;
 /// A title or subject: 1 to 500 characters.
@@ -216,15 +218,12 @@ impl TextRule for NameRule {
         if has_unseen(&text) {
             return Err("must not contain invisible characters or marks of direction".into());
         }
-        if text.trim().len() < text.len() {
-            return Err("must not begin or end with a blank".into());
-        }
         if has_special_form(&text) {
             let message = "must not contain letters or digits in a special form, such as full \
                            width, mathematical ones, Roman numerals or ligatures";
             return Err(message.into());
         }
-        if mixes_scripts(&text) {
+        if mixes_scripts_in_name(&text) {
             return Err("must not mix letters of several scripts in one word".into());
         }
         Ok(text)
@@ -521,11 +520,14 @@ pub(super) mod tests {
         assert_valid::<NameRule>(&["Zoe\u{308}", "Zo\u{eb}", "Ada\u{a0}Lovelace", "田中 AI課"]);
         let unseen = [" ", "\u{a0}", "\u{3164}", "Ada\u{202e}", "Ad\u{200b}a", "Adа", "a\nb"];
         assert_invalid::<NameRule>(&unseen);
-        assert_invalid::<NameRule>(&[" Ada", "Ada ", "Ada\u{a0}", "\u{3000}Ada", "Ada\u{2003}"]);
+        // The names of files in languages without blanks between words, and of full width among Han.
+        let of_files =
+            [" Ada ", "รายงานQ1.pdf", "資料Ａ.pdf", "１月の売上.xlsx", "ＡＢＣ商事", "גרסהBeta"];
+        assert_valid::<NameRule>(&of_files);
         let strange =
             ["ꓮda", "Adⲧ", "Ad\u{251}", "Ａda", "\u{1d400}da", "Gi\u{217c}", "\u{104b0}da"];
         assert_invalid::<NameRule>(&strange);
-        assert_invalid::<NameRule>(&["a\u{1042c}a", "Acme １", "\u{212a}ate"]);
+        assert_invalid::<NameRule>(&["a\u{1042c}a", "Ａcme １", "\u{212a}ate"]);
         // What was stored before is still read.
         for earlier in ["Ada\u{202e}", " Ada\u{a0}", "ꓮda", "Ａda"] {
             assert!(Name::parse_earlier(earlier).is_ok());
