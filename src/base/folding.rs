@@ -18,7 +18,7 @@ pub fn is_ignorable(c: char) -> bool {
 }
 
 /// Returns the characters of a text, folded, one after another.
-pub fn folded_chars(text: &str) -> impl Iterator<Item = char> {
+fn folded_chars(text: &str) -> impl Iterator<Item = char> {
     text.nfkd().filter(|c| !is_ignorable(*c)).flat_map(fold_case).nfkc()
 }
 
@@ -32,6 +32,23 @@ fn fold_case(c: char) -> impl Iterator<Item = char> {
     kept.into_iter().chain(capital.into_iter().flatten().flat_map(char::to_lowercase))
 }
 
+/// Whether a character folds to itself beside any other of these: most of many texts, for which the
+/// tables of Unicode need not be asked.
+fn is_folded(c: char) -> bool {
+    matches!(c, '\u{20}'..='\u{40}' | '\u{5b}'..='\u{7e}' | '\n' | '\t' | 'à'..='ö' | 'ø'..='ÿ'
+        | 'ά'..='ί' | 'α'..='ρ' | 'σ'..='ώ' | 'а'..='џ' | '\u{3041}'..='\u{3096}'
+        | '\u{30a1}'..='\u{30fa}' | 'ー' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Returns the first characters of a text, folded, at most this many.
+pub fn fold_first(text: &str, most: usize) -> Cow<'_, str> {
+    if text.chars().all(is_folded) {
+        let end = text.char_indices().nth(most).map_or(text.len(), |(end, _)| end);
+        return text[..end].into();
+    }
+    folded_chars(text).take(most).collect::<String>().into()
+}
+
 /// Returns a text, folded. It takes time in proportion to its length.
 pub fn fold(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
@@ -43,6 +60,8 @@ pub fn fold(text: &str) -> Cow<'_, str> {
     for piece in text.split_inclusive([' ', '\n']) {
         if piece.is_ascii() {
             folded.extend(piece.bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
+        } else if piece.chars().all(is_folded) {
+            folded.push_str(piece);
         } else {
             folded.extend(folded_chars(piece));
         }
@@ -138,6 +157,7 @@ mod tests {
         for c in '\0'..=char::MAX {
             let once = fold(c.encode_utf8(&mut [0; 4])).into_owned();
             assert_eq!(fold(&once), once, "{c:?}");
+            assert!(!is_folded(c) || once.chars().eq([c]), "{c:?}");
             let bare = without_accents(&once).into_owned();
             assert_eq!(without_accents(&bare), bare, "{c:?}");
             assert_eq!(fold(&bare), bare, "{c:?}");
@@ -164,6 +184,12 @@ mod tests {
         fn a_text_is_folded_as_its_pieces_are(text in "[\\PCa-zé\u{300}-\u{345} \n]*") {
             let whole: String = folded_chars(&text).collect();
             prop_assert_eq!(fold(&text), whole);
+        }
+
+        #[test]
+        fn what_counts_as_folded_folds_to_itself(text in "[a-z0-9 \\n\\-_à-ÿά-ώа-џぁ-ゖァ-ヺー一-龥가-힣]*") {
+            prop_assume!(text.chars().all(is_folded));
+            prop_assert_eq!(folded_chars(&text).collect::<String>(), text);
         }
 
         #[test]

@@ -13,16 +13,17 @@ use super::content::{self, DocumentTerms, PART_BYTES};
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{FORM, IndexForm, KnowledgeBase, Ordinal, state};
 use super::words::{DocumentWords, Term};
-use crate::api::Resource;
+use crate::api::{Metric, Resource};
+use crate::base::metrics::FamilyKind;
 use crate::base::{Id, Result};
 use crate::outbox::{
     Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
     SweepProgress, WriteRows, enqueue,
 };
-use crate::store::{Order, Tx, View};
+use crate::store::{ListSource, Order, Tx, View};
 
 pub(super) const RESOURCE: Resource =
-    Resource { jobs: &[EXTEND], sweeps: &[ENQUEUE], ..Resource::EMPTY };
+    Resource { jobs: &[EXTEND], sweeps: &[ENQUEUE], metrics: &[EARLIER], ..Resource::EMPTY };
 
 /// A step reads texts of 512 KiB, or one that is longer, of at most 32 documents: their words are
 /// found in a tenth of a second.
@@ -92,6 +93,25 @@ fn enqueue_for(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
 /// The concurrency key of the jobs.
 const KEY: Id<crate::outbox::Target> =
     Id::new(uuid::Uuid::from_u128(0x0b0a_2026_0000_7000_8000_0000_0000_0e01));
+
+/// How far it is, for who has upgraded.
+const EARLIER: Metric = Metric {
+    name: "roadstead_documents_to_extend",
+    kind: FamilyKind::Gauge,
+    help: "Documents indexed by an earlier version whose words may not be found in all forms yet",
+    read: |view| {
+        let bases: Vec<KnowledgeBase> = view.all(ListSource::TABLE, &())?;
+        bases.iter().map(|base| to_extend(view, base.id)).sum()
+    },
+};
+
+fn to_extend(view: &View, base: Id<KnowledgeBase>) -> Result<u64> {
+    let documents = state(view, base)?.documents;
+    let form: Option<IndexForm> = view.get(&base)?;
+    let left =
+        form.filter(|form| form.form >= FORM).map(|form| form.until - form.next.min(form.until));
+    Ok(left.map_or(documents, |left| documents.min(left.into())))
+}
 
 // ── The job ──────────────────────────────────────────────────────────────────
 

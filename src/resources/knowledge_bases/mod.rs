@@ -54,12 +54,7 @@ pub const RESOURCE: Resource = Resource {
     jobs: &[changes::MERGE],
     checks: &[consistency::check],
     metrics: &[PENDING],
-    children: &[
-        &documents::RESOURCE,
-        &uploads::RESOURCE,
-        &search::RESOURCE,
-        &extension::RESOURCE,
-    ],
+    children: &[&documents::RESOURCE, &uploads::RESOURCE, &search::RESOURCE, &extension::RESOURCE],
     ..Resource::EMPTY
 };
 

@@ -62,15 +62,10 @@ struct Match {
 
 /// Returns the passage of a text with most of the words that have a number. `is_begin` says whether this is the
 /// beginning of a text, so that the first word is complete.
-fn best_passage(
-    text: &str,
-    is_begin: bool,
-    number: impl Fn(&str) -> Option<usize>,
-) -> Passage {
+fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usize>) -> Passage {
     let all: Vec<Word> = words(text).skip(usize::from(!is_begin)).collect();
-    let matched = |word: &Word| {
-        Some(Match { bytes: word.at..word.end(), word: number(word.written)? })
-    };
+    let matched =
+        |word: &Word| Some(Match { bytes: word.at..word.end(), word: number(word.written)? });
     let matches: Vec<Match> = all.iter().filter_map(matched).collect();
     let start = match most_words(text, &matches) {
         // At the beginning of a word.

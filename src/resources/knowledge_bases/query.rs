@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::base::is_ignorable;
+
 use super::words::{Pairs, Word, bare, bare_term, earlier_form, folded, words};
 
 /// Of the pairs of a query 32 are looked up, as of its words.
@@ -17,6 +19,9 @@ const WITHOUT_ACCENTS: f32 = 0.6;
 /// How much a pair counts beside the word that it is in, and a character beside its pairs.
 const PAIR_IN_WORD: f32 = 0.5;
 const CHARACTER_IN_PAIR: f32 = 0.2;
+
+/// How much a piece counts of a word with soft hyphens: documents of version 0.1 have no more of it.
+const PIECE_OF_WORD: f32 = 0.5;
 
 /// What is searched for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,7 +102,8 @@ impl Query {
             if parts.iter().any(|part| part.shown == *shown && part.is_required == *is_required) {
                 continue;
             }
-            let number = |all: &[String], term: &String| all.binary_search(term).unwrap_or_default();
+            let number =
+                |all: &[String], term: &String| all.binary_search(term).unwrap_or_default();
             let own = own.iter().map(|(term, weight)| (number(&terms, term), *weight));
             let begins = begins
                 .iter()
@@ -184,10 +190,14 @@ impl NewPart {
         NewPart { terms: Vec::new(), beginnings, is_required: false, shown }
     }
 
-    /// The word as it is spelled, also in the form of documents that were written by version 0.1.
+    /// The word as it is spelled, also in the form of documents that were written by version 0.1. That
+    /// cut it at what shows nothing, joiners excepted.
     fn spelled(word: &Word, form: &str) -> Vec<(String, f32)> {
-        let earlier = earlier_form(word.written);
-        let earlier = (earlier != form).then_some((earlier, 1.0));
+        let is_cut = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
+        let pieces: Vec<&str> = word.written.split(is_cut).filter(|one| !one.is_empty()).collect();
+        let weight = if pieces.len() > 1 { PIECE_OF_WORD } else { 1.0 };
+        let pieces = pieces.into_iter().map(|piece| (earlier_form(piece), weight));
+        let earlier = pieces.filter(|(piece, _)| piece != form);
         [(form.to_string(), 1.0)].into_iter().chain(earlier).collect()
     }
 
@@ -220,7 +230,9 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
         if is_quote(c) {
             let next = chars.peek().map(|(_, next)| *next);
             match open {
-                None if !before.is_some_and(char::is_alphanumeric) => open = Some(at + c.len_utf8()),
+                None if !before.is_some_and(char::is_alphanumeric) => {
+                    open = Some(at + c.len_utf8())
+                }
                 Some(start) if !next.is_some_and(char::is_alphanumeric) => {
                     found.push(start..at);
                     open = None;
@@ -258,13 +270,15 @@ mod tests {
         assert_eq!(parts("Café"), ["café:100 ~cafe:60 cafe:60"]);
         assert_eq!(parts("the THE"), ["the:100 ~the:60"]);
         assert_eq!(parts("Straße"), ["strasse:100 straße:100 ~strasse:60"]);
+        assert_eq!(parts("so\u{ad}ft"), ["soft:100 so:50 ft:50 ~soft:60"]);
     }
 
     #[test]
     fn what_is_in_quotes_is_required_and_as_it_is_spelled() {
         assert_eq!(parts("\"on Café\" x"), ["!on:100", "!café:100", "x:100 ~x:60"]);
         assert_eq!(Query::parse("\"on Call\" x “b c”").phrases, [["on", "call"], ["b", "c"]]);
-        for open in ["\"on call", "on call\"", "5\" on call 3\" x", "\"\" on call", "\"!\" on call"] {
+        for open in ["\"on call", "on call\"", "5\" on call 3\" x", "\"\" on call", "\"!\" on call"]
+        {
             let query = Query::parse(open);
             assert_eq!(query.phrases, Vec::<Vec<String>>::new(), "{open}");
             assert!(query.parts.iter().all(|part| !part.is_required), "{open}");
@@ -283,10 +297,7 @@ mod tests {
 
     #[test]
     fn characters_count_for_less_than_their_pairs() {
-        assert_eq!(
-            parts("日本"),
-            ["日:20 ~日:12", "本:20 ~本:12", "&日本:100"]
-        );
+        assert_eq!(parts("日本"), ["日:20 ~日:12", "本:20 ~本:12", "&日本:100"]);
         assert_eq!(parts("日"), ["日:100 ~日:60"]);
         assert_eq!(parts("학교"), ["학교:100 ~학교:60", "&학교:50"]);
     }

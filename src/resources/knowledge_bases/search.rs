@@ -369,9 +369,7 @@ impl Hits<'_> {
             for (number, _) in &part.members {
                 let term = match number.checked_sub(found.len()) {
                     None => found[*number],
-                    Some(at) => {
-                        DocumentTerms::beginning(self.view, content, &beginnings[at], "")?
-                    }
+                    Some(at) => DocumentTerms::beginning(self.view, content, &beginnings[at], "")?,
                 };
                 let own = term.and_then(|term| term.first_at);
                 first = [first, own].into_iter().flatten().min();

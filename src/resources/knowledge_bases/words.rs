@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::base::{fold, folded_chars, is_ignorable, without_accents};
+use crate::base::{fold, fold_first, is_ignorable, without_accents};
 
 /// A word counts up to its 40th character: longer ones are found by their beginning.
 const MAX_WORD_CHARS: usize = 40;
@@ -67,7 +67,7 @@ pub fn folded(written: &str) -> Cow<'_, str> {
     if written.is_ascii() {
         return fold(&written[..written.len().min(MAX_WORD_CHARS)]);
     }
-    folded_chars(written).take(MAX_WORD_CHARS).collect::<String>().into()
+    fold_first(written, MAX_WORD_CHARS)
 }
 
 /// Returns a folded word without its accents, up to its 40th character.
@@ -335,7 +335,9 @@ mod tests {
         assert_eq!(terms("exam-\nple"), ["exam", "example", "ple"]);
         assert_eq!(terms("exam\u{2010} \r\n  ple"), ["exam", "example", "ple"]);
         assert_eq!(terms("soft\u{ad}\nware"), ["soft", "software", "ware"]);
-        for apart in ["exam-ple", "exam-\nPle", "exam -\nple", "exam-\n\nple", "2-\nple", "exam\nple"] {
+        for apart in
+            ["exam-ple", "exam-\nPle", "exam -\nple", "exam-\n\nple", "2-\nple", "exam\nple"]
+        {
             assert!(!terms(apart).iter().any(|term| term.starts_with("example")), "{apart}");
         }
     }
@@ -372,7 +374,8 @@ mod tests {
             .collect();
         let of = DocumentWords::of("", &format!("{pairs} last"));
         assert_eq!(term(&of, "last").frequency, 1);
-        let of_kind = |is_pair| of.terms.iter().filter(|(t, _)| t.starts_with('&') == is_pair).count();
+        let of_kind =
+            |is_pair| of.terms.iter().filter(|(t, _)| t.starts_with('&') == is_pair).count();
         assert_eq!((of_kind(true), of_kind(false)), (MAX_TERMS, 801));
     }
 

@@ -152,15 +152,18 @@ struct Words(BTreeMap<String, bool>);
 impl Words {
     fn of(q: Option<&str>) -> Self {
         let words: Vec<&str> = q.unwrap_or_default().split_whitespace().collect();
-        let (mut found, mut rest) = (BTreeMap::new(), words.as_slice());
-        while let Some((first, others)) = rest.split_first() {
-            let (word, others) = phrase(rest).unwrap_or_else(|| (first.to_string(), others));
+        let last_close = words.iter().rposition(|word| word.ends_with('"'));
+        let (mut found, mut at) = (BTreeMap::new(), 0);
+        while at < words.len() {
+            let may_close = last_close.is_some_and(|last| at <= last);
+            let phrase = if may_close { phrase(&words[at..]) } else { None };
+            let (word, count) = phrase.unwrap_or_else(|| (words[at].to_string(), 1));
             let folded = fold(&word).into_owned();
             // One of invisible characters alone is in no folded text.
             let word = if folded.is_empty() { word } else { folded };
             let has_accents = without_accents(&word) != word;
             found.insert(word, has_accents);
-            rest = others;
+            at += count;
         }
         Words(found)
     }
@@ -182,18 +185,17 @@ impl Words {
     }
 }
 
-/// Returns the phrase in quotes with which these words begin, and those after it. Quotes that do not
-/// close are characters as others.
-fn phrase<'a, 'b>(words: &'a [&'b str]) -> Option<(String, &'a [&'b str])> {
+/// Returns the phrase in quotes with which these words begin, and how many words it has. Quotes that
+/// do not close are characters as others.
+fn phrase(words: &[&str]) -> Option<(String, usize)> {
     let first = words.first()?.strip_prefix('"')?;
     let end = match first.strip_suffix('"') {
         Some(_) => 0,
         None => 1 + words[1..].iter().position(|word| word.ends_with('"'))?,
     };
-    let (phrase, others) = words.split_at(end + 1);
-    let phrase = phrase.join(" ");
+    let phrase = words[..=end].join(" ");
     let phrase = phrase.trim_matches(['"', ' ']);
-    (!phrase.is_empty()).then(|| (phrase.to_string(), others))
+    (!phrase.is_empty()).then(|| (phrase.to_string(), end + 1))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -430,7 +432,10 @@ mod tests {
         }
         let many = |n: usize| (0..n).map(|n| format!("w{n} ")).collect::<String>();
         assert!(Fixture::input::<Recall>(json!({"q": many(32)})).is_ok());
-        assert_eq!(Fixture::input::<Recall>(json!({"q": many(33)})).unwrap_err().issues()[0].path, "q");
+        assert_eq!(
+            Fixture::input::<Recall>(json!({"q": many(33)})).unwrap_err().issues()[0].path,
+            "q"
+        );
     }
 
     #[test]
