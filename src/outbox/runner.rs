@@ -201,17 +201,21 @@ impl Runner {
                 Ok(Err(failure)) => EffectResult::Failed(failure.to_string()),
                 Err(_) => EffectResult::Failed("the mail server did not answer in time".into()),
             },
-            Effect::Rows(write) => match self.write_rows(handler, job, write).await? {
-                None => return Ok(()),
-                Some(result) => result,
+            Effect::Rows(write) => match self.write_rows(handler, job, write).await {
+                // The store is overloaded or stopping, which is not a failure of the job.
+                Err(error) if error.kind() == Kind::NotFound => {
+                    EffectResult::Gone(error.message().into())
+                }
+                Err(error) if error.kind() != Kind::Busy => {
+                    EffectResult::Failed(error.message().into())
+                }
+                written => return written,
             },
             Effect::Work(work) => {
                 let write = task::spawn_blocking(work).await;
                 let write = write.map_err(|e| Error::internal(format!("work failed: {e}")))?;
-                match self.write_rows(handler, job, write).await? {
-                    None => return Ok(()),
-                    Some(result) => result,
-                }
+                // It delivers nothing that would be counted.
+                return self.write_and_settle(handler, job, write).await.map(drop);
             }
         };
         let (own, outcome) = (job.clone(), result.clone());
@@ -291,14 +295,24 @@ impl Runner {
         Ok(effect)
     }
 
-    /// Writes the rows of an effect and settles its job, in one transaction. Returns the result to
-    /// settle it with if they are refused.
+    /// Writes the rows of an effect and settles its job, in one transaction.
     async fn write_rows(
         &self,
         handler: &'static JobHandler,
         job: &Job,
         write: WriteRows,
-    ) -> Result<Option<EffectResult>> {
+    ) -> Result<()> {
+        let settled = self.write_and_settle(handler, job, write).await?;
+        self.count(handler, job, &EffectResult::Done, settled);
+        Ok(())
+    }
+
+    async fn write_and_settle(
+        &self,
+        handler: &'static JobHandler,
+        job: &Job,
+        write: WriteRows,
+    ) -> Result<Option<Settled>> {
         let own = job.clone();
         let write = move |tx: &mut Tx| {
             if leased(tx, &own)?.is_none() {
@@ -307,18 +321,7 @@ impl Runner {
             write(tx)?;
             settle(tx, handler, &own, &EffectResult::Done)
         };
-        match self.store.write(job.org, write).await {
-            Ok(settled) => {
-                self.count(handler, job, &EffectResult::Done, settled);
-                Ok(None)
-            }
-            Err(error) if error.kind() == Kind::NotFound => {
-                Ok(Some(EffectResult::Gone(error.message().into())))
-            }
-            // The store is overloaded or stopping, which is not a failure of the job.
-            Err(error) if error.kind() == Kind::Busy => Err(error),
-            Err(error) => Ok(Some(EffectResult::Failed(error.message().into()))),
-        }
+        self.store.write(job.org, write).await
     }
 
     /// Makes jobs due that are due later than any can be.

@@ -37,9 +37,6 @@ const STEP_CONTENTS: usize = 500;
 const MAX_PENDING: u64 = 128;
 const WAIT_MILLIS: i64 = 1_000;
 
-/// After a failure, such as a full disk, a step is tried again after a minute.
-const RETRY_SECS: i64 = 60;
-
 // ── Finding what is to be done ───────────────────────────────────────────────
 
 const ENQUEUE: Sweep = Sweep {
@@ -148,11 +145,10 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(Prepared::Effect(Effect::Work(Box::new(move || batch.into_rows()))))
 }
 
-fn settle(tx: &mut Tx, _: &Job, result: &EffectResult) -> Result<Settled> {
-    Ok(match result {
-        EffectResult::Done => Settled::RetryAt(tx.now()),
-        _ => Settled::RetryAt(tx.now().plus_secs(RETRY_SECS)),
-    })
+/// The next step follows at once. One that fails, such as on a full disk, is tried again with back-off,
+/// and the sweep enqueues the job again if it was given up.
+fn settle(tx: &mut Tx, _: &Job, _: &EffectResult) -> Result<Settled> {
+    Ok(Settled::RetryAt(tx.now()))
 }
 
 fn read_batch(view: &View, form: IndexForm) -> Result<Batch> {

@@ -78,8 +78,8 @@ impl PhraseSearch {
     }
 
     /// Reads them. Returns whether the document has all phrases, and where the first one begins that
-    /// is not in its name.
-    pub fn run(&self, view: &View, query: &Query) -> Result<Option<Option<u32>>> {
+    /// is not in its name; and takes from `room` what was looked through.
+    pub fn run(&self, view: &View, query: &Query, room: &mut usize) -> Result<Option<Option<u32>>> {
         let mut first = None;
         for PlacedPhrase { number, from, is_begin, to, is_cut } in &self.phrases {
             let Ok(at) = u32::try_from(*from) else { return Ok(None) };
@@ -91,9 +91,10 @@ impl PhraseSearch {
                 // The last word may be incomplete.
                 part = part.rfind(char::is_whitespace).map_or(part, |end| &part[..end]);
             }
-            let Some(found) = phrase_in(part, *is_begin, &query.phrases[*number]) else {
-                return Ok(None);
-            };
+            let found = phrase_in(part, *is_begin, &query.phrases[*number]);
+            // What is only read takes less time.
+            *room = room.saturating_sub(found.unwrap_or(part.len()).max(part.len() / 8));
+            let Some(found) = found else { return Ok(None) };
             first = first.or(u32::try_from(begin + start + found).ok());
         }
         Ok(Some(first))

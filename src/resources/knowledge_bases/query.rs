@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::base::is_ignorable;
-
 use super::words::{Pairs, Word, bare, bare_term, earlier_form, folded, words};
+use crate::base::is_ignorable;
 
 /// Of the pairs of a query 32 are looked up, as of its words.
 const MAX_PAIRS: usize = 32;
@@ -86,7 +85,8 @@ impl Query {
             }
         }
         weigh_pairs(&mut parts, new_pairs);
-        phrases.retain(|phrase| !phrase.is_empty());
+        // One word is one that is required: its text need not be read.
+        phrases.retain(|phrase| phrase.len() > 1);
         Self::numbered(parts, phrases)
     }
 

@@ -337,8 +337,7 @@ impl Hits<'_> {
                 // The next page begins with it.
                 return Ok((hits, seen));
             }
-            room -= phrases.bytes();
-            if let Some(at) = phrases.run(self.view, self.query)? {
+            if let Some(at) = phrases.run(self.view, self.query, &mut room)? {
                 hits.push(self.hit(*ranked, document, at)?);
             }
         }
