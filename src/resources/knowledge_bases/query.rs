@@ -10,7 +10,7 @@ use crate::base::is_ignorable;
 const MAX_PAIRS: usize = 32;
 
 /// Each beginning of a word is up to some hundred lists to read.
-const MAX_BEGINNINGS: usize = 4;
+const MAX_BEGINNINGS: usize = 2;
 
 /// How much a word counts that differs from one of the query in its accents.
 const WITHOUT_ACCENTS: f32 = 0.6;
@@ -292,7 +292,7 @@ mod tests {
         for none in ["a*", "*ab", "ab *", "ab*c", "\"ab*\"", "*", "**"] {
             assert_eq!(Query::parse(none).beginnings, Vec::<String>::new(), "{none}");
         }
-        assert_eq!(Query::parse("ab* cd* ef* gh* ij*").beginnings.len(), 8);
+        assert_eq!(Query::parse("ab* cd* ef* gh* ij*").beginnings.len(), 4);
     }
 
     #[test]

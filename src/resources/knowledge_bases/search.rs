@@ -32,8 +32,8 @@ const MAX_QUERY_WORDS: usize = 32;
 /// exceed that only those of the newest documents.
 const MAX_POSTINGS: usize = 200_000;
 
-/// The beginning of a word is that of at most 128 terms: each is looked up.
-const MAX_BEGUN: usize = 128;
+/// The beginning of a word is that of at most 512 terms: each is looked up, which takes some 10 ms.
+const MAX_BEGUN: usize = 512;
 
 /// Of a search with phrases at most 256 documents are looked at for a page.
 const MAX_CANDIDATES: usize = 256;
