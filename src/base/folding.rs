@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn every_character_folds_to_what_folds_no_further() {
-        for c in '\0'..=char::MAX {
+        // Nothing is assigned between these two but what is for private use.
+        for c in ('\0'..='\u{323af}').chain('\u{e0000}'..='\u{e0fff}') {
             let once = fold(c.encode_utf8(&mut [0; 4])).into_owned();
             assert_eq!(fold(&once), once, "{c:?}");
             assert!(!is_folded(c) || once.chars().eq([c]), "{c:?}");

@@ -381,12 +381,10 @@ mod tests {
 
     #[test]
     fn every_word_of_before_is_found_in_its_form_of_then_or_of_now() {
-        for c in ('\u{80}'..=char::MAX).filter(|c| c.is_alphanumeric()) {
+        for c in ('\u{80}'..='\u{323af}').filter(|c| c.is_alphanumeric()) {
             let word = c.to_string();
             let old = earlier_form(&word);
-            if folded(&old) != folded(&word) {
-                panic!("{c:?} {old:?}");
-            }
+            assert_eq!(folded(&old), folded(&word), "{c:?}");
         }
     }
 }
