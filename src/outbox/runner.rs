@@ -213,6 +213,12 @@ impl Runner {
                 }
                 written => return written,
             },
+            Effect::Work(work) => {
+                let write = task::spawn_blocking(work).await;
+                let write = write.map_err(|e| Error::internal(format!("work failed: {e}")))?;
+                // It delivers nothing that would be counted.
+                return self.write_and_settle(handler, job, write).await.map(drop);
+            }
         };
         let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
@@ -299,6 +305,17 @@ impl Runner {
         job: &Job,
         write: WriteRows,
     ) -> Result<()> {
+        let settled = self.write_and_settle(handler, job, write).await?;
+        self.count(handler, job, &EffectResult::Done, settled);
+        Ok(())
+    }
+
+    async fn write_and_settle(
+        &self,
+        handler: &'static JobHandler,
+        job: &Job,
+        write: WriteRows,
+    ) -> Result<Option<Settled>> {
         let own = job.clone();
         let write = move |tx: &mut Tx| {
             tx.set_trace(own.trace);
@@ -308,9 +325,7 @@ impl Runner {
             write(tx)?;
             settle(tx, handler, &own, &EffectResult::Done)
         };
-        let settled = self.store.write(job.org, write).await?;
-        self.count(handler, job, &EffectResult::Done, settled);
-        Ok(())
+        self.store.write(job.org, write).await
     }
 
     /// Makes jobs due that are due later than any can be.

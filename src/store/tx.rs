@@ -187,6 +187,11 @@ impl<'a> Tx<'a> {
         self.writes.deletes = true;
     }
 
+    /// Marks the transaction as an ordinary one again: for sweeps that write new records.
+    pub fn unmark_deletion(&mut self) {
+        self.writes.deletes = false;
+    }
+
     /// Wakes the subscribers of `topic` once the transaction is durable.
     pub fn signal(&mut self, topic: Topic) {
         self.writes.topics.push(topic);
