@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn names_are_found_in_any_case_form_and_width_and_without_accents() {
         let fixture = Fixture::new();
-        let name = "Cafe\u{301} ΟΔΥΣΣΕΥΣ Größe ＡＢＣ";
+        let name = "Cafe\u{301} ΟΔΥΣΣΕΥΣ Größe 資料 ＡＢＣ";
         let body = json!({"slug": "one", "name": name});
         environments::tests::make(&fixture, body).unwrap();
         for text in [
