@@ -5,6 +5,7 @@
 //! debug build). What fails names its seed; `ROADSTEAD_TEST_SEED` runs that one alone.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
@@ -197,9 +198,8 @@ impl History {
             }
             _ => {
                 let crashed = new_dir();
-                for file in std::fs::read_dir(self.dir.path()).unwrap() {
-                    let file = file.unwrap();
-                    std::fs::copy(file.path(), crashed.path().join(file.file_name())).unwrap();
+                for (name, content) in self.files_at_once() {
+                    std::fs::write(crashed.path().join(name), content).unwrap();
                 }
                 self.storage = None;
                 self.dir = crashed;
@@ -207,6 +207,23 @@ impl History {
             }
         }
         self.earlier = None;
+    }
+
+    /// The files as they were at one moment, which a checkpoint may write to: read twice alike. What is
+    /// read while they change no crash would leave.
+    fn files_at_once(&self) -> BTreeMap<OsString, Vec<u8>> {
+        let read = || {
+            let files = std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap);
+            files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
+        };
+        let mut before: BTreeMap<_, _> = read();
+        loop {
+            let now = read();
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
     }
 
     fn open(&mut self) {
