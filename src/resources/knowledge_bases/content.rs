@@ -165,7 +165,8 @@ impl DocumentTerms {
     }
 
     /// Adds terms to those of a content that is complete: of these, which are in the order of their
-    /// bytes, those after `after` that it does not have, until `room` is used up.
+    /// bytes, those after `after` that it does not have, or only from a later place in its text on,
+    /// until `room` is used up.
     pub fn extend(
         tx: &mut Tx,
         content: (Id<KnowledgeBase>, Ordinal),
@@ -212,11 +213,14 @@ impl DocumentTerms {
     ) -> Result<usize> {
         let entries = row.as_ref().map_or(TermEntries(&[]), Self::entries);
         let mut terms: BTreeMap<&str, Term> = entries.collect::<Result<_>>()?;
-        let count = terms.len();
+        let mut is_changed = false;
         for (term, of) in added {
-            terms.entry(term).or_insert(*of);
+            let known = terms.get(term.as_str()).copied();
+            let place = terms.entry(term).or_insert(*of);
+            place.unite(*of);
+            is_changed |= known != Some(*place);
         }
-        if terms.len() == count {
+        if !is_changed {
             return Ok(0);
         }
         let terms: Vec<_> = terms.into_iter().collect();
@@ -314,7 +318,8 @@ impl DocumentTerms {
         edge(view, &start, &end, Order::Ascending)
     }
 
-    /// Returns what a content has of the terms that begin so and are after `after`, together.
+    /// Returns what a content has of the terms that begin so and are after `after`: as often as the most
+    /// frequent one, as of those in the index, and where the first one is.
     pub fn beginning(
         view: &View,
         content: (Id<KnowledgeBase>, Ordinal),
@@ -334,14 +339,23 @@ impl DocumentTerms {
                     return Ok(found);
                 }
                 if own.starts_with(begin) && own > after {
-                    let known = found.get_or_insert_default();
-                    known.frequency = known.frequency.saturating_add(term.frequency);
-                    known.first_at = [known.first_at, term.first_at].into_iter().flatten().min();
+                    found.get_or_insert(term).unite(term);
                 }
             }
             row = Self::after(view, content, &here.first)?;
         }
         Ok(found)
+    }
+
+    /// Verifies that all rows of a content can be read.
+    ///
+    /// # Errors
+    /// 500 if one is not what was written; those of the store.
+    pub fn verify(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<()> {
+        view.for_each(ListSource::TABLE, &content, Order::Ascending, |row: Self| {
+            row.entries().try_for_each(|entry| entry.map(|_| ()))?;
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     /// Returns what a content has of each of these words, which are in the order of their bytes.

@@ -15,7 +15,7 @@ use super::knowledge_base::{FORM, IndexForm, KnowledgeBase, Ordinal, state};
 use super::words::{DocumentWords, Term};
 use crate::api::{Metric, Resource};
 use crate::base::metrics::FamilyKind;
-use crate::base::{Id, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::outbox::{
     Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
     SweepProgress, WriteRows, enqueue,
@@ -178,15 +178,22 @@ fn read_batch(view: &View, form: IndexForm) -> Result<Batch> {
                 bytes += text.len();
                 texts.push((ordinal, name, text));
             }
-            Err(error) => skip(base, ordinal, &error),
+            Err(error) => skip(base, ordinal, error)?,
         }
     }
     Ok(Batch { base, from: (next, after), texts, end })
 }
 
 /// A content that cannot be read does not stop the others. It is found by the words that it has.
-fn skip(base: Id<KnowledgeBase>, ordinal: Ordinal, error: &crate::base::Error) {
+///
+/// # Errors
+/// The same one, if it is not about the content: the step is tried again.
+fn skip(base: Id<KnowledgeBase>, ordinal: Ordinal, error: Error) -> Result<()> {
+    if error.kind() != Kind::Internal {
+        return Err(error);
+    }
     tracing::error!(%error, %base, ordinal, "a document cannot be indexed again and is left as it is");
+    Ok(())
 }
 
 /// Returns the content with this number, if it is one that a document has now.
@@ -209,6 +216,7 @@ fn read_text(
 ) -> Result<Option<(String, String)>> {
     let Some((_, document)) = current(view, base, ordinal)? else { return Ok(None) };
     let text = content::text(view, (base, ordinal))?;
+    DocumentTerms::verify(view, (base, ordinal))?;
     Ok(Some((document.name.into_string(), text)))
 }
 
@@ -246,16 +254,13 @@ impl Found {
             let Some((content, _)) = current(&tx.view(), self.base, *ordinal)? else { continue };
             let after = if *ordinal == self.from.0 { self.from.1.as_str() } else { "" };
             let place = (self.base, *ordinal);
-            match DocumentTerms::extend(tx, place, terms, after, &mut room) {
-                Err(error) => skip(self.base, *ordinal, &error),
-                Ok(extended) => {
-                    if let Some(after) = extended.rest_after {
-                        return Ok((*ordinal, after));
-                    }
-                    if extended.is_changed || !after.is_empty() {
-                        changes::add(tx, &content, ChangeKind::Extended)?;
-                    }
-                }
+            // All rows were read before: what fails now is not about this content.
+            let extended = DocumentTerms::extend(tx, place, terms, after, &mut room)?;
+            if let Some(after) = extended.rest_after {
+                return Ok((*ordinal, after));
+            }
+            if extended.is_changed || !after.is_empty() {
+                changes::add(tx, &content, ChangeKind::Extended)?;
             }
         }
         Ok((self.end, String::new()))

@@ -13,6 +13,7 @@ mod documents;
 mod extension;
 mod extraction;
 mod knowledge_base;
+mod lists;
 mod passages;
 mod position;
 mod phrases;

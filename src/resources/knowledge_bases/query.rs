@@ -22,6 +22,13 @@ const CHARACTER_IN_PAIR: f32 = 0.2;
 /// How much a piece counts of a word with soft hyphens: documents of version 0.1 have no more of it.
 const PIECE_OF_WORD: f32 = 0.5;
 
+/// A word has at most 8 pieces, and all words of a query 32: each is a list to read.
+const MAX_PIECES_OF_WORD: usize = 8;
+const MAX_PIECES: usize = 32;
+
+/// How much words count that begin so beside the one that is there in whole.
+const BEGINNING_OF_WORD: f32 = 0.5;
+
 /// What is searched for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Query {
@@ -68,20 +75,20 @@ impl Query {
         let mut parts: Vec<NewPart> = Vec::new();
         let mut phrases = vec![Vec::new(); quoted.len()];
         let (mut pairs, mut new_pairs) = (Pairs::default(), Vec::new());
-        let mut beginnings = 0;
+        let (mut beginnings, mut pieces) = (0, MAX_PIECES);
         for word in words(text) {
             let form = folded(word.written).into_owned();
             let at = new_pairs.len();
             pairs.add(text, &word, &form, |pair| new_pairs.push(pair));
             if let Some(phrase) = quoted.iter().position(|range| range.contains(&word.at)) {
                 new_pairs.truncate(at);
-                parts.push(NewPart::exact(&word, &form));
+                add(&mut parts, NewPart::exact(&word, &form, &mut pieces));
                 phrases[phrase].push(form);
             } else if beginnings < MAX_BEGINNINGS && is_beginning(text, &word, &form) {
                 beginnings += 1;
-                parts.push(NewPart::beginning(&word, form));
+                add(&mut parts, NewPart::beginning(&word, form));
             } else {
-                parts.push(NewPart::word(&word, form));
+                add(&mut parts, NewPart::word(&word, form, &mut pieces));
             }
         }
         weigh_pairs(&mut parts, new_pairs);
@@ -143,6 +150,14 @@ impl Part {
     }
 }
 
+/// Adds a part, unless there is one of the same word, whatever else that is spelled as.
+fn add(parts: &mut Vec<NewPart>, new: NewPart) {
+    let is_same = |part: &NewPart| part.shown == new.shown && part.is_required == new.is_required;
+    if !parts.iter().any(is_same) {
+        parts.push(new);
+    }
+}
+
 /// Adds the pairs, and lets characters count for less that are in one.
 fn weigh_pairs(parts: &mut Vec<NewPart>, pairs: Vec<String>) {
     for part in &mut *parts {
@@ -162,14 +177,14 @@ fn weigh_pairs(parts: &mut Vec<NewPart>, pairs: Vec<String>) {
 }
 
 impl NewPart {
-    fn exact(word: &Word, form: &str) -> Self {
-        let terms = Self::spelled(word, form);
+    fn exact(word: &Word, form: &str, pieces: &mut usize) -> Self {
+        let terms = Self::spelled(word, form, pieces);
         let shown = Shown::Word(form.into());
         NewPart { terms, beginnings: Vec::new(), is_required: true, shown }
     }
 
-    fn word(word: &Word, form: String) -> Self {
-        let mut terms = Self::spelled(word, &form);
+    fn word(word: &Word, form: String, pieces: &mut usize) -> Self {
+        let mut terms = Self::spelled(word, &form, pieces);
         let without = bare(&form).into_owned();
         terms.push((bare_term(&without), WITHOUT_ACCENTS));
         if without != form {
@@ -180,22 +195,27 @@ impl NewPart {
     }
 
     fn beginning(word: &Word, form: String) -> Self {
-        let mut beginnings = Self::spelled(word, &form);
         let without = bare(&form).into_owned();
-        beginnings.push((bare_term(&without), WITHOUT_ACCENTS));
-        if without != form {
-            beginnings.push((without.clone(), WITHOUT_ACCENTS));
-        }
-        let shown = Shown::Beginning(form, without);
-        NewPart { terms: Vec::new(), beginnings, is_required: false, shown }
+        // Its pieces would be beginnings of many other words.
+        let whole = Self::word(word, form.clone(), &mut 0);
+        let begin = |(term, weight): &(String, f32)| (term.clone(), weight * BEGINNING_OF_WORD);
+        let beginnings = whole.terms.iter().map(begin).collect();
+        NewPart { beginnings, shown: Shown::Beginning(form, without), ..whole }
     }
 
     /// The word as it is spelled, also in the form of documents that were written by version 0.1. That
-    /// cut it at what shows nothing, joiners excepted.
-    fn spelled(word: &Word, form: &str) -> Vec<(String, f32)> {
+    /// cut it at what shows nothing, joiners excepted; at most `room` pieces are looked up, and taken
+    /// from it.
+    fn spelled(word: &Word, form: &str, room: &mut usize) -> Vec<(String, f32)> {
         let is_cut = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
-        let pieces: Vec<&str> = word.written.split(is_cut).filter(|one| !one.is_empty()).collect();
-        let weight = if pieces.len() > 1 { PIECE_OF_WORD } else { 1.0 };
+        let pieces = word.written.split(is_cut).filter(|one| !one.is_empty());
+        let mut pieces: Vec<&str> = pieces.take(MAX_PIECES_OF_WORD).collect();
+        let mut weight = 1.0;
+        if pieces.len() > 1 {
+            pieces.truncate(*room);
+            *room -= pieces.len();
+            weight = PIECE_OF_WORD;
+        }
         let pieces = pieces.into_iter().map(|piece| (earlier_form(piece), weight));
         let earlier = pieces.filter(|(piece, _)| piece != form);
         [(form.to_string(), 1.0)].into_iter().chain(earlier).collect()
@@ -287,12 +307,30 @@ mod tests {
 
     #[test]
     fn an_asterisk_makes_the_beginning_of_a_word() {
-        assert_eq!(parts("caf*"), ["caf*:100 ~caf*:60"]);
-        assert_eq!(parts("Café*, x"), ["café*:100 ~cafe*:60 cafe*:60", "x:100 ~x:60"]);
+        assert_eq!(parts("caf*"), ["caf:100 ~caf:60 caf*:50 ~caf*:30"]);
+        let cafe = "café:100 ~cafe:60 cafe:60 café*:50 ~cafe*:30 cafe*:30";
+        assert_eq!(parts("Café*, x"), [cafe, "x:100 ~x:60"]);
         for none in ["a*", "*ab", "ab *", "ab*c", "\"ab*\"", "*", "**"] {
             assert_eq!(Query::parse(none).beginnings, Vec::<String>::new(), "{none}");
         }
         assert_eq!(Query::parse("ab* cd* ef* gh* ij*").beginnings.len(), 4);
+    }
+
+    #[test]
+    fn what_shows_nothing_makes_no_more_to_look_up() {
+        let letters: Vec<String> = ('a'..='z').map(String::from).collect();
+        let word = letters.join("\u{ad}");
+        let query = Query::parse(&format!("{word}*"));
+        assert_eq!(query.beginnings.len(), 2);
+        assert_eq!(query.terms.len(), 2);
+        assert_eq!(Query::parse(&word).terms.len(), 2 + MAX_PIECES_OF_WORD);
+        let word = |n| format!("a{n}\u{ad}b{n}\u{ad}c{n}\u{ad}d{n} ");
+        let words: String = (0..20).map(word).collect();
+        assert_eq!(Query::parse(&words).terms.len(), 2 * 20 + MAX_PIECES);
+        // One word, spelled in many ways.
+        let cut = |n| "abcdefghi".split_at(n);
+        let same: String = (1..9).map(cut).map(|(a, b)| format!("{a}\u{ad}{b} ")).collect();
+        assert_eq!(Query::parse(&same).terms.len(), 4);
     }
 
     #[test]

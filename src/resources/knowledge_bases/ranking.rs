@@ -133,10 +133,10 @@ fn by_document(terms: &[TermPostings]) -> Vec<(Reverse<Ordinal>, (u32, u32))> {
     all
 }
 
-/// In how many documents a part occurs, at most.
+/// In how many documents a part occurs, at least: those of its terms are mostly the same ones.
 fn having(terms: &[TermPostings], part: &Part) -> u32 {
     let of = part.members.iter().map(|(term, _)| terms[*term].documents);
-    of.fold(0, u32::saturating_add)
+    of.max().unwrap_or_default()
 }
 
 /// How much a word counts that so many of the documents have; always more than nothing.
@@ -240,6 +240,14 @@ mod tests {
         let required = Part::of(vec![(2, 1.0)], true);
         let all = found(&[both, required]);
         assert_eq!(all.iter().map(|(ordinal, _)| *ordinal).collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn a_part_is_as_frequent_as_the_most_frequent_of_its_terms() {
+        let terms =
+            [word(&[(2, 1, 9), (1, 1, 9)]), word(&[(2, 1, 9), (1, 1, 9)]), word(&[(3, 1, 9)])];
+        let part = Part::of(vec![(0, 1.0), (1, 0.6), (2, 0.6)], false);
+        assert_eq!(having(&terms, &part), 2);
     }
 
     #[test]

@@ -1,27 +1,21 @@
 //! Search in a knowledge base (reference: knowledge-bases, "Search").
 
-use std::cmp::Reverse;
-use std::collections::HashSet;
-use std::ops::{ControlFlow, Range};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::changes::{ChangeKind, DocumentChange, numbered};
-use super::content::{DocumentTerms, successor};
+use super::content::DocumentTerms;
 use super::document::{Document, DocumentContent};
-use super::knowledge_base::{IndexMerge, IndexState, KnowledgeBase, Ordinal, merge, state};
+use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::lists::{Found, Lists, SearchIndex};
 use super::passages::{Highlight, passage};
 use super::phrases::{PHRASE_BYTES, PhraseSearch};
-use super::position::{RankingBasis, SearchPosition, WordBasis};
-use super::postings::{DocumentPostings, Posting, length_step};
+use super::position::{RankingBasis, SearchPosition};
 use super::query::{Part, Query};
-use super::ranking::{Collection, Ranked, TermPostings, rank};
-use super::words::Term;
+use super::ranking::{Ranked, rank};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::SESSION_MEMBER;
 use crate::base::{Error, Id, Issue, Name, Result, Text};
-use crate::store::{Order, Page, Record, View};
+use crate::store::{Page, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -31,9 +25,6 @@ const MAX_QUERY_WORDS: usize = 32;
 /// A search reads about 200,000 postings, some 10 ms: of rare terms first, and of a term that would
 /// exceed that only those of the newest documents.
 const MAX_POSTINGS: usize = 200_000;
-
-/// The beginning of a word is that of at most 512 terms: each is looked up, which takes some 10 ms.
-const MAX_BEGUN: usize = 512;
 
 /// Of a search with phrases at most 256 documents are looked at for a page.
 const MAX_CANDIDATES: usize = 256;
@@ -106,7 +97,9 @@ pub(super) fn search_within(
     let index = SearchIndex::of(view, base.id)?;
     let lists = Lists::of(view, &index, &query)?;
     let (below, found) = match position {
-        Some(SearchPosition { last, basis }) => (Some(last), lists.again(view, basis)?),
+        Some(SearchPosition { last, basis }) => {
+            (Some(last), lists.again(view, basis, max_postings)?)
+        }
         None => (None, lists.first(view, &index, max_postings)?),
     };
     let limit = req.page.limit;
@@ -124,187 +117,12 @@ pub(super) fn search_within(
     Ok(Page { items, next })
 }
 
-/// The index of a knowledge base, with the changes that are not merged into it.
-struct SearchIndex {
-    base: Id<KnowledgeBase>,
-    state: IndexState,
-    merge: IndexMerge,
-    /// The contents that came, of those that are still there.
-    added: Vec<DocumentChange>,
-    /// Contents whose words are still in the index.
-    removed: HashSet<Ordinal>,
-}
-
-impl SearchIndex {
-    fn of(view: &View, base: Id<KnowledgeBase>) -> Result<Self> {
-        let (state, merge) = (state(view, base)?, merge(view, base)?);
-        let changes = numbered(view, base, merge.first..state.next_change)?;
-        let of_kind = |kind| changes.iter().filter(move |change| change.kind == kind);
-        let removed: HashSet<_> =
-            of_kind(ChangeKind::Removed).map(|change| change.ordinal).collect();
-        // Of those that are extended, the index has the words that they had before.
-        let lasting =
-            of_kind(ChangeKind::Added).filter(|change| !removed.contains(&change.ordinal));
-        let added = lasting.cloned().collect();
-        Ok(SearchIndex { base, state, merge, added, removed })
-    }
-
-    /// Returns the postings of each term and each beginning of a query that are not in the index yet.
-    fn pending(&self, view: &View, query: &Query) -> Result<Vec<Vec<Posting>>> {
-        let terms: Vec<&str> = query.terms.iter().map(String::as_str).collect();
-        let mut pending = vec![Vec::new(); terms.len() + query.beginnings.len()];
-        for change in &self.added {
-            // Of a merge under way, the words that are applied are found in the index.
-            let after = if change.number() >= self.merge.until {
-                ""
-            } else if self.merge.is_applied {
-                continue;
-            } else {
-                self.merge.after.as_str()
-            };
-            let content = (self.base, change.ordinal);
-            let applied = terms.partition_point(|term| *term <= after);
-            let found = DocumentTerms::find_all(view, content, &terms[applied..])?;
-            let begun = query.beginnings.iter();
-            let begun = begun.map(|begin| DocumentTerms::beginning(view, content, begin, after));
-            let found = found.into_iter().map(Ok).chain(begun);
-            for (postings, term) in pending[applied..].iter_mut().zip(found) {
-                postings.extend(term?.map(|term: Term| Posting {
-                    ordinal: change.ordinal,
-                    frequency: term.frequency,
-                    length: length_step(change.words),
-                }));
-            }
-        }
-        Ok(pending)
-    }
-}
-
-/// What is to be read for a query.
-struct Lists {
-    base: Id<KnowledgeBase>,
-    /// For each term and each beginning the words of the index, and what is not in the index.
-    all: Vec<(Vec<String>, Vec<Posting>)>,
-}
-
-/// What was read for a query.
-struct Found {
-    /// The postings of each term and each beginning.
-    postings: Vec<TermPostings>,
-    basis: RankingBasis,
-}
-
-impl Lists {
-    fn of(view: &View, index: &SearchIndex, query: &Query) -> Result<Self> {
-        let base = index.base;
-        let begun = query.beginnings.iter().map(|begin| begun_by(view, base, begin));
-        let words = query.terms.iter().map(|term| Ok(vec![term.clone()])).chain(begun);
-        let words = words.collect::<Result<Vec<_>>>()?;
-        let all = words.into_iter().zip(index.pending(view, query)?).collect();
-        Ok(Lists { base, all })
-    }
-
-    /// Reads about `max_postings` postings for the first page of a search.
-    fn first(self, view: &View, index: &SearchIndex, max_postings: usize) -> Result<Found> {
-        let mut of_words = Vec::with_capacity(self.all.len());
-        for (words, pending) in &self.all {
-            let mut documents = pending.len() as u32;
-            for word in words {
-                let last = DocumentPostings::last(view, self.base, word)?;
-                let merged = last.map_or(Ok(0), |last| last.total())?;
-                documents = documents.saturating_add(merged);
-            }
-            of_words.push(WordBasis { documents, first: 0 });
-        }
-        let collection = Collection { documents: index.state.documents, words: index.state.words };
-        let end = index.state.next_ordinal;
-        self.read(view, RankingBasis { collection, end, words: of_words }, max_postings)
-    }
-
-    /// Reads the postings that the first page was ranked by, those of deleted documents excepted.
-    fn again(self, view: &View, basis: RankingBasis) -> Result<Found> {
-        self.read(view, basis, usize::MAX)
-    }
-
-    /// Reads the postings of each term, of the rarest first; where they exceed `room`, the oldest are
-    /// left out.
-    fn read(self, view: &View, mut basis: RankingBasis, mut room: usize) -> Result<Found> {
-        let mut order: Vec<_> = (0..self.all.len()).collect();
-        order.sort_by_key(|at| basis.words[*at].documents);
-        let mut postings: Vec<_> = (0..self.all.len()).map(|_| TermPostings::default()).collect();
-        let mut all = self.all;
-        for at in order {
-            let WordBasis { documents, first } = basis.words[at];
-            let (words, pending) = std::mem::take(&mut all[at]);
-            let contents = first..basis.end;
-            let (first, newest) = newest(view, (self.base, &words), contents, pending, room)?;
-            basis.words[at].first = first;
-            room = room.saturating_sub(newest.len());
-            postings[at] = TermPostings { documents, postings: newest };
-        }
-        Ok(Found { postings, basis })
-    }
-}
-
-/// Returns the terms of an index that begin so, the first ones in the order of their bytes.
-fn begun_by(view: &View, base: Id<KnowledgeBase>, begin: &str) -> Result<Vec<String>> {
-    let end: <DocumentPostings as Record>::Key = (base, format!("{begin}{}", char::MAX), 0);
-    let (mut found, mut from) = (Vec::new(), begin.to_string());
-    while found.len() < MAX_BEGUN {
-        let mut next = None;
-        let start: <DocumentPostings as Record>::Key = (base, from, 0);
-        view.record_keys::<DocumentPostings>(&start, &end, Order::Ascending, |(_, word, _)| {
-            next = Some(word);
-            Ok(ControlFlow::Break(()))
-        })?;
-        let Some(word) = next else { break };
-        from = successor(&word);
-        found.push(word);
-    }
-    Ok(found)
-}
-
-/// Returns the postings of some words for the newest of these contents, the newest first, each once:
-/// `pending` ones and about `room` of the index, and those of each word's last chunk in any case. Also
-/// returns the smallest ordinal to which they are complete.
-fn newest(
-    view: &View,
-    (base, words): (Id<KnowledgeBase>, &[String]),
-    contents: Range<Ordinal>,
-    pending: Vec<Posting>,
-    room: usize,
-) -> Result<(Ordinal, Vec<Posting>)> {
-    let (mut first, mut all) = (contents.start, pending);
-    for word in words {
-        let room = room.saturating_sub(all.len());
-        let before = all.len();
-        DocumentPostings::each_before(view, base, word, contents.end, |chunk| {
-            all.extend(chunk.postings()?.into_iter().rev());
-            let begin = chunk.first();
-            Ok(if begin <= first {
-                ControlFlow::Break(())
-            } else if all.len() - before >= room {
-                first = begin;
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
-        })?;
-    }
-    all.retain(|posting| (first..contents.end).contains(&posting.ordinal));
-    all.sort_by_key(|posting| (Reverse(posting.ordinal), Reverse(posting.frequency)));
-    all.dedup_by_key(|posting| posting.ordinal);
-    Ok((first, all))
-}
-
 // ── Documents ────────────────────────────────────────────────────────────────
 
 /// Returns the parts of a query, the rarest first.
 fn rarest_first<'a>(query: &'a Query, basis: &RankingBasis) -> Vec<&'a Part> {
-    let documents = |part: &&Part| {
-        let of = part.members.iter().map(|(term, _)| u64::from(basis.words[*term].documents));
-        of.sum::<u64>()
-    };
+    let documents =
+        |part: &&Part| part.members.iter().map(|(term, _)| basis.words[*term].documents).max();
     let mut parts: Vec<_> = query.parts.iter().collect();
     parts.sort_by_key(documents);
     parts

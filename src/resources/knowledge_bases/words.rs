@@ -233,16 +233,13 @@ impl Found {
     fn into_terms(self) -> Vec<(String, Term)> {
         let Found { mut words, joined, pairs } = self;
         for (word, term) in joined {
-            words.entry(word).or_insert(term);
+            words.entry(word).or_default().merge(term);
         }
         let mut without_accents = Terms::new();
         for (word, term) in &words {
             let bare = bare(word);
             if *bare != **word {
-                let place = without_accents.entry(bare_term(&bare)).or_default();
-                place.frequency = place.frequency.saturating_add(term.frequency);
-                let first = [place.first_at, term.first_at].into_iter().flatten().min();
-                place.first_at = first;
+                without_accents.entry(bare_term(&bare)).or_default().merge(*term);
             }
         }
         let mut terms: Vec<_> = words.into_iter().chain(without_accents).chain(pairs).collect();
@@ -265,6 +262,22 @@ impl Term {
         self.frequency = u8::try_from(frequency).unwrap_or(u8::MAX);
         self.first_at = self.first_at.or(at);
     }
+
+    /// Adds other occurrences.
+    fn merge(&mut self, other: Term) {
+        self.frequency = self.frequency.saturating_add(other.frequency);
+        self.first_at = earlier(self.first_at, other.first_at);
+    }
+
+    /// Adds what is known from elsewhere of the same occurrences.
+    pub fn unite(&mut self, other: Term) {
+        self.frequency = self.frequency.max(other.frequency);
+        self.first_at = earlier(self.first_at, other.first_at);
+    }
+}
+
+fn earlier(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+    [one, other].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -353,6 +366,8 @@ mod tests {
         assert_eq!(term(&of, "guide"), Term { frequency: 5, first_at: Some(2) });
         assert_eq!(term(&of, "first"), Term { frequency: 1, first_at: Some(13) });
         assert!(of.terms.is_sorted_by(|(one, _), (other, _)| one < other));
+        let of = DocumentWords::of("", "exam-\nple, example");
+        assert_eq!(term(&of, "example"), Term { frequency: 2, first_at: Some(0) });
         let of = DocumentWords::of("Only here", &"x ".repeat(300));
         assert_eq!(term(&of, "only"), Term { frequency: 3, first_at: None });
         assert_eq!(term(&of, "x"), Term { frequency: 255, first_at: Some(0) });

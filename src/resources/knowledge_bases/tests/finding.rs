@@ -104,6 +104,27 @@ fn a_beginning_of_many_words_is_that_of_the_first_ones() {
 }
 
 #[test]
+fn a_beginning_of_too_many_postings_is_that_of_as_many_as_there_is_room_for() {
+    let fixture = Fixture::new();
+    let base = make(&fixture);
+    for n in 0..10 {
+        add(&fixture, base, &format!("a{n}"), &format!("start{n}"));
+        add(&fixture, base, &format!("o{n}"), &format!("stop{n}"));
+    }
+    merge_all(&fixture, base);
+    let found = |q| walk(&fixture, base, (q, 2, 5), |_| {});
+    assert_eq!(found("start*"), ["a4", "a3", "a2", "a1", "a0"]);
+    assert_eq!(found("start* stop*").len(), 5);
+    assert_eq!(found("start9*"), ["a9"]);
+}
+
+#[test]
+fn the_word_itself_comes_before_others_that_begin_so() {
+    let base = Base::of(&[("whole", "depart"), ("begun", "departed")]);
+    base.assert(&[("depart*", &["whole", "begun"]), ("DÉPART*", &["whole", "begun"])]);
+}
+
+#[test]
 fn words_over_hyphenated_lines_are_found() {
     let base = Base::of(&[("1", "of the depart-\nment here"), ("2", "the well-\nknown")]);
     base.assert(&[
@@ -113,6 +134,9 @@ fn words_over_hyphenated_lines_are_found() {
         ("\"the department here\"", &["1"]),
         ("\"well-known\"", &["2"]),
     ]);
+    let base =
+        Base::of(&[("1", &format!("a long exam-\nple here {} example", "x ".repeat(9_000)))]);
+    base.assert(&[("\"example here\"", &["1"])]);
 }
 
 #[test]
