@@ -10,6 +10,7 @@ use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::base::{Id, Result, Time, TraceParent};
+use crate::outside::Call;
 use crate::store::{AnyIndex, Export, Index, Org, Record, codec, no_upgrade};
 
 /// A unit of work executed at least once, at or after its due time.
@@ -67,6 +68,15 @@ impl Job {
     /// Returns the job with another time at which it is due, as is decided now.
     pub fn due(&self, due_at: Time, now: Time) -> Self {
         Job { due_at, scheduled_at: Some(now), ..self.clone() }
+    }
+
+    /// Returns a call that it makes, with the trace that it belongs to.
+    pub fn traced(&self, mut call: Call) -> Call {
+        // The end of an id is random, and attempts of one job are told apart.
+        let span = u128::from_be_bytes(*self.id.bytes()) as u64 ^ u64::from(self.attempts);
+        let header = self.trace.map(|trace| trace.of_span(span.to_be_bytes()).to_string());
+        call.headers.extend(header.map(|value| ("traceparent".into(), value)));
+        call
     }
 
     /// Returns when the attempt under way began.

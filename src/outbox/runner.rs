@@ -18,9 +18,9 @@ use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
+use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
-use crate::outside::{Call, Outside};
 use crate::store::{Order, Org, Store, Subscribe, Tx};
 
 /// At most 8 calls of one job at once, as of one request.
@@ -185,7 +185,7 @@ impl Runner {
         };
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
         let result = match effect {
-            Effect::Call(call) => match self.outside.send(traced(*call, job)).await {
+            Effect::Call(call) => match self.outside.send(job.traced(*call)).await {
                 Ok(answer) => EffectResult::Response(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
@@ -418,15 +418,6 @@ fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
 /// done.
 fn leased(tx: &Tx, job: &Job) -> Result<Option<Job>> {
     Ok(tx.get::<Job>(&job.id)?.filter(|now| now.attempts == job.attempts))
-}
-
-/// The call of a job with the trace that it belongs to.
-fn traced(mut call: Call, job: &Job) -> Call {
-    // The end of an id is random, and attempts of one job are told apart.
-    let span = u128::from_be_bytes(*job.id.bytes()) as u64 ^ u64::from(job.attempts);
-    let header = job.trace.map(|trace| trace.of_span(span.to_be_bytes()).to_string());
-    call.headers.extend(header.map(|value| ("traceparent".into(), value)));
-    call
 }
 
 /// Stores the result of an effect through the handler, and returns what became of the job; nothing
