@@ -8,9 +8,14 @@ const PREFACE_BYTES: u32 = 24;
 const FRAME_HEAD_BYTES: usize = 9;
 
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
+const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
+/// That a frame answers one of the same kind.
+const ACK: u8 = 1;
 
 /// The frames of a connection so far.
 pub struct Frames {
@@ -23,6 +28,17 @@ pub struct Frames {
     is_head_open: bool,
     /// Whether the frame, once it is there, completes the head.
     completes_head: bool,
+    /// How many there were since somebody asked, and how many of them are of no request.
+    count: FrameCount,
+}
+
+/// A number of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCount {
+    pub all: usize,
+    /// Of no request, and no answer to the server: settings, looks whether it is there, priorities, and
+    /// what it does not know.
+    pub of_no_request: usize,
 }
 
 /// What the last bytes are a part of.
@@ -52,7 +68,13 @@ impl Frames {
             missing: PREFACE_BYTES,
             is_head_open: false,
             completes_head: false,
+            count: FrameCount::default(),
         }
+    }
+
+    /// How many frames have begun since this was asked the last time.
+    pub fn take_count(&mut self) -> FrameCount {
+        std::mem::take(&mut self.count)
     }
 
     /// Tracks `bytes`.
@@ -89,6 +111,13 @@ impl Frames {
         self.is_head_open |= matches!(kind, HEADERS | PUSH_PROMISE);
         let is_of_head = matches!(kind, HEADERS | PUSH_PROMISE | CONTINUATION);
         self.completes_head = is_of_head && flags & END_HEADERS != 0;
+        self.count.all += 1;
+        let is_of_none = match kind {
+            SETTINGS | PING => flags & ACK == 0,
+            PRIORITY => true,
+            _ => kind > CONTINUATION,
+        };
+        self.count.of_no_request += usize::from(is_of_none);
     }
 
     /// A frame is there, or the preface.
@@ -143,6 +172,20 @@ mod tests {
             let last = all.chunks(at_once).map(|bytes| frames.follow(bytes)).last();
             assert_eq!(last.unwrap().part, None, "{at_once}");
         }
+    }
+
+    #[test]
+    fn frames_of_no_request_are_counted() {
+        let mut frames = Frames::new();
+        let of_none = [frame(4, 0, &[0; 6]), frame(6, 0, &[0; 8]), frame(2, 0, &[0; 5])].concat();
+        let of_some = [frame(4, ACK, b""), frame(6, ACK, &[0; 8]), frame(8, 0, &[0; 4])].concat();
+        let request = [frame(HEADERS, END_HEADERS, b"abc"), frame(0, 1, b"{}")].concat();
+        let all = [PREFACE, &of_none, &frame(200, 0, b"x"), &of_some, &request].concat();
+        all.chunks(5).for_each(|bytes| {
+            frames.follow(bytes);
+        });
+        assert_eq!(frames.take_count(), FrameCount { all: 9, of_no_request: 4 });
+        assert_eq!(frames.take_count(), FrameCount::default());
     }
 
     #[test]

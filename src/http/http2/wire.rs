@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
@@ -13,26 +14,74 @@ use crate::http::connection_state::ConnectionState;
 use crate::http::frames::Frames;
 use crate::http::transport::Transport;
 
-/// How much is read at once: a record of TLS.
-const READ_BYTES: usize = 16 * 1024;
+/// How much is read at once.
+const READ_BYTES: usize = 8 * 1024;
 
-/// How much is read before other tasks of the thread have their turn: frames of nine bytes that say
-/// nothing take some milliseconds then.
+/// How much is read before other tasks of the thread have their turn.
 const TURN_BYTES: usize = 64 * 1024;
+
+/// What a frame counts besides its bytes: those of a few bytes cost more than they.
+const FRAME_COST: usize = 256;
+
+/// Limit of the frames at once that are of no request, and how many more there may be in a second. Clients
+/// send a few when they connect, and then less than one a second.
+const MAX_OF_NO_REQUEST: usize = 1000;
+const MORE_PER_SEC: usize = 10;
 
 /// The I/O of a connection.
 pub struct FrameWire {
     stream: TokioIo<Transport>,
     progress: ConnectionState,
     frames: Frames,
-    /// How much was read in this turn.
+    /// What was read in this turn.
     in_turn: usize,
+    of_no_request: Excess,
+}
+
+/// How many frames of no request there were beyond those that time allows for.
+struct Excess {
+    count: usize,
+    since: Instant,
+}
+
+impl Excess {
+    /// Adds some; returns whether there may be as many.
+    fn add(&mut self, count: usize) -> bool {
+        if count > 0 {
+            let passed = self.since.elapsed().as_secs();
+            let allowed =
+                usize::try_from(passed).unwrap_or(usize::MAX).saturating_mul(MORE_PER_SEC);
+            self.count = self.count.saturating_sub(allowed) + count;
+            self.since += Duration::from_secs(passed);
+        }
+        self.count <= MAX_OF_NO_REQUEST
+    }
 }
 
 impl FrameWire {
     /// Wraps a connection with its state.
     pub fn new(stream: Transport, progress: ConnectionState) -> Self {
-        FrameWire { stream: TokioIo::new(stream), progress, frames: Frames::new(), in_turn: 0 }
+        FrameWire {
+            stream: TokioIo::new(stream),
+            progress,
+            frames: Frames::new(),
+            in_turn: 0,
+            of_no_request: Excess { count: 0, since: Instant::now() },
+        }
+    }
+
+    /// Records what was read.
+    fn came(&mut self, read: &[u8]) -> io::Result<()> {
+        if !read.is_empty() {
+            let end = self.frames.follow(read);
+            self.progress.read_frames(end);
+        }
+        let count = self.frames.take_count();
+        self.in_turn += read.len() + count.all * FRAME_COST;
+        if self.of_no_request.add(count.of_no_request) {
+            return Ok(());
+        }
+        Err(io::Error::other("a client sends frames of no request without end"))
     }
 }
 
@@ -53,11 +102,7 @@ impl Read for FrameWire {
         match Pin::new(&mut self.stream).poll_read(cx, part.unfilled()) {
             Poll::Ready(Ok(())) => {
                 let read = part.filled();
-                if !read.is_empty() {
-                    let end = self.frames.follow(read);
-                    self.progress.read_frames(end);
-                }
-                self.in_turn += read.len();
+                self.came(read)?;
                 buf.put_slice(read);
                 Poll::Ready(Ok(()))
             }

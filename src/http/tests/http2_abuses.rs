@@ -75,6 +75,23 @@ async fn long_polls_and_event_streams_may_be_taken_back() {
 }
 
 #[tokio::test]
+async fn frames_of_no_request_without_end_end_the_connection() {
+    let tls = start(1000).await;
+    for of_none in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[]), frame(99, 0, 0, &[])] {
+        let mut client = FrameClient::open(&tls, &[]).await;
+        let number = client.get("/healthz").await;
+        client.send(&of_none.repeat(500)).await;
+        assert_eq!(client.status(number).await, "200", "some may be");
+        let since = Instant::now();
+        let flood = of_none.repeat(100);
+        while client.stream.write_all(&flood).await.is_ok() && client.stream.flush().await.is_ok() {
+            assert!(since.elapsed() < PATIENCE, "it goes on");
+        }
+        other_is_answered(&tls).await;
+    }
+}
+
+#[tokio::test]
 async fn a_head_that_is_continued_without_end_ends_the_connection() {
     for part in [&b""[..], &[0x82; 1000]] {
         let tls = start(1000).await;
