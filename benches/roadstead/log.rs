@@ -89,6 +89,7 @@ fn entry(
         created_at: tx.now(),
         attempts: 1,
         sent_at: tx.now(),
+        trace: None,
     };
     tx.insert(&event)?;
     tx.insert(&Delivery {

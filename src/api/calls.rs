@@ -71,6 +71,8 @@ pub struct PendingCalls {
     pub mails: Vec<(Tag, Mail)>,
     /// The work to do.
     pub works: Vec<(Tag, Work)>,
+    /// Whether look-ups are for the organization that the domain has confirmed.
+    pub for_holder: bool,
 }
 
 impl PendingCalls {
@@ -106,6 +108,12 @@ impl Calls {
     /// The position of [`Outcome::Partial`] where the operation continues; `None` at its beginning.
     pub fn position(&self) -> Option<&str> {
         self.position.as_deref()
+    }
+
+    /// Counts the look-ups of this run as those of the organization that the domain has confirmed
+    /// ([`Outside::for_holder`](crate::outside::Outside::for_holder)).
+    pub fn take_for_holder(&mut self) {
+        self.asked.for_holder = true;
     }
 
     /// Returns the result of this call. `None` if it has not been made yet: continue with any

@@ -239,7 +239,8 @@ impl PathParam for VariableName {
     }
 }
 
-/// The name of a provider that a PUT sets (reference: conventions, "Texts and names").
+/// The name of a provider that a PUT sets (reference: conventions, "Texts and names"): it may be one that an
+/// earlier version has stored, so the operation checks a new one.
 impl PathParam for Name {
     fn parse(text: &str) -> Self {
         Name::from_trusted(text.into())
@@ -248,7 +249,7 @@ impl PathParam for Name {
         <Name as JsonSchema>::json_schema(&mut SchemaGenerator::default())
     }
     fn problem(text: &str) -> Option<String> {
-        Name::parse(text).err()
+        Name::parse_earlier(text).err()
     }
 }
 

@@ -240,7 +240,7 @@ impl DataDir {
         disk.hold_reserve();
         let store = Store::start(disk, Clock::system(), keys, &tables).map_err(data_dir_error)?;
         let ledger = Ledger::open(&self.path, &store)?;
-        store.set_ledger(Arc::new(ledger)).map_err(data_dir_error)?;
+        store.set_ledger(Arc::new(ledger));
         Ok(store)
     }
 

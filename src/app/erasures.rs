@@ -139,7 +139,7 @@ impl Ledger {
     /// Opens the ledger of a data directory, or begins one; removes what is older than it is kept.
     ///
     /// # Errors
-    /// If it cannot be read or written.
+    /// If it cannot be read, or begun.
     pub fn open(dir: &Path, store: &Store) -> Result<Self, DataDirError> {
         let path = dir.join(ERASURES);
         let cannot = |error: std::io::Error| {
@@ -158,7 +158,10 @@ impl Ledger {
         let oldest = first_lines(&path).map_err(cannot)?.and_then(|(_, oldest)| oldest);
         if oldest.is_some_and(|at| at < now.minus_secs(ERASURES_KEPT_SECS + EXPIRED_SECS)) {
             let since = now.minus_secs(ERASURES_KEPT_SECS);
-            remove_expired(dir, &installation, since).map_err(cannot)?;
+            if let Err(error) = remove_expired(dir, &installation, since) {
+                // Such as on a full disk. It can wait.
+                tracing::warn!(%error, "what is older than it is kept stays in the file `erasures`");
+            }
         }
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(cannot)?;
         let mut open =

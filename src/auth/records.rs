@@ -49,36 +49,6 @@ pub enum AddressProof {
 }
 crate::store::stored_enum!(AddressProof { Unknown = 0, Unproved = 1, Proved = 2 });
 
-/// A user as stored in version 1. Its fields never change.
-#[derive(Encode, Decode)]
-struct UserV1 {
-    id: Id<User>,
-    email: Email,
-    name: Name,
-    image: Option<String>,
-    password: Option<String>,
-    session_generation: u32,
-    service_of: Option<Id<Org>>,
-    created_at: Time,
-}
-
-impl From<UserV1> for User {
-    fn from(old: UserV1) -> Self {
-        User {
-            id: old.id,
-            email: old.email,
-            name: old.name,
-            image: old.image,
-            password: old.password,
-            session_generation: old.session_generation,
-            service_of: old.service_of,
-            created_at: old.created_at,
-            proof: AddressProof::Unknown,
-            keys_from: None,
-        }
-    }
-}
-
 /// What a user is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -171,7 +141,7 @@ impl Record for User {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<UserV1>(body)?.into()),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -304,43 +274,6 @@ pub struct ApiKey {
     pub taken_over_at: Option<Time>,
 }
 
-/// An API key as stored in version 1. Its fields never change.
-#[derive(Encode, Decode)]
-struct ApiKeyV1 {
-    id: Id<ApiKey>,
-    hash: KeyHash,
-    org: Id<Org>,
-    user: Id<User>,
-    created_by: Id<User>,
-    name: Name,
-    start: String,
-    approve_as: bool,
-    access: KeyAccess,
-    created_at: Time,
-    expires_at: Option<Time>,
-    next_notice_at: Option<Time>,
-}
-
-impl From<ApiKeyV1> for ApiKey {
-    fn from(old: ApiKeyV1) -> Self {
-        ApiKey {
-            id: old.id,
-            hash: old.hash,
-            org: old.org,
-            user: old.user,
-            created_by: old.created_by,
-            name: old.name,
-            start: old.start,
-            approve_as: old.approve_as,
-            access: old.access,
-            created_at: old.created_at,
-            expires_at: old.expires_at,
-            next_notice_at: old.next_notice_at,
-            taken_over_at: None,
-        }
-    }
-}
-
 impl ApiKey {
     /// Whether somebody else than its user answers for it, which means that it is a service account's.
     pub fn has_sponsor(&self) -> bool {
@@ -397,7 +330,7 @@ impl Record for ApiKey {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<ApiKeyV1>(body)?.into()),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

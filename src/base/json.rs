@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use bincode::{
     Decode, Encode,
-    de::{BorrowDecoder, Decoder},
+    de::Decoder,
     enc::Encoder,
     error::{DecodeError, EncodeError},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 /// A map from text to text.
 pub type StringMap = BTreeMap<String, String>;
@@ -36,37 +38,83 @@ impl JsonSchema for StringMapSchema {
 #[serde(transparent)]
 pub struct Json(pub Value);
 
-/// A JSON object, stored exactly as received (order and nulls included).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct JsonMap(pub serde_json::Map<String, Value>);
+/// A JSON object, stored exactly as received (order and nulls included), and its text in memory, too: as
+/// values, a list of zeros takes twenty times as much.
+#[derive(Clone, Debug)]
+pub struct JsonMap(Box<str>);
 
-macro_rules! stored_as_text {
-    ($type:ty) => {
-        impl Encode for $type {
-            fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-                serde_json::to_string(&self.0)
-                    .map_err(|e| EncodeError::OtherString(e.to_string()))?
-                    .encode(encoder)
-            }
-        }
-        impl<C> Decode<C> for $type {
-            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-                let text = String::decode(decoder)?;
-                serde_json::from_str(&text).map_err(|e| DecodeError::OtherString(e.to_string()))
-            }
-        }
-        impl<'de, C> bincode::BorrowDecode<'de, C> for $type {
-            fn borrow_decode<D: BorrowDecoder<'de, Context = C>>(
-                decoder: &mut D,
-            ) -> Result<Self, DecodeError> {
-                Self::decode(decoder)
-            }
-        }
-    };
+impl JsonMap {
+    /// Its fields. They may take much more memory than this; what is only passed on does not need them.
+    pub fn to_map(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.0).expect("it is made of a map, and was read before")
+    }
 }
-stored_as_text!(Json);
-stored_as_text!(JsonMap);
+
+impl From<Map<String, Value>> for JsonMap {
+    fn from(fields: Map<String, Value>) -> Self {
+        JsonMap(Value::Object(fields).to_string().into())
+    }
+}
+
+impl Default for JsonMap {
+    fn default() -> Self {
+        Map::new().into()
+    }
+}
+
+/// The order of fields does not matter.
+impl PartialEq for JsonMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.to_map() == other.to_map()
+    }
+}
+
+impl Serialize for JsonMap {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_transcode::transcode(&mut serde_json::Deserializer::from_str(&self.0), serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for JsonMap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(Into::into)
+    }
+}
+
+/// A stored text that is no JSON, or of another kind.
+fn broken(error: impl Display) -> DecodeError {
+    DecodeError::OtherString(error.to_string())
+}
+
+impl Encode for Json {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.0.to_string().encode(encoder)
+    }
+}
+impl<C> Decode<C> for Json {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        serde_json::from_str(&String::decode(decoder)?).map_err(broken)
+    }
+}
+bincode::impl_borrow_decode!(Json);
+
+impl Encode for JsonMap {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        self.0.encode(encoder)
+    }
+}
+impl<C> Decode<C> for JsonMap {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        let text = String::decode(decoder)?;
+        // Without values: these are made where they are needed.
+        serde_json::from_str::<IgnoredAny>(&text).map_err(broken)?;
+        if !text.starts_with('{') {
+            return Err(broken("not a JSON object"));
+        }
+        Ok(JsonMap(text.into()))
+    }
+}
+bincode::impl_borrow_decode!(JsonMap);
 
 impl JsonSchema for Json {
     fn inline_schema() -> bool {

@@ -4,6 +4,7 @@ mod address;
 mod bounded_list;
 mod canonical;
 mod error;
+mod folding;
 mod handle;
 mod hex;
 mod id;
@@ -21,6 +22,7 @@ mod selector;
 mod spelling;
 mod text;
 mod time;
+mod trace;
 mod validated;
 pub mod visible;
 
@@ -28,6 +30,7 @@ pub use address::{address_block, address_network};
 pub use bounded_list::BoundedList;
 pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
+pub use folding::{fold, fold_first, is_ignorable, without_accents};
 pub use handle::{Handle, PublicKey};
 pub use hex::from_hex;
 pub use id::Id;
@@ -46,4 +49,5 @@ pub use text::{
     Title, Validated,
 };
 pub use time::Time;
+pub use trace::TraceParent;
 pub use validated::checked;

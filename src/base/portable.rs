@@ -16,6 +16,7 @@ use super::json::{Json, JsonMap};
 use super::keys::Sealed;
 use super::text::{TextRule, Validated};
 use super::time::Time;
+use super::trace::TraceParent;
 
 /// What is noted while values are exported.
 #[derive(Debug, Default)]
@@ -165,7 +166,7 @@ macro_rules! as_in_answers {
         }
     )+};
 }
-as_in_answers!(bool, u8, u16, u32, u64, i64, f64, String, Time, Json, JsonMap);
+as_in_answers!(bool, u8, u16, u32, u64, i64, f64, String, Time, Json, JsonMap, TraceParent);
 
 impl<R: TextRule> Portable for Validated<R> {
     fn to_json(&self, _: &mut Exporting) -> Value {

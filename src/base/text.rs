@@ -20,7 +20,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::json;
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::spelling::{has_unseen, mixes_scripts};
+use super::spelling::{
+    has_special_form, has_unseen, is_mixed, mixes_scripts, mixes_scripts_in_name,
+};
 use super::validated::checked;
 
 /// The validation rule of a kind of text.
@@ -154,8 +156,8 @@ impl<'de, R, C> bincode::BorrowDecode<'de, C> for Validated<R> {
 // ── The kinds ────────────────────────────────────────────────────────────────
 
 /// A name: 1 to 200 characters, among them one that is seen, and none that could pass it off as
-/// another: no control, format or invisible character, and no letters of scripts that look alike in
-/// one word.
+/// another: no control, format or invisible character, no letters of several
+/// scripts in one word, and none in a special form.
 pub type Name = Validated<NameRule>;
 /// A title or subject: 1 to 500 characters.
 pub type Title = Text<1, 500>;
@@ -216,8 +218,13 @@ impl TextRule for NameRule {
         if has_unseen(&text) {
             return Err("must not contain invisible characters or marks of direction".into());
         }
-        if mixes_scripts(&text) {
-            return Err("must not mix letters of scripts that look alike in one word".into());
+        if has_special_form(&text) {
+            let message = "must not contain letters or digits in a special form, such as full \
+                           width, mathematical ones, Roman numerals or ligatures";
+            return Err(message.into());
+        }
+        if mixes_scripts_in_name(&text) {
+            return Err("must not mix letters of several scripts in one word".into());
         }
         Ok(text)
     }
@@ -275,16 +282,24 @@ pub struct EmailRule;
 impl TextRule for EmailRule {
     /// One `@` with something on both sides, at most 254 bytes (the longest that SMTP can carry), the
     /// domain in the ASCII form of IDNA. Nothing that makes it look like another address: no blanks,
-    /// control or invisible characters, and no letters of scripts that look alike in one label.
-    /// Whether the address exists is not checked.
+    /// control or invisible characters, and no letters of several scripts in one label, in whichever
+    /// form the domain is sent. Whether the address exists is not checked.
     fn check(text: String) -> Result<String, String> {
         const FORM: &str = "must be an e-mail address of at most 254 characters";
         let text = Self::check_earlier(text)?;
-        if text.is_ascii() {
+        let (local, domain) = text.rsplit_once('@').ok_or(FORM)?;
+        if text.is_ascii() && !domain.contains("xn--") {
             return Ok(text);
         }
-        let (local, domain) = text.rsplit_once('@').ok_or(FORM)?;
-        if has_unseen(&text) || mixes_scripts(&text) || !local.nfkc().eq(local.chars()) {
+        // As programs show it.
+        let (shown, result) = idna::domain_to_unicode(domain);
+        result.map_err(|_| FORM)?;
+        let is_strange = has_unseen(&text)
+            || has_unseen(&shown)
+            || mixes_scripts(local)
+            || shown.split('.').any(is_mixed)
+            || !local.nfkc().eq(local.chars());
+        if is_strange {
             return Err("must not contain characters that make it look like another address".into());
         }
         let domain = idna::domain_to_ascii(domain).map_err(|_| FORM)?;
@@ -472,6 +487,13 @@ pub(super) mod tests {
             "ben\u{202e}@acme.test",
             "ben\u{3164}@acme.test",
             "ｂen@acme.test",
+            "ⲃen@acme.test",        // Coptic.
+            "b\u{251}n@acme.test",  // Latin alpha.
+            "ben@xn--cme-5cd.test", // The domain of the first in ASCII.
+            "ben@\u{a4d3}en.test",
+            "ben@рога-copyta.test",
+            "ben@xn--a.test",
+            "ben@acme.xn--zzzzzzzzzzzz",
         ]);
         let parsed = |text: &str| Email::parse(text).unwrap().into_string();
         assert_eq!(parsed("ben@acme．test"), "ben@acme.test");
@@ -486,11 +508,30 @@ pub(super) mod tests {
 
     #[test]
     fn a_name_is_seen_and_looks_like_no_other() {
-        assert_valid::<NameRule>(&["Ada", "Zoë Müller", "王小明", "Ада", "👩\u{200d}💻", " x "]);
+        assert_valid::<NameRule>(&[
+            "Ada",
+            "Zoë Müller",
+            "王小明",
+            "Ада",
+            "👩\u{200d}💻",
+            "Acme™ ²",
+        ]);
+        // Composed or not.
+        assert_valid::<NameRule>(&["Zoe\u{308}", "Zo\u{eb}", "Ada\u{a0}Lovelace", "田中 AI課"]);
         let unseen = [" ", "\u{a0}", "\u{3164}", "Ada\u{202e}", "Ad\u{200b}a", "Adа", "a\nb"];
         assert_invalid::<NameRule>(&unseen);
+        // The names of files in languages without blanks between words, and of full width among Han.
+        let of_files =
+            [" Ada ", "รายงานQ1.pdf", "資料Ａ.pdf", "１月の売上.xlsx", "ＡＢＣ商事", "גרסהBeta"];
+        assert_valid::<NameRule>(&of_files);
+        let strange =
+            ["ꓮda", "Adⲧ", "Ad\u{251}", "Ａda", "\u{1d400}da", "Gi\u{217c}", "\u{104b0}da"];
+        assert_invalid::<NameRule>(&strange);
+        assert_invalid::<NameRule>(&["a\u{1042c}a", "Ａcme １", "\u{212a}ate"]);
         // What was stored before is still read.
-        assert!(Name::parse_earlier("Ada\u{202e}").is_ok());
+        for earlier in ["Ada\u{202e}", " Ada\u{a0}", "ꓮda", "Ａda"] {
+            assert!(Name::parse_earlier(earlier).is_ok());
+        }
         assert!(Email::parse_earlier("b\u{200b}en@acme.test").is_ok());
         assert!(Name::parse_earlier("a\nb").is_err());
     }

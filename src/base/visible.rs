@@ -238,10 +238,11 @@ fn is_pictographic(c: char) -> bool {
 }
 
 /// The characters of a class, as ranges in order.
-struct Ranges(Vec<(char, char)>);
+pub(super) struct Ranges(Vec<(char, char)>);
 
 impl Ranges {
-    fn of(class: &str) -> Self {
+    /// Returns the characters of a class in the syntax of regular expressions, which is constant.
+    pub(super) fn of(class: &str) -> Self {
         let parsed = regex_syntax::parse(class).expect("a constant class, which a test parses");
         let ranges = match parsed.kind() {
             HirKind::Class(Class::Unicode(class)) => class.ranges(),
@@ -250,7 +251,8 @@ impl Ranges {
         Ranges(ranges.iter().map(|range| (range.start(), range.end())).collect())
     }
 
-    fn contains(&self, c: char) -> bool {
+    /// Whether a character is one of them.
+    pub(super) fn contains(&self, c: char) -> bool {
         let after = self.0.partition_point(|(first, _)| *first <= c);
         after.checked_sub(1).is_some_and(|at| c <= self.0[at].1)
     }

@@ -16,8 +16,8 @@ use super::passphrase::{self, DecryptionFlags};
 use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::backup::{
-    self, BackupWanted, BackupWriter, Encryption, Header, LastBackup, Source, Target, Totals,
-    needed_key,
+    self, BackupWanted, BackupWriter, Encryption, Header, LastBackup, LeftOut, Source, Target,
+    Totals, needed_key,
 };
 use crate::store::lower_priority;
 
@@ -56,7 +56,7 @@ pub struct Backup {
     #[arg(long, env = "ROADSTEAD_WITH_SECRET_KEY", value_parser = BoolishValueParser::new())]
     with_secret_key: bool,
 
-    /// Make it although the server has found damage in its data
+    /// Make it although there is damage: records that cannot be read are left out, and listed
     #[arg(long, env = "ROADSTEAD_DESPITE_DAMAGE", value_parser = BoolishValueParser::new())]
     despite_damage: bool,
 
@@ -176,7 +176,8 @@ impl Backup {
         let mut show = |totals: &Totals| show("Backup", totals);
         let cannot = || Failure::io(&self.file);
         let writer = BackupWriter::new(encryption.wrap(out)?, &mut show).map_err(cannot())?;
-        let mut writer = writer.collecting_audit_heads(self.common.json);
+        let writer = writer.collecting_audit_heads(self.common.json);
+        let mut writer = writer.leaving_out(self.despite_damage);
         source.send(&dir, self.with_secret_key, &mut writer)?;
         let (out, header, totals) = writer.finish().map_err(cannot())?;
         let out = out.finish().map_err(cannot())?;
@@ -199,8 +200,10 @@ impl Backup {
         };
         let checked = if *verified { ", verified" } else { "" };
         let text = format!(
-            "Backed up {} records to {} ({bytes} bytes{checked}).\n{key}",
-            totals.records, self.file
+            "Backed up {} records to {} ({bytes} bytes{checked}).\n{}{key}",
+            totals.records,
+            self.file,
+            described_left_out(totals)
         );
         if self.file != STANDARD {
             return output::print(self.common.json, &value, &text);
@@ -210,6 +213,8 @@ impl Backup {
             output::status(&value.to_string());
         } else if io::stderr().is_terminal() {
             output::status(&text);
+        } else if !totals.left_out.is_nothing() {
+            output::status(&described_left_out(totals));
         }
         Ok(())
     }
@@ -231,7 +236,7 @@ impl Backup {
         value["verified"] = json!(true);
         let text = format!(
             "{}: complete, and as it was written: {} records of {}, each of which can be decoded; its \
-             key is {}{}\n\nIt was not looked at whether the records fit together, whether the audit \
+             key is {}{}\n{}\nIt was not looked at whether the records fit together, whether the audit \
              logs are unbroken, and whether secrets can be decrypted: restore it elsewhere and run \
              roadstead check.",
             self.file,
@@ -239,6 +244,7 @@ impl Backup {
             header.taken_at,
             needed_key(&header),
             if header.secret_key.is_some() { ", which is in it" } else { "" },
+            described_left_out(&totals),
         );
         output::print(self.common.json, &value, &text)
     }
@@ -278,7 +284,26 @@ pub fn described(header: &Header, totals: &Totals) -> Value {
         "key": needed_key(header),
         "hasSecretKey": header.secret_key.is_some(),
         "auditCheckpoints": header.audit_checkpoints,
+        "leftOut": totals.left_out,
     })
+}
+
+/// Of the records that are not in a backup, this many are shown to a person.
+const MAX_SHOWN: usize = 20;
+
+/// Says which records are not in a backup, a line each; nothing if all are.
+pub fn described_left_out(totals: &Totals) -> String {
+    let LeftOut { count, records } = &totals.left_out;
+    if *count == 0 {
+        return String::new();
+    }
+    let mut text =
+        format!("Records that could not be read when it was made, and are not in it: {count}\n");
+    records.iter().take(MAX_SHOWN).for_each(|record| text.push_str(&format!("  {record}\n")));
+    if *count > MAX_SHOWN as u64 {
+        text.push_str("  … (--json has the first 1,000)\n");
+    }
+    text
 }
 
 /// Shows the progress on a terminal.

@@ -10,6 +10,7 @@ use super::{open_files, output};
 use crate::app::doctor::examine_store;
 use crate::app::doctor::{Finding, Level, examine};
 use crate::app::{Setting, Startup};
+use crate::base::visible;
 
 /// Examine the data directory, the machine and the settings, and say what to do
 #[derive(Args)]
@@ -53,13 +54,35 @@ impl Doctor {
     }
 }
 
+/// Returns the lines of a finding. What it names, such as a directory, begins no line of its own.
 fn line(finding: &Finding) -> String {
     let level = match finding.level {
         Level::Ok => "ok     ",
         Level::Warning => "WARNING",
         Level::Error => "ERROR  ",
     };
-    let to_do = finding.to_do.as_deref().map(|to_do| format!("\n         → {to_do}"));
+    let to_do = finding.to_do.as_deref().map(visible::line);
+    let to_do = to_do.map(|to_do| format!("\n         → {to_do}")).unwrap_or_default();
     let Finding { check, message, .. } = finding;
-    format!("{level}  {check}: {message}{}\n", to_do.unwrap_or_default())
+    format!("{level}  {check}: {}{to_do}\n", visible::line(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_finding_names_begins_a_line_of_its_own() {
+        let finding = Finding {
+            check: "directory",
+            level: Level::Error,
+            message: "/x\n::error::INJ is no directory".into(),
+            to_do: Some("remove a\r\n##[error]b".into()),
+        };
+        assert_eq!(
+            line(&finding),
+            "ERROR    directory: /x⟨U+000A⟩::error::INJ is no directory\n         \
+             → remove a⟨U+000D⟩⟨U+000A⟩##[error]b\n"
+        );
+    }
 }

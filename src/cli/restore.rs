@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use serde_json::json;
 
-use super::backup::{described, open, show};
+use super::backup::{described, described_left_out, open, show};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::output;
@@ -98,11 +98,15 @@ impl Restore {
         value[name] = json!(data);
         let text = format!(
             "Restored {} records of {} to {data}; {} were erased since and are left out.\n\n\
-             {}Next: roadstead check {flag} {data}\n",
+             {}{}Next: roadstead check {flag} {data}\n",
             restored.totals.records - restored.erased,
             header.taken_at,
             restored.erased,
             restored.ledger.as_ref().map(described_ledger).unwrap_or_default(),
+            match described_left_out(&restored.totals) {
+                text if text.is_empty() => text,
+                text => format!("{text}\n"),
+            },
         );
         output::print(self.common.json, &value, &text)
     }

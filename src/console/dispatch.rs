@@ -118,6 +118,7 @@ async fn run(page: &Page, handler: Option<Handler>, visit: &mut Visit) -> Result
 }
 
 fn failed(visit: &Visit, error: &crate::base::Error) -> Reply {
-    log_failure(error, &visit.api.calls.origin.request_id);
+    let origin = &visit.api.calls.origin;
+    log_failure(error, &origin.request_id, origin.trace);
     errors::page(visit, error)
 }

@@ -161,9 +161,10 @@ async fn reply(
     let Some((page, params)) = console.paths.find(request.path) else {
         return (errors::bare(&errors::no_such_page(), request.request_id), None);
     };
-    let SiteRequest { head, path, body, address, request_id, is_tls, link_base, executor, router } =
+    let SiteRequest { head, path, body, address, request_id, trace, is_tls, link_base, .. } =
         request;
-    let origin = Origin { address, link_base, request_id: request_id.into() };
+    let SiteRequest { executor, router, .. } = request;
+    let origin = Origin { address, link_base, request_id: request_id.into(), trace };
     let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderValue, VARY};
+use hyper::header::{HeaderMap, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
@@ -22,7 +22,7 @@ use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::tls::OverTls;
 use super::{pages, problem, response};
 use crate::api::execute::{Arguments, Request};
-use crate::base::{Error, Kind, LogLimit, Result};
+use crate::base::{Error, Kind, LogLimit, Result, TraceParent};
 
 /// Where a request comes from.
 #[derive(Clone, Copy)]
@@ -42,12 +42,12 @@ pub async fn answer(
     request_id: &str,
 ) -> Response<ResponseBody> {
     let address = context.address(peer, &head.headers);
-    let mut observed = Observed::begin();
+    let mut observed = Observed::begin(trace_parent(&head.headers));
     let client = Client { peer, address };
     let answered = dispatch(context, head, body, client, request_id, &mut observed).await;
     let mut response = answered.unwrap_or_else(|error| {
         observed.failed(context, &error, address, request_id);
-        log_failure(&error, request_id);
+        log_failure(&error, request_id, observed.trace);
         if wants_html(&head.headers) && !normalized(head.uri.path()).starts_with("/api/") {
             return context.site.error_page(&error, request_id);
         }
@@ -103,6 +103,13 @@ async fn dispatch(
     }
 }
 
+/// The trace that a request belongs to, if its caller says so validly, and once.
+fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
+    let mut sent = headers.get_all("traceparent").iter();
+    let first = sent.next()?;
+    sent.next().is_none().then(|| TraceParent::parse(first.as_bytes())).flatten()
+}
+
 /// A request for the site or for another protocol.
 fn site_request<'a>(
     context: &'a ServerContext,
@@ -113,6 +120,7 @@ fn site_request<'a>(
     request_id: &'a str,
 ) -> SiteRequest<'a> {
     SiteRequest {
+        trace: trace_parent(&head.headers),
         head,
         path,
         body: SiteBody { headers: &head.headers, incoming, budgets: &context.bodies },
@@ -174,6 +182,7 @@ async fn handle(
         address,
         link_base: &context.link_base(head),
         request_id,
+        trace: observed.trace,
         at: None,
     };
     let challenged = |error: Error| {
@@ -214,12 +223,13 @@ fn no_such_path(context: &ServerContext, method: &Method, path: &str) -> Error {
 
 /// Logs the internal details of an error that a request is answered with. Clients can cause any
 /// number of these, so of each kind at most one a second is logged above `debug`.
-pub fn log_failure(error: &Error, request_id: &str) {
+pub fn log_failure(error: &Error, request_id: &str, trace: Option<TraceParent>) {
     static INTERNAL: LogLimit = LogLimit::new();
     static UPSTREAM: LogLimit = LogLimit::new();
     static BUSY: LogLimit = LogLimit::new();
     if let Some(detail) = error.log_detail() {
         let code = error.code();
+        let trace_id = trace.map(|trace| trace.trace_id());
         let limit = match error.kind() {
             Kind::Internal => Some(&INTERNAL),
             Kind::Upstream => Some(&UPSTREAM),
@@ -228,9 +238,9 @@ pub fn log_failure(error: &Error, request_id: &str) {
         };
         match limit.and_then(|limit| limit.admit(Instant::now())) {
             Some(suppressed) => {
-                tracing::error!(request_id, code, detail, suppressed, "a request failed");
+                tracing::error!(request_id, trace_id, code, detail, suppressed, "a request failed");
             }
-            None => tracing::debug!(request_id, code, detail, "a request failed"),
+            None => tracing::debug!(request_id, trace_id, code, detail, "a request failed"),
         }
     }
 }

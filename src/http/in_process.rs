@@ -11,7 +11,7 @@ use super::router::Router;
 use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request, Response};
 use crate::api::{Method, Route};
 use crate::auth::{Identity, RawCredential};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TraceParent};
 
 /// The API, called for whoever has sent a request.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ pub struct Origin {
     /// The base of links to this server; empty when it does not know its own address.
     pub link_base: String,
     pub request_id: String,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// A call of a route.
@@ -115,13 +117,14 @@ impl InProcess {
     /// A request of the caller, which may be given further headers.
     pub fn request<'a>(&'a self, call: RouteCall<'a>) -> Request<'a> {
         let RouteCall { route, params, target, query, arguments } = call;
-        let Origin { address, link_base, request_id } = &self.origin;
+        let Origin { address, link_base, request_id, trace } = &self.origin;
         Request {
             target,
             query,
             address: *address,
             link_base,
             request_id,
+            trace: *trace,
             at: self.at.as_ref(),
             ..Request::new(route, params, arguments, self.credential.clone())
         }

@@ -8,7 +8,7 @@ use super::context::ServerContext;
 use super::metrics::Endpoint;
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
-use crate::base::Error;
+use crate::base::{Error, TraceParent};
 
 /// The principal of a request without a credential.
 const ANONYMOUS: &str = "anonymous";
@@ -16,6 +16,8 @@ const ANONYMOUS: &str = "anonymous";
 /// What becomes known about a request while it is handled.
 pub struct Observed {
     begun: Instant,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceParent>,
     /// What it asks for.
     pub endpoint: Endpoint,
     /// Who asks; none before the credential is verified, and without one.
@@ -26,9 +28,10 @@ pub struct Observed {
 
 impl Observed {
     /// A request whose handling begins now.
-    pub fn begin() -> Self {
+    pub fn begin(trace: Option<TraceParent>) -> Self {
         Observed {
             begun: Instant::now(),
+            trace,
             endpoint: Endpoint::Unmatched,
             caller: None,
             signer: None,
@@ -44,8 +47,10 @@ impl Observed {
         let (method, route) = (self.endpoint.method(), self.endpoint.route());
         // Its detail is the credential; without one the limit is that of the address.
         let principal = error.log_detail().unwrap_or(ANONYMOUS);
+        let trace_id = self.trace.map(|trace| trace.trace_id());
         tracing::info!(
-            %client, limit = limit.name, method, route, principal, request_id, suppressed,
+            %client, limit = limit.name, method, route, principal, request_id, trace_id,
+            suppressed,
             "rate limit reached"
         );
     }
@@ -70,6 +75,7 @@ impl Observed {
             duration_ms = duration.as_micros() as f64 / 1000.0,
             principal,
             request_id,
+            trace_id = self.trace.map(|trace| trace.trace_id()),
             "answered"
         );
     }

@@ -17,7 +17,7 @@ use super::response_body::ResponseBody;
 use super::router::Router;
 use crate::api::execute::Executor;
 use crate::auth::Identity;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TraceParent};
 
 /// A site: pages and forms at paths outside of the API.
 pub trait Site: Send + Sync {
@@ -80,6 +80,8 @@ pub struct SiteRequest<'a> {
     /// The client's IP address.
     pub address: IpAddr,
     pub request_id: &'a str,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceParent>,
     /// Whether it has arrived over the server's own TLS.
     pub is_tls: bool,
     /// The base of links to this server; empty when it does not know its own address.

@@ -47,11 +47,11 @@ impl Protocol for Mcp {
             // Errors before the message is read look as the client's headers say.
             let mut era = era_in(&request.head.headers);
             let mut caller = None;
-            let request_id = request.request_id;
+            let (request_id, trace) = (request.request_id, request.trace);
             let answered = self.handle(request, &mut era, &mut caller).await;
             let response = answered.unwrap_or_else(|failure| {
                 if let Some(error) = failure.error() {
-                    log_failure(error, request_id);
+                    log_failure(error, request_id, trace);
                 }
                 failure.response(era)
             });
@@ -68,13 +68,14 @@ impl Mcp {
         caller: &mut Option<Arc<Identity>>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let credential = request.credential();
-        let SiteRequest { head, body, address, request_id, link_base, executor, .. } = request;
+        let SiteRequest { head, body, address, request_id, trace, link_base, executor, .. } =
+            request;
         require_own_origin(&head.headers, &link_base)?;
         let entrance = Entrance {
             executor: executor.clone(),
             router: self.router.clone(),
             credential,
-            origin: Origin { address, link_base, request_id: request_id.into() },
+            origin: Origin { address, link_base, request_id: request_id.into(), trace },
         };
         let api = entrance.enter().await?;
         *caller = Some(api.identity.clone());
@@ -142,7 +143,7 @@ impl Mcp {
             };
             let reply = reply.unwrap_or_else(|failure| {
                 if let Some(error) = failure.error() {
-                    log_failure(error, &entrance.origin.request_id);
+                    log_failure(error, &entrance.origin.request_id, entrance.origin.trace);
                 }
                 failure.body(Era::Oldest).to_string().into_bytes()
             });

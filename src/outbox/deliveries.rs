@@ -241,6 +241,8 @@ pub struct LogEntry {
     pub sent_at: Option<Time>,
     /// Time of the next attempt; `null` if none is scheduled.
     pub next_attempt_at: Option<Time>,
+    /// Trace of the request that caused the event, if it had a `traceparent`: 32 hexadecimal digits.
+    pub trace_id: Option<String>,
 }
 
 impl LogEntry {
@@ -257,6 +259,7 @@ impl LogEntry {
             created_at: event.created_at,
             sent_at: Some(event.sent_at),
             next_attempt_at: None,
+            trace_id: event.trace.map(|trace| trace.trace_id()),
         }
     }
 
@@ -273,6 +276,7 @@ impl LogEntry {
             created_at: delivery.created_at,
             sent_at: delivery.sent_at,
             next_attempt_at: delivery.next_attempt_at,
+            trace_id: event.trace.map(|trace| trace.trace_id()),
         }
     }
 }

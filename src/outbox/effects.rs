@@ -18,6 +18,9 @@ pub enum Effect {
     /// Rows of the product, such as a task or a wake, written in one transaction with the result of
     /// the job: exactly once.
     Rows(WriteRows),
+    /// Work that takes processor time, outside of transactions and of threads that must not block:
+    /// well below a lease. It returns what writes its result.
+    Work(Work),
 }
 
 /// Several HTTP calls.
@@ -33,6 +36,9 @@ pub struct Calls {
 
 /// Whether further calls are started after a result; see [`Calls::goes_on`].
 pub type GoesOn = Box<dyn Fn(usize, &CallResult) -> bool + Send + Sync>;
+
+/// Costly work of a job; see [`Effect::Work`].
+pub type Work = Box<dyn FnOnce() -> WriteRows + Send>;
 
 /// Writes rows in a transaction of the job's organization. It is idempotent: it may run again.
 pub type WriteRows = Box<dyn Fn(&mut Tx) -> Result<()> + Send>;

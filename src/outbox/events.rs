@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::guards::Guards;
-use crate::base::{Id, Json, Result, Time};
-use crate::store::{AnyIndex, Export, Index, Order, Record, View};
+use crate::base::{Id, Json, Result, Time, TraceParent};
+use crate::store::{AnyIndex, Export, Index, Order, Record, View, codec, no_upgrade};
 
 /// The type of an event (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -232,8 +232,19 @@ pub struct Event {
     pub attempts: u32,
     /// The time of the last of them.
     pub sent_at: Time,
+    /// The trace of the request that caused it.
+    pub trace: Option<TraceParent>,
 }
-crate::base::portable!(Event { id, event_type, about, payload, created_at, attempts, sent_at });
+crate::base::portable!(Event {
+    id,
+    event_type,
+    about,
+    payload,
+    created_at,
+    attempts,
+    sent_at,
+    trace
+});
 
 impl Event {
     /// The ids of what the event belongs to. Earlier versions did not say that an event about an agent
@@ -286,9 +297,16 @@ impl Record for Event {
         ("about.resource.id", "history: the resource may have been deleted since"),
         ("about.guarded_by.id", "history: the resource may have been deleted since"),
     ];
+    const VERSION: u8 = 2;
     type Key = (Time, Id<Event>);
     fn key(&self) -> Self::Key {
         (self.created_at, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ pub fn publish(tx: &mut Tx, event_type: EventType, about: About, payload: Value)
         created_at: tx.now(),
         attempts: 1,
         sent_at: tx.now(),
+        trace: tx.trace(),
     };
     tx.insert(&event)?;
     // One lookup in an index that is empty for most types: only subscribed events cost more.

@@ -26,6 +26,8 @@ pub fn enqueue(
         failing_since: None,
         failures: 0,
         dead: false,
+        trace: tx.trace(),
+        scheduled_at: Some(tx.now()),
     };
     tx.signal(ENQUEUED);
     tx.insert(&job)?;

@@ -9,8 +9,8 @@
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use crate::base::{Id, Time};
-use crate::store::{AnyIndex, Export, Index, Org, Record};
+use crate::base::{Id, Result, Time, TraceParent};
+use crate::store::{AnyIndex, Export, Index, Org, Record, codec, no_upgrade};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -38,6 +38,10 @@ pub struct Job {
     pub failures: u32,
     /// Whether it was given up.
     pub dead: bool,
+    /// The trace of the request that caused it.
+    pub trace: Option<TraceParent>,
+    /// When `due_at` was decided; unknown of jobs that an earlier version wrote.
+    pub scheduled_at: Option<Time>,
 }
 crate::base::portable!(Job {
     id,
@@ -51,6 +55,8 @@ crate::base::portable!(Job {
     failing_since,
     failures,
     dead,
+    trace,
+    scheduled_at,
 });
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
@@ -58,6 +64,11 @@ crate::base::portable!(Job {
 pub const LEASE_SECS: i64 = 60;
 
 impl Job {
+    /// Returns the job with another time at which it is due, as is decided now.
+    pub fn due(&self, due_at: Time, now: Time) -> Self {
+        Job { due_at, scheduled_at: Some(now), ..self.clone() }
+    }
+
     /// Returns when the attempt under way began.
     pub fn leased_at(&self) -> Time {
         self.due_at.minus_secs(LEASE_SECS)
@@ -86,9 +97,16 @@ impl Record for Job {
         ("target", "of any table: a handler that finds its target missing ends the job"),
         ("concurrency_key", "of any table: only compared with the keys of jobs in flight"),
     ];
+    const VERSION: u8 = 2;
     type Key = Id<Job>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Jobs that are due later than any can be. The clock was ahead when they were written, and has been set
-//! right since: they would wait until it shows that time again.
+//! Jobs that are due later than any can be, or whose time was decided later than now. The clock was ahead
+//! then, and has been set right since: they would wait until it shows that time again.
 //!
 //! It may also be the clock that is behind now, for a while after the start of a machine whose clock is
 //! set over the network. So jobs are made due only after they have been seen for ten minutes, and
@@ -19,6 +19,9 @@ const PART: usize = 500;
 /// How long such jobs are seen before the clock counts as right.
 pub const CONFIRM_TIME: Duration = Duration::from_secs(600);
 
+/// Of so many jobs the row is read at each look, for the time at which theirs was decided.
+const MAX_LOOKED: usize = PART;
+
 /// Looks for such jobs from time to time.
 #[derive(Default)]
 pub struct Misdated {
@@ -29,6 +32,9 @@ pub struct Misdated {
 impl Misdated {
     /// Looks now; makes them due if they have been seen for long enough. Returns how many.
     pub async fn look(&mut self, store: &Store, now: Instant) -> Result<usize> {
+        // Rows are read only if ids are ahead of the clock, too.
+        let is_set_back = store.clock().is_set_back();
+        let find = |view: &View| find(view, is_set_back);
         let mut found = store.read(Id::NIL, find).await?;
         if found.is_empty() {
             self.seen_since = None;
@@ -53,16 +59,36 @@ impl Misdated {
 }
 
 /// Returns the first of them.
-fn find(view: &View) -> Result<Vec<Id<Job>>> {
-    let (start, end) = (latest(view.now()).plus_millis(1), Time::from_millis(i64::MAX));
-    let mut found = Vec::new();
-    let start: (DueKey, Id<Job>) = ((start, None, Id::NIL), Id::NIL);
-    view.entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
+fn find(view: &View, is_set_back: bool) -> Result<Vec<Id<Job>>> {
+    let (now, mut found) = (view.now(), Vec::new());
+    due_from(view, latest(now), |id| {
         found.push(id);
-        let is_full = found.len() == PART;
-        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        found.len() < PART
     })?;
+    let mut looked = 0;
+    if is_set_back && found.is_empty() {
+        due_from(view, now, |id| {
+            looked += 1;
+            // One that cannot be read hides no other.
+            found.extend(view.fetch(&id).is_ok_and(|job| is_misdated(&job, now)).then_some(id));
+            looked < MAX_LOOKED
+        })?;
+    }
     Ok(found)
+}
+
+/// Calls `each` with the jobs that are due after a time, until it returns false.
+fn due_from(view: &View, after: Time, mut each: impl FnMut(Id<Job>) -> bool) -> Result<()> {
+    let start: (DueKey, Id<Job>) = ((after.plus_millis(1), None, Id::NIL), Id::NIL);
+    let end = Time::from_millis(i64::MAX);
+    view.entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
+        Ok(if each(id) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })
+}
+
+/// Whether a job is due later than it can be.
+fn is_misdated(job: &Job, now: Time) -> bool {
+    job.due_at > latest(now) || job.scheduled_at.is_some_and(|at| at.is_beyond(now, 0))
 }
 
 /// The latest time at which a job can be due that was written now, by a server whose clock differs.
@@ -73,8 +99,8 @@ fn latest(now: Time) -> Time {
 fn make_due(tx: &mut Tx, jobs: &[Id<Job>]) -> Result<usize> {
     let (now, mut corrected) = (tx.now(), 0);
     for id in jobs {
-        let Some(old) = tx.get::<Job>(id)?.filter(|job| job.due_at > latest(now)) else { continue };
-        tx.replace(&old, &Job { due_at: now, ..old.clone() })?;
+        let Some(old) = tx.get::<Job>(id)?.filter(|job| is_misdated(job, now)) else { continue };
+        tx.replace(&old, &old.due(now, now))?;
         corrected += 1;
     }
     tx.signal(ENQUEUED);

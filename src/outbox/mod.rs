@@ -34,7 +34,7 @@ pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
     mend_deliveries,
 };
-pub use effects::{Calls, Effect, EffectResult, GoesOn, Workflow, WriteRows};
+pub use effects::{Calls, Effect, EffectResult, GoesOn, Work, Workflow, WriteRows};
 pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
 pub(crate) use failures::log_failure;
 pub use fan_out::publish;

@@ -18,9 +18,9 @@ use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
-use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
+use crate::outside::{Call, Outside};
 use crate::store::{Order, Org, Store, Subscribe, Tx};
 
 /// At most 8 calls of one job at once, as of one request.
@@ -153,8 +153,8 @@ impl Runner {
                 let Some(old) = tx.get::<Job>(due)?.filter(|job| job.due_at <= now) else {
                     continue;
                 };
-                let due_at = now.plus_secs(LEASE_SECS);
-                let job = Job { due_at, attempts: old.attempts + 1, ..old.clone() };
+                let job = old.due(now.plus_secs(LEASE_SECS), now);
+                let job = Job { attempts: old.attempts + 1, ..job };
                 tx.replace(&old, &job)?;
                 leased.push(job);
             }
@@ -185,14 +185,16 @@ impl Runner {
         };
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
         let result = match effect {
-            Effect::Call(call) => match self.outside.send(*call).await {
+            Effect::Call(call) => match self.outside.send(traced(*call, job)).await {
                 Ok(answer) => EffectResult::Response(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
             Effect::Calls(Calls { calls, total, goes_on }) => {
                 let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
                 let deadline = tokio::time::Instant::now() + total;
-                let sent = self.outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
+                // What is looked up in the background was confirmed before.
+                let outside = self.outside.clone().for_holder();
+                let sent = outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
                 let results = sent.await;
                 EffectResult::Answers(urls.into_iter().zip(results).collect())
             }
@@ -211,6 +213,12 @@ impl Runner {
                 }
                 written => return written,
             },
+            Effect::Work(work) => {
+                let write = task::spawn_blocking(work).await;
+                let write = write.map_err(|e| Error::internal(format!("work failed: {e}")))?;
+                // It delivers nothing that would be counted.
+                return self.write_and_settle(handler, job, write).await.map(drop);
+            }
         };
         let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
@@ -257,6 +265,7 @@ impl Runner {
         let (own, workflows) = (job.clone(), self.workflows.clone());
         let prepare = move |tx: &mut Tx| {
             let mut refused = None;
+            tx.set_trace(own.trace);
             if leased(tx, &own)?.is_none() {
                 return Ok((None, refused));
             }
@@ -296,17 +305,27 @@ impl Runner {
         job: &Job,
         write: WriteRows,
     ) -> Result<()> {
+        let settled = self.write_and_settle(handler, job, write).await?;
+        self.count(handler, job, &EffectResult::Done, settled);
+        Ok(())
+    }
+
+    async fn write_and_settle(
+        &self,
+        handler: &'static JobHandler,
+        job: &Job,
+        write: WriteRows,
+    ) -> Result<Option<Settled>> {
         let own = job.clone();
         let write = move |tx: &mut Tx| {
+            tx.set_trace(own.trace);
             if leased(tx, &own)?.is_none() {
                 return Ok(None);
             }
             write(tx)?;
             settle(tx, handler, &own, &EffectResult::Done)
         };
-        let settled = self.store.write(job.org, write).await?;
-        self.count(handler, job, &EffectResult::Done, settled);
-        Ok(())
+        self.store.write(job.org, write).await
     }
 
     /// Makes jobs due that are due later than any can be.
@@ -390,7 +409,7 @@ fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     for job in &leased {
-        tx.replace(job, &Job { due_at: now, ..job.clone() })?;
+        tx.replace(job, &job.due(now, now))?;
     }
     Ok(SweepProgress::after(leased.len()))
 }
@@ -399,6 +418,15 @@ fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
 /// done.
 fn leased(tx: &Tx, job: &Job) -> Result<Option<Job>> {
     Ok(tx.get::<Job>(&job.id)?.filter(|now| now.attempts == job.attempts))
+}
+
+/// The call of a job with the trace that it belongs to.
+fn traced(mut call: Call, job: &Job) -> Call {
+    // The end of an id is random, and attempts of one job are told apart.
+    let span = u128::from_be_bytes(*job.id.bytes()) as u64 ^ u64::from(job.attempts);
+    let header = job.trace.map(|trace| trace.of_span(span.to_be_bytes()).to_string());
+    call.headers.extend(header.map(|value| ("traceparent".into(), value)));
+    call
 }
 
 /// Stores the result of an effect through the handler, and returns what became of the job; nothing
@@ -426,8 +454,8 @@ fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
             if *due_at <= tx.now() {
                 tx.signal(ENQUEUED);
             }
-            let again = Job { due_at: *due_at, failing_since: None, failures: 0, ..now.clone() };
-            tx.replace(&now, &again)
+            let again = now.due(*due_at, tx.now());
+            tx.replace(&now, &Job { failing_since: None, failures: 0, ..again })
         }
     }
 }
@@ -439,11 +467,10 @@ fn postpone(tx: &mut Tx, job: &Job) -> Result<()> {
     let failures = now.failures + 1;
     let again = retry_at(tx.now(), since, failures);
     let failed = Job {
-        due_at: again.unwrap_or(now.due_at),
         failing_since: Some(since),
         failures,
         dead: again.is_none(),
-        ..now.clone()
+        ..now.due(again.unwrap_or(now.due_at), tx.now())
     };
     tx.replace(&now, &failed)
 }

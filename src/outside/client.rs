@@ -62,6 +62,8 @@ pub struct Outside {
     pub(super) slots: Arc<Semaphore>,
     /// How often hosts are asked for handles.
     lookups: Arc<LookupLimit>,
+    /// Whether look-ups take what is kept for holders.
+    for_holder: bool,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
     /// Starts child processes.
@@ -80,6 +82,7 @@ impl Outside {
             tls: connect::tls(config.extra_roots_pem.as_deref())?,
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             lookups: Arc::default(),
+            for_holder: false,
             mail: Arc::new(NotConfigured),
             children: Children::default(),
         })
@@ -88,6 +91,12 @@ impl Outside {
     /// Sends mail through this sender; without one every mail fails.
     pub fn with_mail(self, mail: Arc<dyn MailSender>) -> Self {
         Outside { mail, ..self }
+    }
+
+    /// Returns the client for look-ups by which a domain is asked again for what it has confirmed: some
+    /// are kept for these, whatever others look up there.
+    pub fn for_holder(self) -> Self {
+        Outside { for_holder: true, ..self }
     }
 
     /// Starts child processes in this way; without one none can be started.
@@ -127,7 +136,7 @@ impl Outside {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
         let target = Target::parse(&call.url, limits.https_only)?;
-        if is_lookup(&call) && !self.lookups.take(&target.host) {
+        if is_lookup(&call) && !self.lookups.take(&target.host, self.for_holder) {
             return Err(Failure::TooOften { host: target.host });
         }
         let mut request = request(&target, call)?;

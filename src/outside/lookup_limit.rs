@@ -18,30 +18,47 @@ pub fn is_lookup(call: &Call) -> bool {
     call.method == Method::Get && call.url.contains(LOOKUP_PATH)
 }
 
-/// Look-ups of one host in an hour: enough for the most handles that an organization lists on a
-/// domain, which are asked for when all of them are confirmed, and little for a host that confirms
-/// none.
+/// Look-ups of one host in an hour by all together: enough for the most handles that an organization
+/// lists on a domain, which are asked for when all of them are confirmed, and little for a host that
+/// confirms none.
 pub const LOOKUPS_AN_HOUR: NonZeroU32 = NonZeroU32::new(1200).expect("it is not zero");
 
 /// Hosts that are remembered before those that may be forgotten are.
 const MAX_HOSTS: usize = 10_000;
 
-/// A token bucket for each host.
-pub struct LookupLimit(RateLimiter<String, HashMapStateStore<String>, DefaultClock>);
+/// Look-ups of a host in an hour that are kept for whom it has confirmed: as many handles as an
+/// organization may list on it.
+pub const KEPT_AN_HOUR: NonZeroU32 = NonZeroU32::new(1000).expect("it is not zero");
+
+/// Token buckets for each host.
+pub struct LookupLimit {
+    all: Buckets,
+    kept: Buckets,
+}
+
+type Buckets = RateLimiter<String, HashMapStateStore<String>, DefaultClock>;
 
 impl Default for LookupLimit {
     fn default() -> Self {
-        LookupLimit(RateLimiter::hashmap(Quota::per_hour(LOOKUPS_AN_HOUR)))
+        LookupLimit {
+            all: RateLimiter::hashmap(Quota::per_hour(LOOKUPS_AN_HOUR)),
+            kept: RateLimiter::hashmap(Quota::per_hour(KEPT_AN_HOUR)),
+        }
     }
 }
 
 impl LookupLimit {
-    /// Counts a look-up of this host; returns whether it may be made.
-    pub fn take(&self, host: &str) -> bool {
-        if self.0.len() > MAX_HOSTS {
-            self.0.retain_recent();
-        }
-        self.0.check_key(&host.to_ascii_lowercase()).is_ok()
+    /// Counts a look-up of this host; returns whether it may be made. One for the organization whose
+    /// claim the host has confirmed takes of what is kept first.
+    pub fn take(&self, host: &str, for_holder: bool) -> bool {
+        let host = host.to_ascii_lowercase();
+        let is_left = |buckets: &Buckets| {
+            if buckets.len() > MAX_HOSTS {
+                buckets.retain_recent();
+            }
+            buckets.check_key(&host).is_ok()
+        };
+        for_holder && is_left(&self.kept) || is_left(&self.all)
     }
 }
 
@@ -49,13 +66,30 @@ impl LookupLimit {
 mod tests {
     use super::*;
 
+    /// How many of the next look-ups may be made.
+    fn allowed(limit: &LookupLimit, host: &str, for_holder: bool) -> usize {
+        (0..3000).filter(|_| limit.take(host, for_holder)).count()
+    }
+
+    /// Besides those that have come back while it was counted.
+    fn assert_about(allowed: usize, most: u32) {
+        let most = most as usize;
+        assert!((most..most + 10).contains(&allowed), "{allowed}");
+    }
+
     #[test]
     fn a_host_is_asked_so_often_in_an_hour_and_others_are_not_affected() {
         let limit = LookupLimit::default();
-        let allowed = (0..2 * LOOKUPS_AN_HOUR.get()).filter(|_| limit.take("Acme.test")).count();
-        let most = LOOKUPS_AN_HOUR.get() as usize;
-        // Those that have come back while it was counted.
-        assert!((most..most + 10).contains(&allowed), "{allowed}");
-        assert!(!limit.take("acme.test") && limit.take("b.test"));
+        assert_about(allowed(&limit, "Acme.test", false), LOOKUPS_AN_HOUR.get());
+        assert!(allowed(&limit, "acme.test", false) < 10 && limit.take("b.test", false));
+    }
+
+    #[test]
+    fn whom_a_host_has_confirmed_looks_up_whatever_others_have() {
+        let limit = LookupLimit::default();
+        assert_about(allowed(&limit, "acme.test", false), LOOKUPS_AN_HOUR.get());
+        assert_about(allowed(&limit, "acme.test", true), KEPT_AN_HOUR.get());
+        let all = LOOKUPS_AN_HOUR.get() + KEPT_AN_HOUR.get();
+        assert_about(allowed(&limit, "b.test", true), all);
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::pin::Pin;
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use crate::base::Email;
 
 /// A mail in plain text, optionally in HTML as well.
@@ -29,16 +31,29 @@ pub fn inert(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut inert = String::with_capacity(text.len());
     for (place, c) in chars.iter().enumerate() {
-        let follows = |next: char| next.is_alphanumeric() || matches!(next, '/' | '[');
-        let is_inside = chars.get(place + 1).is_some_and(|next| follows(*next));
-        match c {
+        let next = chars.get(place + 1).map(|next| plain_sign(*next));
+        let continues_host = |next: char| next.is_alphanumeric() || matches!(next, '/' | '[');
+        match plain_sign(*c) {
             c if c.is_control() => inert.push(' '),
-            '.' | ':' if is_inside => inert.extend(['[', *c, ']']),
+            '.' if next.is_some_and(continues_host) => inert.extend(['[', *c, ']']),
+            // A scheme has anything behind it: `tel:+49`.
+            ':' if next.is_some_and(|next| !next.is_whitespace()) => inert.extend(['[', *c, ']']),
             '@' => inert.push_str("[at]"),
-            c => inert.push(*c),
+            _ => inert.push(*c),
         }
     }
     inert
+}
+
+/// Returns the sign as which a program that looks for links may take a character: that of ASCII for one
+/// of full or half width, and a full stop for that of ideographs, as in the names of hosts.
+fn plain_sign(c: char) -> char {
+    let mut plain = std::iter::once(c).nfkc();
+    match (plain.next(), plain.next()) {
+        (Some('。'), None) => '.',
+        (Some(plain), None) => plain,
+        _ => c,
+    }
 }
 
 /// Sends mails.
@@ -99,7 +114,13 @@ mod tests {
             ("www.evil.test", "www[.]evil[.]test"),
             ("mailto:eve@evil.test", "mailto[:]eve[at]evil[.]test"),
             ("a\r\nBcc: eve@evil.test", "a  Bcc: eve[at]evil[.]test"),
-            ("http://[::1]/", "http[:]//[:[:]1]/"),
+            ("http://[::1]/", "http[:]//[[:][:]1]/"),
+            ("evil。test evil．test evil｡test", "evil[。]test evil[．]test evil[｡]test"),
+            ("http：／／evil", "http[：]／／evil"),
+            ("http:／／evil.／x", "http[:]／／evil[.]／x"),
+            ("eve＠evil", "eve[at]evil"),
+            ("tel:+49123 sms:*1", "tel[:]+49123 sms[:]*1"),
+            ("終わり。 A: b", "終わり。 A: b"),
         ] {
             assert_eq!(inert(name), shown);
         }

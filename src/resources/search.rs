@@ -1,7 +1,7 @@
 //! Search by name over everything that a member may see (reference: conventions, "Search").
 //!
 //! Each kind is looked through newest first, up to a bound, for an id or for the beginning of a name,
-//! a slug or a word of a title. Texts are not searched.
+//! a slug or a word of a title, folded (`base::fold`). Texts are not searched.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ use super::teams::{Task, Team};
 use super::tools::Tool;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, Restrictable, Restricted, SESSION_MEMBER};
-use crate::base::{Id, Result, Text};
+use crate::base::{Id, Result, Text, fold, without_accents};
 use crate::store::{Key, ListSource, Order, Record, View};
 
 /// Searching.
@@ -107,8 +107,10 @@ impl SearchResult {
 
 /// What is searched for.
 struct Needle {
-    /// In lower case.
+    /// Folded.
     text: String,
+    /// Whether it has accents, so that it finds only what has them.
+    has_accents: bool,
     /// The id that it is, if it is one.
     id: Option<Id<()>>,
 }
@@ -116,7 +118,9 @@ struct Needle {
 impl Needle {
     fn new(text: &str) -> Self {
         let id = Id::parse(text.trim());
-        Needle { text: text.trim().to_lowercase(), id: (!id.is_nil()).then_some(id) }
+        let text = fold(text.trim()).into_owned();
+        let has_accents = without_accents(&text) != text;
+        Needle { text, has_accents, id: (!id.is_nil()).then_some(id) }
     }
 
     /// Whether one of a result's texts begins with it, also at a later word.
@@ -125,7 +129,11 @@ impl Needle {
     }
 
     fn begins(&self, text: &str) -> bool {
-        let text = text.to_lowercase();
+        let text = fold(text);
+        self.is_in(&text) || !self.has_accents && self.is_in(&without_accents(&text))
+    }
+
+    fn is_in(&self, text: &str) -> bool {
         let is_start = |at: usize| {
             !text[..at].chars().next_back().is_some_and(char::is_alphanumeric)
                 && text[at..].starts_with(&self.text)
@@ -320,6 +328,29 @@ mod tests {
             assert_eq!(found(&fixture, &fixture.member, text), europe, "{text}");
         }
         for text in ["rope", "ro", "x", &id[..20], "-"] {
+            assert_eq!(found(&fixture, &fixture.member, text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_form_and_width_and_without_accents() {
+        let fixture = Fixture::new();
+        let name = "Cafe\u{301} ΟΔΥΣΣΕΥΣ Größe 資料 ＡＢＣ";
+        let body = json!({"slug": "one", "name": name});
+        environments::tests::make(&fixture, body).unwrap();
+        for text in [
+            "caf\u{e9}",
+            "CAFE",
+            "οδυσσευς",
+            "GRÖSSE",
+            "grosse",
+            "gro\u{ad}sse",
+            "abc",
+            "cafe\u{301} ο",
+        ] {
+            assert_eq!(found(&fixture, &fixture.member, text).len(), 1, "{text}");
+        }
+        for text in ["cäfe", "\u{301}", "\u{ad}", "\u{ad}\u{200d}", "\""] {
             assert_eq!(found(&fixture, &fixture.member, text), [], "{text}");
         }
     }

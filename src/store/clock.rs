@@ -109,6 +109,12 @@ impl Clock {
         Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
     }
 
+    /// Returns whether it shows an earlier time than before: ids have been issued at later ones.
+    pub fn is_set_back(&self) -> bool {
+        let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
+        Time::from_millis(newest).is_beyond(self.now(), 0)
+    }
+
     /// Returns the watermark to store with the ids issued so far, if one is due: the time of the newest,
     /// in milliseconds.
     pub(super) fn watermark_due(&self) -> Option<i64> {

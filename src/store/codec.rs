@@ -4,6 +4,8 @@
 //! table, key and everything before it, and is verified on every read: the engine does not verify
 //! its own checksums when reading, and a page in place of another is detected too.
 
+use std::io::{self, Read};
+
 use bincode::config::{self, Config};
 use bincode::error::DecodeError;
 use bincode::{Decode, Encode};
@@ -105,6 +107,18 @@ pub fn decode_body<Old: Decode<()>>(body: &[u8]) -> Result<Old> {
     read_body(body).map_err(Error::internal)
 }
 
+/// Reads the body of a past version that lacked fields at the end. They are as if each of their bytes was
+/// zero: `None`, empty, false, the variant 0.
+///
+/// # Errors
+/// 500 if the bytes are not such a body.
+pub fn decode_shorter<T: Decode<()>>(body: &[u8]) -> Result<T> {
+    let mut rest = body;
+    let record = bincode::decode_from_std_read(&mut (&mut rest).chain(io::repeat(0)), layout())
+        .map_err(|error| Error::internal(error.to_string()))?;
+    if rest.is_empty() { Ok(record) } else { Err(Error::internal("has bytes left over")) }
+}
+
 fn read_body<T: Decode<()>>(body: &[u8]) -> Result<T, String> {
     match bincode::decode_from_slice(body, layout()) {
         Ok((record, used)) if used == body.len() => Ok(record),
@@ -155,6 +169,16 @@ mod tests {
             let OldNote { id, name } = decode_body(body)?;
             Ok(NewNote(Note { id, name, tag: None }))
         }
+    }
+
+    #[test]
+    fn fields_that_a_past_version_lacked_at_the_end_are_empty() {
+        let old = OldNote { id: 7, name: Some("x".into()) };
+        let body = bincode::encode_to_vec(&old, layout()).unwrap();
+        let read: Note = decode_shorter(&body).unwrap();
+        assert_eq!(read, Note { id: 7, name: Some("x".into()), tag: None });
+        // Not those that have more.
+        assert!(decode_shorter::<OldNote>(&[&body[..], &[0]].concat()).is_err());
     }
 
     fn refused<R: Record>(key: &[u8], bytes: &[u8]) -> String {

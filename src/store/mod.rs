@@ -80,7 +80,7 @@ pub use view::{ListSource, View};
 
 use crate::base::{Id, Keys, Result, Time};
 use blocking::blocking;
-use engine::{Engine, GroupCommit, LocalStorage, Reader, Snapshot, StoreMeters};
+use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::max_heavy;
 use id_watermark::IdWatermark;
 
@@ -211,18 +211,18 @@ impl Store {
     }
 
     /// Reads at the newest durable state, with the records of `org` visible ([`Id::NIL`]: of no
-    /// organization). Returns without waiting if the engine is in this process.
+    /// organization). Returns without waiting if the engine is in this process, and is not being
+    /// reopened; then `read` runs again.
     ///
     /// # Errors
     /// What `read` returns; 503 if no snapshot is available.
-    pub async fn read<T>(&self, org: Id<Org>, read: impl FnOnce(&View) -> Result<T>) -> Result<T> {
-        match self.engine.begin_snapshot() {
-            Snapshot::Ready(reader) => read(&self.view(&*reader, org)),
-            pending => {
-                let reader = pending.wait().await?;
-                blocking(|| read(&self.view(&*reader, org)))
-            }
-        }
+    pub async fn read<T>(
+        &self,
+        org: Id<Org>,
+        mut read: impl FnMut(&View) -> Result<T>,
+    ) -> Result<T> {
+        let blocks = self.engine.is_remote();
+        self.read_at(None, blocks, |reader| read(&self.view(reader, org))).await
     }
 
     /// Does the same as [`Store::read`] from a thread that may block.

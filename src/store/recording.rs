@@ -16,15 +16,16 @@ const CHUNK: usize = 2_000;
 
 impl Store {
     /// Sets the ledger that records erasures from now on, and records those that an earlier process
-    /// left. Without one nothing waits for it. Blocks.
-    ///
-    /// # Errors
-    /// If the ledger cannot be written or the store fails.
-    pub fn set_ledger(&self, ledger: Arc<dyn ErasureLedger>) -> Result<()> {
-        self.record_erasures(&*ledger)?;
+    /// left: [later](Store::record_rest_of_erasures) if it cannot be written now, so that a server starts
+    /// on a full disk, too. None of them was acknowledged, or it is there already. Without a ledger
+    /// nothing waits for it. Blocks.
+    pub fn set_ledger(&self, ledger: Arc<dyn ErasureLedger>) {
+        if let Err(error) = self.record_erasures(&*ledger) {
+            let why = error.log_detail().unwrap_or(error.message());
+            tracing::error!(why, "earlier deletions could not be recorded in the file `erasures`");
+        }
         // A second one would be of another directory; there is none.
         let _ = self.context.ledger.ledger.set(ledger);
-        Ok(())
     }
 
     /// Returns the erasures that may not be recorded yet, oldest first.
@@ -169,7 +170,7 @@ mod tests {
     fn store() -> (Store, Arc<Notes>) {
         let store = Store::in_memory(Clock::at(Time::from_millis(1_800_000_000_000)), &[]);
         let notes = Arc::<Notes>::default();
-        store.set_ledger(notes.clone()).unwrap();
+        store.set_ledger(notes.clone());
         (store, notes)
     }
 
@@ -200,6 +201,19 @@ mod tests {
         store.record_rest_of_erasures().await;
         store.write(org(2), erase).await.unwrap();
         assert_eq!(*notes.seen.lock().unwrap(), [1, 1], "there was nothing to try again");
+    }
+
+    #[tokio::test]
+    async fn what_an_earlier_process_left_is_recorded_later_if_it_cannot_be_at_the_start() {
+        let clock = Clock::at(Time::from_millis(1_800_000_000_000));
+        let store = Store::in_memory(clock, &[]);
+        store.write(org(1), erase).await.unwrap();
+        let notes = Arc::<Notes>::default();
+        *notes.fails.lock().unwrap() = true;
+        store.set_ledger(notes.clone());
+        *notes.fails.lock().unwrap() = false;
+        store.record_rest_of_erasures().await;
+        assert_eq!(*notes.seen.lock().unwrap(), [1]);
     }
 
     #[tokio::test]
@@ -243,7 +257,7 @@ mod tests {
         let storage = Unsure(Memory::default());
         let store = Store::start(storage, clock, Keys::new([7; 32]), &[]).unwrap();
         let notes = Arc::<Notes>::default();
-        store.set_ledger(notes.clone()).unwrap();
+        store.set_ledger(notes.clone());
         let unknown = store.write(org(1), erase).await.unwrap_err();
         assert_eq!(unknown.code(), "outcome_unknown");
         store.record_rest_of_erasures().await;

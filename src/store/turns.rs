@@ -1,18 +1,32 @@
 //! Costly work: few at a time, users and organizations in turns, on threads that may block.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
 
 use super::blocking::blocking;
-use super::engine::{Budget, Meter, Reader};
+use super::engine::{Budget, Meter, REOPENING, Reader};
 use super::record::Org;
 use super::view::View;
 use super::{Store, WorkHints};
 use crate::base::{Id, Result};
 
+/// How long a read waits while the storage is opened anew: that takes some 100 ms, and cannot succeed
+/// while nothing can be written.
+const MAX_REOPENING: Duration = Duration::from_secs(2);
+
 /// A state of the store that several reads share, so that what they find fits together. While it is
-/// held, the storage keeps what later writes replace.
+/// held, the storage keeps what later writes replace. If the storage is opened anew meanwhile, it is the
+/// newest state then.
 #[derive(Clone)]
-pub struct ReadPoint(Arc<dyn Reader>);
+pub struct ReadPoint(Arc<Mutex<Arc<dyn Reader>>>);
+
+impl ReadPoint {
+    fn reader(&self) -> MutexGuard<'_, Arc<dyn Reader>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Store {
     /// Returns the newest durable state.
@@ -20,7 +34,8 @@ impl Store {
     /// # Errors
     /// 503 if no snapshot is available.
     pub async fn read_point(&self) -> Result<ReadPoint> {
-        Ok(ReadPoint(self.engine.begin_snapshot().wait().await?))
+        let reader = self.engine.begin_snapshot().wait().await?;
+        Ok(ReadPoint(Arc::new(Mutex::new(reader))))
     }
 
     /// Runs costly work in the turn of its lane, on a thread of its own.
@@ -52,21 +67,52 @@ impl Store {
         mut read: impl FnMut(&View) -> Result<T>,
     ) -> Result<T> {
         if !hints.is_large() {
-            let ReadPoint(reader) = match at {
-                Some(point) => point.clone(),
-                None => self.read_point().await?,
+            let mut is_exceeded = false;
+            let light = |reader: &dyn Reader| {
+                let meter = Meter::new(reader, Budget::LIGHT);
+                let end = read(&self.view(&meter, org));
+                is_exceeded = meter.is_exceeded();
+                end
             };
-            let meter = Meter::new(&*reader, Budget::LIGHT);
-            let mut light = || read(&self.view(&meter, org));
-            let end = if self.engine.is_remote() { blocking(light) } else { light() };
-            if !meter.is_exceeded() {
+            let end = self.read_at(at, self.engine.is_remote(), light).await;
+            if !is_exceeded {
                 return end;
             }
         }
         let _permit = self.heavy.acquire(hints).await?;
         // A new snapshot: the first one was not held while this waited.
-        let reader = self.engine.begin_snapshot().wait().await?;
-        blocking(|| read(&self.view(&*reader, org)))
+        self.read_at(None, true, |reader| read(&self.view(reader, org))).await
+    }
+
+    /// Reads at a state, without one at the newest. If the storage is opened anew meanwhile, it reads
+    /// again at the newest state then: those before can be read only as far as they are in memory.
+    pub(super) async fn read_at<T>(
+        &self,
+        at: Option<&ReadPoint>,
+        blocks: bool,
+        mut read: impl FnMut(&dyn Reader) -> Result<T>,
+    ) -> Result<T> {
+        let mut reader = match at {
+            Some(point) => point.reader().clone(),
+            None => self.engine.begin_snapshot().wait().await?,
+        };
+        let mut latest = None;
+        loop {
+            let end = if blocks { blocking(|| read(&*reader)) } else { read(&*reader) };
+            let error = match end {
+                Err(error) if error.code() == REOPENING => error,
+                end => return end,
+            };
+            let latest = *latest.get_or_insert_with(|| Instant::now() + MAX_REOPENING);
+            let next = self.engine.snapshot_after(reader);
+            reader = match timeout_at(latest, next).await {
+                Ok(Some(next)) if Instant::now() < latest => next,
+                _ => return Err(error),
+            };
+            if let Some(point) = at {
+                *point.reader() = reader.clone();
+            }
+        }
     }
 }
 
@@ -84,10 +130,17 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use tokio::task::JoinHandle;
 
     use super::super::sample::{Note, TABLES, note, org};
     use super::*;
+    use crate::base::{Error, Keys};
+    use crate::store::engine::{
+        CommitOutcome, KeyRange, LocalStorage, Memory, Order, ScanFn, WriteBatch,
+    };
     use crate::store::{Clock, LARGE_BYTES, ListSource, Tx};
 
     const LARGE: WorkHints = WorkHints { lane: [1; 16], user: [1; 16], bytes: LARGE_BYTES + 1 };
@@ -144,5 +197,127 @@ mod tests {
         drop(permits);
         assert_eq!(read.await.unwrap(), Budget::LIGHT.reads + 1);
         assert_eq!(runs, 2);
+    }
+
+    /// Storage whose next commit fails; its reads do from then on, until it is opened anew once it may.
+    struct Failing {
+        memory: Memory,
+        fails: Arc<AtomicBool>,
+        closed: Arc<AtomicBool>,
+        may_open: mpsc::Receiver<()>,
+    }
+
+    struct FailingReader(Arc<dyn Reader>, Arc<AtomicBool>);
+
+    impl FailingReader {
+        fn open(&self) -> Result<&dyn Reader> {
+            match self.1.load(Ordering::SeqCst) {
+                true => Err(Error::busy(REOPENING, "as scripted", 1)),
+                false => Ok(&*self.0),
+            }
+        }
+    }
+
+    impl Reader for FailingReader {
+        fn get(
+            &self,
+            table: &'static str,
+            key: &[u8],
+            see: &mut dyn FnMut(&[u8]) -> Result<()>,
+        ) -> Result<bool> {
+            self.open()?.get(table, key, see)
+        }
+        fn scan(
+            &self,
+            table: &'static str,
+            range: KeyRange<'_>,
+            order: Order,
+            each: &mut ScanFn<'_>,
+        ) -> Result<()> {
+            self.open()?.scan(table, range, order, each)
+        }
+        fn access_version(&self) -> Option<u64> {
+            self.0.access_version()
+        }
+    }
+
+    impl LocalStorage for Failing {
+        fn snapshot(&mut self) -> Result<Arc<dyn Reader>> {
+            Ok(Arc::new(FailingReader(self.memory.snapshot()?, self.closed.clone())))
+        }
+        fn commit(&mut self, writes: &WriteBatch) -> CommitOutcome {
+            if self.fails.load(Ordering::SeqCst) {
+                self.closed.store(true, Ordering::SeqCst);
+                return CommitOutcome::Unknown(Error::internal("as scripted"));
+            }
+            match self.memory.commit(writes) {
+                CommitOutcome::Done(_) => CommitOutcome::Done(self.snapshot().unwrap()),
+                other => other,
+            }
+        }
+        fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
+            self.may_open.recv().map_err(|_| Error::internal("as scripted"))?;
+            self.closed = Arc::default();
+            self.snapshot()
+        }
+    }
+
+    /// A store with a note, over storage that has just failed; it is opened anew once that is sent. With
+    /// a point of before, and the write that failed.
+    async fn failed() -> (Store, mpsc::Sender<()>, ReadPoint, JoinHandle<Result<()>>) {
+        let (fails, closed) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (opens, may_open) = mpsc::channel();
+        let mut memory = Memory::default();
+        crate::store::build_indexes(&mut memory, TABLES, &|_| {}).unwrap();
+        let storage = Failing { memory, fails: fails.clone(), closed: closed.clone(), may_open };
+        let store = Store::start(storage, Clock::system(), Keys::new([7; 32]), TABLES).unwrap();
+        store.write(org(1), |tx| tx.insert(&note(1, "a", "t"))).await.unwrap();
+        let point = store.read_point().await.unwrap();
+        fails.store(true, Ordering::SeqCst);
+        let writer = store.clone();
+        let write =
+            tokio::spawn(
+                async move { writer.write(org(1), |tx| tx.insert(&note(2, "b", "t"))).await },
+            );
+        while !closed.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        (store, opens, point, write)
+    }
+
+    fn count(view: &View) -> Result<usize> {
+        view.count::<Note>(ListSource::TABLE, &(), 9)
+    }
+
+    #[tokio::test]
+    async fn while_the_storage_is_opened_anew_reads_wait_for_it() {
+        let (store, opens, point, write) = failed().await;
+        let small = WorkHints::small(org(1));
+        let mut read = Box::pin(store.read(org(1), count));
+        let mut in_turn = Box::pin(store.read_in_turn(small, org(1), None, count));
+        let mut at_point = Box::pin(store.read_in_turn(small, org(1), Some(&point), count));
+        assert!(soon(&mut read).await.is_none());
+        assert!(soon(&mut in_turn).await.is_none());
+        assert!(soon(&mut at_point).await.is_none());
+        opens.send(()).unwrap();
+        assert_eq!(read.await.unwrap(), 1);
+        assert_eq!(in_turn.await.unwrap(), 1);
+        assert_eq!(at_point.await.unwrap(), 1);
+        assert_eq!(write.await.unwrap().unwrap_err().code(), "outcome_unknown");
+        // The point is now of the storage that was opened.
+        let again = store.read_in_turn(small, org(1), Some(&point), count);
+        assert_eq!(soon(Box::pin(again)).await.unwrap().unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn reads_do_not_wait_for_a_storage_that_cannot_be_opened_anew() {
+        let (store, opens, _, write) = failed().await;
+        let mut read = Box::pin(store.read(org(1), count));
+        assert!(soon(&mut read).await.is_none());
+        drop(opens);
+        assert_eq!(read.await.unwrap_err().code(), REOPENING);
+        write.await.unwrap().unwrap_err();
+        let at_once = soon(Box::pin(store.read(org(1), count))).await;
+        assert_eq!(at_once.unwrap().unwrap_err().code(), REOPENING);
     }
 }

@@ -16,7 +16,7 @@ use super::sealed_field::SealedField;
 use super::sealing_key::sealing_key;
 use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::{ListSource, View};
-use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time};
+use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time, TraceParent};
 
 /// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes
 /// fits; larger work is done by a job in steps, so that other writes do not wait long.
@@ -30,6 +30,8 @@ pub struct Tx<'a> {
     reader: &'a dyn Reader,
     writes: WriteBatch,
     org: Id<Org>,
+    /// The trace of the request that it is for, or that caused its job.
+    trace: Option<TraceParent>,
     clock: &'a Clock,
     now: Time,
     keys: &'a Keys,
@@ -51,11 +53,13 @@ impl<'a> Tx<'a> {
     ) -> Self {
         let now = clock.now();
         let (writes, org, removal) = (WriteBatch::default(), Id::NIL, Removal::default());
+        let trace = None;
         let (removed_rows, new_ids) = (BTreeMap::new(), RefCell::default());
         Tx {
             reader,
             writes,
             org,
+            trace,
             clock,
             now,
             keys,
@@ -107,6 +111,16 @@ impl<'a> Tx<'a> {
     /// keeps it out of the resources' operations.
     pub fn set_org(&mut self, org: Id<Org>) {
         self.org = org;
+    }
+
+    /// Says which trace it belongs to: that of a request, or of what caused a job.
+    pub fn set_trace(&mut self, trace: Option<TraceParent>) {
+        self.trace = trace;
+    }
+
+    /// Returns the trace that it belongs to; what it causes later belongs to it, too.
+    pub fn trace(&self) -> Option<TraceParent> {
+        self.trace
     }
 
     /// Returns the time of the transaction, the same throughout.
@@ -171,6 +185,11 @@ impl<'a> Tx<'a> {
     /// requests and for sweeps.
     pub fn mark_deletion(&mut self) {
         self.writes.deletes = true;
+    }
+
+    /// Marks the transaction as an ordinary one again: for sweeps that write new records.
+    pub fn unmark_deletion(&mut self) {
+        self.writes.deletes = false;
     }
 
     /// Wakes the subscribers of `topic` once the transaction is durable.

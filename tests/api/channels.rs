@@ -106,6 +106,34 @@ fn a_receiver_that_fails_gets_the_same_message_again() {
 }
 
 #[test]
+fn the_trace_of_a_request_goes_on_with_the_events_that_it_causes() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let crew = Crew::new();
+    let receiver = Receiver::answering(&[500, 200]);
+    let made = hook(&crew, &receiver.url);
+    let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+    let path = crew.path("/timeline");
+    let body = json!({"kind": "milestone", "title": "Shipped"});
+    let asked =
+        crew.acme.owner.ask("POST", &path).with("traceparent", &parent).org_json(body.clone());
+    asked.send().ok();
+    let sent = [receiver.next(), receiver.next()];
+    let [first, second] = sent.each_ref().map(|sent| sent.field("traceparent"));
+    for header in [first, second] {
+        assert!(header.starts_with(&format!("00-{TRACE}-")) && header.ends_with("-01"), "{header}");
+        assert_ne!(header, parent);
+    }
+    assert_ne!(first, second, "each attempt is a part of its own");
+    assert_eq!(entry_with(&crew, &made, "sent", 2)["traceId"], TRACE);
+
+    // One that says nothing valid has none.
+    let asked = crew.acme.owner.ask("POST", &path).with("traceparent", &parent[1..]).org_json(body);
+    asked.send().ok();
+    assert!(!receiver.next().head.contains("traceparent"));
+    assert!(entries(&crew, &made)[0]["traceId"].is_null());
+}
+
+#[test]
 fn a_receiver_that_is_gone_disables_its_channel_until_it_is_enabled() {
     let crew = Crew::new();
     let receiver = Receiver::answering(&[410, 200]);

@@ -176,6 +176,36 @@ fn every_write_is_audited_once() {
 }
 
 #[test]
+fn a_search_takes_phrases_beginnings_and_any_form_of_a_word() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    add(&acme.member, &base, "1", "The ΟΔΥΣΣΕΥΣ depart\u{ad}ment is on call in der Größe, café");
+    add(&acme.member, &base, "2", "call on Cafe 日本語");
+    for (q, expected) in [
+        ("οδυσσευς", &["1"][..]),
+        ("GRÖSSE", &["1"]),
+        ("department", &["1"]),
+        ("depart*", &["1"]),
+        ("\"on call\"", &["1"]),
+        ("café", &["1", "2"]),
+        ("cafe", &["2", "1"]),
+        ("本語", &["2"]),
+        ("\"on call", &["2", "1"]),
+        ("\"", &[]),
+        ("*", &[]),
+        ("\u{301}", &[]),
+    ] {
+        assert_eq!(names(&search(&acme.member, &base, q)), expected, "{q}");
+    }
+    // The longest cursor: each of 32 words is looked up in several forms.
+    for n in 0..3 {
+        add(&acme.member, &base, &format!("many {n}"), "é0ß é1ß");
+    }
+    let q: String = (0..32).map(|n| format!("%C3%A9{n}%C3%9F*+").replace('*', "")).collect();
+    assert_eq!(acme.member.walk(&format!("{base}/search?q={q}"), 1).len(), 3);
+}
+
+#[test]
 fn a_search_is_a_list_of_passages() {
     let acme = Fixture::new();
     let base = make(&acme);

@@ -16,6 +16,7 @@ use roadstead::app::{DataDir, rotate};
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::{Id, MasterKey};
 use roadstead::outbox::{Channel, redeliver_range};
+use roadstead::resources;
 use roadstead::store::{Key as _, ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
@@ -315,5 +316,19 @@ fn serve(data: &DataDir) {
         assert!(caller.get("/teams").items().iter().any(|team| team["slug"] == "later"));
     }
     assert!(organizations.len() > 1 && read > 20, "{read} items were read");
+    documents_are_extended(&running, &organizations);
     running.stop();
+}
+
+/// Waits until documents have all terms by which this build finds them.
+fn documents_are_extended(running: &Running, organizations: &[Organization]) {
+    let metrics = resources::metrics();
+    let left = metrics.iter().find(|metric| metric.name == "roadstead_documents_to_extend");
+    let left = left.expect("it is a metric").read;
+    eventually("all documents are extended", || {
+        let of = |organization: &Organization| {
+            running.store.read_now(organization.id.cast(), left).unwrap()
+        };
+        (organizations.iter().map(of).sum::<u64>() == 0).then_some(())
+    });
 }

@@ -52,7 +52,7 @@ pub fn sound(place: &Place) {
     assert_eq!(checked.succeeds()["sound"], true, "{checked:?}");
 }
 
-fn stop(serving: &mut Serving) {
+pub fn stop(serving: &mut Serving) {
     serving.signal("TERM");
     serving.ends();
 }
@@ -392,7 +392,7 @@ fn a_backup_goes_through_pipes_and_says_nothing() {
 }
 
 /// A private file beside the data directory.
-fn private(place: &Place, name: &str, content: &str) -> String {
+pub fn private(place: &Place, name: &str, content: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let path = file(place, name);
     fs::write(&path, content).unwrap();

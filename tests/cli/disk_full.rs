@@ -1,13 +1,14 @@
 //! A disk that is full: a real file system of 96 MiB, in a mount namespace of its own.
 
 use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, eventually, server_log};
 
 /// Mounts a file system, serves a data directory in it, and does as it is told.
 const SCRIPT: &str = r#"
@@ -27,7 +28,19 @@ while read -r line; do
   esac
 done
 kill "$server" 2> "$1.log"
+wait "$server"
 "#;
+
+/// What a server logs whose disk is full; anything else that it logs as an error fails the test.
+const OF_A_FULL_DISK: &[&str] = &[
+    "code=\"disk_full\"",
+    "code=\"outcome_unknown\" detail=\"internal error; see the server's log (the log: No space left",
+    "a commit failed; its outcome is unknown error=internal error; see the server's log (the log: No \
+     space left",
+    "a checkpoint failed; it will be tried again error=internal error; see the server's log (the \
+     database: I/O error: No space left",
+    " error=the server's disk is full",
+];
 
 /// The shell that runs [`SCRIPT`]; its server ends with it.
 struct SmallDisk {
@@ -78,6 +91,9 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         drop(self.orders.take());
         let _ = self.shell.wait();
+        // Where nothing can be mounted, there is none.
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        server_log::assert_clean(&log, OF_A_FULL_DISK);
     }
 }
 
@@ -228,4 +244,21 @@ fn what_is_deleted_at_the_moment_the_disk_is_full_is_recorded_in_the_reserve() {
     }
     assert_eq!(disk.order("reserve"), "", "it was given up for the ledger");
     key.post("/tools", large_tool()).refused(503, "disk_full");
+}
+
+/// The tests above are to notice a fault of the server that answers hide.
+#[test]
+fn a_panic_beside_a_full_disk_fails_the_test() {
+    let place = tempfile::tempdir().unwrap();
+    let faults =
+        ["ERROR panicked: no space", "ERROR a commit failed; its outcome is unknown error=x"];
+    for (number, line) in faults.iter().enumerate() {
+        let at = place.path().join(format!("disk-{number}"));
+        let Some(disk) = SmallDisk::mount(&at) else { return };
+        let mut log = std::fs::OpenOptions::new().append(true).open(&disk.log).unwrap();
+        writeln!(log, "2026-01-01T00:00:00.000000Z {line}").unwrap();
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(disk))).unwrap_err();
+        let message = dropped.downcast_ref::<String>().unwrap();
+        assert!(message.contains(line), "{message}");
+    }
 }

@@ -22,6 +22,7 @@ mod between;
 mod bounds;
 mod commands;
 mod crash;
+mod damaged_backup;
 mod demo;
 mod desk;
 mod deploying;

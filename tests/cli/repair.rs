@@ -45,16 +45,16 @@ fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// The rows of a table, and changes to them: what a fault of the store leaves.
-struct Tables(LoggedRedb);
+pub struct Tables(LoggedRedb);
 
 impl Tables {
-    fn of(place: &Place) -> Self {
+    pub fn of(place: &Place) -> Self {
         let tables = table_names(&resources::tables());
         let path = place.file("roadstead.redb");
         Tables(eventually("the directory is free", || LoggedRedb::open(&path, tables.clone()).ok()))
     }
 
-    fn rows(&mut self, table: &'static str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn rows(&mut self, table: &'static str) -> Vec<(Vec<u8>, Vec<u8>)> {
         let (mut rows, all) = (Vec::new(), KeyRange { from: &[], to: None });
         let reader = self.0.snapshot().unwrap();
         let mut add = |key: &[u8], value: &[u8]| {

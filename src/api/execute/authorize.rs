@@ -13,7 +13,7 @@ use crate::auth::{
     Authenticator, Identity, RawCredential, key_organization, organization_named,
     require_installation_admin, user_organizations,
 };
-use crate::base::{Error, Id, Kind, Result};
+use crate::base::{Error, Id, Kind, Result, TraceParent};
 use crate::store::{Org, Tx, View, WorkHints};
 
 /// A credential presented for a route: who the caller is, and in which organization.
@@ -191,6 +191,8 @@ pub struct AuthContext {
     pub credential: RawCredential,
     pub signer: Option<Arc<Signer>>,
     pub hint: OrgHint,
+    /// The trace of the request.
+    pub trace: Option<TraceParent>,
     /// Hints for the store about its transactions.
     pub work: WorkHints,
 }
@@ -215,6 +217,7 @@ impl AuthContext {
             (who, view.org())
         };
         tx.set_org(org);
+        tx.set_trace(self.trace);
         Ok(who)
     }
 }

@@ -108,7 +108,10 @@ impl<'a> CallRound<'a> {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
                 sleep(SHUTDOWN_GRACE).await;
             };
-            let outside = &self.executor.outside;
+            let outside = match asked.for_holder {
+                true => self.executor.outside.clone().for_holder(),
+                false => self.executor.outside.clone(),
+            };
             let results = tokio::select! {
                 results = outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => results,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),

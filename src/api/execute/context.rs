@@ -71,6 +71,7 @@ impl RequestContext<'_> {
             credential: self.request.credential.clone(),
             signer: self.signer.clone(),
             hint: hint.clone(),
+            trace: self.request.trace,
             work: self.work,
         }
     }

@@ -11,7 +11,7 @@ use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
-use crate::base::Result;
+use crate::base::{Result, TraceParent};
 use crate::store::ReadPoint;
 
 /// A call of a route.
@@ -47,6 +47,8 @@ pub struct Request<'a> {
     pub link_base: &'a str,
     /// Identifies the request in the log and the audit log.
     pub request_id: &'a str,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceParent>,
     /// The state that a read sees, of an adapter that makes one answer of several; otherwise the
     /// newest.
     pub at: Option<&'a ReadPoint>,
@@ -77,6 +79,7 @@ impl<'a> Request<'a> {
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             request_id: "",
+            trace: None,
             at: None,
         }
     }
@@ -112,6 +115,7 @@ pub(super) struct OwnedRequest {
     link_base: String,
     target: String,
     request_id: String,
+    trace: Option<TraceParent>,
     at: Option<ReadPoint>,
 }
 
@@ -137,6 +141,7 @@ impl OwnedRequest {
             link_base: request.link_base.into(),
             target: request.target.into(),
             request_id: request.request_id.into(),
+            trace: request.trace,
             at: request.at.cloned(),
         }
     }
@@ -163,6 +168,7 @@ impl OwnedRequest {
             link_base: &self.link_base,
             target: &self.target,
             request_id: &self.request_id,
+            trace: self.trace,
             at: self.at.as_ref(),
         }
     }

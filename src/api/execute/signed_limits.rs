@@ -26,9 +26,12 @@ const A_SECOND_OF_NETWORK: NonZeroU32 = NonZeroU32::new(75).expect("it is not ze
 /// address may send.
 const RESERVED_A_MINUTE: NonZeroU32 = A_MINUTE;
 
-/// Calls per minute to one host that outside agents cause: nobody can direct more than one a second
-/// at a third party.
-const CALLS_A_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("it is not zero");
+/// Calls in an hour to one host that outside agents cause, half of all look-ups of a host: they
+/// leave the others for those who verify it.
+const CALLS_AN_HOUR: NonZeroU32 = NonZeroU32::new(600).expect("it is not zero");
+
+/// So many of them at once.
+const CALLS_AT_ONCE: NonZeroU32 = NonZeroU32::new(60).expect("it is not zero");
 
 /// The token buckets of signed requests.
 pub struct SignedLimits {
@@ -48,7 +51,7 @@ impl Default for SignedLimits {
             organizations: RateLimiter::hashmap(Quota::per_second(A_SECOND)),
             reserved: RateLimiter::hashmap(Quota::per_minute(RESERVED_A_MINUTE)),
             reserved_of_organizations: RateLimiter::hashmap(Quota::per_second(A_SECOND)),
-            hosts: RateLimiter::hashmap(Quota::per_minute(CALLS_A_MINUTE)),
+            hosts: RateLimiter::hashmap(Quota::per_hour(CALLS_AN_HOUR).allow_burst(CALLS_AT_ONCE)),
         }
     }
 }
@@ -114,14 +117,14 @@ impl SignedLimits {
     /// 429.
     pub fn call(&self, host: &str) -> Result<()> {
         take(Some(&self.hosts), &host.to_ascii_lowercase()).map_err(|secs| {
-            let (name, quota) = ("handle-checks", CALLS_A_MINUTE.get());
+            let (name, quota) = ("handle-checks", CALLS_AN_HOUR.get());
             Error::new(
                 Kind::Limited,
                 "rate_limited",
                 "the domain of the handle was asked too often; wait as Retry-After says",
             )
             .retry_after(secs)
-            .limit(ReachedLimit { name, quota, window_secs: 60 })
+            .limit(ReachedLimit { name, quota, window_secs: 3600 })
         })
     }
 
@@ -156,6 +159,10 @@ mod tests {
         assert!(limits.of_address(ipv4(1, 1)).is_ok());
         let calls = |host: &str| (0..100).filter(|_| limits.call(host).is_ok()).count();
         assert_eq!((calls("a.test"), calls("A.Test"), calls("b.test")), (60, 0, 60));
+        // One comes back in six seconds: 600 in an hour, and other look-ups are left.
+        let refused = limits.call("a.test").unwrap_err();
+        assert!((2..=6).contains(&refused.retry_after_secs().unwrap()));
+        assert_eq!(refused.reached().unwrap().quota, 600);
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn of_valid_blocks(script: &mut Script<'_>) {
         audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
         erasures: None,
+        written_by: None,
     };
     let json = serde_json::to_vec(&header).expect("a header is JSON");
     let mut blocks = vec![(Kind::Header, json)];

@@ -38,12 +38,47 @@ pub struct Header {
     /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erasures: Option<LedgerNote>,
+    /// Which Roadstead had served the data directory last, as its file `written-by` has it; `None`: one
+    /// whose log could lose rows, or one that did not say it in backups yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_by: Option<String>,
     /// The ends of the audit logs in it: stored here in format 1; of a later one, those that were
     /// collected when it was read or written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audit_checkpoints: Vec<String>,
     /// The tables in it, in order.
     pub tables: Vec<TableHeader>,
+}
+
+/// Of the records that are left out, 1,000 are listed.
+const MAX_LISTED: usize = 1000;
+
+/// What is said of one has at most 1,000 characters: all of it must fit into the last block.
+const MAX_SAID_CHARS: usize = 1000;
+
+/// Records that could not be read when the backup was made, and are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOut {
+    /// How many there are.
+    pub count: u64,
+    /// Which they are and why they cannot be read, a sentence for each of the first 1,000.
+    pub records: Vec<String>,
+}
+
+impl LeftOut {
+    /// Whether all records are in the backup.
+    pub fn is_nothing(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, what: &str) {
+        self.count += 1;
+        if self.records.len() < MAX_LISTED {
+            self.records.push(what.chars().take(MAX_SAID_CHARS).collect());
+        }
+    }
 }
 
 /// How a table was defined.
@@ -84,6 +119,9 @@ pub struct Totals {
     pub bytes: u64,
     /// Records in each table, in the order of the header.
     pub tables: Vec<u64>,
+    /// What is not in it. Releases that do not know this field read the rest.
+    #[serde(default, skip_serializing_if = "LeftOut::is_nothing")]
+    pub left_out: LeftOut,
     /// The BLAKE3 hash of everything before this block, without the checksums, in hexadecimal.
     pub hash: String,
 }

@@ -17,6 +17,7 @@ mod into_store;
 mod last;
 mod reader;
 mod restore;
+mod row_check;
 mod rows;
 mod source;
 mod take;
@@ -25,7 +26,7 @@ mod writer;
 
 pub use encryption::{Decryption, Encryption, Secret};
 pub use error::BackupError;
-pub use header::{FORMAT, Header, Totals};
+pub use header::{FORMAT, Header, LeftOut, Totals};
 #[cfg(feature = "postgres")]
 pub use into_store::restore_into;
 pub use last::{LastBackup, families};

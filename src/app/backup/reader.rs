@@ -5,15 +5,15 @@ use std::io::Read;
 use super::block::{BlockReader, Kind};
 use super::error::BackupError;
 use super::header::{FORMAT, Header, PRODUCT, Totals};
+use super::row_check::{RowCheck, RowFault};
 use super::rows::{heads_in, invalid, rows_in};
-use crate::store::{TableInfo, codec, record_tables};
+use crate::store::{TableInfo, codec};
 
 /// A backup whose header was read. It has no `Debug`: that may hold a key.
 pub struct Backup<R> {
     pub header: Header,
     blocks: BlockReader<R>,
-    /// The tables of this build in the order of the header.
-    tables: Vec<TableInfo>,
+    check: RowCheck,
     collects_audit_heads: bool,
 }
 
@@ -41,17 +41,8 @@ impl<R: Read> Backup<R> {
         if header.format > FORMAT {
             return Err(newer());
         }
-        let known = record_tables(&crate::resources::tables());
-        let of_this_build = |name: &str| known.iter().find(|table| table.name == name).copied();
-        let mut tables = Vec::new();
-        for table in &header.tables {
-            let own = of_this_build(&table.name).ok_or_else(newer)?;
-            if table.version > own.version {
-                return Err(newer());
-            }
-            tables.push(own);
-        }
-        Ok(Backup { header, blocks, tables, collects_audit_heads: false })
+        let check = RowCheck::of(&header).ok_or_else(newer)?;
+        Ok(Backup { header, blocks, check, collects_audit_heads: false })
     }
 
     /// Collects the ends of the audit logs in the header that [`Backup::read`] returns.
@@ -70,8 +61,7 @@ impl<R: Read> Backup<R> {
         mut each: impl FnMut(&TableInfo, &[u8], &[u8]) -> Result<(), BackupError>,
         progress: &mut dyn FnMut(&Totals),
     ) -> Result<(Header, Totals), BackupError> {
-        let mut totals = Totals { tables: vec![0; self.tables.len()], ..Totals::default() };
-        let mut last: (usize, Option<Vec<u8>>) = (0, None);
+        let mut totals = Totals { tables: vec![0; self.check.tables()], ..Totals::default() };
         loop {
             (totals.blocks, totals.hash) = {
                 let (blocks, hash) = self.blocks.so_far();
@@ -79,7 +69,7 @@ impl<R: Read> Backup<R> {
             };
             match self.blocks.next()? {
                 (Kind::Rows, block) => {
-                    self.read_rows(&block, &mut totals, &mut last, &mut each)?;
+                    self.read_rows(&block, &mut totals, &mut each)?;
                     progress(&totals);
                 }
                 (Kind::AuditHeads, block) => {
@@ -96,6 +86,8 @@ impl<R: Read> Backup<R> {
                     let written: Totals = serde_json::from_slice(&content).map_err(|error| {
                         BackupError::Damaged(format!("its totals are none: {error}"))
                     })?;
+                    // Of what is not in it only they know.
+                    totals.left_out.clone_from(&written.left_out);
                     if written != totals {
                         return Err(BackupError::Damaged(
                             "its records do not add up to its totals".into(),
@@ -112,27 +104,24 @@ impl<R: Read> Backup<R> {
     }
 
     fn read_rows(
-        &self,
+        &mut self,
         block: &[u8],
         totals: &mut Totals,
-        last: &mut (usize, Option<Vec<u8>>),
         each: &mut impl FnMut(&TableInfo, &[u8], &[u8]) -> Result<(), BackupError>,
     ) -> Result<(), BackupError> {
         let mut refused = None;
         let read = rows_in(block, |at, key, value| {
-            let table = self.tables.get(at).ok_or_else(invalid)?;
-            let is_after = at > last.0 || at == last.0 && last.1.as_deref().is_none_or(|k| k < key);
-            if !is_after {
-                return Err(invalid());
-            }
-            *last = (at, Some(key.to_vec()));
-            totals.tables[at] += 1;
-            totals.records += 1;
-            totals.bytes += (key.len() + value.len()) as u64;
-            let decoded = (table.rewrite)(key, value).map_err(|error| {
-                BackupError::Damaged(error.log_detail().unwrap_or(error.message()).into())
-            });
-            decoded.and_then(|_| each(table, key, value)).map_err(|error| {
+            let taken = match self.check.pass(at, key, value) {
+                Ok(table) => {
+                    totals.tables[at] += 1;
+                    totals.records += 1;
+                    totals.bytes += (key.len() + value.len()) as u64;
+                    each(table, key, value)
+                }
+                Err(RowFault::OutOfOrder) => return Err(invalid()),
+                Err(RowFault::Unreadable(what)) => Err(BackupError::Damaged(what)),
+            };
+            taken.map_err(|error| {
                 refused = Some(error);
                 invalid()
             })

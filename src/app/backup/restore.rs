@@ -115,9 +115,9 @@ pub fn restore(
     if let Some(ledger) = new_ledger(erasures, own, &header) {
         ledger.write(&building.path)?;
     }
-    if header.format > 1 {
-        // It was made by a release whose log loses nothing.
-        written_by::note(&building.path).map_err(unwritable(&building.path))?;
+    if let Some(version) = &header.written_by {
+        // Without it the first start recommends a check, as it would have of the directory itself.
+        written_by::note_version(&building.path, version).map_err(unwritable(&building.path))?;
     }
     // Last: without it the directory is none.
     write_private(&building.path.join(FORMAT_FILE), header.directory_format.as_bytes())?;

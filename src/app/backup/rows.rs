@@ -22,6 +22,16 @@ pub(super) fn rows_in(
     Ok(())
 }
 
+/// Adds a row to a block that has the position of its table.
+pub(super) fn add_row(block: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    for part in [key, value] {
+        let len = u32::try_from(part.len()).expect("a record is small");
+        block.extend_from_slice(&len.to_be_bytes());
+    }
+    block.extend_from_slice(key);
+    block.extend_from_slice(value);
+}
+
 /// Counts the ends of audit logs in a block, and adds them to `collected`.
 ///
 /// # Errors

@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 
 use super::error::BackupError;
 use super::header::{FORMAT, Header, PRODUCT, TableHeader};
+use super::rows::add_row;
 use crate::api::audit::checkpoint;
 use crate::app::data::DataDir;
 use crate::app::erasures::LedgerNote;
 use crate::app::format_file::{self, Format, check_of};
-use crate::auth::installation_id;
-use crate::base::{Error, Id};
-use crate::resources::organizations;
-use crate::store::{KnownDamage, Rows, Store, codec, lower_priority, record_tables};
+use crate::app::written_by;
+use crate::auth::{Organization, installation_id};
+use crate::base::{Error, Id, Kind, Result as BaseResult};
+use crate::store::{
+    KnownDamage, Org, Record as _, Rows, Store, codec, decode, lower_priority, record_tables,
+};
 
 /// A block is sent once it has 1 MiB: checksums and compression cost little more than with larger
 /// ones, and little is in memory.
@@ -43,7 +46,7 @@ const KEY_PAUSE: Duration = Duration::from_millis(25);
 pub struct BackupWanted {
     /// Whether the installation's key is a part of it.
     pub with_secret_key: bool,
-    /// Whether it is made although the server has found damage.
+    /// Whether it is made although there is damage, without what cannot be read.
     pub despite_damage: bool,
 }
 
@@ -68,7 +71,8 @@ pub trait Sink {
 }
 
 /// Sends all records of a store at one commit: of a data directory, or, without `dir`, of a store
-/// that has none. With `gently` it leaves most of the time to others.
+/// that has none. With `gently` it leaves most of the time to others. Records are sent as they are
+/// stored: whether they can be decoded is for the sink, which in a server is another process.
 ///
 /// # Errors
 /// If they cannot be read or taken.
@@ -127,12 +131,7 @@ impl Block<'_> {
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(&self.at.to_be_bytes());
         }
-        for part in [key, value] {
-            let len = u32::try_from(part.len()).expect("a record is small");
-            self.bytes.extend_from_slice(&len.to_be_bytes());
-        }
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
+        add_row(&mut self.bytes, key, value);
         if self.bytes.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
@@ -158,8 +157,8 @@ fn pause(worked: Duration) {
 /// Sends the ends of the audit logs of all organizations: as many as there are, so not in one block.
 fn send_audit_heads(rows: &Rows, gently: bool, sink: &mut dyn Sink) -> Result<(), BackupError> {
     let (mut block, mut begun) = (String::new(), Instant::now());
-    for org in rows.read(Id::NIL, organizations::all)? {
-        let head = rows.read(org, checkpoint).map_err(reopened)?;
+    for org in readable_organizations(rows).map_err(reopened)? {
+        let Some(head) = unless_damaged(rows.read(org, checkpoint))? else { continue };
         block.push_str(&format!("{head}\n"));
         if block.len() >= AUDIT_HEADS_BYTES {
             let worked = begun.elapsed();
@@ -175,6 +174,27 @@ fn send_audit_heads(rows: &Rows, gently: bool, sink: &mut dyn Sink) -> Result<()
         sink.audit_heads(block.as_bytes())?;
     }
     Ok(())
+}
+
+/// The organizations whose records can be decoded.
+fn readable_organizations(rows: &Rows) -> BaseResult<Vec<Id<Org>>> {
+    let mut ids = Vec::new();
+    rows.scan(Organization::TABLE, &mut |key, value| {
+        // Another is met again among the rows, and refused or left out there.
+        ids.extend(decode::<Organization>(key, value).map(|organization| organization.id));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(ids)
+}
+
+/// Returns `None` of what cannot be decoded: it is met again among the rows, and refused or left out
+/// there.
+fn unless_damaged<T>(read: BaseResult<T>) -> Result<Option<T>, BackupError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.kind() == Kind::Internal => Ok(None),
+        Err(error) => Err(reopened(error)),
+    }
 }
 
 /// Takes the records at one commit, with the header that belongs to them.
@@ -193,7 +213,7 @@ fn begin(
     };
     let erasures = match dir {
         Some(dir) => LedgerNote::of_directory(dir.path()),
-        None => Some(LedgerNote::of_store(&rows)?),
+        None => unless_damaged(LedgerNote::of_store(&rows))?,
     };
     let tables = record_tables(&crate::resources::tables());
     let header = Header {
@@ -206,6 +226,11 @@ fn begin(
         directory_format,
         secret_key: with_secret_key.then(|| codec::hex(store.keys().current().bytes())),
         erasures,
+        written_by: match dir {
+            Some(dir) => written_by::version_of(dir.path()),
+            // It never had a log that could lose rows.
+            None => Some(env!("CARGO_PKG_VERSION").into()),
+        },
         audit_checkpoints: Vec::new(),
         tables: tables.iter().map(TableHeader::of).collect(),
     };
@@ -297,8 +322,8 @@ fn require_no_damage(store: &Store, wanted: BackupWanted) -> Result<(), BackupEr
         None => Ok(()),
         Some(KnownDamage { count, first }) => Err(BackupError::Unusable(format!(
             "the server has found damage in its data, {count} times since its start; first: {first}. \
-             A backup would hold it too: keep the earlier ones, stop the server, and run roadstead \
-             check. To make one nevertheless: --despite-damage"
+             A backup would lack what is damaged: keep the earlier ones, stop the server, and run \
+             roadstead check. To make one of what can be read nevertheless: --despite-damage"
         ))),
     }
 }

@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Map;
 
 use crate::api::{Output, ResourceRef, public_url_required};
 use crate::auth::{Organization, Restricted};
@@ -168,7 +169,8 @@ fn exchange(
 }
 
 fn params<const N: usize>(params: [(&str, String); N]) -> JsonMap {
-    JsonMap(params.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    let params = params.into_iter().map(|(name, value)| (name.into(), value.into()));
+    params.collect::<Map<_, _>>().into()
 }
 
 fn identity(listing: &Listing) -> CardExtension {

@@ -235,7 +235,7 @@ fn plan_target(
         tool_id: planned.tool,
         version: planned.version.clone(),
         compiled: planned.text.as_ref().map(&text).transpose()?,
-        config: JsonMap(config),
+        config,
         hash: planned.hash.clone(),
     })
 }

@@ -43,24 +43,6 @@ crate::base::portable!(AgentReport {
     hash,
 });
 
-/// A report as stored in version 1, without the hash. Its fields never change.
-#[derive(Encode, Decode)]
-struct AgentReportV1 {
-    agent: Id<Agent>,
-    environment: Id<Environment>,
-    reported_at: Time,
-    drifted: bool,
-    stale: bool,
-    error: Option<String>,
-}
-
-impl From<AgentReportV1> for AgentReport {
-    fn from(old: AgentReportV1) -> Self {
-        let AgentReportV1 { agent, environment, reported_at, drifted, stale, error } = old;
-        AgentReport { agent, environment, reported_at, drifted, stale, error, hash: None }
-    }
-}
-
 impl AgentReport {
     /// The status that it gives the agent; none if all is well.
     fn problem(&self) -> Option<AgentStatus> {
@@ -112,7 +94,7 @@ impl Record for AgentReport {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<AgentReportV1>(body)?.into()),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

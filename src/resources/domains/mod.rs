@@ -5,6 +5,7 @@
 //! one organization's claim is verified at a time.
 
 mod domain;
+mod recent;
 mod repeat;
 mod verification;
 
@@ -19,12 +20,17 @@ use crate::store::{ListSource, Order, Org, Page, TableInfo, Tx, View};
 
 use domain::VerifiedDomain;
 pub use domain::{Domain, DomainState};
-use verification::{VERIFY_SECS, Verification, check_pause, look_up, store};
+use recent::{RecentVerifications, check_pause};
+use verification::{VERIFY_SECS, Verification, look_up, store};
 
 /// Claimed domains and their verification.
 pub const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Domain>(), TableInfo::of::<VerifiedDomain>()],
+    tables: &[
+        TableInfo::of::<Domain>(),
+        TableInfo::of::<VerifiedDomain>(),
+        TableInfo::of::<RecentVerifications>(),
+    ],
     children: &[&repeat::RESOURCE],
     ..Resource::EMPTY
 };
@@ -74,7 +80,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<Domain>>) -> Result<Deleted> {
 fn verify(tx: &mut Tx, req: &Req<Id<Domain>>, calls: &mut Calls) -> Result<Outcome<Verification>> {
     let domain: Domain = tx.fetch(&req.params)?;
     let holder = tx.get::<VerifiedDomain>(&domain.domain)?;
-    if let Some(held) = holder.filter(|held| held.org != tx.org()) {
+    if let Some(held) = holder.as_ref().filter(|held| held.org != tx.org()) {
         in_org(tx, held.org, |tx| repeat::ask(tx, held.claim))?;
         return Ok(Outcome::Refused(Error::conflict(
             "domain_verified_elsewhere",
@@ -83,6 +89,9 @@ fn verify(tx: &mut Tx, req: &Req<Id<Domain>>, calls: &mut Calls) -> Result<Outco
         )));
     }
     check_pause(&tx.view(), &domain.domain)?;
+    if holder.is_some() {
+        calls.take_for_holder();
+    }
     let ask = |handle: &base::Handle| {
         calls.send_parsed(nip05::lookup(handle), |result| nip05::read(result, handle.name()))
     };

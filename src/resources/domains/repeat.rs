@@ -7,9 +7,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::domain::{BY_REPEAT, Domain, DomainState};
-use super::verification::{
-    Checked, REPEAT_SECS, VERIFY_SECS, Verdict, Verification, check, recent, store,
-};
+use super::recent::recent;
+use super::verification::{Checked, REPEAT_SECS, VERIFY_SECS, Verdict, Verification, check, store};
 use crate::api::Resource;
 use crate::base::{Id, Result};
 use crate::outbox::{

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::domain::{Domain, DomainState, VerifiedDomain};
+use super::recent;
 use crate::api::{Output, ResourceRef};
-use crate::base::{self, Error, Handle, Id, Kind, Result, Time};
+use crate::base::{self, Handle, Id, Result, Time};
 use crate::outside::nip05::Nip05Answer;
 use crate::resources::listings::{
     self, ListedHandle, Listing, Outcome, VerificationRecord, VerificationRun, handles_of_domain,
@@ -22,10 +23,6 @@ pub const VERIFY_SECS: u64 = 25;
 /// So many handles are looked up in each round of a verification: fewer where it may be the first
 /// that is not confirmed. There are few rounds, since each runs the operation again.
 const AT_ONCE: [usize; 4] = [1, 8, 64, usize::MAX];
-
-/// A domain is verified at most so often for an organization within so many seconds.
-const MAX_VERIFICATIONS: usize = 5;
-const VERIFICATIONS_SECS: i64 = 300;
 
 /// A successful verification is repeated after a day, in seconds.
 pub const REPEAT_SECS: i64 = 24 * 3600;
@@ -112,31 +109,6 @@ pub fn look_up(
     Ok(Some(checked))
 }
 
-/// Refuses a verification of a domain that follows too many others: its host did not ask for them.
-///
-/// # Errors
-/// 429 `verified_too_often`.
-pub fn check_pause(view: &View, domain: &base::Domain) -> Result<()> {
-    let recent = recent(view, domain, VERIFICATIONS_SECS)?;
-    let Some(oldest) = recent.get(MAX_VERIFICATIONS - 1) else { return Ok(()) };
-    let wait = (oldest.plus_secs(VERIFICATIONS_SECS).secs() - view.now().secs()).max(1);
-    let message = "this domain was verified several times just now; wait as Retry-After says";
-    Err(Error::new(Kind::Limited, "verified_too_often", message)
-        .retry_after(u32::try_from(wait).unwrap_or(u32::MAX)))
-}
-
-/// Returns when the domain was verified for the view's organization within so many seconds, newest
-/// first, as the history of the handle has it that is looked up first.
-pub fn recent(view: &View, domain: &base::Domain, secs: i64) -> Result<Vec<Time>> {
-    let Some(first) = handles_of_domain(view, domain)?.into_iter().next() else {
-        return Ok(Vec::new());
-    };
-    let (since, now) = (view.now().minus_secs(secs), view.now());
-    let times = listings::history(view, first.listing)?.into_iter().map(|one| one.checked_at);
-    // Those of a clock that was ahead do not count.
-    Ok(times.filter(|at| since < *at && *at <= now).collect())
-}
-
 /// Compares the answer of a domain with the key of a listing.
 pub fn check(listed: ListedHandle, answer: &Nip05Answer) -> Checked {
     let (outcome, reason) = match answer {
@@ -205,6 +177,9 @@ pub fn store(tx: &mut Tx, old: &Domain, checked: Vec<Checked>) -> Result<Verific
     };
     tx.replace(old, &new)?;
     store_holder(tx, &new)?;
+    if verdict != Verdict::NoHandles {
+        recent::note(tx, &new.domain)?;
+    }
 
     let verification_id = tx.new_id();
     for Checked { listed, outcome, .. } in &checked {

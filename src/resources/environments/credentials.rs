@@ -285,7 +285,7 @@ fn find(
     environment: Id<Environment>,
     provider: &str,
 ) -> Result<Option<ProviderCredential>> {
-    match Name::parse(provider) {
+    match Name::parse_earlier(provider) {
         Ok(name) => view.find(&BY_NAME, &(environment, name)),
         Err(_) => Ok(None),
     }
@@ -305,6 +305,9 @@ fn set(
     let ((environment, name), input) = (&req.params, &req.input);
     fetch(&tx.view(), req.caller(), *environment)?;
     let old = tx.find(&BY_NAME, &(*environment, name.clone()))?;
+    if old.is_none() {
+        Name::parse(name.as_str()).map_err(|problem| Error::invalid_at("name", problem))?;
+    }
     if old.is_none()
         && tx.count(ListSource::<ProviderCredential>::TABLE, environment, MAX_CREDENTIALS)?
             == MAX_CREDENTIALS

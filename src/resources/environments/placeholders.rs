@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::environment::Environment;
 use super::secrets::{Secret, find_secret, secret_value};
@@ -77,8 +77,9 @@ impl<'a> PlaceholderFiller<'a> {
     /// # Errors
     /// 413 if the configurations filled so far exceed 4 MiB; 409 if a secret cannot be decrypted.
     pub fn fill(&mut self, config: &JsonMap) -> Result<JsonMap> {
-        let fields = config.0.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?)));
-        fields.collect::<Result<_>>().map(JsonMap)
+        let fields = config.to_map().into_iter();
+        let filled = fields.map(|(name, value)| Ok((name, self.filled(&value)?)));
+        filled.collect::<Result<Map<_, _>>>().map(Into::into)
     }
 
     /// Returns what was filled in.
@@ -165,7 +166,7 @@ mod tests {
     use crate::resources::testing::Fixture;
 
     fn map(value: Value) -> JsonMap {
-        JsonMap(value.as_object().unwrap().clone())
+        value.as_object().unwrap().clone().into()
     }
 
     #[test]

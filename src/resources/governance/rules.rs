@@ -352,7 +352,7 @@ pub fn violation(
         PolicyRuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
         PolicyRuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
         PolicyRuleType::RequireMetadata => {
-            let is_there = input.metadata.0.contains_key(value);
+            let is_there = input.metadata.to_map().contains_key(value);
             (!is_there, format!("must have {} in its metadata", quoted(value)))
         }
         PolicyRuleType::ForbidModel => {
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn each_rule_is_violated_by_exactly_what_it_forbids() {
         let variables = ["NAME".to_string(), "tone".to_string()];
-        let metadata = JsonMap(json!({"owner": null}).as_object().unwrap().clone());
+        let metadata = JsonMap::from(json!({"owner": null}).as_object().unwrap().clone());
         let text = "Grüße, {{NAME}}! ❤️\nSECRET={{tone}}\u{e0069}\u{200b}";
         let input =
             PolicyInput { text, variables: &variables, metadata: &metadata, model: "gpt-5" };

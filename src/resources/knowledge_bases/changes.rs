@@ -55,8 +55,10 @@ crate::base::portable!(DocumentChange { knowledge_base, number, ordinal, kind, w
 pub enum ChangeKind {
     Added,
     Removed,
+    /// It is there, and has got further terms.
+    Extended,
 }
-crate::store::stored_enum!(ChangeKind { Added = 0, Removed = 1 });
+crate::store::stored_enum!(ChangeKind { Added = 0, Removed = 1, Extended = 2 });
 
 static KNOWLEDGE_BASE: Reference<DocumentChange, KnowledgeBase> = Reference::cascade(
     &["knowledge_base"],
@@ -95,6 +97,7 @@ pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<(
                 state.documents = state.documents.saturating_sub(1);
                 state.words = state.words.saturating_sub(u64::from(words));
             }
+            ChangeKind::Extended => {}
         }
         state.next_change += 1;
         (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
@@ -229,7 +232,11 @@ fn next_words(
         .map(|change| change.ordinal)
         .filter(|ordinal| removed.contains(ordinal))
         .collect();
-    let lasting = changes.iter().filter(|change| !fleeting.contains(&change.ordinal));
+    let lasts = |change: &&DocumentChange| match change.kind {
+        ChangeKind::Added | ChangeKind::Removed => !fleeting.contains(&change.ordinal),
+        ChangeKind::Extended => !removed.contains(&change.ordinal),
+    };
+    let lasting = changes.iter().filter(lasts);
     let mut heap = BinaryHeap::new();
     for (at, change) in lasting.enumerate() {
         let mut source = Source { content: (base, change.ordinal), change, words: Vec::new() };
@@ -296,7 +303,7 @@ impl Source<'_> {
         let ordinal = self.change.ordinal;
         match self.change.kind {
             ChangeKind::Removed => Edit::Remove(ordinal),
-            ChangeKind::Added => {
+            ChangeKind::Added | ChangeKind::Extended => {
                 let length = length_step(self.change.words);
                 Edit::Add(Posting { ordinal, frequency: term.frequency, length })
             }

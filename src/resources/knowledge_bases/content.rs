@@ -1,5 +1,6 @@
 //! The rows of a content: its text in pieces, and its words.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
@@ -17,9 +18,15 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// A row of words has some 4 KiB, about 300 words: to look one up costs as much.
 const TERMS_BYTES: usize = 4 * 1024;
 
+/// So many terms at most are added to the terms of a row at once: some 100 KiB.
+const EXTENDED_TERMS: usize = 2_048;
+
+/// The terms of a content that begin as one of a query are looked for in 4 rows: 1,200 terms.
+const BEGINNING_ROWS: usize = 4;
+
 /// One transaction writes some 1 MiB of a content: a few milliseconds, during which other writes
 /// wait.
-const PART_BYTES: usize = 1024 * 1024;
+pub const PART_BYTES: usize = 1024 * 1024;
 
 /// A piece of the text of a content.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -126,23 +133,117 @@ impl Prepared {
             room = room.saturating_sub(text.len());
         }
         while stored.terms < self.words.terms.len() && room > 0 {
-            let rest = &self.words.terms[stored.terms..];
-            let mut entries = Vec::with_capacity(TERMS_BYTES + 256);
-            let fits = rest.iter().take_while(|(word, term)| {
-                let has_room = entries.len() < TERMS_BYTES;
-                if has_room {
-                    write_entry(word, *term, &mut entries);
-                }
-                has_room
-            });
-            let count = fits.count();
-            let first = rest[0].0.clone();
-            room = room.saturating_sub(entries.len());
-            tx.insert(&DocumentTerms { knowledge_base, ordinal, first, entries })?;
+            let rest = self.words.terms[stored.terms..].iter();
+            let rest = rest.map(|(word, term)| (word.as_str(), *term));
+            let (row, count) = DocumentTerms::of_first((knowledge_base, ordinal), rest);
+            room = room.saturating_sub(row.entries.len());
+            tx.insert(&row)?;
             stored.terms += count;
         }
         Ok(stored)
     }
+}
+
+impl DocumentTerms {
+    /// Returns a row of the first of these terms, of which there is one, and how many it has.
+    fn of_first<'a>(
+        (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
+        terms: impl Iterator<Item = (&'a str, Term)>,
+    ) -> (Self, usize) {
+        let mut entries = Vec::with_capacity(TERMS_BYTES + 256);
+        let (mut first, mut count) = (String::new(), 0);
+        for (word, term) in terms {
+            if count == 0 {
+                first = word.into();
+            } else if entries.len() >= TERMS_BYTES {
+                break;
+            }
+            write_entry(word, term, &mut entries);
+            count += 1;
+        }
+        (DocumentTerms { knowledge_base, ordinal, first, entries }, count)
+    }
+
+    /// Adds terms to those of a content that is complete: of these, which are in the order of their
+    /// bytes, those after `after` that it does not have, until `room` is used up.
+    pub fn extend(
+        tx: &mut Tx,
+        content: (Id<KnowledgeBase>, Ordinal),
+        terms: &[(String, Term)],
+        after: &str,
+        room: &mut usize,
+    ) -> Result<Extended> {
+        let mut rest = &terms[terms.partition_point(|(term, _)| term.as_str() <= after)..];
+        let mut extended = Extended { is_changed: false, rest_after: None };
+        let mut last = after;
+        while let Some((first, _)) = rest.first() {
+            if *room == 0 {
+                extended.rest_after = Some(last.into());
+                break;
+            }
+            // Terms before those of the first row are added to it.
+            let row = match Self::up_to(&tx.view(), content, first)? {
+                None => Self::after(&tx.view(), content, "")?,
+                found => found,
+            };
+            let next = match &row {
+                Some(row) => Self::after(&tx.view(), content, &row.first)?.map(|next| next.first),
+                None => None,
+            };
+            let is_here = |term: &str| next.as_ref().is_none_or(|next| term < next.as_str());
+            let here = rest.partition_point(|(term, _)| is_here(term)).min(EXTENDED_TERMS);
+            let (added, others) = rest.split_at(here);
+            let written = Self::add_to_row(tx, content, row, added)?;
+            extended.is_changed |= written > 0;
+            *room = room.saturating_sub(written);
+            last = added.last().map_or(last, |(term, _)| term);
+            rest = others;
+        }
+        Ok(extended)
+    }
+
+    /// Adds terms to a row, if there is one; it becomes as many as it needs to. Returns the bytes that
+    /// are written.
+    fn add_to_row(
+        tx: &mut Tx,
+        content: (Id<KnowledgeBase>, Ordinal),
+        row: Option<Self>,
+        added: &[(String, Term)],
+    ) -> Result<usize> {
+        let entries = row.as_ref().map_or(TermEntries(&[]), Self::entries);
+        let mut terms: BTreeMap<&str, Term> = entries.collect::<Result<_>>()?;
+        let count = terms.len();
+        for (term, of) in added {
+            terms.entry(term).or_insert(*of);
+        }
+        if terms.len() == count {
+            return Ok(0);
+        }
+        let terms: Vec<_> = terms.into_iter().collect();
+        let (mut rest, mut written) = (terms.as_slice(), 0);
+        let mut old = row.as_ref();
+        while !rest.is_empty() {
+            let (new, count) = Self::of_first(content, rest.iter().copied());
+            rest = &rest[count..];
+            written += new.entries.len();
+            match old.take() {
+                Some(old) if old.first == new.first => tx.replace(old, &new)?,
+                old => {
+                    old.map_or(Ok(()), |old| tx.remove(old))?;
+                    tx.insert(&new)?;
+                }
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// What was added to the terms of a content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extended {
+    pub is_changed: bool,
+    /// After which term the rest of them are, if there are more.
+    pub rest_after: Option<String>,
 }
 
 /// Returns the last position in a text, up to this one, that is between two characters.
@@ -213,6 +314,36 @@ impl DocumentTerms {
         edge(view, &start, &end, Order::Ascending)
     }
 
+    /// Returns what a content has of the terms that begin so and are after `after`, together.
+    pub fn beginning(
+        view: &View,
+        content: (Id<KnowledgeBase>, Ordinal),
+        begin: &str,
+        after: &str,
+    ) -> Result<Option<Term>> {
+        let mut found: Option<Term> = None;
+        let mut row = match Self::up_to(view, content, begin.max(after))? {
+            None => Self::after(view, content, begin.max(after))?,
+            found => found,
+        };
+        for _ in 0..BEGINNING_ROWS {
+            let Some(here) = row else { break };
+            for entry in here.entries() {
+                let (own, term) = entry?;
+                if own > begin && !own.starts_with(begin) {
+                    return Ok(found);
+                }
+                if own.starts_with(begin) && own > after {
+                    let known = found.get_or_insert_default();
+                    known.frequency = known.frequency.saturating_add(term.frequency);
+                    known.first_at = [known.first_at, term.first_at].into_iter().flatten().min();
+                }
+            }
+            row = Self::after(view, content, &here.first)?;
+        }
+        Ok(found)
+    }
+
     /// Returns what a content has of each of these words, which are in the order of their bytes.
     pub fn find_all(
         view: &View,
@@ -260,7 +391,7 @@ enum Place {
 }
 
 /// The smallest text after this one.
-fn successor(word: &str) -> String {
+pub fn successor(word: &str) -> String {
     format!("{word}\0")
 }
 
@@ -287,6 +418,13 @@ pub fn text(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<String
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(whole)
+}
+
+/// Returns the length of the text of a content, in bytes.
+pub fn text_bytes(view: &View, (base, ordinal): (Id<KnowledgeBase>, Ordinal)) -> Result<usize> {
+    let (start, end) = ((base, ordinal, 0), (base, ordinal, u32::MAX));
+    let last = edge::<DocumentText>(view, &start, &end, Order::Descending)?;
+    Ok(last.map_or(0, |last| last.at as usize + last.text.len()))
 }
 
 /// Returns a part of the text of a content of at least this many bytes, if there are as many, that

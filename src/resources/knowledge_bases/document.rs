@@ -42,72 +42,6 @@ crate::base::portable!(Document {
     charset
 });
 
-/// Before it was told which encoding its file had.
-#[derive(Decode)]
-struct DocumentV2 {
-    id: Id<Document>,
-    knowledge_base: Id<KnowledgeBase>,
-    name: Name,
-    media_type: MediaType,
-    size: u64,
-    ordinal: Ordinal,
-    created_at: Time,
-    updated_at: Time,
-    left_out: Vec<String>,
-}
-
-impl From<DocumentV2> for Document {
-    fn from(old: DocumentV2) -> Self {
-        let DocumentV2 { id, knowledge_base, name, media_type, size, ordinal, .. } = old;
-        let DocumentV2 { created_at, updated_at, left_out, .. } = old;
-        let charset = None;
-        Document {
-            id,
-            knowledge_base,
-            name,
-            media_type,
-            size,
-            ordinal,
-            created_at,
-            updated_at,
-            left_out,
-            charset,
-        }
-    }
-}
-
-/// Before it was told what is left out.
-#[derive(Decode)]
-struct DocumentV1 {
-    id: Id<Document>,
-    knowledge_base: Id<KnowledgeBase>,
-    name: Name,
-    media_type: MediaType,
-    size: u64,
-    ordinal: Ordinal,
-    created_at: Time,
-    updated_at: Time,
-}
-
-impl From<DocumentV1> for DocumentV2 {
-    fn from(old: DocumentV1) -> Self {
-        let DocumentV1 { id, knowledge_base, name, media_type, size, ordinal, .. } = old;
-        let DocumentV1 { created_at, updated_at, .. } = old;
-        let left_out = Vec::new();
-        DocumentV2 {
-            id,
-            knowledge_base,
-            name,
-            media_type,
-            size,
-            ordinal,
-            created_at,
-            updated_at,
-            left_out,
-        }
-    }
-}
-
 /// What a document was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum MediaType {
@@ -215,8 +149,7 @@ impl Record for Document {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(DocumentV2::from(codec::decode_body::<DocumentV1>(body)?).into()),
-            2 => Ok(codec::decode_body::<DocumentV2>(body)?.into()),
+            1 | 2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

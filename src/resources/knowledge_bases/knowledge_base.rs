@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use crate::base::{Description, Error, Id, Name, Result, Time};
+use crate::outbox::Job;
 use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 
 /// A collection of documents to search in.
@@ -70,6 +71,27 @@ pub struct IndexMerge {
 }
 crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_applied });
 
+/// The form in which documents are indexed: 1 up to version 0.1, words alone, in lower case letter by
+/// letter; 2 with folded words, words without accents, pairs, and words over hyphenated lines.
+pub const FORM: u32 = 2;
+
+/// How far the documents of a knowledge base are indexed in the newest [`FORM`]. One that was made by
+/// version 0.1 has none until the server finds it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct IndexForm {
+    pub knowledge_base: Id<KnowledgeBase>,
+    pub form: u32,
+    /// Contents with smaller ordinals have the form, if they can be read.
+    pub next: Ordinal,
+    /// Contents with this ordinal and larger ones were written in it.
+    pub until: Ordinal,
+    /// Up to which term `next` has those of the form, in the order of bytes; empty if it is not begun.
+    pub after: String,
+    /// The job that brings contents into the form.
+    pub job: Option<Id<Job>>,
+}
+crate::base::portable!(IndexForm { knowledge_base, form, next, until, after, job });
+
 static STATE_OF: Reference<IndexState, KnowledgeBase> = Reference::derived(
     &["knowledge_base"],
     |base: &KnowledgeBase| vec![base.id],
@@ -81,6 +103,24 @@ static MERGE_OF: Reference<IndexMerge, KnowledgeBase> = Reference::derived(
     |base: &KnowledgeBase| vec![base.id],
     |merge: &IndexMerge, _| vec![merge.knowledge_base.to_bytes()],
 );
+
+static FORM_OF: Reference<IndexForm, KnowledgeBase> = Reference::derived(
+    &["knowledge_base"],
+    |base: &KnowledgeBase| vec![base.id],
+    |form: &IndexForm, _| vec![form.knowledge_base.to_bytes()],
+);
+
+impl Record for IndexForm {
+    const TABLE: &'static str = "knowledge_base_forms";
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&FORM_OF];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("job", "ends by itself; one that is gone is enqueued again")];
+    type Key = Id<KnowledgeBase>;
+    fn key(&self) -> Self::Key {
+        self.knowledge_base
+    }
+}
 
 impl Record for IndexState {
     const TABLE: &'static str = "knowledge_base_indexes";
@@ -114,6 +154,8 @@ pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
         next_change: 1,
         has_job: false,
     })?;
+    let after = String::new();
+    tx.insert(&IndexForm { knowledge_base, form: FORM, next: 0, until: 0, after, job: None })?;
     let (first, until) = (1, 1);
     tx.insert(&IndexMerge { knowledge_base, first, until, after: String::new(), is_applied: false })
 }

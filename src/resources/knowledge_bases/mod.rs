@@ -10,11 +10,14 @@ mod consistency;
 mod content;
 mod document;
 mod documents;
+mod extension;
 mod extraction;
 mod knowledge_base;
 mod passages;
 mod position;
+mod phrases;
 mod postings;
+mod query;
 mod ranking;
 mod search;
 mod uploads;
@@ -40,6 +43,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<KnowledgeBase>(),
         TableInfo::of::<knowledge_base::IndexState>(),
         TableInfo::of::<knowledge_base::IndexMerge>(),
+        TableInfo::of::<knowledge_base::IndexForm>(),
         TableInfo::of::<document::Document>(),
         TableInfo::of::<document::DocumentContent>(),
         TableInfo::of::<content::DocumentText>(),
@@ -50,7 +54,7 @@ pub const RESOURCE: Resource = Resource {
     jobs: &[changes::MERGE],
     checks: &[consistency::check],
     metrics: &[PENDING],
-    children: &[&documents::RESOURCE, &uploads::RESOURCE, &search::RESOURCE],
+    children: &[&documents::RESOURCE, &uploads::RESOURCE, &search::RESOURCE, &extension::RESOURCE],
     ..Resource::EMPTY
 };
 

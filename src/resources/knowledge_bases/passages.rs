@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::content::{boundary_before, text_from};
 use super::knowledge_base::{KnowledgeBase, Ordinal};
-use super::words::{Term, Word, folded, words};
+use super::query::Query;
+use super::words::{Word, words};
 use crate::base::{Id, Result};
 use crate::store::View;
 
@@ -38,22 +39,19 @@ pub struct Passage {
     pub highlights: Vec<Highlight>,
 }
 
-/// Returns the passage of a content for the words of a query, the rarest first, each with what the
-/// content has of it.
+/// Returns the passage of a content for a query, at or near this offset of its text.
 pub fn passage(
     view: &View,
     content: (Id<KnowledgeBase>, Ordinal),
-    query: &[(&str, Option<Term>)],
+    at: u32,
+    query: &Query,
 ) -> Result<Passage> {
-    let first = query.iter().find_map(|(_, term)| term.as_ref()?.first_at);
-    let at = first.unwrap_or(0);
     let from = at.saturating_sub(BEFORE_BYTES);
     let bytes = (BEFORE_BYTES + AFTER_BYTES) as usize;
     let (begin, text) = text_from(view, content, from, bytes)?;
     let start = boundary_before(&text, (from as usize).saturating_sub(begin));
     let end = boundary_before(&text, start + bytes);
-    let query: Vec<_> = query.iter().map(|(word, _)| *word).collect();
-    Ok(best_passage(&text[start..end], begin + start == 0, &query))
+    Ok(best_passage(&text[start..end], begin + start == 0, |written| query.part_of(written)))
 }
 
 /// A word of the query, with its bytes in a text.
@@ -62,15 +60,12 @@ struct Match {
     word: usize,
 }
 
-/// Returns the passage of a text with most of these words. `is_begin` says whether this is the
+/// Returns the passage of a text with most of the words that have a number. `is_begin` says whether this is the
 /// beginning of a text, so that the first word is complete.
-fn best_passage(text: &str, is_begin: bool, query: &[&str]) -> Passage {
+fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usize>) -> Passage {
     let all: Vec<Word> = words(text).skip(usize::from(!is_begin)).collect();
-    let matched = |word: &Word| {
-        let form = folded(word.written);
-        let number = query.iter().position(|own| *own == form)?;
-        Some(Match { bytes: word.at..word.at + word.written.len(), word: number })
-    };
+    let matched =
+        |word: &Word| Some(Match { bytes: word.at..word.end(), word: number(word.written)? });
     let matches: Vec<Match> = all.iter().filter_map(matched).collect();
     let start = match most_words(text, &matches) {
         // At the beginning of a word.
@@ -84,8 +79,7 @@ fn best_passage(text: &str, is_begin: bool, query: &[&str]) -> Passage {
     };
     let end = start + forward(&text[start..], PASSAGE_CHARS);
     // At the end of a word, unless the text ends or the word is longer than the passage.
-    let end_of = |word: &Word| word.at + word.written.len();
-    let whole = all.iter().map(end_of).rfind(|word| (start + 1..=end).contains(word));
+    let whole = all.iter().map(Word::end).rfind(|word| (start + 1..=end).contains(word));
     let end = if end == text.len() { end } else { whole.unwrap_or(end) };
     let shown = text[start..end].trim_end();
     let highlights = matches
@@ -131,10 +125,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::resources::knowledge_bases::words::folded;
 
     /// The passage with its highlights in brackets.
     fn marked(text: &str, query: &[&str]) -> String {
-        let passage = best_passage(text, true, query);
+        let number = |written: &str| query.iter().position(|own| *own == folded(written));
+        let passage = best_passage(text, true, number);
         let mut chars: Vec<String> = passage.text.chars().map(String::from).collect();
         for Highlight { start, end } in passage.highlights {
             chars[start].insert(0, '[');
@@ -167,7 +163,7 @@ mod tests {
     #[test]
     fn a_word_longer_than_the_passage_is_cut() {
         let long = "x".repeat(1000);
-        assert_eq!(best_passage(&long, true, &["y"]).text.len(), PASSAGE_CHARS);
+        assert_eq!(best_passage(&long, true, |_| None).text.len(), PASSAGE_CHARS);
     }
 
     proptest! {
@@ -175,7 +171,8 @@ mod tests {
         fn any_text_has_a_passage_within_its_limits(text: String, word in "\\PC{1,3}", is_begin: bool) {
             let text = format!("{text} {word} {text}");
             let query = folded(&word).into_owned();
-            let Passage { text: shown, highlights } = best_passage(&text, is_begin, &[&query]);
+            let number = |written: &str| (folded(written) == query).then_some(0);
+            let Passage { text: shown, highlights } = best_passage(&text, is_begin, number);
             let chars = shown.chars().count();
             prop_assert!(chars <= PASSAGE_CHARS && text.contains(&shown));
             for Highlight { start, end } in highlights {

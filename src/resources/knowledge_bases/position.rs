@@ -8,10 +8,14 @@ use super::knowledge_base::Ordinal;
 use super::ranking::{Collection, Ranked};
 use super::varint;
 
+/// The first byte of a position. Those of version 0.1 begin with a score, which never begins so, and
+/// are of searches that looked up other words.
+const FORMAT: u8 = 2;
+
 /// Where the next page of a search begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchPosition {
-    /// The last document before it.
+    /// The last document that was looked at before it.
     pub last: Ranked,
     pub basis: RankingBasis,
 }
@@ -22,11 +26,11 @@ pub struct RankingBasis {
     pub collection: Collection,
     /// Contents with this ordinal and larger ones are newer than the first page.
     pub end: Ordinal,
-    /// Of each word of the query, in the order of their bytes.
+    /// Of each term and each beginning of the query, in their order.
     pub words: Vec<WordBasis>,
 }
 
-/// What a word of a query counts.
+/// What a term of a query counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordBasis {
     /// In how many documents it occurs.
@@ -39,7 +43,8 @@ impl SearchPosition {
     /// Its bytes, for a cursor.
     pub fn to_bytes(&self) -> Vec<u8> {
         let RankingBasis { collection, end, words } = &self.basis;
-        let mut bytes = self.last.to_bytes();
+        let mut bytes = vec![FORMAT];
+        bytes.extend_from_slice(&self.last.to_bytes());
         bytes.extend_from_slice(&collection.documents.to_be_bytes());
         bytes.extend_from_slice(&collection.words.to_be_bytes());
         varint::write(*end, &mut bytes);
@@ -50,8 +55,9 @@ impl SearchPosition {
         bytes
     }
 
-    /// Reads those bytes, of a search for so many words.
+    /// Reads those bytes, of a search for so many terms and beginnings.
     pub fn read(bytes: &[u8], words: usize) -> Option<Self> {
+        let bytes = bytes.strip_prefix(&[FORMAT])?;
         let (last, rest) = bytes.split_at_checked(Ranked::BYTES)?;
         let (documents, rest) = rest.split_first_chunk()?;
         let (all_words, mut rest) = rest.split_first_chunk()?;
@@ -99,6 +105,12 @@ mod tests {
             prop_assert_eq!(SearchPosition::read(&bytes, count), Some(position));
             prop_assert_eq!(SearchPosition::read(&bytes, count + 1), None);
             prop_assert_eq!(SearchPosition::read(&bytes[..bytes.len() - 1], count), None);
+        }
+
+        #[test]
+        fn positions_of_version_0_1_are_none(score in 1e-3..1e6_f32, rest: Vec<u8>, words in 0..33_usize) {
+            let bytes = [&score.to_bits().to_be_bytes()[..], &rest].concat();
+            prop_assert_eq!(SearchPosition::read(&bytes, words), None);
         }
 
         #[test]

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use super::knowledge_base::Ordinal;
 use super::postings::{Posting, length_of};
+use super::query::Part;
 
 /// How much further occurrences of a word count, and how much the length of a document does: the usual
 /// values of BM25.
@@ -49,9 +50,9 @@ impl Ranked {
     }
 }
 
-/// The postings of a word of the query.
-#[derive(Clone, Debug)]
-pub struct WordPostings {
+/// The postings of a term of the query.
+#[derive(Clone, Debug, Default)]
+pub struct TermPostings {
     /// In how many documents it occurs, at least as many as there are postings.
     pub documents: u32,
     /// The largest ordinal first, each once.
@@ -66,39 +67,49 @@ pub struct Collection {
     pub words: u64,
 }
 
-/// Returns the `limit` greatest of the documents that have any of these words, the greatest first;
-/// only those below `below`, and none that are `excluded`.
+/// Returns the `limit` greatest of the documents that have any of these parts of a query, and all that
+/// are required, the greatest first; only those below `below`, and none that are `excluded`. A part
+/// counts as that of its terms that counts for most.
 pub fn rank(
-    words: &[WordPostings],
+    terms: &[TermPostings],
+    parts: &[Part],
     of: Collection,
     excluded: &HashSet<Ordinal>,
     below: Option<Ranked>,
     limit: usize,
 ) -> Vec<Ranked> {
     let lengths = length_factors(of);
-    let mut lists: Vec<_> = words
-        .iter()
-        .map(|word| (rarity(word.documents, of.documents), word.postings.as_slice()))
-        .collect();
+    let rarities: Vec<f32> =
+        parts.iter().map(|part| rarity(having(terms, part), of.documents)).collect();
+    let mut parts_of: Vec<Vec<(usize, f32)>> = vec![Vec::new(); terms.len()];
+    for (number, part) in parts.iter().enumerate() {
+        for (term, weight) in &part.members {
+            parts_of[*term].push((number, *weight));
+        }
+    }
     let mut best = BinaryHeap::with_capacity(limit + 1);
-    loop {
-        let heads = lists.iter().filter_map(|(_, postings)| postings.first());
-        let Some(ordinal) = heads.map(|posting| posting.ordinal).max() else { break };
-        let mut score = 0.0;
-        for (rarity, postings) in &mut lists {
-            if let Some((posting, rest)) = postings.split_first()
-                && posting.ordinal == ordinal
-            {
-                let frequency = f32::from(posting.frequency);
-                let length = lengths[usize::from(posting.length)];
-                score += *rarity * frequency * (K1 + 1.0) / (frequency + length);
-                *postings = rest;
+    let mut scores = vec![0.0_f32; parts.len()];
+    for postings in by_document(terms).chunk_by(|(one, _), (other, _)| one == other) {
+        scores.fill(0.0);
+        for (_, (term, at)) in postings {
+            let (term, at) = (*term as usize, *at as usize);
+            let Posting { frequency, length, .. } = terms[term].postings[at];
+            let frequency = f32::from(frequency);
+            let score = frequency * (K1 + 1.0) / (frequency + lengths[usize::from(length)]);
+            for (part, weight) in &parts_of[term] {
+                scores[*part] = scores[*part].max(weight * score);
             }
         }
+        let is_missing = |(part, score): (&Part, &f32)| part.is_required && *score == 0.0;
+        let ordinal = postings[0].0.0;
+        if excluded.contains(&ordinal) || parts.iter().zip(&scores).any(is_missing) {
+            continue;
+        }
+        let score = scores.iter().zip(&rarities).map(|(score, rarity)| score * rarity).sum();
         let ranked = Ranked { score, ordinal };
         let is_greater =
             best.len() < limit || best.peek().is_some_and(|Reverse(least)| ranked > *least);
-        if is_greater && below.is_none_or(|below| ranked < below) && !excluded.contains(&ordinal) {
+        if is_greater && below.is_none_or(|below| ranked < below) {
             best.push(Reverse(ranked));
             if best.len() > limit {
                 best.pop();
@@ -107,6 +118,25 @@ pub fn rank(
     }
     // Sorted in reverse: the greatest first.
     best.into_sorted_vec().into_iter().map(|Reverse(ranked)| ranked).collect()
+}
+
+/// Returns the number of each term and of each of its postings, by document, the largest ordinal
+/// first.
+fn by_document(terms: &[TermPostings]) -> Vec<(Reverse<Ordinal>, (u32, u32))> {
+    let mut all = Vec::with_capacity(terms.iter().map(|term| term.postings.len()).sum());
+    for (number, term) in (0..).zip(terms) {
+        let numbered = (0..).zip(&term.postings);
+        all.extend(numbered.map(|(at, posting)| (Reverse(posting.ordinal), (number, at))));
+    }
+    // Each list is sorted: a stable sort merges them.
+    all.sort();
+    all
+}
+
+/// In how many documents a part occurs, at most.
+fn having(terms: &[TermPostings], part: &Part) -> u32 {
+    let of = part.members.iter().map(|(term, _)| terms[*term].documents);
+    of.fold(0, u32::saturating_add)
 }
 
 /// How much a word counts that so many of the documents have; always more than nothing.
@@ -130,20 +160,25 @@ mod tests {
     const ALL: Collection = Collection { documents: 100, words: 10_000 };
 
     /// Postings of (ordinal, frequency, number of words).
-    fn word(postings: &[(Ordinal, u8, u32)]) -> WordPostings {
+    fn word(postings: &[(Ordinal, u8, u32)]) -> TermPostings {
         let posting = |(ordinal, frequency, words): &(Ordinal, u8, u32)| Posting {
             ordinal: *ordinal,
             frequency: *frequency,
             length: length_step(*words),
         };
-        WordPostings {
+        TermPostings {
             documents: postings.len() as u32,
             postings: postings.iter().map(posting).collect(),
         }
     }
 
-    fn ordinals(words: &[WordPostings], below: Option<Ranked>, limit: usize) -> Vec<Ordinal> {
-        let ranked = rank(words, ALL, &HashSet::from([66]), below, limit);
+    /// Parts of a term each.
+    fn single(terms: &[TermPostings]) -> Vec<Part> {
+        (0..terms.len()).map(|term| Part::of(vec![(term, 1.0)], false)).collect()
+    }
+
+    fn ordinals(words: &[TermPostings], below: Option<Ranked>, limit: usize) -> Vec<Ordinal> {
+        let ranked = rank(words, &single(words), ALL, &HashSet::from([66]), below, limit);
         assert!(ranked.iter().all(|ranked| ranked.score > 0.0));
         ranked.into_iter().map(|ranked| ranked.ordinal).collect()
     }
@@ -175,7 +210,7 @@ mod tests {
         let all = ordinals(&words, None, 100);
         let (mut found, mut below) = (Vec::new(), None);
         while let Some(last) = {
-            let page = rank(&words, ALL, &HashSet::new(), below, 7);
+            let page = rank(&words, &single(&words), ALL, &HashSet::new(), below, 7);
             found.extend(page.iter().map(|ranked| ranked.ordinal));
             page.last().copied()
         } {
@@ -185,6 +220,26 @@ mod tests {
         assert_eq!(found, all);
         assert_eq!(Ranked::read(b"short"), None);
         assert_eq!(Ranked::read(&[0; 9]), None);
+    }
+
+    #[test]
+    fn a_part_counts_once_and_as_its_best_term_and_one_that_is_required_must_be_there() {
+        let exact = word(&[(3, 1, 100), (1, 1, 100)]);
+        let similar = word(&[(3, 1, 100), (2, 1, 100)]);
+        let other = word(&[(2, 1, 100)]);
+        let terms = [exact, similar, other];
+        let found = |parts: &[Part]| -> Vec<(Ordinal, f32)> {
+            let ranked = rank(&terms, parts, ALL, &HashSet::new(), None, 9);
+            ranked.into_iter().map(|ranked| (ranked.ordinal, ranked.score)).collect()
+        };
+        let both = Part::of(vec![(0, 1.0), (1, 0.6)], false);
+        let [(3, first), (1, second), (2, third)] = found(std::slice::from_ref(&both))[..] else {
+            panic!("the exact ones come first, the newer one before");
+        };
+        assert!(first == second && (third / first - 0.6).abs() < 0.01);
+        let required = Part::of(vec![(2, 1.0)], true);
+        let all = found(&[both, required]);
+        assert_eq!(all.iter().map(|(ordinal, _)| *ordinal).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Knowledge bases: writing documents in parts, and finding them before, during and after a merge.
 
+mod extending;
+mod finding;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -1,4 +1,7 @@
-//! Words of texts and queries, in the form in which they are compared.
+//! Words of texts and queries, and the terms by which documents are found.
+//!
+//! A term is a word as it is spelled, folded, or begins with a mark that is in no word: `~` before a
+//! word without its accents, `&` before two characters of a script that has no blanks between words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,15 +9,21 @@ use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_segmentation::UnicodeSegmentation as _;
 
+use crate::base::{fold, fold_first, is_ignorable, without_accents};
+
 /// A word counts up to its 40th character: longer ones are found by their beginning.
 const MAX_WORD_CHARS: usize = 40;
 
 /// A document is found by its first 65,536 different words: a text of 10 MiB in a natural language
-/// has fewer, and an index of more would take longer to write than its text.
+/// has fewer, and an index of more would take longer to write than its text. As many pairs, and words
+/// over hyphenated lines, are counted apart, so that they do not displace words.
 const MAX_TERMS: usize = 65_536;
 
 /// An occurrence in the name of a document counts as three in its text.
 const NAME_WEIGHT: u32 = 3;
+
+/// What is more than so many bytes between two words separates them in any case.
+const MAX_GAP_BYTES: usize = 32;
 
 /// A word in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +34,21 @@ pub struct Word<'a> {
     pub written: &'a str,
 }
 
+impl Word<'_> {
+    /// Where it ends, in bytes.
+    pub fn end(&self) -> usize {
+        self.at + self.written.len()
+    }
+}
+
 /// Returns the words of a text in their order: words as Unicode defines them (UAX #29), which keeps
 /// marks with their letters and separates ideographs, cut at punctuation within them, as in
 /// `example.com`.
 pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     text.unicode_word_indices().flat_map(|(start, found)| {
         let is_cut = |c: char| !c.is_alphanumeric() && !is_mark(c);
-        let parts = found.split(is_cut).filter(|part| !part.is_empty());
+        let is_seen = |c: char| c.is_alphanumeric() && !is_ignorable(c);
+        let parts = found.split(is_cut).filter(move |part| part.contains(is_seen));
         parts.map(move |part| {
             let at = start + (part.as_ptr() as usize - found.as_ptr() as usize);
             Word { at, written: part }
@@ -42,22 +59,120 @@ pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
 /// Whether a character belongs to the one before it. Others that are neither letters nor digits, and
 /// that are in the middle of a word, are punctuation.
 fn is_mark(c: char) -> bool {
-    unicode_normalization::char::is_combining_mark(c) || matches!(c, '\u{200c}' | '\u{200d}')
+    unicode_normalization::char::is_combining_mark(c) || is_ignorable(c)
 }
 
-/// Returns a word in the form in which words are compared: normalized (NFKC), in lower case, up to
-/// its 40th character.
+/// Returns a word in the form in which words are compared: folded, up to its 40th character.
 pub fn folded(written: &str) -> Cow<'_, str> {
     if written.is_ascii() {
-        let written = &written[..written.len().min(MAX_WORD_CHARS)];
-        let is_lower = !written.bytes().any(|byte| byte.is_ascii_uppercase());
-        return if is_lower { written.into() } else { written.to_ascii_lowercase().into() };
+        return fold(&written[..written.len().min(MAX_WORD_CHARS)]);
     }
-    let folded = written.nfkc().flat_map(char::to_lowercase).nfc();
-    folded.take(MAX_WORD_CHARS).collect::<String>().into()
+    fold_first(written, MAX_WORD_CHARS)
 }
 
-/// A word of a document.
+/// Returns a folded word without its accents, up to its 40th character.
+pub fn bare(folded: &str) -> Cow<'_, str> {
+    match without_accents(folded) {
+        Cow::Owned(bare) => bare.chars().take(MAX_WORD_CHARS).collect::<String>().into(),
+        bare => bare,
+    }
+}
+
+/// Returns the form in which words were stored up to version 0.1: in lower case letter by letter.
+pub fn earlier_form(written: &str) -> String {
+    let form = written.nfkc().flat_map(char::to_lowercase).nfc();
+    form.take(MAX_WORD_CHARS).collect()
+}
+
+/// Returns the term for words that are this one without their accents.
+pub fn bare_term(bare: &str) -> String {
+    format!("~{bare}")
+}
+
+// ── Pairs ────────────────────────────────────────────────────────────────────
+
+/// Whether words of its script are written without blanks between them, or with endings that other
+/// languages write apart: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e01}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '々' | '〇' | '\u{3041}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
+/// Whether a line of its script ends anywhere in a word.
+fn is_broken_anywhere(c: char) -> bool {
+    is_unspaced(c) && ('\u{3005}'..'\u{ac00}').contains(&c) || c > '\u{20000}'
+}
+
+/// The pairs of the words of a text, one word after another.
+#[derive(Default)]
+pub struct Pairs {
+    /// The last character, with its marks, and where its word ends.
+    last: Option<(String, usize)>,
+}
+
+impl Pairs {
+    /// Calls `each` with the terms of the pairs that end in the next word of a text, folded.
+    pub fn add(&mut self, text: &str, word: &Word, folded: &str, mut each: impl FnMut(String)) {
+        let Some(first) = folded.chars().next().filter(|c| is_unspaced(*c)) else {
+            self.last = None;
+            return;
+        };
+        let last = self.last.take().filter(|(last, end)| {
+            is_together(&text[*end..word.at], last.chars().next_back(), first)
+        });
+        let mut before = last.map(|(last, _)| last);
+        // Of scripts whose words are not separated, a word is one character with its marks.
+        let is_run = is_run(first);
+        let mut rest = folded;
+        while let Some(c) = rest.chars().next() {
+            let (unit, others) = rest.split_at(if is_run { c.len_utf8() } else { rest.len() });
+            if let Some(before) = before {
+                each(format!("&{before}{unit}"));
+            }
+            before = Some(unit.into());
+            rest = others;
+        }
+        self.last = before.map(|before| (before, word.end()));
+    }
+}
+
+/// Whether its letters are words of several characters: Katakana and Hangul.
+fn is_run(c: char) -> bool {
+    matches!(c, '\u{30a0}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Whether two characters with this between them are a pair.
+fn is_together(between: &str, last: Option<char>, first: char) -> bool {
+    between.is_empty()
+        || between.len() <= MAX_GAP_BYTES
+            && last.is_some_and(is_broken_anywhere)
+            && is_broken_anywhere(first)
+            && is_line_end(between)
+}
+
+fn is_line_end(between: &str) -> bool {
+    between.trim_matches([' ', '\t', '\r', '\u{3000}']) == "\n"
+}
+
+// ── Words over hyphenated lines ──────────────────────────────────────────────
+
+/// Returns the word that two of a text are if a line was hyphenated between them: both are letters,
+/// and the second does not begin with a capital.
+pub fn joined(text: &str, one: &Word, next: &Word) -> Option<String> {
+    let between = text.get(one.end()..next.at).filter(|gap| gap.len() <= MAX_GAP_BYTES)?;
+    let is_soft = one.written.ends_with('\u{ad}');
+    let line_end = between.strip_prefix(['-', '\u{2010}']).or(is_soft.then_some(between))?;
+    let is_hyphenated = is_line_end(line_end)
+        && one.written.chars().next_back().is_some_and(|c| c.is_alphabetic() || is_mark(c))
+        && next.written.chars().next().is_some_and(char::is_lowercase);
+    is_hyphenated.then(|| folded(&format!("{}{}", one.written, next.written)).into_owned())
+}
+
+// ── Documents ────────────────────────────────────────────────────────────────
+
+/// A term of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Term {
     /// How often it occurs, at most 255; an occurrence in the name counts thrice.
@@ -69,31 +184,74 @@ pub struct Term {
 /// The words of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DocumentWords {
-    /// Each different word, as far as the document is found by it, in the order of their bytes.
+    /// Each different term, as far as the document is found by it, in the order of their bytes.
     pub terms: Vec<(String, Term)>,
     /// The number of words in its text.
     pub count: u32,
 }
 
+type Terms = HashMap<String, Term>;
+
 impl DocumentWords {
     /// Returns the words of a document.
     pub fn of(name: &str, text: &str) -> Self {
-        let (mut found, mut count) = (HashMap::new(), 0_u32);
-        for word in words(name) {
-            add(&mut found, &folded(word.written), NAME_WEIGHT, None);
-        }
-        for word in words(text) {
-            count = count.saturating_add(1);
-            // Texts are far smaller than 4 GiB.
-            add(&mut found, &folded(word.written), 1, u32::try_from(word.at).ok());
-        }
-        let mut terms: Vec<_> = found.into_iter().collect();
-        terms.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        DocumentWords { terms, count }
+        let mut found = Found::default();
+        found.add_all(name, NAME_WEIGHT, |_| None);
+        // Texts are far smaller than 4 GiB.
+        let count = found.add_all(text, 1, |at| u32::try_from(at).ok());
+        DocumentWords { terms: found.into_terms(), count }
     }
 }
 
-fn add(found: &mut HashMap<String, Term>, term: &str, weight: u32, at: Option<u32>) {
+/// The terms of a document, by kind.
+#[derive(Default)]
+struct Found {
+    words: Terms,
+    joined: Terms,
+    pairs: Terms,
+}
+
+impl Found {
+    /// Adds the words of a text; returns their number.
+    fn add_all(&mut self, text: &str, weight: u32, at: impl Fn(usize) -> Option<u32>) -> u32 {
+        let (mut count, mut pairs, mut last) = (0_u32, Pairs::default(), None);
+        for word in words(text) {
+            count = count.saturating_add(1);
+            let (folded, at) = (folded(word.written), at(word.at));
+            add(&mut self.words, &folded, weight, at);
+            pairs.add(text, &word, &folded, |pair| add(&mut self.pairs, &pair, weight, at));
+            if let Some((last, last_at)) = last
+                && let Some(whole) = joined(text, &last, &word)
+            {
+                add(&mut self.joined, &whole, weight, last_at);
+            }
+            last = Some((word, at));
+        }
+        count
+    }
+
+    fn into_terms(self) -> Vec<(String, Term)> {
+        let Found { mut words, joined, pairs } = self;
+        for (word, term) in joined {
+            words.entry(word).or_insert(term);
+        }
+        let mut without_accents = Terms::new();
+        for (word, term) in &words {
+            let bare = bare(word);
+            if *bare != **word {
+                let place = without_accents.entry(bare_term(&bare)).or_default();
+                place.frequency = place.frequency.saturating_add(term.frequency);
+                let first = [place.first_at, term.first_at].into_iter().flatten().min();
+                place.first_at = first;
+            }
+        }
+        let mut terms: Vec<_> = words.into_iter().chain(without_accents).chain(pairs).collect();
+        terms.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        terms
+    }
+}
+
+fn add(found: &mut Terms, term: &str, weight: u32, at: Option<u32>) {
     if let Some(known) = found.get_mut(term) {
         known.add(weight, at);
     } else if found.len() < MAX_TERMS {
@@ -117,6 +275,10 @@ mod tests {
         words(text).map(|word| folded(word.written).into_owned()).collect()
     }
 
+    fn terms(text: &str) -> Vec<String> {
+        DocumentWords::of("", text).terms.into_iter().map(|(term, _)| term).collect()
+    }
+
     #[test]
     fn words_are_cut_at_punctuation_and_ideographs_stand_alone() {
         assert_eq!(
@@ -130,6 +292,7 @@ mod tests {
         assert_eq!(all("日本語 カタカナ"), ["日", "本", "語", "カタカナ"]);
         assert_eq!(all("हिन्दी"), ["हिन्दी"]);
         assert_eq!(all(" -!\n\u{0}"), Vec::<String>::new());
+        assert_eq!(all("\u{301} \u{ad}\u{ad} \u{3164}\u{115f}"), Vec::<String>::new());
     }
 
     #[test]
@@ -137,16 +300,46 @@ mod tests {
         assert_eq!(folded("cafe\u{301}"), "café");
         assert_eq!(folded("ＡＢＣ"), "abc");
         assert_eq!(folded("ÄRZTE"), folded("ärzte"));
+        assert_eq!(all("ΟΔΥΣΣΕΥΣ GRÖSSE depart\u{ad}ment"), all("οδυσσευς Größe department"));
         assert_eq!(folded(&"A".repeat(100)), "a".repeat(MAX_WORD_CHARS));
-        assert_eq!(folded(&"ß".repeat(100)), "ß".repeat(MAX_WORD_CHARS));
+        assert_eq!(folded(&"ß".repeat(100)), "s".repeat(MAX_WORD_CHARS));
+        assert_eq!(bare(&"æ".repeat(40)), "ae".repeat(20));
     }
 
     #[test]
     fn a_word_knows_where_it_is() {
         let text = "äh, example.com";
-        let found: Vec<_> =
-            words(text).map(|word| &text[word.at..][..word.written.len()]).collect();
+        let found: Vec<_> = words(text).map(|word| &text[word.at..word.end()]).collect();
         assert_eq!(found, ["äh", "example", "com"]);
+    }
+
+    #[test]
+    fn a_word_with_accents_is_a_term_with_and_without_them() {
+        assert_eq!(terms("Café cafe"), ["cafe", "café", "~cafe"]);
+        assert_eq!(terms("plain"), ["plain"]);
+    }
+
+    #[test]
+    fn scripts_without_blanks_have_pairs_beside_their_words() {
+        assert_eq!(terms("日本語"), ["&日本", "&本語", "日", "本", "語"]);
+        assert_eq!(terms("日\n本, 語"), ["&日本", "日", "本", "語"]);
+        assert_eq!(terms("カタカナ字"), ["&カタ", "&カナ", "&タカ", "&ナ字", "カタカナ", "字"]);
+        assert_eq!(terms("학교에서 나"), ["&교에", "&에서", "&학교", "나", "학교에서"]);
+        assert_eq!(terms("a日b"), ["a", "b", "日"]);
+        let thai = terms("ภาษาไทย");
+        assert!(thai.contains(&"&ไท".to_string()), "{thai:?}");
+    }
+
+    #[test]
+    fn a_word_over_a_hyphenated_line_is_found_whole_and_in_its_parts() {
+        assert_eq!(terms("exam-\nple"), ["exam", "example", "ple"]);
+        assert_eq!(terms("exam\u{2010} \r\n  ple"), ["exam", "example", "ple"]);
+        assert_eq!(terms("soft\u{ad}\nware"), ["soft", "software", "ware"]);
+        for apart in
+            ["exam-ple", "exam-\nPle", "exam -\nple", "exam-\n\nple", "2-\nple", "exam\nple"]
+        {
+            assert!(!terms(apart).iter().any(|term| term.starts_with("example")), "{apart}");
+        }
     }
 
     fn term(of: &DocumentWords, term: &str) -> Term {
@@ -171,5 +364,27 @@ mod tests {
         let of = DocumentWords::of("", &text);
         assert_eq!(of.terms.len(), MAX_TERMS);
         assert_eq!(of.count as usize, MAX_TERMS + 10);
+    }
+
+    #[test]
+    fn pairs_do_not_displace_words() {
+        let pairs: String = (0..400_u32)
+            .flat_map(|n| (0..400).flat_map(move |m| [0x4e00 + n, 0x5e00 + m]))
+            .map(|c| char::from_u32(c).unwrap())
+            .collect();
+        let of = DocumentWords::of("", &format!("{pairs} last"));
+        assert_eq!(term(&of, "last").frequency, 1);
+        let of_kind =
+            |is_pair| of.terms.iter().filter(|(t, _)| t.starts_with('&') == is_pair).count();
+        assert_eq!((of_kind(true), of_kind(false)), (MAX_TERMS, 801));
+    }
+
+    #[test]
+    fn every_word_of_before_is_found_in_its_form_of_then_or_of_now() {
+        for c in ('\u{80}'..='\u{323af}').filter(|c| c.is_alphanumeric()) {
+            let word = c.to_string();
+            let old = earlier_form(&word);
+            assert_eq!(folded(&old), folded(&word), "{c:?}");
+        }
     }
 }

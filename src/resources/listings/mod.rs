@@ -26,7 +26,7 @@ use crate::base::{
 };
 use crate::store::{Page, Record, TableInfo, Tx, View};
 
-pub use history::{Outcome, VerificationRecord, VerificationRun, history, record};
+pub use history::{Outcome, VerificationRecord, VerificationRun, record};
 use info::{OwnListingInfo, VisibleListing};
 use listing::BY_DOMAIN;
 pub use listing::{

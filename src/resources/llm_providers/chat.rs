@@ -133,7 +133,7 @@ fn call(provider: &LlmProvider, base: &Base, key: Option<&str>, request: &ChatRe
             ("/chat/completions".into(), openai(request, "max_tokens"))
         }
         Provider::Anthropic => ("/messages".into(), anthropic(request)),
-        Provider::Google => (google_path(model.unwrap_or_default()), google(request)),
+        Provider::Google => (google_path(model.as_deref().unwrap_or_default()), google(request)),
     };
     if provider.provider != Provider::Google
         && let Some(model) = model

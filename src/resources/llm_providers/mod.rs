@@ -65,8 +65,8 @@ impl Input for NewLlmProvider {
 const CUSTOM_REQUIRES_URL: &str = "is required for a custom provider";
 
 fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
-    let model = config.and_then(|config| config.0.get("model"));
-    let is_valid = match model {
+    let config = config.map(JsonMap::to_map).unwrap_or_default();
+    let is_valid = match config.get("model") {
         None | Some(serde_json::Value::Null) => true,
         Some(model) => model.as_str().is_some_and(|model| Model::parse(model).is_ok()),
     };

@@ -113,9 +113,10 @@ impl LlmProvider {
 
     /// The model to query: `config.model`, or else a cheap and fast one of the vendor. A `custom` server
     /// without it chooses by itself.
-    pub(super) fn model(&self) -> Option<&str> {
-        let own = self.config.0.get("model").and_then(|model| model.as_str());
-        own.or_else(|| self.provider.default_model())
+    pub(super) fn model(&self) -> Option<String> {
+        let config = self.config.to_map();
+        let own = config.get("model").and_then(|model| model.as_str());
+        own.or_else(|| self.provider.default_model()).map(Into::into)
     }
 
     /// The beginning of the URLs of the API.

@@ -121,7 +121,7 @@ fn schema_of<T: JsonSchema>() -> Value {
 /// # Errors
 /// 400 with every problem, below `config`.
 pub fn read(workflow: WorkflowKey, config: Option<&JsonMap>) -> Result<ValidConfig> {
-    let value = Value::Object(config.map(|config| config.0.clone()).unwrap_or_default());
+    let value = Value::Object(config.map(JsonMap::to_map).unwrap_or_default());
     read_typed(workflow, &value).map_err(|error| below_config(&error))
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     fn checked(workflow: WorkflowKey, config: Value) -> Result<ValidConfig> {
         let Value::Object(map) = config else { panic!("an object") };
-        read(workflow, Some(&JsonMap(map)))
+        read(workflow, Some(&map.into()))
     }
 
     #[test]

@@ -151,7 +151,9 @@ fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcom
             Ok(answer) => EffectResult::Response(answer),
             Err(failure) => EffectResult::Failed(failure.to_string()),
         }),
-        Effect::Calls(..) => return Err(Error::internal("a delivery is one call")),
+        Effect::Calls(..) | Effect::Work(..) => {
+            return Err(Error::internal("a delivery is one call"));
+        }
         Effect::Mail(mail) => calls.mail_as(tag, mail).map(|result| match result {
             Ok(()) => EffectResult::Done,
             Err(failure) => EffectResult::Failed(failure.to_string()),

@@ -38,26 +38,6 @@ pub struct Invitation {
     pub mailed: Option<TokenHash>,
 }
 
-/// An invitation as stored in version 1. Its fields never change.
-#[derive(Encode, Decode)]
-struct InvitationV1 {
-    id: Id<Invitation>,
-    org: Id<Org>,
-    email: Email,
-    role: Role,
-    inviter: Id<User>,
-    token: TokenHash,
-    expires_at: Time,
-    mail_base: Option<String>,
-}
-
-impl From<InvitationV1> for Invitation {
-    fn from(old: InvitationV1) -> Self {
-        let InvitationV1 { id, org, email, role, inviter, token, expires_at, mail_base } = old;
-        Invitation { id, org, email, role, inviter, token, expires_at, mail_base, mailed: None }
-    }
-}
-
 /// The invitation with this token.
 pub static BY_TOKEN: Index<Invitation, TokenHash> = Index::unique(
     "invitations.by_token",
@@ -122,7 +102,7 @@ impl Record for Invitation {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<InvitationV1>(body)?.into()),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

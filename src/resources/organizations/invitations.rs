@@ -197,6 +197,8 @@ enum Acceptor {
     New,
     /// Somebody who has proved the address of this account, which nobody had before.
     Proving(User),
+    /// Somebody who is not signed in to the account of the address.
+    SignedOut,
 }
 
 /// Requires name and password.
@@ -214,7 +216,7 @@ fn require_complete(input: &AcceptInvitation) -> Result<()> {
 ///
 /// # Errors
 /// 400, the same whether or not the address has an account, for a caller who is neither signed in to it nor
-/// sends what a new one takes; 401 if it has one: a lost token must not let others join in its name.
+/// sends what a new one takes.
 fn acceptor(
     view: &View,
     req: &Req<(), AcceptInvitation>,
@@ -231,9 +233,7 @@ fn acceptor(
     match user {
         None => Ok(Acceptor::New),
         Some(user) if *proves && !user.is_proved(view)? => Ok(Acceptor::Proving(user)),
-        Some(_) => Err(Error::unauthenticated(
-            "the invited address has an account; sign in with it and accept again",
-        )),
+        Some(_) => Ok(Acceptor::SignedOut),
     }
 }
 
@@ -241,12 +241,14 @@ fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {
     let opened = open(view, &req.input.token)?;
     let acceptor = acceptor(view, req, &opened)?;
     let (invitation, _) = opened;
-    if matches!(acceptor, Acceptor::New) {
+    // An inviter can ask with the token that they were shown whether the address has an account: that
+    // takes the room for one, and as long as making one.
+    if matches!(acceptor, Acceptor::New | Acceptor::SignedOut) {
         invited_accounts::require_room(view, invitation.inviter)?;
     }
     let make = match acceptor {
         Acceptor::SignedIn(..) => None,
-        Acceptor::New | Acceptor::Proving(_) => {
+        Acceptor::New | Acceptor::Proving(_) | Acceptor::SignedOut => {
             req.input.password.as_ref().map(ToString::to_string)
         }
     };
@@ -285,6 +287,12 @@ fn accept(
             let user = User { name, ..taken.clone() };
             tx.replace(&taken, &user)?;
             (sessions::create_session(tx, &user, req.address)?, user.id)
+        }
+        // A lost token must not let others join in the name of the account.
+        Acceptor::SignedOut => {
+            return Err(Error::unauthenticated(
+                "the invited address has an account; sign in with it and accept again",
+            ));
         }
     };
     if tx.get::<Membership>(&(user, invitation.org))?.is_some() {

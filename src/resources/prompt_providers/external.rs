@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::template::{self, Syntax};
 use crate::api::{Output, ResourceRef};
@@ -119,7 +119,7 @@ pub fn extra<const N: usize>(named: [(&str, Option<Value>); N]) -> JsonMap {
         _ => true,
     };
     let given = named.into_iter().filter_map(|(name, value)| Some((name, value.filter(is_given)?)));
-    JsonMap(given.map(|(name, value)| (name.to_string(), value)).collect())
+    given.map(|(name, value)| (name.to_string(), value)).collect::<Map<_, _>>().into()
 }
 
 /// The result of looking up one prompt.

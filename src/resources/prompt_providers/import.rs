@@ -6,7 +6,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::client::TOTAL_SECS;
 use super::external::{FoundPrompt, PromptFormat, PromptLookup};
@@ -255,7 +255,7 @@ fn origin(provider: &PromptProvider, found: FoundPrompt) -> (JsonMap, Vec<String
     if provider.kind == PromptProviderKind::Roadstead {
         notes.push("its labels there are not read".into());
     }
-    for (name, value) in found.extra.0 {
+    for (name, value) in found.extra.to_map() {
         if value.to_string().len() > MAX_EXTRA_BYTES || is_deeper(&value, MAX_EXTRA_DEPTH) {
             notes.push(format!(
                 "its {name} are left out: they have more than 16 KiB, or {MAX_EXTRA_DEPTH} levels"
@@ -264,7 +264,7 @@ fn origin(provider: &PromptProvider, found: FoundPrompt) -> (JsonMap, Vec<String
             origin[name] = value;
         }
     }
-    (JsonMap([("importedFrom".to_string(), origin)].into_iter().collect()), notes)
+    (Map::from_iter([("importedFrom".to_string(), origin)]).into(), notes)
 }
 
 /// Whether a value has more levels than that.

@@ -4,7 +4,8 @@
 //! recall at once, and permanently deleted after the retention period. A memory's content never
 //! changes.
 
-use std::collections::BTreeSet;
+use std::cell::LazyCell;
+use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::UsableMember;
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time};
+use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time, fold, without_accents};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -127,7 +128,8 @@ impl Input for NewMemory {}
 /// The filter of a recall.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Recall {
-    /// Words that must all occur in the content, at most 32; case does not matter.
+    /// Words that must all occur in the content, at most 32; "in quotes" they must follow each other.
+    /// Case does not matter, and an accent only where it is given.
     q: Option<String>,
     /// A tag that must match exactly.
     tag: Option<String>,
@@ -138,15 +140,62 @@ const MAX_WORDS: usize = 32;
 
 impl Input for Recall {
     fn check(&self, issues: &mut Vec<Issue>) {
-        let q = self.q.as_deref().unwrap_or_default().to_lowercase();
-        if words(&q).len() > MAX_WORDS {
+        if Words::of(self.q.as_deref()).0.len() > MAX_WORDS {
             issues.push(Issue::new("q", format!("must have at most {MAX_WORDS} different words")));
         }
     }
 }
 
-fn words(text: &str) -> BTreeSet<&str> {
-    text.split_whitespace().collect()
+/// The words and phrases of a recall, folded, each with whether it has accents.
+struct Words(BTreeMap<String, bool>);
+
+impl Words {
+    fn of(q: Option<&str>) -> Self {
+        let words: Vec<&str> = q.unwrap_or_default().split_whitespace().collect();
+        let last_close = words.iter().rposition(|word| word.ends_with('"'));
+        let (mut found, mut at) = (BTreeMap::new(), 0);
+        while at < words.len() {
+            let may_close = last_close.is_some_and(|last| at <= last);
+            let phrase = if may_close { phrase(&words[at..]) } else { None };
+            let (word, count) = phrase.unwrap_or_else(|| (words[at].to_string(), 1));
+            let folded = fold(&word).into_owned();
+            // One of invisible characters alone is in no folded text.
+            let word = if folded.is_empty() { word } else { folded };
+            let has_accents = without_accents(&word) != word;
+            found.insert(word, has_accents);
+            at += count;
+        }
+        Words(found)
+    }
+
+    /// Whether all of them occur in a text.
+    fn match_all(&self, text: &str) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        let mut text = fold(text);
+        if self.0.keys().any(|word| word.contains(' ')) {
+            text = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+        }
+        let bare = LazyCell::new(|| without_accents(&text));
+        let has = |(word, has_accents): (&String, &bool)| {
+            text.contains(word) || !has_accents && bare.contains(word)
+        };
+        self.0.iter().all(has)
+    }
+}
+
+/// Returns the phrase in quotes with which these words begin, and how many words it has. Quotes that
+/// do not close are characters as others.
+fn phrase(words: &[&str]) -> Option<(String, usize)> {
+    let first = words.first()?.strip_prefix('"')?;
+    let end = match first.strip_suffix('"') {
+        Some(_) => 0,
+        None => 1 + words[1..].iter().position(|word| word.ends_with('"'))?,
+    };
+    let phrase = words[..=end].join(" ");
+    let phrase = phrase.trim_matches(['"', ' ']);
+    (!phrase.is_empty()).then(|| (phrase.to_string(), end + 1))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -156,21 +205,11 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
     let (team, agent) = req.params;
     require_team(view, team)?;
     let agent = UsableMember::fetch(view, req.caller(), (team, agent))?;
-    let q = req.input.q.as_deref().unwrap_or_default().to_lowercase();
-    let words = words(&q);
+    let words = Words::of(req.input.q.as_deref());
     view.page(&LIVE, &agent.key(), Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
-        req.input.tag.as_ref().is_none_or(has_tag) && matches_words(&memory.content, &words)
+        req.input.tag.as_ref().is_none_or(has_tag) && words.match_all(&memory.content)
     })
-}
-
-/// Whether all of these lower-case words occur in a text, in any case.
-fn matches_words(text: &str, words: &BTreeSet<&str>) -> bool {
-    if words.is_empty() {
-        return true;
-    }
-    let text = text.to_lowercase();
-    words.iter().all(|word| text.contains(word))
 }
 
 /// Stores a memory and retires the one it supersedes.
@@ -365,6 +404,38 @@ mod tests {
         ] {
             assert_eq!(recall(&fixture, ann, query.clone()).len(), found, "{query}");
         }
+    }
+
+    #[test]
+    fn recall_matches_in_any_form_and_phrases_in_quotes() {
+        let fixture = Fixture::new();
+        let ann = agent(&fixture);
+        let content = "Cafe\u{301} ΟΔΥΣΣΕΥΣ, Größe: depart\u{ad}ment is on\n call \"now\"";
+        remember(&fixture, ann, json!({"content": content})).unwrap();
+        for (q, found) in [
+            ("caf\u{e9}", 1),
+            ("CAFE", 1),
+            ("cäfe", 0),
+            ("οδυσσευς GRÖSSE grosse department", 1),
+            ("\"on call\"", 1),
+            ("is \"ON  Call\" cafe", 1),
+            ("\"call on\"", 0),
+            ("\"on call", 0),
+            ("call \"now\"", 1),
+            ("\"", 1),
+            ("\"\"", 0),
+            ("\" \"", 1),
+            ("\u{ad}", 0),
+            (",:", 0),
+        ] {
+            assert_eq!(recall(&fixture, ann, json!({"q": q})).len(), found, "{q}");
+        }
+        let many = |n: usize| (0..n).map(|n| format!("w{n} ")).collect::<String>();
+        assert!(Fixture::input::<Recall>(json!({"q": many(32)})).is_ok());
+        assert_eq!(
+            Fixture::input::<Recall>(json!({"q": many(33)})).unwrap_err().issues()[0].path,
+            "q"
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Record for ToolVariable {
 /// Returns the variables used in a configuration, in strings at any depth.
 pub fn variables_in(config: &JsonMap) -> BTreeSet<VariableName> {
     let mut names = BTreeSet::new();
-    for value in config.0.values() {
+    for value in config.to_map().values() {
         collect(value, &mut names);
     }
     names

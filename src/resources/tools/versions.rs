@@ -61,40 +61,6 @@ crate::base::portable!(ToolVersion {
     updated_at,
 });
 
-/// A version as stored in version 1 of the layout, without who changed it. Its fields never change.
-#[derive(Encode, Decode)]
-struct ToolVersionV1 {
-    tool: Id<Tool>,
-    version: Version,
-    name: Name,
-    description: Option<Description>,
-    prompt: Option<Prompt>,
-    kind: ToolKind,
-    provider_config: JsonMap,
-    created_by: Id<User>,
-    created_at: Time,
-}
-
-impl From<ToolVersionV1> for ToolVersion {
-    fn from(old: ToolVersionV1) -> Self {
-        let ToolVersionV1 { tool, version, name, description, prompt, kind, .. } = old;
-        let ToolVersionV1 { provider_config, created_by, created_at, .. } = old;
-        ToolVersion {
-            tool,
-            version,
-            name,
-            description,
-            prompt,
-            kind,
-            provider_config,
-            created_by,
-            created_at,
-            updated_by: None,
-            updated_at: None,
-        }
-    }
-}
-
 impl Output for ToolVersion {
     fn resource(&self) -> Option<ResourceRef> {
         None
@@ -124,7 +90,7 @@ impl Record for ToolVersion {
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => Ok(codec::decode_body::<ToolVersionV1>(body)?.into()),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

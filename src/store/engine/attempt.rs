@@ -6,7 +6,7 @@ use super::fair_queue::Lane;
 use super::metrics::StoreMeters;
 use super::optimistic::Budget;
 use super::reader::Reader;
-use super::snapshot::Snapshot;
+use super::snapshot::{NextReader, Snapshot};
 use super::writes::WriteBatch;
 use crate::base::Result;
 
@@ -68,6 +68,11 @@ pub trait Engine: Send + Sync {
     /// Returns the newest durable state, to be awaited without blocking a thread.
     fn begin_snapshot(&self) -> Snapshot {
         Snapshot::Ready(self.snapshot())
+    }
+    /// A future of a snapshot, once there is another than this one, of which a read has failed with
+    /// [`REOPENING`](super::REOPENING); of `None` if there will be none soon.
+    fn snapshot_after(&self, _reader: Arc<dyn Reader>) -> NextReader {
+        Box::pin(async { None })
     }
     /// Returns whether reading waits for another process: threads that serve others must not.
     fn is_remote(&self) -> bool {

@@ -11,21 +11,23 @@
 //! was not stored. After a commit with an unknown outcome the storage is reopened before any attempt
 //! is completed, so that a caller who then reads sees the actual state.
 
+mod current;
 mod queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::metrics::{Pace, SizeProbe};
 use super::optimistic::{History, Reads, Recorder};
 use super::{
-    Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, OnConflict, Overlay, Reader,
-    StoreMeters, Terms, WriteBatch, too_large,
+    Attempt, Budget, CommitOutcome, Engine, GivenBack, LocalStorage, NextReader, OnConflict,
+    Overlay, Reader, StoreMeters, Terms, WriteBatch, too_large,
 };
 use crate::base::{Error, Kind, LogLimit, Result};
 use crate::store::signals::Signals;
+use current::{CurrentSnapshot, State};
 #[cfg(feature = "postgres")]
 pub(super) use queue::WAITING;
 use queue::{LaneHold, Next, Prepared, Queue, Ran};
@@ -85,6 +87,10 @@ impl Engine for GroupCommit {
         self.current.get().reader
     }
 
+    fn snapshot_after(&self, reader: Arc<dyn Reader>) -> NextReader {
+        Box::pin(self.current.clone().after(reader))
+    }
+
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         if terms.budget == Budget::LIGHT && self.queue.has_ahead(attempt.lane()) {
             return self.queue.push(Prepared::new(attempt, None, terms, None));
@@ -136,45 +142,6 @@ impl Drop for GroupCommit {
     /// Returns when all queued attempts have been completed.
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// A durable state and the number of the commit that made it.
-#[derive(Clone)]
-struct State {
-    reader: Arc<dyn Reader>,
-    number: u64,
-}
-
-/// The newest durable state, shared by all readers.
-#[derive(Clone)]
-struct CurrentSnapshot(Arc<RwLock<State>>);
-
-impl CurrentSnapshot {
-    fn new(reader: Arc<dyn Reader>) -> Self {
-        CurrentSnapshot(Arc::new(RwLock::new(State { reader, number: 0 })))
-    }
-
-    fn get(&self) -> State {
-        self.0.read().expect("no thread panics while holding it").clone()
-    }
-
-    /// Replaces the current state; returns the number of the new one.
-    fn set(&self, reader: Arc<dyn Reader>) -> u64 {
-        let mut state = self.0.write().expect("no thread panics while holding it");
-        let next = State { reader, number: state.number + 1 };
-        let old = std::mem::replace(&mut *state, next);
-        drop(state);
-        // The old reader is dropped after the lock is released.
-        old.number + 1
-    }
-
-    /// Replaces the reader of the current state by another one of the same state.
-    fn replace(&self, reader: Arc<dyn Reader>) {
-        let mut state = self.0.write().expect("no thread panics while holding it");
-        let old = std::mem::replace(&mut state.reader, reader);
-        drop(state);
-        drop(old);
     }
 }
 
@@ -449,6 +416,7 @@ impl<S: LocalStorage> Writer<S> {
                 Ok(())
             }
             Err(error) => {
+                self.current.give_up();
                 Err(Error::busy("read_only", "writes are not possible now", 1).detail(error))
             }
         }

@@ -4,6 +4,10 @@ use std::ops::ControlFlow;
 
 use crate::base::Result;
 
+/// The code of the error of a read whose storage is opened anew, after a failure: it can be read again
+/// then, at another snapshot.
+pub const REOPENING: &str = "reopening";
+
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {

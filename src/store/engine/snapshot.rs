@@ -9,6 +9,9 @@ use crate::base::Result;
 /// A future of a snapshot.
 pub type PendingReader = Pin<Box<dyn Future<Output = Result<Arc<dyn Reader>>> + Send>>;
 
+/// A future of another snapshot, if there is one soon.
+pub type NextReader = Pin<Box<dyn Future<Output = Option<Arc<dyn Reader>>> + Send>>;
+
 /// A snapshot to read at, or a future of one. An engine in this process has one at once, at no cost;
 /// one over several machines may have to ask the others for theirs.
 pub enum Snapshot {

@@ -74,6 +74,21 @@ fn only_an_empty_directory_is_restored_into() {
     assert!(other.open().is_ok());
 }
 
+/// Which program made the backup says nothing of the release that wrote the rows.
+#[test]
+fn a_directory_of_an_older_release_is_still_one_when_it_is_restored() {
+    let place = founded();
+    let written = |dir: &Path| fs::read_to_string(dir.join("written-by")).ok();
+    for version in [Some("0.0.7\n"), None] {
+        let file = place.dir.path().join("written-by");
+        fs::remove_file(&file).unwrap();
+        version.iter().for_each(|version| fs::write(&file, version).unwrap());
+        place.restore(&place.backup(), &place.settings()).unwrap();
+        assert_eq!(written(place.other().path()).as_deref(), version);
+        fs::remove_dir_all(place.other().path()).unwrap();
+    }
+}
+
 #[test]
 fn what_a_killed_restore_left_is_replaced() {
     let place = founded();

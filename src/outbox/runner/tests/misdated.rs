@@ -43,6 +43,27 @@ async fn what_was_enqueued_leased_or_retried_while_the_clock_was_ahead_is_due_on
 }
 
 #[tokio::test]
+async fn a_clock_that_was_some_hours_ahead_delays_nothing_by_hours() {
+    let runner = runner();
+    let hours = MAX_DELAY_SECS - 3600;
+    let later = runner.store.clock().now().plus_secs(hours + 1800);
+    // What waits for a time within the longest delay, as was decided by a right clock.
+    enqueue_at(&runner, 1, later).await;
+    runner.store.clock().advance_secs(hours);
+    write_job(&runner, &BROKEN).await;
+    let broken = runner.lease_one().await.unwrap();
+    runner.execute(broken).await;
+    write_job(&runner, &DONE).await;
+    runner.store.clock().advance_secs(-hours);
+    assert!(runner.lease_one().await.is_none(), "they wait for hours");
+
+    assert_eq!(corrected(&runner).await, 2);
+    let again = [runner.lease_one().await, runner.lease_one().await, runner.lease_one().await];
+    assert_eq!(again.iter().flatten().count(), 2);
+    assert!(jobs(&runner).iter().any(|job| job.due_at == later));
+}
+
+#[tokio::test]
 async fn a_job_waits_for_its_time_if_the_clock_was_right() {
     let runner = runner();
     let now = runner.store.clock().now();

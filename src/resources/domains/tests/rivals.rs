@@ -1,6 +1,7 @@
 //! Two organizations that claim one domain, and how often its host is asked.
 
 use super::*;
+use crate::resources::listings::Listing;
 
 /// Both organizations claim `acme.test`; that of `acme` is verified.
 fn rivals() -> (Fixture, Principal, [Id<Domain>; 2], [Value; 2]) {
@@ -108,6 +109,61 @@ fn a_domain_that_confirms_none_is_asked_once_and_a_few_times_in_minutes() {
     let (failed, rounds) = verify_in(&fixture, &fixture.owner, domain, &world);
     let failed = failed.unwrap();
     assert_eq!((&failed["state"], rounds), (&json!("failed"), vec![1, 8, 41]));
+    fixture.assert_sound();
+}
+
+#[test]
+fn verifications_are_counted_on_whatever_is_deleted_and_made_anew() {
+    let fixture = Fixture::new();
+    let mut domain = claim(&fixture, &fixture.owner, "acme.test").unwrap().id;
+    for round in 0..5 {
+        let made = listing::make(&fixture, json!({"handle": format!("a{round}@acme.test")}));
+        let verified = verify_as(&fixture, &fixture.owner, domain, &World::default());
+        assert_eq!(outcomes(&verified.unwrap()), ["missing"]);
+        let gone: Id<Listing> = Id::parse(made.unwrap()["id"].as_str().unwrap());
+        let remove = move |tx: &mut Tx| tx.remove(&tx.fetch::<Listing>(&gone)?);
+        fixture.store.write_blocking(fixture.org, remove).unwrap();
+        if round % 2 == 0 {
+            fixture.write(delete, domain, ()).unwrap();
+            domain = claim(&fixture, &fixture.owner, "acme.test").unwrap().id;
+        }
+        fixture.pass_secs(10);
+    }
+    listing::make(&fixture, json!({"handle": "b@acme.test"})).unwrap();
+    let (refused, rounds) = verify_in(&fixture, &fixture.owner, domain, &World::default());
+    let refused = refused.unwrap_err();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Limited, "verified_too_often"));
+    assert_eq!((refused.retry_after_secs(), rounds), (Some(250), vec![]));
+    // Those of another domain and of another organization are counted apart.
+    let other = claim(&fixture, &fixture.owner, "b.test").unwrap().id;
+    listing::make(&fixture, json!({"handle": "b@b.test"})).unwrap();
+    verify_as(&fixture, &fixture.owner, other, &World::default()).unwrap();
+    let (_, eve) = fixture.other_org("globex");
+    let theirs = claim(&fixture, &eve, "acme.test").unwrap().id;
+    listing::make_as(&fixture, &eve, json!({})).unwrap();
+    verify_as(&fixture, &eve, theirs, &World::default()).unwrap();
+    fixture.assert_sound();
+}
+
+#[test]
+fn verifications_of_many_domains_are_forgotten_after_an_hour() {
+    let fixture = Fixture::new();
+    let kept = || {
+        let all = |view: &View| view.all::<RecentVerifications>(ListSource::TABLE, &());
+        fixture.store.read_now(fixture.org, all).unwrap().len()
+    };
+    let verified = |name: &str| {
+        let domain = claim(&fixture, &fixture.owner, &format!("{name}.test")).unwrap().id;
+        listing::make(&fixture, json!({"handle": format!("a@{name}.test")})).unwrap();
+        verify_as(&fixture, &fixture.owner, domain, &World::default()).unwrap();
+    };
+    ["a", "b", "c", "d"].into_iter().for_each(verified);
+    assert_eq!(kept(), 4);
+    fixture.pass_secs(3600);
+    verified("e");
+    assert_eq!(kept(), 3);
+    verified("f");
+    assert_eq!(kept(), 2);
     fixture.assert_sound();
 }
 

@@ -73,6 +73,31 @@ fn a_credential_is_set_and_deleted_by_name_and_its_key_is_never_shown() {
 }
 
 #[test]
+fn a_credential_whose_name_is_refused_today_is_used_set_and_deleted() {
+    let fixture = Fixture::new();
+    let at = environment(&fixture);
+    let name = Name::parse_earlier(" Ａcme").unwrap();
+    let body = || json!({"apiKey": "sesame", "endpoint": "http://a.test/x"});
+    let set_it = || {
+        let input = Fixture::input(body()).unwrap();
+        fixture.write_as(&fixture.owner, set, (at, name.clone()), input)
+    };
+    let refused = set_it().unwrap_err();
+    assert_eq!((refused.kind(), &*refused.issues()[0].path), (Kind::Invalid, "name"));
+    put(&fixture, at, "b", body()).unwrap();
+    let earlier = name.clone();
+    let rename = move |tx: &mut Tx| {
+        let b = tx.find(&BY_NAME, &(at, Name::from_trusted("b".into())))?.unwrap();
+        tx.put(&ProviderCredential { name: earlier.clone(), ..b })
+    };
+    fixture.store.write_blocking(fixture.org, rename).unwrap();
+    assert_eq!(target(&fixture, at, &name), Some(("http://a.test/x".into(), b"sesame".to_vec())));
+    set_it().unwrap();
+    fixture.write_as(&fixture.owner, delete, (at, name.to_string()), ()).unwrap();
+    assert_eq!(target(&fixture, at, &name), None);
+}
+
+#[test]
 fn another_endpoint_without_a_key_removes_the_key() {
     let fixture = Fixture::new();
     let at = environment(&fixture);

@@ -82,6 +82,41 @@ fn an_existing_user_joins_only_in_their_own_session() {
 }
 
 #[test]
+fn to_ask_with_a_token_whether_there_is_an_account_takes_what_making_one_takes() {
+    let fixture = Fixture::new();
+    let (_, eve) = fixture.other_org("globex");
+    let tokens = ["ben@acme.test", "cy@acme.test"]
+        .map(|email| invite_as(&fixture, &eve, email, Role::Member).unwrap().token);
+    let plan = |token: &String| {
+        let body = json!({"token": token, "name": "Cy", "password": "battery staple"});
+        let body = args((), Fixture::input(body).unwrap());
+        let req = Req::new(&body, &Principal::Anonymous);
+        fixture.store.read_now(Id::NIL, |view| prepare(view, &req))
+    };
+    for token in &tokens {
+        assert!(plan(token).unwrap().hashing.make.is_some());
+    }
+    let refused = accept_as(&fixture, &Principal::Anonymous, &tokens[0]).err().unwrap();
+    assert_eq!(refused.kind(), Kind::Unauthenticated);
+
+    let inviter = user(&eve);
+    let fill = move |tx: &mut Tx| {
+        let known: User = tx.fetch(&inviter)?;
+        while invited_accounts::require_room(&tx.view(), inviter).is_ok() {
+            let id = tx.new_id();
+            let email = Email::parse(format!("{id}@acme.test")).unwrap();
+            tx.insert(&User { id, email, ..known.clone() })?;
+            invited_accounts::note(tx, id, inviter)?;
+        }
+        Ok(())
+    };
+    fixture.store.write_blocking(Id::NIL, fill).unwrap();
+    for token in &tokens {
+        assert_eq!(plan(token).err().unwrap().code(), "too_many_accounts");
+    }
+}
+
+#[test]
 fn an_api_key_of_the_invited_user_is_no_session() {
     let fixture = Fixture::new();
     let (_, eve) = fixture.other_org("globex");

@@ -188,6 +188,8 @@ fn a_mail_that_fails_is_sent_again_as_long_as_its_link_would_be_valid() {
         failing_since: None,
         failures: 0,
         dead: false,
+        trace: None,
+        scheduled_at: None,
     };
     let settle = |attempts| {
         let (job, failed) = (job(attempts), EffectResult::Failed("it is down".into()));

@@ -45,8 +45,8 @@ struct Found {
     twice: Option<u64>,
     /// Whether the last record is there that the database has: then nothing is missing before the next.
     has_covered: bool,
-    /// The highest number of what begins like a record, and is none.
-    broken: u64,
+    /// The numbers of what begins like a record that the database does not have, and is none.
+    broken: BTreeSet<u64>,
 }
 
 /// Makes a log of what is left of that of `database`, which then belongs to the database. `None` stands
@@ -163,10 +163,13 @@ impl Found {
                 "the log has its record {number} twice, as if one file was overwritten by the other"
             ));
         }
-        if let Some((number, _)) = found.records.iter().find(|(_, same)| same.len() > 1) {
+        let of_two = found.records.iter().filter(|(_, same)| same.len() > 1);
+        let mut of_two = of_two.map(|(number, _)| number);
+        if let Some(first) = of_two.next() {
+            let last = of_two.next_back().map(|last| format!(" to {last}")).unwrap_or_default();
             missing.push(format!(
-                "the log has different records {number}: some are a copy's of the database, or were \
-                 never acknowledged"
+                "the log has different records {first}{last}: some are a copy's of the database, or \
+                 were never acknowledged"
             ));
         }
         found
@@ -176,7 +179,7 @@ impl Found {
     fn add(&mut self, logs: &[LogId], rest: &[u8], covered: Link) -> Option<usize> {
         let Some(header) = logs.iter().find_map(|log| record::header(*log, rest)) else {
             let claimed = logs.iter().find_map(|log| record::claimed_number(*log, rest));
-            self.broken = self.broken.max(claimed.unwrap_or_default());
+            self.broken.extend(claimed.filter(|number| *number > covered.number));
             return None;
         };
         self.has_covered |= header.link == covered;
@@ -196,16 +199,16 @@ impl Found {
             return Err("whose files have other faults");
         }
         let Some(last) = self.records.keys().next_back() else {
-            return Err(match self.broken {
-                0 => "in which no record was found",
-                _ => "of whose records none is whole",
+            return Err(match self.broken.is_empty() {
+                true => "in which no record was found",
+                false => "of whose records none is whole",
             });
         };
         let mut pairs = self.records.iter().zip(self.records.iter().skip(1));
         let follows = |((number, before), (next, after)): ((&u64, &Records), (&u64, &Records))| {
             *next != number + 1 || after[0].0.follows(before[0].0.link)
         };
-        if self.broken > *last {
+        if self.broken.last() > Some(last) {
             Err("whose newest records are missing or broken")
         } else if !pairs.all(follows) {
             Err("whose records do not follow each other, as if some were a copy's")
@@ -228,86 +231,85 @@ impl Found {
         before
     }
 
-    /// Takes the records that go on from `covered`: each follows the one before or begins behind a gap.
-    /// Of the ways to go on it is the one with the most records.
-    fn take_longest(&mut self, covered: Link) -> Records {
+    /// Takes the records that go on from `covered`, each of which follows the one before or is the first
+    /// behind a gap: of such ways the longest. It ends before a gap in which more was found.
+    fn take_most(&mut self, covered: Link) -> Records {
         let mut ways = Ways::default();
-        let mut next = BTreeMap::new();
         for (number, same) in self.records.iter().rev() {
-            // Of two equal ways, that of the first file.
-            let of_number = same.iter().enumerate().rev().map(|(nth, (header, _))| {
-                let way = ways.after(header.link);
-                next.insert((*number, nth), way.map(|way| way.first));
-                let (len, left_out) = way.map_or((0, Reverse(0)), |way| way.rank);
-                let (first, above) = ((*number, nth), ways.numbers);
-                (header.previous, Way { first, above, rank: (len + 1, left_out) })
-            });
-            for (previous, way) in of_number.collect::<Vec<_>>() {
-                let before = (number - 1, previous);
+            for (nth, (header, _)) in same.iter().enumerate() {
+                let rest = ways.after(header.link);
+                let way = Way {
+                    len: rest.map_or(0, |way| way.len) + 1,
+                    first: Reverse(*number),
+                    cuts: rest.map_or(Reverse(0), |way| way.cuts),
+                    nth: Reverse(nth),
+                };
+                let before = (number - 1, header.previous);
                 ways.add(before, way, !self.seen.contains(&before));
             }
-            ways.numbers += 1;
         }
-        let mut at = ways.after(covered).map(|way| way.first);
-        let mut taken = Records::new();
-        while let Some((number, nth)) = at {
+        let (mut taken, mut last) = (Records::new(), covered);
+        loop {
+            // What was found in a gap is whole, too: if it is more, what is behind the gap is its.
+            let found = |end| self.records.range(last.number + 1..end).count() as u64;
+            let is_more = |way: &Way| way.len > found(way.first.0);
+            let Some(way) = ways.after(last).filter(is_more) else { break };
+            let (Reverse(number), Reverse(nth)) = (way.first, way.nth);
             let same = self.records.remove(&number).unwrap_or_default();
-            taken.extend(same.into_iter().nth(nth));
-            at = next.get(&(number, nth)).copied().flatten();
+            let Some(record) = same.into_iter().nth(nth) else { break };
+            last = record.0.link;
+            taken.push(record);
         }
         taken
     }
 }
 
-/// A way to go on.
-#[derive(Clone, Copy)]
+/// A way to go on. The greater one is longer, or begins first, or has fewer cuts, or is in the first file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
-    /// The number of its first record, and which of this number it is.
-    first: (u64, usize),
-    /// How many numbers above that have records.
-    above: u64,
-    /// How many records it has, and at how many places it leaves out one that follows.
-    rank: (u64, Reverse<u64>),
+    /// How many records it has.
+    len: u64,
+    /// The number of its first record.
+    first: Reverse<u64>,
+    /// How often it leaves out a record that follows, for others behind a gap.
+    cuts: Reverse<u64>,
+    /// Which record of its first number it begins with.
+    nth: Reverse<usize>,
 }
 
-/// The best ways to go on.
+/// The greatest ways to go on.
 #[derive(Default)]
 struct Ways {
     /// By the number and checksum of the record that they follow.
     following: BTreeMap<(u64, u64), Way>,
-    /// Those whose first record follows none that was found, at most one of a number, each better than
-    /// those before it, which begin later.
-    behind_gaps: Vec<Way>,
-    /// How many numbers have records so far.
-    numbers: u64,
+    /// Of those whose first record follows none that was found: the greatest that begins at this number
+    /// or above.
+    behind_gaps: BTreeMap<u64, Way>,
 }
 
 impl Ways {
-    /// Adds a way that follows a record; later ones begin before.
+    /// Adds a way that follows this record, or what was in its place. Those that begin later were added
+    /// before.
     fn add(&mut self, before: (u64, u64), way: Way, is_behind_gap: bool) {
-        let better = |other: Option<&Way>| other.is_none_or(|other| way.rank >= other.rank);
-        if better(self.following.get(&before)) {
-            self.following.insert(before, way);
-        }
-        if is_behind_gap && better(self.behind_gaps.last()) {
-            self.behind_gaps.pop_if(|other| other.first.0 == way.first.0);
-            self.behind_gaps.push(way);
+        let greatest = self.following.get(&before).map_or(way, |other| way.max(*other));
+        self.following.insert(before, greatest);
+        if is_behind_gap {
+            let greatest = self.behind_gaps.values().next().map_or(way, |other| way.max(*other));
+            self.behind_gaps.insert(way.first.0, greatest);
         }
     }
 
-    /// The best way behind a record, with a gap or without. One behind a gap has more records than were
-    /// found in the gap: they, too, are whole, and of another history.
+    /// The greatest way behind a record: without a gap, if none behind a gap is longer.
     fn after(&self, link: Link) -> Option<Way> {
+        let behind_gap = self.behind_gaps.range(link.number.saturating_add(2)..).next();
+        let behind_gap = behind_gap.map(|(_, way)| *way);
         let following = self.following.get(&(link.number, link.checksum)).copied();
-        let far = |way: &&Way| way.first.0 - 1 > link.number;
-        let behind_gap = self.behind_gaps.iter().rev().find(far).copied();
-        let mut behind_gap = behind_gap.filter(|way| way.rank.0 > self.numbers - way.above - 1);
-        if following.is_some()
-            && let Some(Way { rank: (_, Reverse(left_out)), .. }) = &mut behind_gap
-        {
-            *left_out += 1;
+        match (following, behind_gap) {
+            (Some(following), Some(way)) if way.len > following.len => {
+                Some(Way { cuts: Reverse(way.cuts.0 + 1), ..way })
+            }
+            _ => following.or(behind_gap),
         }
-        following.into_iter().chain(behind_gap).rev().max_by_key(|way| way.rank)
     }
 }
 
@@ -338,7 +340,7 @@ fn readable(file: &LogFile) -> (Vec<u8>, u64) {
 /// copy's of the database, or was never acknowledged.
 fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<Arc<[u8]>> {
     let (mut records, mut last) = (Vec::new(), covered);
-    for (header, record) in found.take_longest(covered) {
+    for (header, record) in found.take_most(covered) {
         let (number, next) = (header.link.number, last.number + 1);
         if number > next {
             missing.push(match number - next {
@@ -354,7 +356,13 @@ fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<A
                 None => format!("the record {first} that the log has was"),
                 Some(last) => format!("the records from {first} to {last} that the log has were"),
             };
-            missing.push(format!("{what} left out, as of a copy: fewer go on from there"));
+            missing.push(format!("{what} left out, as of a copy, or never acknowledged"));
+        }
+        if found.broken.contains(&number) {
+            missing.push(format!(
+                "beside its record {number} the log has a broken one of this number: one of them is a \
+                 copy's, or was never acknowledged"
+            ));
         }
         records.push(record);
         last = header.link;
@@ -362,10 +370,11 @@ fn in_order(covered: Link, mut found: Found, missing: &mut Vec<String>) -> Vec<A
     let behind = found.records.range((Bound::Excluded(last.number), Bound::Unbounded)).next();
     if let Some((number, _)) = behind {
         missing.push(format!(
-            "the record {number} of the log does not follow the one before it, as in the log of a copy: \
-             it and those after it were left out"
+            "the record {number} of the log does not follow record {}, the last that was read, as in the \
+             log of a copy: it and those after it were left out",
+            last.number
         ));
-    } else if found.broken > last.number {
+    } else if found.broken.last() > Some(&last.number) {
         missing.push(format!(
             "what the log has after its record {} is broken, or was never written completely",
             last.number

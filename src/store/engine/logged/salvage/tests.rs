@@ -267,7 +267,7 @@ fn what_another_history_has_is_left_out() {
     let [_, second] = copy.files;
     let (rows, missing) = kept(&nothing(other.log), [Some(first), Some(second)]);
     assert_eq!(rows, [1, 2]);
-    assert!(missing[0].contains("the record 3 of the log does not follow"), "{missing:?}");
+    assert!(missing[0].contains("the record 3 of the log does not follow record 2"), "{missing:?}");
 }
 
 #[test]
@@ -389,8 +389,101 @@ fn a_gap_in_another_history_does_not_make_it_the_database_s() {
         }
         let (rows, missing) = kept(&position, log.files.map(Some));
         assert!(rows.is_empty(), "{rows:?}");
-        assert!(missing[0].starts_with("the record 3 of the log does not follow"), "{missing:?}");
+        assert!(
+            missing[0].starts_with("the record 3 of the log does not follow record 2"),
+            "{missing:?}"
+        );
     }
+}
+
+/// Another history's records with these numbers, each named after its number and 100. The first follows
+/// a record that is not there.
+fn append_of_copy(log: &mut Written, file: usize, numbers: std::ops::RangeInclusive<u64>) {
+    let own = log.last;
+    log.last = Link { number: numbers.start() - 1, checksum: 7 };
+    log.append_rows(file, numbers.count() as u64, 100);
+    log.last = own;
+}
+
+#[test]
+fn what_is_surely_the_database_s_is_kept_before_a_gap_in_which_a_copy_has_more() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        log.append(1 - copy_is, 2);
+        let position = Position { covered: log.last, ..nothing(log.log) };
+        let places = log.append(1 - copy_is, 10);
+        for broken in [0, 3, 4, 5, 6] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        append_of_copy(&mut log, copy_is, 3..=9);
+        let (rows, missing) = kept(&position, log.files.map(Some));
+        // Of 10 to 12 nothing says whose they are.
+        assert_eq!(rows, [4, 5], "{missing:?}");
+        let said = "the record 6 of the log does not follow record 5";
+        assert!(missing.iter().any(|sentence| sentence.starts_with(said)), "{missing:?}");
+    }
+}
+
+#[test]
+fn a_farther_longer_history_does_not_hide_a_nearer_one() {
+    // Behind the gap at 3 the database has 4 and 5, and from 7 on more; of 4 to 6 a copy has others.
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        let places = log.append(1 - copy_is, 12);
+        for broken in [2, 5] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        append_of_copy(&mut log, copy_is, 4..=6);
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 4, 5, 7, 8, 9, 10, 11, 12], "{missing:?}");
+    }
+}
+
+#[test]
+fn of_ways_with_as_many_records_that_which_follows_is_kept() {
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        log.append(1 - copy_is, 4);
+        // Also 1 and 103 to 105 would be as many.
+        append_of_copy(&mut log, copy_is, 3..=5);
+        let (rows, _) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [1, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_way_behind_a_nearer_gap_comes_before_one_as_long_behind_a_farther() {
+    // Own 4, 6 and 7, a copy's 1 to 3, 5, 6, 8 and 9: all else is broken.
+    for copy_is in [0, 1] {
+        let mut log = Written::new();
+        let places = log.append(1 - copy_is, 7);
+        for broken in [0, 1, 2, 4] {
+            log.files[1 - copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        log.last = Link { number: 0, checksum: 7 };
+        let places = log.append_rows(copy_is, 9, 100);
+        for broken in [3, 6] {
+            log.files[copy_is].bytes[places[broken].start + 40] ^= 1;
+        }
+        let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+        assert_eq!(rows, [4, 6, 108, 109], "{missing:?}");
+    }
+}
+
+#[test]
+fn a_record_in_place_of_a_broken_one_of_its_number_is_said() {
+    let mut log = Written::new();
+    let places = log.append(1, 5);
+    log.files[1].bytes[places[4].start + 40] ^= 1;
+    // A copy went on after the fourth.
+    let fourth = &log.files[1].bytes[places[3].clone()];
+    let header = record::header(log.log, fourth).unwrap();
+    log.last = header.link;
+    log.append_rows(0, 1, 100);
+    let (rows, missing) = kept(&nothing(log.log), log.files.map(Some));
+    assert_eq!(rows, [1, 2, 3, 4, 105]);
+    assert_eq!(missing.len(), 1);
+    assert!(missing[0].starts_with("beside its record 5 the log has a broken one"), "{missing:?}");
 }
 
 #[test]

@@ -1,0 +1,325 @@
+//! What is searched for: words, phrases in quotes, beginnings of words.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::words::{Pairs, Word, bare, bare_term, earlier_form, folded, words};
+use crate::base::is_ignorable;
+
+/// Of the pairs of a query 32 are looked up, as of its words.
+const MAX_PAIRS: usize = 32;
+
+/// Each beginning of a word is up to some hundred lists to read.
+const MAX_BEGINNINGS: usize = 2;
+
+/// How much a word counts that differs from one of the query in its accents.
+const WITHOUT_ACCENTS: f32 = 0.6;
+
+/// How much a pair counts beside the word that it is in, and a character beside its pairs.
+const PAIR_IN_WORD: f32 = 0.5;
+const CHARACTER_IN_PAIR: f32 = 0.2;
+
+/// How much a piece counts of a word with soft hyphens: documents of version 0.1 have no more of it.
+const PIECE_OF_WORD: f32 = 0.5;
+
+/// What is searched for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Query {
+    /// The terms to look up, in the order of their bytes.
+    pub terms: Vec<String>,
+    /// The beginnings of terms to look up, in this order, too.
+    pub beginnings: Vec<String>,
+    pub parts: Vec<Part>,
+    /// Words that must follow each other, folded.
+    pub phrases: Vec<Vec<String>>,
+}
+
+/// A word of a query, with all that it is looked up as.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Numbers of terms, and of beginnings after those, with how much each counts.
+    pub members: Vec<(usize, f32)>,
+    /// Whether only documents that have it are found.
+    pub is_required: bool,
+    shown: Shown,
+}
+
+/// Which words of a text are those of a part.
+#[derive(Clone, Debug, PartialEq)]
+enum Shown {
+    Word(String),
+    WordOrBare(String, String),
+    Beginning(String, String),
+    Pair(String),
+}
+
+/// A part before its terms are numbered.
+struct NewPart {
+    terms: Vec<(String, f32)>,
+    beginnings: Vec<(String, f32)>,
+    is_required: bool,
+    shown: Shown,
+}
+
+impl Query {
+    /// Returns what a text searches for. Quotes that do not close are punctuation.
+    pub fn parse(text: &str) -> Self {
+        let quoted = quoted(text);
+        let mut parts: Vec<NewPart> = Vec::new();
+        let mut phrases = vec![Vec::new(); quoted.len()];
+        let (mut pairs, mut new_pairs) = (Pairs::default(), Vec::new());
+        let mut beginnings = 0;
+        for word in words(text) {
+            let form = folded(word.written).into_owned();
+            let at = new_pairs.len();
+            pairs.add(text, &word, &form, |pair| new_pairs.push(pair));
+            if let Some(phrase) = quoted.iter().position(|range| range.contains(&word.at)) {
+                new_pairs.truncate(at);
+                parts.push(NewPart::exact(&word, &form));
+                phrases[phrase].push(form);
+            } else if beginnings < MAX_BEGINNINGS && is_beginning(text, &word, &form) {
+                beginnings += 1;
+                parts.push(NewPart::beginning(&word, form));
+            } else {
+                parts.push(NewPart::word(&word, form));
+            }
+        }
+        weigh_pairs(&mut parts, new_pairs);
+        // One word is one that is required: its text need not be read.
+        phrases.retain(|phrase| phrase.len() > 1);
+        Self::numbered(parts, phrases)
+    }
+
+    fn numbered(new: Vec<NewPart>, phrases: Vec<Vec<String>>) -> Self {
+        let of = |terms: fn(&NewPart) -> &Vec<(String, f32)>| -> Vec<String> {
+            let all: BTreeSet<_> =
+                new.iter().flat_map(terms).map(|(term, _)| term.clone()).collect();
+            all.into_iter().collect()
+        };
+        let (terms, beginnings) = (of(|part| &part.terms), of(|part| &part.beginnings));
+        let mut parts: Vec<Part> = Vec::new();
+        for NewPart { terms: own, beginnings: begins, is_required, shown } in &new {
+            if parts.iter().any(|part| part.shown == *shown && part.is_required == *is_required) {
+                continue;
+            }
+            let number =
+                |all: &[String], term: &String| all.binary_search(term).unwrap_or_default();
+            let own = own.iter().map(|(term, weight)| (number(&terms, term), *weight));
+            let begins = begins
+                .iter()
+                .map(|(begin, weight)| (terms.len() + number(&beginnings, begin), *weight));
+            let members = own.chain(begins).collect();
+            parts.push(Part { members, is_required: *is_required, shown: shown.clone() });
+        }
+        Query { terms, beginnings, parts, phrases }
+    }
+
+    /// Returns the number of different words in a query.
+    pub fn count_words(text: &str) -> usize {
+        let all: BTreeSet<_> = words(text).map(|word| folded(word.written).into_owned()).collect();
+        all.len()
+    }
+
+    /// Returns the number of the first part that a word of a text is.
+    pub fn part_of(&self, written: &str) -> Option<usize> {
+        let form = folded(written);
+        let bare = bare(&form);
+        self.parts.iter().position(|part| match &part.shown {
+            Shown::Word(word) => *word == form,
+            Shown::WordOrBare(word, without) => *word == form || *without == bare,
+            Shown::Beginning(begin, without) => {
+                form.starts_with(begin) || bare.starts_with(without)
+            }
+            Shown::Pair(pair) => form.contains(pair),
+        })
+    }
+}
+
+#[cfg(test)]
+impl Part {
+    /// A part of these terms.
+    pub fn of(members: Vec<(usize, f32)>, is_required: bool) -> Self {
+        Part { members, is_required, shown: Shown::Word(String::new()) }
+    }
+}
+
+/// Adds the pairs, and lets characters count for less that are in one.
+fn weigh_pairs(parts: &mut Vec<NewPart>, pairs: Vec<String>) {
+    for part in &mut *parts {
+        let Shown::WordOrBare(word, _) = &part.shown else { continue };
+        if pairs.iter().any(|pair| pair[1..] != *word && pair[1..].contains(word.as_str())) {
+            part.terms.iter_mut().for_each(|(_, weight)| *weight *= CHARACTER_IN_PAIR);
+        }
+    }
+    let words: Vec<String> = parts.iter().filter_map(NewPart::long_word).collect();
+    for pair in pairs.into_iter().take(MAX_PAIRS) {
+        let is_in_word = words.iter().any(|word| word.contains(&pair[1..]));
+        let weight = if is_in_word { PAIR_IN_WORD } else { 1.0 };
+        let shown = Shown::Pair(pair[1..].into());
+        let terms = vec![(pair, weight)];
+        parts.push(NewPart { terms, beginnings: Vec::new(), is_required: false, shown });
+    }
+}
+
+impl NewPart {
+    fn exact(word: &Word, form: &str) -> Self {
+        let terms = Self::spelled(word, form);
+        let shown = Shown::Word(form.into());
+        NewPart { terms, beginnings: Vec::new(), is_required: true, shown }
+    }
+
+    fn word(word: &Word, form: String) -> Self {
+        let mut terms = Self::spelled(word, &form);
+        let without = bare(&form).into_owned();
+        terms.push((bare_term(&without), WITHOUT_ACCENTS));
+        if without != form {
+            terms.push((without.clone(), WITHOUT_ACCENTS));
+        }
+        let shown = Shown::WordOrBare(form, without);
+        NewPart { terms, beginnings: Vec::new(), is_required: false, shown }
+    }
+
+    fn beginning(word: &Word, form: String) -> Self {
+        let mut beginnings = Self::spelled(word, &form);
+        let without = bare(&form).into_owned();
+        beginnings.push((bare_term(&without), WITHOUT_ACCENTS));
+        if without != form {
+            beginnings.push((without.clone(), WITHOUT_ACCENTS));
+        }
+        let shown = Shown::Beginning(form, without);
+        NewPart { terms: Vec::new(), beginnings, is_required: false, shown }
+    }
+
+    /// The word as it is spelled, also in the form of documents that were written by version 0.1. That
+    /// cut it at what shows nothing, joiners excepted.
+    fn spelled(word: &Word, form: &str) -> Vec<(String, f32)> {
+        let is_cut = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
+        let pieces: Vec<&str> = word.written.split(is_cut).filter(|one| !one.is_empty()).collect();
+        let weight = if pieces.len() > 1 { PIECE_OF_WORD } else { 1.0 };
+        let pieces = pieces.into_iter().map(|piece| (earlier_form(piece), weight));
+        let earlier = pieces.filter(|(piece, _)| piece != form);
+        [(form.to_string(), 1.0)].into_iter().chain(earlier).collect()
+    }
+
+    /// The word, if it has several characters.
+    fn long_word(&self) -> Option<String> {
+        match &self.shown {
+            Shown::WordOrBare(word, _) if word.chars().nth(1).is_some() => Some(word.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a word is followed by an asterisk that ends it, and has two characters or more.
+fn is_beginning(text: &str, word: &Word, form: &str) -> bool {
+    let mut rest = text[word.end()..].chars();
+    rest.next() == Some('*')
+        && !rest.next().is_some_and(char::is_alphanumeric)
+        && form.chars().nth(1).is_some()
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '“' | '”' | '„' | '‟' | '«' | '»')
+}
+
+/// Returns what is between quotes. One within a word, as in `5"`, opens and closes nothing.
+fn quoted(text: &str) -> Vec<Range<usize>> {
+    let (mut found, mut open, mut before) = (Vec::new(), None, None);
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if is_quote(c) {
+            let next = chars.peek().map(|(_, next)| *next);
+            match open {
+                None if !before.is_some_and(char::is_alphanumeric) => {
+                    open = Some(at + c.len_utf8())
+                }
+                Some(start) if !next.is_some_and(char::is_alphanumeric) => {
+                    found.push(start..at);
+                    open = None;
+                }
+                _ => {}
+            }
+        }
+        before = Some(c);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The terms of each part with their weights in percent; beginnings end in `*`.
+    fn parts(text: &str) -> Vec<String> {
+        let query = Query::parse(text);
+        let begins = query.beginnings.iter().map(|begin| format!("{begin}*"));
+        let all: Vec<String> = query.terms.iter().cloned().chain(begins).collect();
+        let part = |part: &Part| {
+            let of = |(at, weight): &(usize, f32)| format!("{}:{:.0}", all[*at], weight * 100.0);
+            let members: Vec<_> = part.members.iter().map(of).collect();
+            format!("{}{}", if part.is_required { "!" } else { "" }, members.join(" "))
+        };
+        query.parts.iter().map(part).collect()
+    }
+
+    #[test]
+    fn a_word_is_looked_up_as_it_is_spelled_and_without_accents() {
+        assert_eq!(parts("cafe"), ["cafe:100 ~cafe:60"]);
+        assert_eq!(parts("Café"), ["café:100 ~cafe:60 cafe:60"]);
+        assert_eq!(parts("the THE"), ["the:100 ~the:60"]);
+        assert_eq!(parts("Straße"), ["strasse:100 straße:100 ~strasse:60"]);
+        assert_eq!(parts("so\u{ad}ft"), ["soft:100 so:50 ft:50 ~soft:60"]);
+    }
+
+    #[test]
+    fn what_is_in_quotes_is_required_and_as_it_is_spelled() {
+        assert_eq!(parts("\"on Café\" x"), ["!on:100", "!café:100", "x:100 ~x:60"]);
+        assert_eq!(Query::parse("\"on Call\" x “b c”").phrases, [["on", "call"], ["b", "c"]]);
+        for open in ["\"on call", "on call\"", "5\" on call 3\" x", "\"\" on call", "\"!\" on call"]
+        {
+            let query = Query::parse(open);
+            assert_eq!(query.phrases, Vec::<Vec<String>>::new(), "{open}");
+            assert!(query.parts.iter().all(|part| !part.is_required), "{open}");
+        }
+    }
+
+    #[test]
+    fn an_asterisk_makes_the_beginning_of_a_word() {
+        assert_eq!(parts("caf*"), ["caf*:100 ~caf*:60"]);
+        assert_eq!(parts("Café*, x"), ["café*:100 ~cafe*:60 cafe*:60", "x:100 ~x:60"]);
+        for none in ["a*", "*ab", "ab *", "ab*c", "\"ab*\"", "*", "**"] {
+            assert_eq!(Query::parse(none).beginnings, Vec::<String>::new(), "{none}");
+        }
+        assert_eq!(Query::parse("ab* cd* ef* gh* ij*").beginnings.len(), 4);
+    }
+
+    #[test]
+    fn characters_count_for_less_than_their_pairs() {
+        assert_eq!(parts("日本"), ["日:20 ~日:12", "本:20 ~本:12", "&日本:100"]);
+        assert_eq!(parts("日"), ["日:100 ~日:60"]);
+        assert_eq!(parts("학교"), ["학교:100 ~학교:60", "&학교:50"]);
+    }
+
+    #[test]
+    fn words_of_a_text_are_those_of_a_part() {
+        let query = Query::parse("café dep* \"on\" 학교");
+        let of = |word: &str| query.part_of(word);
+        assert_eq!((of("CAFÉ"), of("cafe"), of("cafes")), (Some(0), Some(0), None));
+        assert_eq!((of("Départ"), of("dep"), of("de")), (Some(1), Some(1), None));
+        assert_eq!((of("On"), of("ön"), of("학교에서")), (Some(2), None, Some(4)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_has_parts_of_its_own_terms(text in "[\\PC\"*日本학교é\u{ad}]{0,80}") {
+            let query = Query::parse(&text);
+            let all = query.terms.len() + query.beginnings.len();
+            prop_assert!(query.parts.iter().flat_map(|part| &part.members).all(|(at, _)| *at < all));
+            let words = Query::count_words(&text);
+            prop_assert!(query.parts.len() <= 2 * words + MAX_PAIRS + MAX_BEGINNINGS);
+            prop_assert_eq!(words == 0, query.parts.is_empty());
+        }
+    }
+}
