@@ -55,7 +55,7 @@ const MAX_FAULTS: usize = 256;
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How long it has to answer, which on a slow line is behind much else.
-const PING_TIMEOUT: Duration = Duration::from_secs(45);
+const PING_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How often limits of time are looked at, which may have begun to count at any moment.
 const LOOK: Duration = Duration::from_secs(5);
