@@ -178,6 +178,14 @@ impl Fixture {
         self.send("POST", path, body)
     }
 
+    /// Another server over the same store, with this configuration.
+    pub fn also_serving(&self, config: ServerConfig) -> Server {
+        self._runtime.block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+            Server::start(self.store.clone(), listener, config).expect("the configuration is good")
+        })
+    }
+
     /// The bytes of a request with a body in the organization.
     pub fn send(&self, method: &str, path: &str, body: Value) -> Vec<u8> {
         requests::send(&self.address.to_string(), &self.key, method, path, body)

@@ -8,7 +8,7 @@
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
-//! `plans` of plain files, `backup`, and `engines`, which compares a store in PostgreSQL with files
+//! `plans` of plain files, `backup`, `tls` with HTTP/2, and `engines`, which compares a store in PostgreSQL with files
 //! (`--features postgres`). `--quick` (or
 //! `ROADSTEAD_BENCH_QUICK=1`) stores 100,000 tasks, listings and deployments instead of a million, and
 //! 20,000 versions and documents instead of 100,000; `--full` stores 10,000,000 tasks for `growth`.
@@ -62,6 +62,7 @@ mod server_log;
 #[path = "../../tests/api/sites.rs"]
 mod sites;
 mod table;
+mod tls;
 mod versions;
 mod waiting;
 mod wakes;
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 28] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 29] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         ("mcp", &mcp::rows),
         ("console", &|| console::rows(quick)),
         ("plans", &plans::rows),
+        ("tls", &tls::rows),
         ("engines", &|| engines(quick)),
         ("profile-reads", &reads::profile),
         ("profile-contents", &contents::profile),

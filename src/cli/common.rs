@@ -9,6 +9,9 @@ use std::process::Command;
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::failure::Failure;
 use super::log_writer::OneLineEach;
@@ -129,9 +132,11 @@ pub(super) fn init_logging(common: &Common) {
         // Where the log cannot be written, that cannot be said either: it would panic, again and again.
         .log_internal_errors(false)
         .with_target(false);
+    // What HTTP/2 consists of is nothing that the log is asked for, also not at debug.
+    let own = Targets::new().with_default(common.log_level).with_target("h2", LevelFilter::OFF);
     match common.log_format {
-        LogFormat::Human => lines.with_ansi(has_colors).init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
+        LogFormat::Human => lines.with_ansi(has_colors).finish().with(own).init(),
+        LogFormat::Json => lines.json().flatten_event(true).finish().with(own).init(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use super::frames::{FramePart, FramesEnd};
 use super::framing::{Framing, Head};
 
 /// Time limit of a head, from its first byte or from the start of the connection.
@@ -13,11 +14,17 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time in which a client must accept some of a response: as long as it may pause within a body that
 /// it sends. Otherwise it would keep its connection, and the wakes of a stream, forever.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time after which an idle connection is closed: longer than common clients and proxies keep
 /// theirs, so that they close it first.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Time limit of a frame of HTTP/2 that is not of a head: as long as a client may pause within a body.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time to write the error response to a client whose head was too slow, and the end of TLS or HTTP/2.
+pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Limit of path and query together.
 pub const MAX_TARGET_BYTES: usize = 16 * 1024;
@@ -36,8 +43,10 @@ pub struct ConnectionState(Arc<Mutex<State>>);
 struct State {
     /// Whether a request is being handled; otherwise the next head is awaited.
     answering: bool,
-    /// When the awaited head began, or may have begun.
+    /// When the awaited head began, or may have begun; with HTTP/2, any frame.
     head_since: Option<Instant>,
+    /// With HTTP/2: whether the frame that has begun is not of a head.
+    is_other_frame: bool,
     /// Since when the connection is idle.
     idle_since: Instant,
     framing: Framing,
@@ -69,6 +78,7 @@ impl ConnectionState {
         ConnectionState(Arc::new(Mutex::new(State {
             answering: false,
             head_since: Some(now),
+            is_other_frame: false,
             idle_since: now,
             framing: Framing::default(),
             sent: Sent::Whole,
@@ -152,6 +162,34 @@ impl ConnectionState {
         if !state.answering && !bytes.is_empty() {
             state.head_since.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// Records where the bytes of HTTP/2 end that were read.
+    pub fn read_frames(&self, end: FramesEnd) {
+        let mut state = self.state();
+        let now = Instant::now();
+        let FramesEnd { part, is_new } = end;
+        state.is_other_frame = part != Some(FramePart::Head);
+        state.head_since = match (part, state.head_since) {
+            (None, _) => None,
+            (Some(_), Some(since)) if !is_new => Some(since),
+            (Some(_), _) => Some(now),
+        };
+    }
+
+    /// With HTTP/2: until when a frame that has begun must have come, and until when some of what is
+    /// written must be accepted.
+    pub fn frames_good_until(&self) -> Option<Instant> {
+        let state = self.state();
+        let limit = if state.is_other_frame { FRAME_TIMEOUT } else { HEAD_TIMEOUT };
+        let frame = state.head_since.map(|since| since + limit);
+        let written = state.blocked_since.map(|since| since + WRITE_TIMEOUT);
+        frame.into_iter().chain(written).min()
+    }
+
+    /// Whether the client has accepted nothing for too long.
+    pub fn is_stuck(&self) -> bool {
+        self.state().blocked_since.is_some_and(|since| since.elapsed() >= WRITE_TIMEOUT)
     }
 
     /// Records that something of a response is written.

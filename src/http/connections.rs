@@ -22,6 +22,9 @@ pub fn max_connections(files: u64) -> usize {
     usize::try_from(files - files / 4).unwrap_or(usize::MAX).min(MAX_CONNECTIONS)
 }
 
+/// The place of a connection.
+pub type Place = Share<IpAddr>;
+
 /// The places for connections, of which each client address gets a share ([`FairBudget`]): one
 /// address alone three quarters. That is enough for a proxy that `--trusted-proxy` does not name;
 /// for one that it does name only the number of all connections counts.
@@ -45,7 +48,7 @@ impl Places {
         stream: TcpStream,
         peer: IpAddr,
         is_plain: bool,
-    ) -> Option<(TcpStream, Share<IpAddr>)> {
+    ) -> Option<(TcpStream, Place)> {
         static LIMIT: LogLimit = LogLimit::new();
         let address = peer.to_canonical();
         let is_proxy = self.proxies.iter().any(|network| network.contains(&address));

@@ -64,6 +64,38 @@ impl<K: Hash + Eq + Clone> FairBudget<K> {
 }
 
 impl<K: Hash + Eq + Clone> Share<K> {
+    /// Holds this much from now on; returns false, and changes nothing, if the client may not hold as
+    /// much.
+    pub fn resize(&mut self, amount: usize) -> bool {
+        match amount.checked_sub(self.amount) {
+            Some(0) => true,
+            Some(more) => self.try_grow(more),
+            None => {
+                self.shrink(self.amount - amount);
+                true
+            }
+        }
+    }
+
+    fn shrink(&mut self, less: usize) {
+        let mut state = self.budget.state();
+        state.free += less;
+        if let Some(key) = &self.key
+            && let Some(held) = state.held.get_mut(key)
+        {
+            *held -= less;
+            if *held == 0 {
+                state.held.remove(key);
+            }
+        }
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        self.amount -= less;
+        if is_awaited {
+            self.budget.freed.notify_waiters();
+        }
+    }
+
     fn try_grow(&mut self, more: usize) -> bool {
         let mut state = self.budget.state();
         let Some(free) = state.free.checked_sub(more) else { return false };
@@ -103,21 +135,7 @@ impl<K: Hash + Eq + Clone> Share<K> {
 
 impl<K: Hash + Eq + Clone> Drop for Share<K> {
     fn drop(&mut self) {
-        let mut state = self.budget.state();
-        state.free += self.amount;
-        if let Some(key) = &self.key
-            && let Some(held) = state.held.get_mut(key)
-        {
-            *held -= self.amount;
-            if *held == 0 {
-                state.held.remove(key);
-            }
-        }
-        let is_awaited = state.waiting > 0;
-        drop(state);
-        if is_awaited {
-            self.budget.freed.notify_waiters();
-        }
+        self.shrink(self.amount);
     }
 }
 
@@ -177,6 +195,19 @@ mod tests {
         drop(all);
         assert!(budget.try_take(Some("other"), 6).is_some());
         assert!(budget.try_take(Some("other"), 7).is_none());
+    }
+
+    #[test]
+    fn a_share_grows_as_far_as_its_client_may_and_gives_back_what_it_no_longer_holds() {
+        let budget = FairBudget::new(96);
+        let mut share = budget.try_take(Some("first"), 1).unwrap();
+        assert!(share.resize(72) && !share.resize(73));
+        assert!(budget.try_take(Some("first"), 1).is_none());
+        assert!(share.resize(4));
+        let other = budget.try_take(Some("first"), 68).unwrap();
+        assert!(!share.resize(5), "its client holds the rest");
+        drop((share, other));
+        assert!(budget.0.state().held.is_empty() && budget.0.state().free == 96);
     }
 
     #[tokio::test]

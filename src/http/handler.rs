@@ -9,7 +9,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
 use super::body::{self, Sender, Sent};
-use super::connection_state::ConnectionState;
 use super::context::ServerContext;
 use super::headers::{
     idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
@@ -199,10 +198,8 @@ async fn handle(
         body::read(route, headers, incoming, &context.bodies, sender).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
-    if route.waits()
-        && let Some(progress) = head.extensions.get::<ConnectionState>()
-    {
-        progress.wait();
+    if route.waits() {
+        begin_waiting(head);
     }
     let output = context.executor.execute(&request, caller).await.map_err(challenged)?;
     let mut response = response::response(output);

@@ -4,17 +4,21 @@
 //! This layer knows no resource: it gets a list of routes and of public documents, a site of pages,
 //! and other protocols, each with a path.
 
+mod answering;
+mod asker;
 mod body;
 mod connection_state;
 mod connections;
 mod context;
 mod document;
 mod fair_budget;
+mod frames;
 mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod handler;
 mod headers;
+mod http2;
 mod in_process;
 mod listener;
 mod metrics;

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::Response;
 use hyper::http::request::Parts;
 
-use super::connection_state::ConnectionState;
+use super::asker::Asker;
 use super::headers::raw_credential;
 use super::problem::mark;
 use super::response_body::{ResponseBody, json};
@@ -31,10 +31,10 @@ impl SiteRequest<'_> {
     }
 }
 
-/// Tells the connection that its request begins to wait: it ends if the client disconnects.
+/// Says that a request begins to wait: it ends if the client disconnects.
 pub fn begin_waiting(head: &Parts) {
-    if let Some(progress) = head.extensions.get::<ConnectionState>() {
-        progress.wait();
+    if let Some(asker) = head.extensions.get::<Asker>() {
+        asker.wait();
     }
 }
 

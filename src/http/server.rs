@@ -9,32 +9,27 @@ use std::task::Poll;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
-use hyper::http::request::Parts;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use uuid::Uuid;
 
-use super::connection_state::{ConnectionState, MAX_TARGET_BYTES};
-use super::connections::Places;
-use super::context::{ServerContext, may_be_strict};
-use super::framing::Head;
-use super::handler::answer;
-use super::headers::{has_known_coding, has_valid_host};
+use super::answering::{Answered, Arrival, answered};
+use super::asker::Asker;
+use super::connection_state::{ConnectionState, LAST_WORDS};
+use super::connections::{Place, Places};
+use super::context::ServerContext;
+use super::http2;
 use super::listener::{Accepted, Listener, Speaks};
-use super::metrics::Endpoint;
 use super::response_body::ResponseBody;
 use super::securing::{Secured, secured};
-use super::tls::OverTls;
 use super::transport::{Socket, Transport};
 use super::wire::{self, Wire};
-use super::{body, problem};
 use crate::base::{Error, Kind, LogLimit};
 
 /// Limit of a request head; hyper reads no further.
@@ -46,15 +41,6 @@ const GRACE: Duration = Duration::from_secs(8);
 
 /// Time at shutdown to read requests that were already sent.
 const UNREAD: Duration = Duration::from_millis(100);
-
-/// Time to write the error response to a client whose head was too slow, and the end of TLS.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// Once a response was sent over TLS whose certificate browsers trust: a year.
-const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// Serves all listeners until `stopping`, then completes the requests in flight and returns.
 pub async fn serve(
@@ -92,10 +78,8 @@ async fn serve_at(
                 if let Some((stream, place)) = places.admit(stream, peer.ip(), is_plain) {
                     let (context, ending) = (context.clone(), ending.clone());
                     let accepted = accepted(peer);
-                    connections.spawn(async move {
-                        connection(stream, accepted, context, ending).await;
-                        drop(place);
-                    });
+                    let serving = connection(stream, accepted, Some(place), context, ending);
+                    connections.spawn(serving);
                 }
             }
             Err(error) => {
@@ -111,7 +95,8 @@ async fn serve_at(
     }
     // Clients that have connected may have sent a request that was not read yet.
     for (stream, peer) in waiting(listener) {
-        connections.spawn(connection(stream, accepted(peer), context.clone(), ending.clone()));
+        let (accepted, context, ending) = (accepted(peer), context.clone(), ending.clone());
+        connections.spawn(connection(stream, accepted, None, context, ending));
     }
     tokio::time::sleep(UNREAD).await;
     end.send_replace(true);
@@ -132,11 +117,12 @@ fn waiting(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
     ready.take(MAX_PENDING).collect()
 }
 
-/// Serves a connection. While it is idle it has neither buffers nor the state of hyper: only its
-/// socket, of which it waits for bytes, and that of TLS.
+/// Serves a connection. While it is idle it has neither buffers nor the state of hyper, unless it speaks
+/// HTTP/2: only its socket, of which it waits for bytes, and that of TLS.
 async fn connection(
     stream: TcpStream,
     accepted: Accepted,
+    place: Option<Place>,
     context: Arc<ServerContext>,
     mut ending: watch::Receiver<bool>,
 ) {
@@ -158,6 +144,10 @@ async fn connection(
         }
     };
     let arrival = Arrival { accepted, over_tls };
+    if arrival.over_tls.as_ref().is_some_and(|over_tls| over_tls.is_http2) {
+        let serving = http2::serve(transport, arrival, place, context, progress, ending);
+        return Box::pin(serving).await;
+    }
     let mut wire = Wire::new(transport, progress.clone());
     while is_readable(&wire, &progress, &mut ending).await {
         // Not by way of a variable, which would keep its place in this future.
@@ -172,12 +162,6 @@ async fn connection(
         let mut transport = wire.into_transport();
         let _ = tokio::time::timeout(LAST_WORDS, transport.shutdown()).await;
     }
-}
-
-/// How the requests of a connection arrive.
-struct Arrival {
-    accepted: Accepted,
-    over_tls: Option<OverTls>,
 }
 
 /// Waits for bytes of an idle connection; returns false if it is to be closed.
@@ -268,86 +252,19 @@ fn head_timeout() -> Error {
 async fn request_of(
     context: &Arc<ServerContext>,
     request: Request<Incoming>,
-    Arrival { accepted, over_tls }: &Arrival,
+    arrival: &Arrival,
     progress: &ConnectionState,
 ) -> Response<ResponseBody> {
     let known = progress.begin();
-    let (mut head, mut body) = request.into_parts();
-    head.extensions.insert(progress.clone());
-    if let Some(over_tls) = over_tls {
-        head.extensions.insert(over_tls.clone());
-    }
-    let id = request_id(&head.headers, context);
-    let answered_here = match (refuse(&head, known), &accepted.speaks) {
-        (Some(error), _) => Some(problem::reply(&error, &id)),
-        (None, Speaks::Redirect(redirect)) => Some(redirect.answer(&head, &id)),
-        (None, Speaks::Http | Speaks::Https(_)) => None,
-    };
-    let mut last = answered_here.is_some();
-    let mut response = match answered_here {
-        None => answer(context, &head, &mut body, accepted.peer.ip(), &id).await,
-        Some(response) => {
-            let (status, unmatched) = (response.status().as_u16(), Endpoint::Unmatched);
-            context.metrics.answered(unmatched, status, Duration::ZERO);
-            response
-        }
-    };
-    // A client that was too slow is not waited for again.
-    last |= response.status() == StatusCode::REQUEST_TIMEOUT
-        || !body::drain(&head.headers, &mut body).await
-        || progress.has_ended();
+    let asker = Asker::Connection(progress.clone());
+    let Answered { mut response, is_cut } = answered(context, request, arrival, asker, known).await;
     // A stream uses its connection to the end; the client's next request needs another one.
     let is_stream = response.body().is_stream();
-    let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        headers.insert(REQUEST_ID, id);
-    }
-    headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if over_tls.as_ref().is_some_and(|tls| tls.is_strict) && may_be_strict(&head.headers) {
-        headers.insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
-    }
-    if is_stream || last {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    if is_stream || is_cut || progress.has_ended() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if !is_stream {
         progress.end();
     }
     response
-}
-
-/// Refuses requests that must not reach a route.
-fn refuse(head: &Parts, known: Head) -> Option<Error> {
-    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    if target > MAX_TARGET_BYTES {
-        return Some(wire::target_too_long());
-    }
-    match known {
-        Head::Good if !has_valid_host(head.version, &head.headers) => Some(Error::invalid_at(
-            "Host",
-            "must be given once: the name or address of this server, optionally with a port",
-        )),
-        Head::Good if !has_known_coding(&head.headers) => {
-            Some(Error::invalid_at("Transfer-Encoding", "must be chunked; send the body uncoded"))
-        }
-        Head::Good => None,
-        Head::TooLarge => Some(wire::head_too_large()),
-        Head::BothLengths => Some(Error::invalid_at(
-            "",
-            "a request has either Content-Length or Transfer-Encoding, not both",
-        )),
-    }
-}
-
-/// The id that was sent, or a new one (reference: conventions, "Request ids").
-fn request_id(headers: &HeaderMap, context: &ServerContext) -> String {
-    let sent = headers.get(&REQUEST_ID).map(HeaderValue::as_bytes).filter(|id| {
-        (1..=128).contains(&id.len()) && id.iter().all(|byte| (0x20..=0x7E).contains(byte))
-    });
-    match sent.and_then(|id| std::str::from_utf8(id).ok()) {
-        Some(id) => id.into(),
-        None => {
-            let id = context.executor.store.clock().new_id();
-            id.as_hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_string()
-        }
-    }
 }

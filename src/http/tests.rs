@@ -1,6 +1,9 @@
 //! The server with a few routes of its own, over real sockets.
 
 mod content;
+mod frame_client;
+mod http2;
+mod http2_abuses;
 mod streams;
 mod tls;
 mod watching;

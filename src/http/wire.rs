@@ -127,8 +127,8 @@ impl Wire {
             _ if self.other.is_some() && self.stream.inner().is_tls() => Error::new(
                 Kind::Invalid,
                 "other_protocol",
-                "this server speaks HTTP/1.1: use that within TLS, or a proxy in front that speaks \
-                 HTTP/2",
+                "HTTP/2 is spoken with clients that ask for it in the handshake of TLS (ALPN h2); this \
+                 one has not, and speaks HTTP/1.1",
             ),
             _ if self.other.is_some() => Error::new(
                 Kind::Invalid,

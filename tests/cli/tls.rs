@@ -163,12 +163,12 @@ fn doctor(place: &Place, more: &[&str]) -> Vec<Value> {
 // ── What is spoken ───────────────────────────────────────────────────────────
 
 #[test]
-fn both_versions_are_spoken_sessions_resumed_and_http_2_is_not_offered() {
+fn both_versions_are_spoken_sessions_resumed_and_http_2_is_chosen_where_it_is_offered() {
     let (files, (place, _)) = (Files::new(), Place::founded());
     let serving = files.serve(&place, &[]);
     let pem = fs::read_to_string(files.certificate()).unwrap();
     for version in [&TLS12, &TLS13] {
-        let config = client(&[&pem], &[version], &["h2", "http/1.1"]);
+        let config = client(&[&pem], &[version], &["http/1.1"]);
         for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
             let mut stream = connect(serving.address, &config).unwrap();
             let came = asked(&mut stream, "GET /readyz HTTP/1.1", "localhost").unwrap();
@@ -177,8 +177,12 @@ fn both_versions_are_spoken_sessions_resumed_and_http_2_is_not_offered() {
             assert_eq!(stream.conn.handshake_kind(), Some(kind), "{:?}", version.version);
             assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
         }
-        let only_http_2 = client(&[&pem], &[version], &["h2"]);
-        assert!(connect(serving.address, &only_http_2).is_err());
+        for protocols in [&["h2"][..], &["h2", "http/1.1"], &["http/1.1", "h2"]] {
+            let stream = connect(serving.address, &client(&[&pem], &[version], protocols)).unwrap();
+            assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+        }
+        let another = client(&[&pem], &[version], &["spdy/3"]);
+        assert!(connect(serving.address, &another).is_err());
     }
 }
 
@@ -228,7 +232,7 @@ fn curl_and_openssl_speak_with_a_server_with_keys_of_each_kind() {
                 "-alpn",
                 "h2,http/1.1",
             ]);
-            assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+            assert!(said.contains("ALPN protocol: h2"), "{said}");
         }
     }
     openssl(&["pkey", "-in", "server.key", "-aes256", "-passout", "pass:x", "-out", "locked.key"]);
@@ -236,6 +240,47 @@ fn curl_and_openssl_speak_with_a_server_with_keys_of_each_kind() {
     let flags = files.flags();
     let refused = place.run(&[&["serve"][..], &flags.each_ref().map(String::as_str)].concat());
     refused.fails(2, "server.key is encrypted");
+}
+
+#[test]
+fn curl_speaks_http_2_on_one_connection_and_http_1_if_it_is_told_to() {
+    let Some(curl) = program("curl", "a server with HTTP/2", "curl") else { return };
+    let (files, (place, key)) = (Files::new(), Place::founded());
+    let mut serving = files.serve(&place, &["--log-level", "debug"]);
+    let pem = files.certificate();
+    let curl = |args: &[&str]| {
+        let mut command = Command::new(&curl);
+        command.args(["-sS", "--cacert"]).arg(&pem).args(["-H", &format!("X-API-Key: {key}")]);
+        run(command.args(args))
+    };
+    let at = |path: &str| format!("https://{}{path}", serving.address);
+    let figures = "\n%{http_version} %{response_code} %{num_connects}\n";
+    let said = curl(&["--http1.1", "-w", figures, &at("/readyz")]);
+    assert_eq!(said, "{\"status\":\"ok\"}\n1.1 200 1\n");
+    let urls = vec![at("/readyz"); 20];
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let said = curl(&[&["--http2", "-w", figures][..], &urls].concat());
+    let answers: Vec<&str> = said.lines().filter(|line| !line.starts_with('{')).collect();
+    let later = vec!["2 200 0"; 19];
+    assert_eq!(answers, [&["2 200 1"][..], &later].concat());
+    let body = r#"{"orgSlug": "acme", "slug": "crew", "name": "Crew"}"#;
+    let json = "Content-Type: application/json";
+    let teams = at("/api/teams");
+    let made = curl(&["--http2", "-H", json, "--data", body, &teams]);
+    assert!(made.contains("\"crew\""), "{made}");
+    let head = curl(&["--http2", "-I", &at("/sign-in")]);
+    assert!(head.starts_with("HTTP/2 200") && head.contains("content-length: "), "{head}");
+    let large = "x".repeat(1_100_000);
+    let large_file = files.folder.path().join("large");
+    fs::write(&large_file, &large).unwrap();
+    let data = format!("@{}", large_file.display());
+    let refused = curl(&["--http2", "-w", figures, "-H", json, "--data-binary", &data, &teams]);
+    assert!(refused.contains("body_too_large") && refused.ends_with("\n2 413 1\n"), "{refused}");
+    serving.signal("TERM");
+    let (code, _, log) = serving.ends();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("answered") && !log.contains("WARN"), "{log}");
+    assert!(!log.contains("frame"), "of frames the log says nothing: {log}");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! What changes while a page is open: nothing moves, and nothing that was entered goes.
 
+use rcgen::{CertificateParams, KeyPair};
+use roadstead::app::ServerConfig;
+use roadstead::app::tls::{OwnTls, TlsFiles};
 use serde_json::{Value, json};
 
 use crate::client::eventually;
+use crate::client::in_process::InProcess;
 use crate::journeys::sign_in;
-use crate::server::Running;
+use crate::server::{PASSWORD, Running};
 use crate::webdriver::{Browser, driver};
 
 /// Adds up what moves by itself, as Chromium measures it, once the page is painted as its scripts have made it.
@@ -169,4 +173,54 @@ fn what_was_entered_stays_when_others_ask_too() {
     browser.shows("2 new");
     assert_eq!(browser.value("input.comment"), "Not before noon");
     assert_eq!(browser.run(PLACES), before);
+}
+
+/// Opens as many streams as ten tabs in profiles of their own would, and says what is spoken.
+const TEN_STREAMS: &str = "const done = arguments[0];
+    const path = document.getElementById('main').dataset.stream;
+    window.opened = 0; window.heard = Array(10).fill(0);
+    for (let tab = 0; tab < 10; tab++) {
+        const source = new EventSource(path);
+        source.addEventListener('open', () => {
+            opened += 1;
+            if (opened === 10) done(performance.getEntriesByType('navigation')[0].nextHopProtocol);
+        });
+        source.addEventListener('changed', () => { heard[tab] += 1; });
+    }";
+
+/// A browser has six connections of HTTP/1.1 to a server, so that the seventh stream would wait, and every
+/// request behind it.
+#[test]
+fn over_http_2_ten_tabs_are_live_beside_each_other_and_pages_load_beside_them() {
+    let Some(driver) = driver() else { return };
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let files = tempfile::tempdir().unwrap();
+    let pair = TlsFiles { certificate: files.path().join("pem"), key: files.path().join("key") };
+    let key = KeyPair::generate().unwrap();
+    let made = CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();
+    std::fs::write(&pair.certificate, made.pem()).unwrap();
+    std::fs::write(&pair.key, key.serialize_pem()).unwrap();
+    let tls = Some(OwnTls::of_files(&pair).unwrap());
+    let config = ServerConfig { tls, rate_limit: 0, ..ServerConfig::default() };
+    let secured = InProcess::serve(server.store.clone(), "127.0.0.1:0", config);
+
+    let browser = driver.browser(1280, 900, true);
+    let home = format!("https://{}", secured.address);
+    browser.open(&format!("{home}/sign-in"));
+    browser.fill("#f-email", "ada@acme.test");
+    browser.fill("#f-password", PASSWORD);
+    browser.click("main button.primary");
+    browser.shows("Today");
+    browser.open(&format!("{home}/o/acme/teams/crew/inbox"));
+    assert_eq!(browser.run_async(TEN_STREAMS), json!("h2"));
+    let mail = json!({"fromAgentId": agent, "subject": "the first", "body": "b"});
+    server.ada().post(&format!("/teams/{team}/inbox"), mail).ok();
+    eventually("all have heard", || {
+        let heard = browser.run("return heard");
+        heard.as_array().unwrap().iter().all(|count| *count != json!(0)).then_some(())
+    });
+    let page = "const done = arguments[0];
+        fetch(location.href).then((page) => done(page.status), (error) => done(String(error)));";
+    assert_eq!(browser.run_async(page), json!(200));
 }

@@ -90,7 +90,9 @@ impl Driver {
                 "--hide-scrollbars", "--lang=en", format!("--window-size={width},{height}")],
             "prefs": {"profile.managed_default_content_settings.javascript": setting},
         });
-        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
+        // Certificates of tests are nobody's.
+        let wanted = json!({"goog:chromeOptions": options, "acceptInsecureCerts": true});
+        let wanted = json!({"capabilities": {"alwaysMatch": wanted}});
         let session = self.ask("POST", "/session", Some(&wanted)).unwrap();
         let session = session["sessionId"].as_str().unwrap().to_string();
         let browser = Browser { driver: self, session };

@@ -36,25 +36,39 @@ fn made() -> (ServerTls, TlsConnector) {
 }
 
 /// A server with TLS, and a client that trusts it.
-struct Tls {
-    server: Server,
+pub(super) struct Tls {
+    pub(super) server: Server,
     connector: TlsConnector,
 }
 
 impl Tls {
-    async fn start(handshake_time: Duration, max_connections: usize) -> Self {
+    /// A client that speaks HTTP/2 where the server does.
+    pub(super) fn with_http2(mut self) -> Self {
+        let mut config = ClientConfig::clone(self.connector.config());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        self.connector = TlsConnector::from(Arc::new(config));
+        self
+    }
+
+    pub(super) async fn start(handshake_time: Duration, max_connections: usize) -> Self {
         let (mut tls, connector) = made();
         tls.handshake_time = handshake_time;
         let server = start_speaking(Speaks::Https(Arc::new(tls)), false, max_connections).await;
         Tls { server, connector }
     }
 
-    async fn plain(&self) -> TcpStream {
+    pub(super) async fn plain(&self) -> TcpStream {
         TcpStream::connect(self.server.address).await.unwrap()
     }
 
-    async fn connect(&self) -> TlsStream<TcpStream> {
+    pub(super) async fn connect(&self) -> TlsStream<TcpStream> {
         self.secured(self.plain().await).await
+    }
+
+    /// Whether a connection is accepted, as one is that does its handshake.
+    pub(super) async fn accepts(&self) -> bool {
+        let name = ServerName::from(self.server.address.ip());
+        self.connector.connect(name, self.plain().await).await.is_ok()
     }
 
     async fn secured(&self, stream: TcpStream) -> TlsStream<TcpStream> {
@@ -64,14 +78,16 @@ impl Tls {
 }
 
 /// What comes until the connection is closed, which must be soon.
-async fn to_its_end(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, std::io::Result<usize>) {
+pub(super) async fn to_its_end(
+    stream: &mut (impl AsyncRead + Unpin),
+) -> (Vec<u8>, std::io::Result<usize>) {
     let mut came = Vec::new();
     let ended = timeout(PATIENCE, stream.read_to_end(&mut came)).await;
     (came, ended.expect("it is closed before the time of its handshake"))
 }
 
 /// Shorter than the time of handshakes here, unless a test is about that.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The beginning of a handshake: it goes on.
 const HALF: &[u8] = &[22, 3, 1, 2, 0, 1, 0, 1, 252];
@@ -140,12 +156,7 @@ async fn a_connection_counts_from_before_its_handshake() {
     let mut refused = tls.plain().await;
     assert_eq!(to_its_end(&mut refused).await.0, b"");
     drop(held);
-    loop {
-        let name = ServerName::from(tls.server.address.ip());
-        if tls.connector.connect(name, tls.plain().await).await.is_ok() {
-            break;
-        }
-    }
+    while !tls.accepts().await {}
 }
 
 #[tokio::test]

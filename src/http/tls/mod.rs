@@ -1,4 +1,4 @@
-//! TLS of the server's own: 1.2 and 1.3, HTTP/1.1 alone within it, with a certificate that can be
+//! TLS of the server's own: 1.2 and 1.3, HTTP/2 or HTTP/1.1 within it, with a certificate that can be
 //! replaced while it serves.
 
 mod certificate;
@@ -38,6 +38,9 @@ const MAX_UNSENT_BYTES: usize = 16 * 1024;
 /// What a handshake begins with, in each version of TLS.
 pub const HANDSHAKE: u8 = 22;
 
+/// The name of HTTP/2 in a handshake (ALPN).
+const HTTP2: &[u8] = b"h2";
+
 /// The TLS of a server.
 pub struct ServerTls {
     acceptor: TlsAcceptor,
@@ -62,7 +65,7 @@ impl ServerTls {
             .map_err(Error::internal)?
             .with_no_client_auth()
             .with_cert_resolver(current.clone());
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         // Tickets are kept by clients, under keys that are replaced every six hours.
         config.ticketer = Ticketer::new().map_err(Error::internal)?;
         config.session_storage = ServerSessionMemoryCache::new(MAX_SESSIONS);
@@ -98,7 +101,9 @@ impl ServerTls {
             connection.set_buffer_limit(Some(MAX_UNSENT_BYTES));
         };
         let stream = self.acceptor.accept_with(socket, limited).await?;
-        Ok((stream, OverTls { pair: self.pair(), port, is_strict: self.is_strict }))
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+        let (pair, is_strict) = (self.pair(), self.is_strict);
+        Ok((stream, OverTls { pair, port, is_strict, is_http2 }))
     }
 }
 
@@ -132,6 +137,8 @@ pub struct OverTls {
     /// Whether browsers trust the certificate without being told to, so that they may be told to come back
     /// over TLS alone.
     pub is_strict: bool,
+    /// Whether HTTP/2 was agreed on in the handshake.
+    pub is_http2: bool,
 }
 
 impl OverTls {
