@@ -252,8 +252,8 @@ fn records_that_cannot_be_decoded_or_are_out_of_order_are_found() {
     let backup = place.backup();
     let last_bit = |block: &mut Vec<u8>| *block.last_mut().unwrap() ^= 1;
     let twice = |block: &mut Vec<u8>| block.extend_from_within(2..);
-    let changes: [(&dyn Fn(&mut Vec<u8>), _); 2] =
-        [(&last_bit, "has a wrong checksum"), (&twice, "not in order")];
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let changes: [(Change, _); 2] = [(&last_bit, "has a wrong checksum"), (&twice, "not in order")];
     for (change, why) in changes {
         // As by a writer that does not look at what it writes.
         let mut blocks = BlockReader::new(backup.as_slice()).unwrap();
