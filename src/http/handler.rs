@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use hyper::body::Incoming;
-use hyper::header::{HeaderMap, HeaderValue, VARY};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, VARY};
 use hyper::http::request::Parts;
 use hyper::{Method, Response};
 
@@ -103,9 +103,11 @@ async fn dispatch(
     }
 }
 
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// The trace that a request belongs to, if its caller says so validly, and once.
 fn trace_parent(headers: &HeaderMap) -> Option<TraceParent> {
-    let mut sent = headers.get_all("traceparent").iter();
+    let mut sent = headers.get_all(TRACE_PARENT).iter();
     let first = sent.next()?;
     sent.next().is_none().then(|| TraceParent::parse(first.as_bytes())).flatten()
 }

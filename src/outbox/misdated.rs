@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::handlers::MAX_DELAY_SECS;
 use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job};
-use crate::base::{Id, Result, Time};
+use crate::base::{Id, Kind, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
 /// So many jobs are made due in one transaction.
@@ -65,14 +65,20 @@ fn find(view: &View, is_set_back: bool) -> Result<Vec<Id<Job>>> {
         found.push(id);
         found.len() < PART
     })?;
-    let mut looked = 0;
     if is_set_back && found.is_empty() {
+        let mut looked = Vec::new();
         due_from(view, now, |id| {
-            looked += 1;
-            // One that cannot be read hides no other.
-            found.extend(view.fetch(&id).is_ok_and(|job| is_misdated(&job, now)).then_some(id));
-            looked < MAX_LOOKED
+            looked.push(id);
+            looked.len() < MAX_LOOKED
         })?;
+        for id in looked {
+            match view.fetch(&id) {
+                Ok(job) => found.extend(is_misdated(&job, now).then_some(id)),
+                // One that cannot be read hides no other.
+                Err(error) if error.kind() == Kind::Internal => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
     Ok(found)
 }

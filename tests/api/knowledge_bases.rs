@@ -201,7 +201,7 @@ fn a_search_takes_phrases_beginnings_and_any_form_of_a_word() {
     for n in 0..3 {
         add(&acme.member, &base, &format!("many {n}"), "é0ß é1ß");
     }
-    let q: String = (0..32).map(|n| format!("%C3%A9{n}%C3%9F*+").replace('*', "")).collect();
+    let q: String = (0..32).map(|n| format!("%C3%A9{n}%C3%9F+")).collect();
     assert_eq!(acme.member.walk(&format!("{base}/search?q={q}"), 1).len(), 3);
 }
 

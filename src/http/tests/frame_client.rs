@@ -211,7 +211,7 @@ impl FrameClient {
     }
 }
 
-/// Asks over a connection of its own, in HTTP/1.1 where the client speaks nothing else.
+/// Asks over a connection of its own.
 pub(super) async fn other_is_answered(tls: &Tls) {
     let asked = async {
         let mut other = FrameClient::open(tls, &[]).await;

@@ -97,7 +97,7 @@ pub fn evaluate(
     evaluate_policies(
         &tx.view(),
         &policies,
-        &PolicyInput { text, variables, metadata, model },
+        &PolicyInput { text, variables, metadata: &metadata.to_map(), model },
         calls,
     )
 }
@@ -280,7 +280,7 @@ pub(super) fn check(
     let content = PolicyInput {
         text: &input.text,
         variables: &variables,
-        metadata: &input.metadata.clone().unwrap_or_default(),
+        metadata: &input.metadata.as_ref().map(JsonMap::to_map).unwrap_or_default(),
         model: input.model.as_deref().unwrap_or(GENERIC),
     };
     evaluate_policies(view, &policies, &content, calls)

@@ -12,13 +12,13 @@ use bincode::{Decode, Encode};
 use regex::{RegexBuilder, RegexSetBuilder, bytes};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::llm_providers::LlmProvider;
 use super::wide_classes::{self, MAX_CLASSES};
 use crate::api::{Calls, Search};
 use crate::base::{
-    BoundedList, Error, Id, Issue, Json, JsonMap, Result, Text, VariableName, visible, whole_number,
+    BoundedList, Error, Id, Issue, Json, Result, Text, VariableName, visible, whole_number,
 };
 
 /// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
@@ -277,7 +277,8 @@ pub struct PolicyInput<'a> {
     pub text: &'a str,
     /// The variables of the text.
     pub variables: &'a [String],
-    pub metadata: &'a JsonMap,
+    /// The fields of the metadata, read once for all rules.
+    pub metadata: &'a Map<String, Value>,
     /// The model that the text is for.
     pub model: &'a str,
 }
@@ -352,7 +353,7 @@ pub fn violation(
         PolicyRuleType::RequireVariable => (!uses(), format!("must use the variable {value}")),
         PolicyRuleType::ForbidVariable => (uses(), format!("must not use the variable {value}")),
         PolicyRuleType::RequireMetadata => {
-            let is_there = input.metadata.to_map().contains_key(value);
+            let is_there = input.metadata.contains_key(value);
             (!is_there, format!("must have {} in its metadata", quoted(value)))
         }
         PolicyRuleType::ForbidModel => {
@@ -401,7 +402,7 @@ mod tests {
     #[test]
     fn each_rule_is_violated_by_exactly_what_it_forbids() {
         let variables = ["NAME".to_string(), "tone".to_string()];
-        let metadata = JsonMap::from(json!({"owner": null}).as_object().unwrap().clone());
+        let metadata = json!({"owner": null}).as_object().unwrap().clone();
         let text = "Grüße, {{NAME}}! ❤️\nSECRET={{tone}}\u{e0069}\u{200b}";
         let input =
             PolicyInput { text, variables: &variables, metadata: &metadata, model: "gpt-5" };
