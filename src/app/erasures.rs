@@ -161,6 +161,7 @@ impl Ledger {
             if let Err(error) = remove_expired(dir, &installation, since) {
                 // Such as on a full disk. It can wait.
                 tracing::warn!(%error, "what is older than it is kept stays in the file `erasures`");
+                let _ = remove_if_there(&dir.join(format!("{ERASURES}.unfinished")));
             }
         }
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(cannot)?;

@@ -135,3 +135,24 @@ impl JsonSchema for JsonMap {
         json_schema!({"type": "object", "description": "Any JSON object."})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bincode::config;
+
+    use super::*;
+
+    #[test]
+    fn only_the_text_of_an_object_is_read_as_one() {
+        let read = |text: &str| {
+            let stored = bincode::encode_to_vec(text, config::legacy()).unwrap();
+            bincode::decode_from_slice::<JsonMap, _>(&stored, config::legacy()).map(|(map, _)| map)
+        };
+        let text = r#"{"z":null,"a":[1,-0.0,1e300,18446744073709551615]}"#;
+        let map = read(text).unwrap();
+        assert_eq!(serde_json::to_string(&map).unwrap(), text.replace("1e300", "1e+300"));
+        for other in ["[]", "5", "{", "", r#"{"a":1}x"#] {
+            assert!(read(other).is_err(), "{other}");
+        }
+    }
+}

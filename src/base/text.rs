@@ -520,6 +520,8 @@ pub(super) mod tests {
         assert_valid::<NameRule>(&["Zoe\u{308}", "Zo\u{eb}", "Ada\u{a0}Lovelace", "田中 AI課"]);
         let unseen = [" ", "\u{a0}", "\u{3164}", "Ada\u{202e}", "Ad\u{200b}a", "Adа", "a\nb"];
         assert_invalid::<NameRule>(&unseen);
+        // Neither a letter alone nor letters among those of Latin.
+        assert_invalid::<NameRule>(&["Ad\u{e01}", "Go\u{101d}\u{101d}gle"]);
         // The names of files in languages without blanks between words, and of full width among Han.
         let of_files =
             [" Ada ", "รายงานQ1.pdf", "資料Ａ.pdf", "１月の売上.xlsx", "ＡＢＣ商事", "גרסהBeta"];

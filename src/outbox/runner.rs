@@ -428,6 +428,7 @@ fn settle(
     job: &Job,
     result: &EffectResult,
 ) -> Result<Option<Settled>> {
+    tx.set_trace(job.trace);
     if leased(tx, job)?.is_none() {
         return Ok(None);
     }

@@ -257,6 +257,7 @@ mod tests {
         }
         fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
             self.may_open.recv().map_err(|_| Error::internal("as scripted"))?;
+            self.fails.store(false, Ordering::SeqCst);
             self.closed = Arc::default();
             self.snapshot()
         }
@@ -304,9 +305,11 @@ mod tests {
         assert_eq!(in_turn.await.unwrap(), 1);
         assert_eq!(at_point.await.unwrap(), 1);
         assert_eq!(write.await.unwrap().unwrap_err().code(), "outcome_unknown");
-        // The point is now of the storage that was opened.
+        // The point is of the storage that was opened, and sees nothing of later writes.
+        store.write(org(1), |tx| tx.insert(&note(3, "c", "t"))).await.unwrap();
         let again = store.read_in_turn(small, org(1), Some(&point), count);
         assert_eq!(soon(Box::pin(again)).await.unwrap().unwrap(), 1);
+        assert_eq!(store.read(org(1), count).await.unwrap(), 2);
     }
 
     #[tokio::test]

@@ -101,7 +101,8 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     };
     // A cause that joins a wake whose post has failed waits for its next attempt.
     let others = same_subject(&tx.view(), &wake)?;
-    if let Some(at) = others.iter().filter_map(|other| other.post_again_at).max()
+    let others = others.iter().filter(|other| other.id != wake.id);
+    if let Some(at) = others.filter_map(|other| other.post_again_at).max()
         && at > tx.now()
         && !at.is_beyond(tx.now(), MAX_DELAY_SECS)
     {
