@@ -386,7 +386,12 @@ fn doctor_says_whether_a_store_is_replicated() {
     let output = command.output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].to_string();
-    for part in ["not replicated", "fsync is off", "max_pred_locks_per_transaction is 64"] {
+    for part in [
+        "not replicated",
+        "fsync is off",
+        "max_pred_locks_per_transaction is 64",
+        "max_pred_locks_per_relation is -2",
+    ] {
         assert!(findings.contains(part), "{part}: {findings}");
     }
 }

@@ -114,8 +114,8 @@ impl Api {
     }
 
     /// The API for one of several calls of a route that a form makes.
-    pub fn part(&self, at: usize) -> Api {
-        let key = self.idempotency_key.as_ref().map(|key| format!("{key}/{at}"));
+    pub fn part(&self, name: &str) -> Api {
+        let key = self.idempotency_key.as_ref().map(|key| format!("{key}/{name}"));
         Api { calls: self.calls.clone(), org_slug: self.org_slug.clone(), idempotency_key: key }
     }
 

@@ -145,9 +145,16 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
 /// The character encoding that the media type of a body names.
 pub fn charset(headers: &HeaderMap) -> Option<String> {
     let sent = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let mut parameters = sent.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
-    Some(value.trim().trim_matches('"').to_string())
+    // A semicolon in quotes separates nothing.
+    let mut is_quoted = false;
+    let parameters = sent.split(|c: char| {
+        is_quoted ^= c == '"';
+        c == ';' && !is_quoted
+    });
+    let mut named = parameters.skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = named.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    let value = value.trim().trim_matches('"');
+    (!value.is_empty()).then(|| value.to_string())
 }
 
 #[cfg(test)]

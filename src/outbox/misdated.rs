@@ -24,6 +24,9 @@ pub const CONFIRM_TIME: Duration = Duration::from_secs(600);
 pub struct Misdated {
     /// Since when there have been some at each look.
     seen_since: Option<Instant>,
+    /// The time of the newest id when all jobs were looked at and none was. While the clock is behind,
+    /// ids stay at that time, and what is written since is right.
+    none_at: Option<Time>,
 }
 
 impl Misdated {
@@ -34,8 +37,9 @@ impl Misdated {
         // Ids that are ahead of the clock: so may be the times of jobs that are due soon.
         let current = store.clock().now();
         let newest = store.newest_id_at()?;
-        let is_set_back =
-            store.clock().is_set_back() || newest.is_some_and(|at| at.is_beyond(current, 0));
+        let is_set_back = (store.clock().is_set_back()
+            || newest.is_some_and(|at| at.is_beyond(current, 0)))
+            && (newest.is_none() || newest != self.none_at);
         let after = if is_set_back { current } else { latest(current) };
         let (mut next, mut corrected) = (Some(first_after(after)), 0);
         let mut is_any = false;
@@ -48,6 +52,9 @@ impl Misdated {
             if confirmed && !found.is_empty() {
                 corrected += store.write(Id::NIL, move |tx| make_due(tx, &found)).await?;
             }
+        }
+        if is_set_back && !is_any {
+            self.none_at = newest;
         }
         let since = self.seen_since.unwrap_or(now);
         self.seen_since = (is_any && !confirmed).then_some(since);

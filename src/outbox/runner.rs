@@ -58,6 +58,20 @@ pub struct Runner {
     pub meters: Arc<DeliveryMeters>,
 }
 
+/// Why an attempt of a job has no result.
+struct Unsettled {
+    error: Error,
+    /// Whether the store is overloaded or stopping and nothing was done yet, which is no failure of the
+    /// job.
+    may_wait: bool,
+}
+
+impl From<Error> for Unsettled {
+    fn from(error: Error) -> Self {
+        Unsettled { may_wait: error.kind() == Kind::Busy, error }
+    }
+}
+
 impl Runner {
     /// Runs until `stop` becomes true, then waits for jobs and sweeps in flight.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
@@ -169,16 +183,19 @@ impl Runner {
     }
 
     async fn execute(&self, job: Job) {
-        let Err(error) = self.try_job(&job).await else { return };
-        // That the store is overloaded or stopping is no failure of the job.
-        let is_busy = error.kind() == Kind::Busy;
-        if is_busy {
-            tracing::warn!(%error, kind = job.kind, job = %job.id, "a job must wait");
+        /// All jobs of an organization may have to.
+        static WAITS: LogLimit = LogLimit::new();
+        let Err(Unsettled { error, may_wait }) = self.try_job(&job).await else { return };
+        if may_wait {
+            if let Some(suppressed) = WAITS.admit(Instant::now()) {
+                let Job { kind, id, .. } = &job;
+                tracing::warn!(%error, kind, job = %id, suppressed, "a job must wait");
+            }
         } else {
             self.meters.broken();
             tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         }
-        let again = if is_busy { wait } else { postpone };
+        let again = if may_wait { wait } else { postpone };
         let postponed = self.store.write(Id::NIL, move |tx| again(tx, &job));
         if let Err(error) = postponed.await {
             // It becomes due again when its lease ends.
@@ -186,10 +203,10 @@ impl Runner {
         }
     }
 
-    async fn try_job(&self, job: &Job) -> Result<()> {
+    async fn try_job(&self, job: &Job) -> Result<(), Unsettled> {
         let Some(handler) = self.jobs.iter().copied().find(|handler| handler.kind == job.kind)
         else {
-            return Err(Error::internal(format!("there is no handler for {}", job.kind)));
+            return Err(Error::internal(format!("there is no handler for {}", job.kind)).into());
         };
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
         let result = match effect {
@@ -218,7 +235,7 @@ impl Runner {
                 Err(error) if error.kind() != Kind::Busy => {
                     EffectResult::Failed(error.message().into())
                 }
-                written => return written,
+                written => return Ok(written?),
             },
             Effect::Work(work) => {
                 let hints = WorkHints::small(job.org).costly();
@@ -226,12 +243,15 @@ impl Runner {
                 let done = self.store.run_in_turn(hints, work).await?;
                 let write = done.map_err(|_| Error::internal("the work of a job panicked"))?;
                 // It delivers nothing that would be counted.
-                return self.write_and_settle(handler, job, write).await.map(drop);
+                return Ok(self.write_and_settle(handler, job, write).await.map(drop)?);
             }
         };
         let (own, outcome) = (job.clone(), result.clone());
         let settle = move |tx: &mut Tx| settle(tx, handler, &own, &result);
-        let settled = self.store.write(job.org, settle).await?;
+        // The effect is done: that its result cannot be stored counts as a failure, so that it is not done
+        // again and again without an end.
+        let settled = self.store.write(job.org, settle).await;
+        let settled = settled.map_err(|error| Unsettled { error, may_wait: false })?;
         self.count(handler, job, &outcome, settled);
         Ok(())
     }
@@ -341,7 +361,11 @@ impl Runner {
     async fn correct_times(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut misdated = Misdated::default();
         while !*stop.borrow() {
-            match misdated.look(&self.store, Instant::now()).await {
+            let looked = tokio::select! {
+                looked = misdated.look(&self.store, Instant::now()) => looked,
+                _ = stop.changed() => break,
+            };
+            match looked {
                 Ok(0) => {}
                 Ok(jobs) => tracing::warn!(
                     jobs,

@@ -55,7 +55,7 @@ impl Store {
 
     /// Does the same as [`Store::read`] with a read that may run twice: here, as far as it stays
     /// within [`Budget::LIGHT`], otherwise in the turn of its lane. It sees the state `at`, without
-    /// one and in a turn of its lane the newest.
+    /// one the newest.
     ///
     /// # Errors
     /// What `read` returns; 503 if no snapshot is available or too much work waits.
@@ -80,8 +80,9 @@ impl Store {
             }
         }
         let _permit = self.heavy.acquire(hints).await?;
-        // A new snapshot: the first one was not held while this waited.
-        self.read_at(None, true, |reader| read(&self.view(reader, org))).await
+        // Without a state, a new snapshot: the first one was not held while this waited. With one, no
+        // second one beside it: those who hold one each would wait for each other.
+        self.read_at(at, true, |reader| read(&self.view(reader, org))).await
     }
 
     /// Reads at a state, without one at the newest. If the storage is opened anew meanwhile, it reads

@@ -21,7 +21,11 @@ const OWN: [&str; 3] = ["/sign-out", "/account", "/theme"];
 struct Restricted {
     team: String,
     fleet: String,
-    jobs: String,
+    environment: String,
+    /// The entry of the agent in the team.
+    agent: String,
+    /// What is its own, in paths.
+    own: Vec<String>,
 }
 
 /// Makes something restricted of each kind, and what belongs to it.
@@ -59,31 +63,38 @@ fn fill(server: &Running) -> Restricted {
     let team = api.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
     let hired = json!({"stableKey": "quiet", "role": "member"});
     let agent = api.post(&format!("/teams/{team}/agents"), hired).id();
-    let post = |path: &str, body| api.post(&format!("/teams/{team}{path}"), body).ok();
-    post(&format!("/agents/{agent}/memories"), json!({"content": WORD}));
-    post("/messages", json!({"toAgentId": agent, "subject": WORD, "body": WORD}));
-    post("/approvals", json!({"agentId": agent, "title": WORD}));
-    post(&format!("/agents/{agent}/runs"), json!({"status": "failed", "error": WORD}));
-    Restricted { team, fleet, jobs: "/agents/deployments".into() }
+    let post = |path: &str, body| api.post(&format!("/teams/{team}{path}"), body).id();
+    let memory = post(&format!("/agents/{agent}/memories"), json!({"content": WORD}));
+    let mail = json!({"toAgentId": agent, "subject": WORD, "body": WORD});
+    let mail = post("/messages", mail);
+    let question = post("/approvals", json!({"agentId": agent, "title": WORD}));
+    let run = json!({"status": "failed", "error": WORD});
+    let run = post(&format!("/agents/{agent}/runs"), run);
+    let own = vec![fleet.clone(), job, agent.clone(), memory, mail, question, run];
+    Restricted { team, fleet, environment, agent, own }
 }
 
 /// All of it, as an owner reads it.
 fn state(server: &Running, made: &Restricted) -> Vec<Value> {
     let api = server.ada();
-    let team = &made.team;
+    let Restricted { team, fleet, environment, agent, .. } = made;
     let paths = [
         "/registries".into(),
         "/registries/artifacts?registryRef=acme/vault".into(),
         "/prompts/plain/drafts?registryRef=acme/vault&artifactType=prompt".into(),
         "/environments".into(),
         "/fleets".into(),
-        format!("/fleets/{}", made.fleet),
+        format!("/fleets/{fleet}"),
+        format!("/environments/{environment}/variables"),
+        format!("/environments/{environment}/secrets"),
         "/agents/quiet".into(),
         "/agents/quiet/versions".into(),
-        made.jobs.clone(),
+        "/agents/deployments".into(),
         format!("/teams/{team}/agents"),
         format!("/teams/{team}/messages"),
         format!("/teams/{team}/approvals"),
+        format!("/teams/{team}/agents/{agent}/memories"),
+        format!("/teams/{team}/agents/{agent}/runs"),
     ];
     let mut state: Vec<Value> = paths.iter().map(|path: &String| api.get(path).ok()).collect();
     state.push(api.get("/access-grants").ok());
@@ -104,7 +115,8 @@ fn no_page_shows_what_is_restricted_and_no_form_changes_it_for_a_member_without_
     }
     let token = ben.get("/account").field("/account", "_token");
     let is_named = |path: &str| {
-        path.split(['/', '?', '=']).any(|part| NAMES.contains(&part) || part == made.fleet)
+        path.split(['/', '?', '='])
+            .any(|part| NAMES.contains(&part) || made.own.iter().any(|own| own == part))
     };
     let (mut shown, mut refused, mut sent) = (0, 0, BTreeSet::new());
     for (path, page) in crawl(&ada) {
@@ -113,17 +125,27 @@ fn no_page_shows_what_is_restricted_and_no_form_changes_it_for_a_member_without_
         assert!(!own.text.contains(WORD), "{path}: {}", own.words());
         for form in page.forms() {
             let is_own = OWN.iter().any(|path| form.action.starts_with(path));
-            if !form.is_post || is_own || !sent.insert(form.action.clone()) {
+            if !form.is_post || is_own {
                 continue;
             }
-            let reply = ben.send_form(&form, &[("_token", &token)]);
-            assert!(!reply.text.contains(WORD), "{} of {path}: {}", form.action, reply.words());
-            if is_named(&form.action) {
-                // A form that lacks what is required is of nothing yet.
-                let is_empty = reply.status == 400 && reply.words().contains("must not be empty");
-                let said = format!("{} {}: {}", form.action, reply.status, reply.words());
-                assert!(is_empty || matches!(reply.status, 403 | 404), "{said}");
-                refused += usize::from(!is_empty);
+            let none = (String::new(), String::new());
+            let buttons = if form.buttons.is_empty() { vec![none] } else { form.buttons.clone() };
+            for (name, value) in buttons {
+                let mut fields = form.fields.clone();
+                fields.retain(|(name, _)| !["_token", "_key", "_return"].contains(&&**name));
+                if !sent.insert((form.action.clone(), name.clone(), value.clone(), fields)) {
+                    continue;
+                }
+                let filled = [("_token", &*token), (&*name, &*value)];
+                let reply = ben.send_form(&form, &filled[..if name.is_empty() { 1 } else { 2 }]);
+                let said = format!("{} {name}={value} of {path}: {}", form.action, reply.words());
+                assert!(!reply.text.contains(WORD), "{said}");
+                if is_named(&form.action) {
+                    // A form that lacks what is required is of nothing yet.
+                    let is_empty = reply.status == 400 && said.contains("must not be empty");
+                    assert!(is_empty || matches!(reply.status, 403 | 404), "{said}");
+                    refused += usize::from(!is_empty);
+                }
             }
         }
     }

@@ -96,6 +96,8 @@ fn a_document_is_replaced_by_a_file_unless_somebody_else_has_replaced_it() {
         .shows("West,12");
     let refused = ada.send_file(&late, &form, &[], ("c.csv", "", &b"East,9"[..]));
     assert_eq!(refused.status, 412, "{}", refused.words());
+    assert!(refused.has_problem("file"));
+    refused.shows("somebody else has replaced the document");
     let api = server.ada();
     let id = documents(&server, &base)[0]["id"].as_str().unwrap().to_string();
     let stored = api.get(&format!("/knowledge-bases/{base}/documents/{id}")).ok();

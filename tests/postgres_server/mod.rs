@@ -55,8 +55,12 @@ pub fn say(text: &str) {
 
 /// A server for all tests of a binary, which crashes lose; none if it is not installed.
 pub fn shared() -> Option<&'static PostgresServer> {
-    const SETTINGS: [&str; 3] =
-        ["fsync=off", "max_connections=400", "max_pred_locks_per_transaction=256"];
+    const SETTINGS: [&str; 4] = [
+        "fsync=off",
+        "max_connections=400",
+        "max_pred_locks_per_transaction=1024",
+        "max_pred_locks_per_relation=10000",
+    ];
     static SERVER: LazyLock<Option<PostgresServer>> =
         LazyLock::new(|| PostgresServer::start_with(&SETTINGS, &[], true));
     SERVER.as_ref()

@@ -218,7 +218,12 @@ impl Arguments {
     pub(super) fn bytes(&self) -> Bytes {
         match self {
             Arguments::Query => Bytes::new(),
-            Arguments::Body(bytes) | Arguments::Upload(Uploaded { bytes, .. }) => bytes.clone(),
+            Arguments::Body(bytes) => bytes.clone(),
+            // Of another type the same bytes are another file.
+            Arguments::Upload(Uploaded { bytes, media_type, charset }) => {
+                let charset = charset.as_deref().unwrap_or_default();
+                [media_type.as_bytes(), b"\0", charset.as_bytes(), b"\0", bytes].concat().into()
+            }
             Arguments::Json(value) => value.to_string().into(),
         }
     }

@@ -1,21 +1,24 @@
 //! `/o/{org}/knowledge/{base}/documents/upload`: documents from files, and a document that is replaced by
 //! one.
 
+use std::time::Duration;
+
 use askama::Template;
 use hyper::StatusCode;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::document::{above, base_path, document_path};
 use super::knowledge::api_path;
 use crate::api::Method;
-use crate::base::{Error, Result, Time};
+use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
-use crate::console::conflict::{Edited, OUTDATED, digest};
+use crate::console::conflict::{Edited, OUTDATED, digest, was};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::multipart::{MAX_FILES, SentFile};
 use crate::console::page::Page;
-use crate::console::problems::sentence;
+use crate::console::problems::{Problems, sentence};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -30,6 +33,9 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(replace(visit)))
         .upload(UPLOAD),
 ];
+
+/// No further file of several is begun after this time: proxies wait for a minute.
+const MANY_TIME: Duration = Duration::from_secs(40);
 
 /// A route that takes files.
 const UPLOAD: &str = "/knowledge-bases/id/documents/upload";
@@ -171,32 +177,56 @@ async fn upload(visit: &Visit) -> Result<Reply> {
     }
 }
 
+/// Whether an error says something of the file, and nothing of the next one.
+fn is_of_one_file(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Invalid | Kind::TooLarge | Kind::Media)
+}
+
 fn document_page(visit: &Visit, made: &Created) -> String {
     format!("{}/documents/{}", base_path(visit), segment(&made.id))
 }
 
-/// Adds one after another: what one lacks does not keep the others.
+/// Adds one after another: what one lacks does not keep the others. When the server is busy or the time
+/// is over, the rest is not tried.
 async fn upload_all(visit: &Visit, path: &str, files: &[SentFile]) -> Result<Reply> {
     let (mut added, mut refused) = (Vec::new(), Vec::new());
-    for (at, file) in files.iter().enumerate() {
-        let (api, query) = (visit.api.part(at), query(visit, Some(&file.name)));
+    let (end, mut is_stopped) = (Instant::now() + MANY_TIME, false);
+    for file in files {
+        if is_stopped || Instant::now() > end {
+            refused.push((file.name.clone(), "It was not tried; send it again.".into()));
+            continue;
+        }
+        let part = blake3::hash(&[file.name.as_bytes(), b"\0", &file.bytes].concat());
+        let (api, query) = (visit.api.part(&part.to_hex()[..16]), query(visit, Some(&file.name)));
         match api.upload::<Created>(Method::Post, path, &query, file, None).await {
             Ok(made) => added.push((file.name.clone(), document_page(visit, &made))),
+            // Then there is nothing to tell of others.
+            Err(error) if !is_of_one_file(&error) && added.is_empty() && refused.is_empty() => {
+                return form(visit, visit.failed(error)?).await;
+            }
             Err(error) => {
-                let said = visit.failed(error)?.map(|error| sentence(error.message()));
-                refused.push((file.name.clone(), said.unwrap_or_default()));
+                is_stopped = !is_of_one_file(&error);
+                let problems = Problems::of(&error);
+                let said = problems.sentences().into_iter().next().map(|(_, said)| said);
+                let said = said.unwrap_or_else(|| sentence(error.message()));
+                refused.push((file.name.clone(), said));
             }
         }
     }
     if refused.is_empty() {
         return Ok(visit.done(&base_path(visit), Flash::DocumentsAdded));
     }
-    let frame = above(visit, visit.frame("Uploaded files")).await?;
+    // What was done is said in any case.
+    let frame = above(visit, visit.frame("Uploaded files")).await;
+    let frame = frame.unwrap_or_else(|_| visit.frame("Uploaded files"));
     let page = Uploaded { frame, added, refused, back: base_path(visit) };
     render(page.frame.status, &page)
 }
 
 // ── Replacing ────────────────────────────────────────────────────────────────
+
+const REPLACED: &str = "was not taken: somebody else has replaced the document since you opened this \
+     form; look at it, and choose the file again to put it in its place";
 
 /// What is replaced: the state that the form was opened with.
 fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
@@ -206,9 +236,14 @@ fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
 
 async fn replace_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let document: Document = visit.api.get(&document_path(visit), &[]).await?;
-    let frame = above(visit, visit.frame(&format!("Replace {}", document.name))).await?;
-    let frame = frame.edits(visit, error.as_ref(), &edited(visit, &document));
+    let mut frame = above(visit, visit.frame(&format!("Replace {}", document.name))).await?;
+    frame.was = was(visit, error.as_ref(), &edited(visit, &document), true);
     let back = visit.path.trim_end_matches("/upload").to_string();
+    let error = error.map(|error| match error.kind() {
+        // Browsers send a file once.
+        Kind::Precondition => Error::new(Kind::Precondition, error.code(), REPLACED).at("file"),
+        _ => error,
+    });
     show(visit, frame, Some(document.name), back, error.as_ref())
 }
 

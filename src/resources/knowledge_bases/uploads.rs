@@ -82,14 +82,16 @@ fn write_file(
     let (own, bytes) = (name.clone(), upload.bytes.clone());
     let read = calls.work_result(READ_FILE, move |children| {
         let Extracted { text, left_out, charset } = text_of(media_type, charset, &bytes, children)?;
-        Ok((Prepared::new(&own, text), left_out, charset))
+        let prepared = Prepared::new(&own, text);
+        Ok((own, prepared, left_out, charset))
     });
     let read = match read {
         Some(read) => read?,
         None => return Err(Error::internal("the file is not read yet")), // This run is discarded.
     };
     let size = upload.bytes.len() as u64;
-    let (prepared, left_out, charset) = &*read;
+    // The name that is among the words: another run may find the document with another one.
+    let (name, prepared, left_out, charset) = &*read;
     let charset = *charset;
     let file = File { name, media_type, size, prepared, left_out, charset };
     write(tx, base, id, &file, calls)

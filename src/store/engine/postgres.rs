@@ -311,6 +311,14 @@ impl Shared {
                 }
                 raw.run(raw.client.batch_execute(sql::CREATE_ROWS), STATEMENT_TIME)?;
                 raw.run(raw.client.batch_execute(sql::CREATE_SLOTS), STATEMENT_TIME)?;
+                // Other databases may know neither; a role that does not own the table may set nothing.
+                let set = raw.run(raw.client.query(sql::HAS_VACUUM_SETTINGS, &[]), STATEMENT_TIME);
+                if set.is_ok_and(|rows| rows.is_empty()) {
+                    let often = raw.client.batch_execute(sql::VACUUM_ROWS_OFTEN);
+                    if let Err(failure) = raw.run(often, STATEMENT_TIME) {
+                        tracing::debug!(?failure, "the table is vacuumed as by default");
+                    }
+                }
                 connector.connect(deadline)
             });
             match opened {

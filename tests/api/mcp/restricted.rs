@@ -1,5 +1,6 @@
 //! What a member without an access grant learns of restricted resources by the protocol: nothing.
 
+use roadstead::api::Method;
 use roadstead::mcp::tools;
 use serde_json::{Value, json};
 
@@ -31,16 +32,23 @@ fn arguments(vault: &Vault, name: &str, tool: &Value) -> Value {
 fn no_tool_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() {
     let acme = Fixture::new();
     let vault = Vault::whole(&acme);
+    let (member, owner) = (Client::of(&acme.member), Client::of(&acme.owner));
+    let (mut refused, mut shown) = (0, 0);
+    for (name, tool) in listed(&owner) {
+        let info = tools().iter().find(|info| info.name == name).unwrap();
+        if info.method == Method::Get {
+            let call = json!({"name": name, "arguments": arguments(&vault, &name, &tool)});
+            shown += usize::from(vault.is_in(&owner.result("tools/call", call).to_string()));
+        }
+    }
     let state = vault.state(&acme);
-    let member = Client::of(&acme.member);
-    let mut refused = 0;
     for (name, tool) in listed(&member) {
         let arguments = arguments(&vault, &name, &tool);
         let call = json!({"name": name, "arguments": arguments});
+        let info = tools().iter().find(|info| info.name == name).unwrap();
         let result = member.result("tools/call", call);
         let context = format!("{name} {arguments}: {result}");
         assert!(!vault.is_in(&result.to_string()), "{context}");
-        let info = tools().iter().find(|info| info.name == name).unwrap();
         if vault.named_by(&route_of(info), &arguments).is_empty() {
             continue;
         }
@@ -50,10 +58,21 @@ fn no_tool_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() {
         assert!(is_empty || result["isError"] == true && is_refused, "{context}");
         refused += 1;
     }
-    assert!(refused > 15, "{refused}");
-    for list in ["prompts/list", "resources/list"] {
+    assert!(refused > 15 && shown > 5, "{refused} are refused, {shown} show it to an owner");
+    let ways = [
+        ("prompts", "name", "prompts/list", "prompts/get"),
+        ("resources", "uri", "resources/list", "resources/read"),
+    ];
+    for (kind, key, list, get) in ways {
         let result = member.result(list, json!({}));
         assert!(!vault.is_in(&result.to_string()), "{list}: {result}");
+        let all = owner.result(list, json!({}))[kind].as_array().unwrap().clone();
+        let hidden: Vec<_> = all.iter().filter(|one| vault.is_in(&one.to_string())).collect();
+        assert!(!hidden.is_empty(), "{list}");
+        for one in hidden {
+            let reply = member.send(get, json!({key: one[key]}));
+            assert!(reply.json()["error"].is_object(), "{get} {one}");
+        }
     }
     assert_eq!(vault.state(&acme), state);
 }

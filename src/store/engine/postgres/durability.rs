@@ -16,6 +16,10 @@ use crate::store::Clock;
 /// false conflicts, or fail.
 const MIN_PREDICATE_LOCKS: u32 = 256;
 
+/// All rows are in one relation. A transaction with more locks than this in it locks all of it, and is
+/// in conflict with whoever writes anything.
+const MIN_RELATION_LOCKS: u32 = 2000;
+
 /// The oldest version of PostgreSQL that the tests ran with.
 const OLDEST_VERSION: u32 = 15;
 
@@ -34,6 +38,8 @@ pub struct Durability {
     pub synchronous_standby_names: String,
     /// `max_pred_locks_per_transaction`.
     pub max_pred_locks_per_transaction: String,
+    /// `max_pred_locks_per_relation`: if it is negative, the part of those per transaction that it is.
+    pub max_pred_locks_per_relation: String,
     /// How far the clock of this machine is ahead of the database server's; negative if it is behind.
     pub clock_ahead_millis: i64,
 }
@@ -62,6 +68,7 @@ impl Durability {
              coalesce(current_setting('synchronous_standby_names', true), ''), \
              coalesce(current_setting('max_pred_locks_per_transaction', true), ''), \
              coalesce(current_setting('synchronous_commit', true), ''), \
+             coalesce(current_setting('max_pred_locks_per_relation', true), ''), \
              floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         let (asked, asked_at) = (Instant::now(), Clock::system().now());
         let rows = run(client.query(sql, &[]), STATEMENT_TIME)?;
@@ -74,7 +81,8 @@ impl Durability {
                 synchronous_standby_names: text(row, 2).ok()?,
                 max_pred_locks_per_transaction: text(row, 3).ok()?,
                 synchronous_commit: text(row, 4).ok()?,
-                clock_ahead_millis: asked_at.millis() + between - row.try_get::<_, i64>(5).ok()?,
+                max_pred_locks_per_relation: text(row, 5).ok()?,
+                clock_ahead_millis: asked_at.millis() + between - row.try_get::<_, i64>(6).ok()?,
             })
         });
         settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
@@ -92,6 +100,18 @@ impl Durability {
     /// another connection loses it.
     fn commits_wait(&self) -> bool {
         matches!(&*self.synchronous_commit, "on" | "remote_apply")
+    }
+
+    /// How many locks a transaction may have in a relation before it locks all of it.
+    fn relation_locks(&self) -> Option<u32> {
+        let set: i32 = self.max_pred_locks_per_relation.parse().ok()?;
+        match u32::try_from(set) {
+            Ok(locks) => Some(locks),
+            Err(_) => {
+                let of_transaction: u32 = self.max_pred_locks_per_transaction.parse().ok()?;
+                of_transaction.checked_div(set.unsigned_abs())
+            }
+        }
     }
 
     /// Returns what is to be known or changed, a line each.
@@ -132,6 +152,13 @@ impl Durability {
                 self.max_pred_locks_per_transaction
             ));
         }
+        if self.relation_locks().is_some_and(|locks| locks < MIN_RELATION_LOCKS) {
+            remarks.push(format!(
+                "max_pred_locks_per_relation is {}: set it to 10000 (a reload is enough), so that \
+                 transactions that read much do not conflict with all that write",
+                self.max_pred_locks_per_relation
+            ));
+        }
         let ahead = self.clock_ahead_millis;
         if ahead.abs() > MAX_CLOCK_DIFFERENCE_MILLIS {
             // The same text each time, though they are never the same by a millisecond.
@@ -157,7 +184,8 @@ mod tests {
             fsync: "on".into(),
             synchronous_commit: "on".into(),
             synchronous_standby_names: "FIRST 1 (b)".into(),
-            max_pred_locks_per_transaction: "256".into(),
+            max_pred_locks_per_transaction: "1024".into(),
+            max_pred_locks_per_relation: "10000".into(),
             clock_ahead_millis: -5000,
         };
         assert!(safe.is_replicated() && safe.remarks().is_empty());
@@ -172,10 +200,28 @@ mod tests {
                 "synchronous_commit is local",
             ),
             (Durability { max_pred_locks_per_transaction: "64".into(), ..safe.clone() }, "is 64"),
+            (
+                Durability { max_pred_locks_per_relation: "-2".into(), ..safe.clone() },
+                "max_pred_locks_per_relation is -2",
+            ),
+            (
+                Durability { max_pred_locks_per_relation: "128".into(), ..safe.clone() },
+                "max_pred_locks_per_relation is 128",
+            ),
             (Durability { clock_ahead_millis: 7000, ..safe.clone() }, "is over 5 s ahead of"),
             (Durability { clock_ahead_millis: -7000, ..safe.clone() }, "is over 5 s behind"),
         ] {
             assert!(other.remarks()[0].contains(remark), "{other:?}");
+        }
+        let enough = [("-2", "4000"), ("2000", "64"), ("", "")];
+        for (relation, transaction) in enough {
+            let other = Durability {
+                max_pred_locks_per_relation: relation.into(),
+                max_pred_locks_per_transaction: transaction.into(),
+                ..safe.clone()
+            };
+            let said = other.remarks();
+            assert!(!said.iter().any(|said| said.contains("per_relation")), "{said:?}");
         }
         assert!(!Durability { fsync: "off".into(), ..safe.clone() }.is_replicated());
         for commit in ["off", "local", "remote_write", ""] {

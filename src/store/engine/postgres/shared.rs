@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -30,6 +31,7 @@ pub const OPEN_TIME: Duration = Duration::from_secs(20);
 /// locked takes four seconds each time, and a server that stops waits for it.
 const OWN_RUNS: usize = 20;
 const OWN_TIME: Duration = Duration::from_secs(10);
+const OWN_PAUSE: Duration = Duration::from_millis(5);
 
 /// What the threads of an engine share.
 pub struct Shared {
@@ -207,10 +209,12 @@ impl Shared {
         work: impl Fn(&Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let (begun, mut last) = (Instant::now(), Failure::Conflict);
-        for _ in 0..OWN_RUNS {
+        for run in 0..OWN_RUNS {
             if begun.elapsed() > OWN_TIME {
                 break;
             }
+            // At once it would meet the same others: a second in all.
+            thread::sleep(OWN_PAUSE * run as u32);
             connection.execute(begin)?;
             let failure = match work(connection) {
                 Ok(done) => match connection.commit(Instant::now() + STATEMENT_TIME) {

@@ -11,6 +11,16 @@ pub const MAX_PART_BYTES: usize = 2 * 1024 * 1024;
 pub const CREATE_ROWS: &str = "CREATE TABLE IF NOT EXISTS kv (\
      tbl smallint NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (tbl, key))";
 
+/// Rows of queues come and go at the front of their ranges, and each look passes those that died since the
+/// last vacuum. By default that comes after a fifth of all rows has died, however many there are.
+pub const VACUUM_ROWS_OFTEN: &str = "SET lock_timeout = '1s'; ALTER TABLE kv SET (\
+     autovacuum_vacuum_scale_factor = 0.005, autovacuum_vacuum_threshold = 5000, \
+     autovacuum_vacuum_cost_delay = 0)";
+
+/// Whether a table has storage parameters that say when it is vacuumed. Who has set others has a reason.
+pub const HAS_VACUUM_SETTINGS: &str = "SELECT 1 FROM pg_class WHERE oid = 'kv'::regclass \
+     AND array_to_string(reloptions, ' ') LIKE '%autovacuum_vacuum_%'";
+
 /// The slots of writers: see [`super::slot`]. They change with every commit, so each page keeps
 /// space for new versions of its rows.
 pub const CREATE_SLOTS: &str = "CREATE TABLE IF NOT EXISTS kv_slot (\
