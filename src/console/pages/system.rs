@@ -64,6 +64,19 @@ struct Tls {
     names: Vec<String>,
     not_after: Time,
     problem: Nullable<String>,
+    acme: Nullable<Acme>,
+}
+
+/// The authority that the certificate is of.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Acme {
+    directory: String,
+    domains: Vec<String>,
+    last_attempt_at: Nullable<Time>,
+    failures: u32,
+    error: Nullable<String>,
+    next_attempt_at: Time,
 }
 
 #[derive(Clone, Deserialize)]

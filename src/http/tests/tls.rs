@@ -32,7 +32,7 @@ fn made() -> (ServerTls, TlsConnector) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (ServerTls::new(pair, true).unwrap(), TlsConnector::from(Arc::new(config)))
+    (ServerTls::new(pair, None).unwrap(), TlsConnector::from(Arc::new(config)))
 }
 
 /// A server with TLS, and a client that trusts it.
