@@ -34,7 +34,11 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        let case = Case { authority: Authority::start(), place: Place::new() };
+        Self::at(Place::new())
+    }
+
+    fn at(place: Place) -> Self {
+        let case = Case { authority: Authority::start(), place };
         fs::write(case.root_file(), &case.authority.root).unwrap();
         case
     }
@@ -83,9 +87,14 @@ impl Case {
     }
 
     fn get(&self, address: SocketAddr, path: &str) -> String {
+        self.get_with(address, path, "")
+    }
+
+    /// Gets a path with this header, if there is one.
+    fn get_with(&self, address: SocketAddr, path: &str, header: &str) -> String {
         let name = ServerName::try_from(DOMAIN).unwrap();
         let mut stream = connect_to(address, name, &usual(&[&self.authority.root])).unwrap();
-        asked(&mut stream, &format!("GET {path} HTTP/1.1"), DOMAIN).unwrap()
+        asked(&mut stream, &format!("GET {path} HTTP/1.1{header}"), DOMAIN).unwrap()
     }
 
     /// What the server says of the authority, once it says what is looked for.
@@ -127,7 +136,8 @@ impl Case {
 
 #[test]
 fn a_server_starts_at_once_gets_a_certificate_and_asks_for_none_after_a_restart() {
-    let case = Case::new();
+    let (place, key) = Place::founded();
+    let case = Case::at(place);
     case.authority.set(Mood::Forgetful);
     let domains = "agents.test,www.agents.test";
     let flags = ["--acme-contact", "ada@acme.test"];
@@ -147,6 +157,17 @@ fn a_server_starts_at_once_gets_a_certificate_and_asks_for_none_after_a_restart(
     assert!(message.contains("is for agents.test, www.agents.test, until"), "{message}");
     assert!(message.contains("is asked for the next one at"), "{message}");
     assert_eq!(case.authority.contacts(), ["mailto:ada@acme.test"]);
+    // It is measured every ten seconds.
+    let tls = eventually("the state of the server", || {
+        let header = format!("\r\nX-API-Key: {key}");
+        let answer = case.get_with(serving.address, "/api/system?orgSlug=acme", &header);
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status: Value = serde_json::from_str(body).unwrap();
+        (status["tls"]["selfSigned"] == false).then(|| status["tls"].clone())
+    });
+    assert_eq!(tls["acme"]["failures"], 0, "{tls}");
+    assert_eq!((&tls["acme"]["error"], &tls["problem"]), (&Value::Null, &Value::Null));
+    assert!(tls["acme"]["nextAttemptAt"].as_str() < tls["notAfter"].as_str(), "{tls}");
     let page = case.get(serving.address, "/sign-in");
     assert!(page.contains("\r\nstrict-transport-security: max-age="), "{page}");
     let log = case.ended(&mut serving);
@@ -356,7 +377,8 @@ fn an_authority_that_refuses_lies_hangs_or_floods_costs_nothing_but_the_certific
 fn a_pause_longer_than_numbers_are_is_no_end_of_the_world() {
     let case = Case::new();
     case.authority.set(Mood::Overflows);
-    let mut serving = case.serve(DOMAIN, &[]);
+    // It does not get so far as to look.
+    let mut serving = case.start(DOMAIN, &[]);
     serving.expect_errors(&["there is no new TLS certificate: "]);
     assert_eq!(case.fails_of("did not decide in time"), "error");
     case.ended(&mut serving);

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::Error;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
-
-use super::pair::Pair;
 
 /// The protocol of a look (ALPN), in which nothing is said after the handshake.
 pub(super) const ACME_TLS: &[u8] = b"acme-tls/1";
@@ -17,9 +18,22 @@ pub struct Challenges(RwLock<HashMap<String, Arc<CertifiedKey>>>);
 
 impl Challenges {
     /// Shows this certificate to who looks at `name`.
-    pub fn put(&self, name: &str, pair: &Pair) {
+    ///
+    /// # Errors
+    /// If the key cannot be used.
+    pub fn put(
+        &self,
+        name: &str,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), Error> {
+        let key = default_provider().key_provider.load_private_key(key)?;
+        // Not compared with the certificate, of which the proof is a critical extension that TLS does
+        // not know.
+        let certified = CertifiedKey::new(vec![certificate], key);
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        all.insert(name.to_ascii_lowercase(), pair.certified.clone());
+        all.insert(name.to_ascii_lowercase(), Arc::new(certified));
+        Ok(())
     }
 
     /// Expects no look any more.

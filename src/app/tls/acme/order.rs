@@ -10,7 +10,7 @@ use instant_acme::{
     OrderStatus, Problem, RetryPolicy,
 };
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
 use super::calls::Calls;
@@ -230,22 +230,24 @@ async fn prove(
             ));
         };
         let digest = challenge.key_authorization().digest();
-        let proof = proof(&domain, digest.as_ref()).map_err(|e| Refused::of(e.to_string()))?;
-        challenges.put(&domain, &proof);
+        let (proof, key) =
+            proof(&domain, digest.as_ref()).map_err(|e| Refused::of(e.to_string()))?;
+        challenges.put(&domain, proof, key).map_err(|e| Refused::of(e.to_string()))?;
         challenge.set_ready().await?;
     }
     Ok(())
 }
 
+/// A certificate with its key.
+type Proof = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
 /// The certificate that an authority is shown for a domain (RFC 8737, 3).
-fn proof(domain: &str, digest: &[u8]) -> Result<Pair, rcgen::Error> {
+fn proof(domain: &str, digest: &[u8]) -> Result<Proof, rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(vec![domain.to_string()])?;
     params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
-    let certificate = params.self_signed(&key)?.pem();
-    let key = Zeroizing::new(key.serialize_pem());
-    let pair = Pair::from_pem(certificate.as_bytes(), key.as_bytes());
-    pair.map_err(|_| rcgen::Error::CouldNotParseCertificate)
+    let certificate = params.self_signed(&key)?.der().clone();
+    Ok((certificate, PrivatePkcs8KeyDer::from(key.serialize_der()).into()))
 }
 
 /// What is signed by the authority: the domains, and the key.

@@ -166,10 +166,10 @@ impl Renewing {
         let left = facts.not_after.secs() - now.secs();
         let lifetime = facts.not_after.secs() - facts.not_before.secs();
         let is_urgent = self.issued().is_none() || left < lifetime / 6;
-        let not_after = facts.not_after;
         if is_urgent {
-            tracing::error!(%not_after, %next, "there is no new TLS certificate: {why}");
+            tracing::error!(%next, "there is no new TLS certificate: {why}");
         } else {
+            let not_after = facts.not_after;
             tracing::warn!(%not_after, %next, "the TLS certificate is not renewed yet: {why}");
         }
         if let Some(unsaved) = unsaved.filter(|unsaved| unsaved.why != why) {
