@@ -66,7 +66,7 @@ pub struct SystemTls {
     /// Why the files as they are now are not served: an earlier certificate is. Null if they are.
     pub problem: Option<String>,
     /// The authority that the server gets its certificates from; null if it gets none itself.
-    pub acme: Option<SystemAcme>,
+    pub acme: Option<Box<SystemAcme>>,
 }
 
 /// The authority that a server gets its certificates from (`--tls acme`). Until it has issued the first,

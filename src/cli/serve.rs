@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names};
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
-use crate::api::{OrganizationCreators, SystemAcme, SystemTls};
+use crate::api::{OrganizationCreators, SystemTls};
 use crate::app::tls::{OwnTls, renew, watch, watch_expiry};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
@@ -297,7 +297,8 @@ impl Announced<'_> {
                 "\n{kind}: {certificate}, valid until {not_after}\n  SHA-256 {fingerprint}"
             ));
             match acme {
-                Some(SystemAcme { directory, .. }) if self_signed => {
+                Some(acme) if self_signed => {
+                    let directory = acme.directory;
                     text.push_str(&format!("\n  Until the authority has issued one: {directory}"));
                 }
                 _ if self_signed => text.push_str("\n  How to trust it: roadstead doctor"),

@@ -434,6 +434,9 @@ fn settings_that_fit_no_certificate_are_refused_before_anything_is_made() {
     let many = (0..101).map(|n| format!("a{n}.test")).collect::<Vec<_>>().join(",");
     place.run(&[&acme[..], &["--domain", &many]].concat()).fails(2, "at most 100");
     place.run(&[&["serve"][..], &domain].concat()).fails(2, "--domain is about the certificate");
+    let store = ["--store", "postgres://roadstead@127.0.0.1:1/roadstead", "--acme-agree-tos"];
+    let shared = [&acme[..], &domain, &store].concat();
+    place.run(&shared).fails(2, "which a store in PostgreSQL has not: give --tls-cert");
     let own = ["serve", "--tls", "self-signed", "--acme-agree-tos"];
     place.run(&own).fails(2, "--acme-agree-tos is about the certificate of --tls acme");
     assert!(!place.data().exists());

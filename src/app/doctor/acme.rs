@@ -12,7 +12,7 @@ pub fn judge(status: &Result<Option<SystemTls>, String>, now: Time, found: &mut 
     let status = match status {
         Ok(Some(status)) => status,
         Ok(None) => {
-            found.ok("tls", "the first start asks the authority for a certificate");
+            found.ok("tls", "there is no certificate yet: a start asks the authority");
             return;
         }
         Err(why) => {
@@ -33,7 +33,7 @@ pub fn judge(status: &Result<Option<SystemTls>, String>, now: Time, found: &mut 
     } else {
         format!("the certificate {certificate} is for {}, until {not_after}", names.join(", "))
     };
-    let message = format!("{message}{}", acme.as_ref().map_or(String::new(), attempts));
+    let message = format!("{message}{}", acme.as_deref().map_or(String::new(), attempts));
     let has_failed = acme.as_ref().is_some_and(|acme| acme.error.is_some());
     // The next one is wanted since a third of its life before the end.
     let left = not_after.secs() - now.secs();
@@ -92,14 +92,14 @@ mod tests {
                 not_before: at("2030-01-01"),
                 not_after: at("2030-04-01"),
                 problem: None,
-                acme: Some(SystemAcme {
+                acme: Some(Box::new(SystemAcme {
                     directory: "https://ca.test/dir".into(),
                     domains: vec!["a.test".into()],
                     last_attempt_at: None,
                     failures: 2,
                     error: error.map(String::from),
                     next_attempt_at: at("2030-03-02"),
-                }),
+                })),
             };
             let mut found = Findings::default();
             judge(&Ok(Some(status)), at(now), &mut found);

@@ -28,7 +28,7 @@ struct Told {
     /// Why the files as they are now are not served.
     problem: Option<String>,
     /// The authority that issues it.
-    acme: Option<SystemAcme>,
+    acme: Option<Box<SystemAcme>>,
 }
 
 impl OwnTls {
@@ -87,7 +87,7 @@ impl OwnTls {
         };
         let tls = ServerTls::new(pair, Some(Arc::default()));
         let own = Self::new(tls.map_err(|e| DataDirError(e.to_string()))?, &certificate, None);
-        own.told().acme = Some(acme);
+        own.told().acme = Some(Box::new(acme));
         Ok(own)
     }
 
@@ -146,7 +146,7 @@ impl OwnTls {
     }
 
     pub(super) fn set_acme(&self, acme: SystemAcme) {
-        self.told().acme = Some(acme);
+        self.told().acme = Some(Box::new(acme));
     }
 
     /// Serves a certificate that an authority has issued and that is in this file.
@@ -213,7 +213,8 @@ pub fn look_at_acme(dir: &Path) -> std::result::Result<Option<SystemTls>, String
     let stored = Stored::load(dir).map_err(|error| error.0)?;
     let Some(pair) = issued else { return Ok(None) };
     let now = Clock::system().now();
-    let acme = stored.asked.as_ref().map(|asked| stored.status(asked, Some(&pair.facts), now));
+    let of = |asked| Box::new(stored.status(asked, Some(&pair.facts), now));
+    let acme = stored.asked.as_ref().map(of);
     Ok(Some(SystemTls { acme, ..SystemTls::of(&pair, &acme::certificate_in(dir)) }))
 }
 

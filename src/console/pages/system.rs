@@ -291,14 +291,14 @@ mod tests {
             serde_json::from_value::<Tls>(serde_json::to_value(status).unwrap()).unwrap()
         };
         assert!(read(&status).acme.0.is_none());
-        status.acme = Some(SystemAcme {
+        status.acme = Some(Box::new(SystemAcme {
             directory: "https://ca.test/dir".into(),
             domains: vec!["a.test".into()],
             last_attempt_at: None,
             failures: 2,
             error: Some("why".into()),
             next_attempt_at: at,
-        });
+        }));
         let acme = read(&status).acme.0.unwrap();
         assert_eq!((acme.failures, acme.error.0.as_deref()), (2, Some("why")));
     }
