@@ -43,7 +43,7 @@ pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, req
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};
 pub use system::{
-    OrganizationCreators, SAMPLE_SECS, SystemBackup, SystemHistory, SystemMonitor, SystemNode,
-    SystemRetention, SystemSample, SystemStatus, SystemStorage, SystemTls,
+    OrganizationCreators, SAMPLE_SECS, SystemAcme, SystemBackup, SystemHistory, SystemMonitor,
+    SystemNode, SystemRetention, SystemSample, SystemStatus, SystemStorage, SystemTls,
 };
 pub use webhook::Webhook;

@@ -65,6 +65,27 @@ pub struct SystemTls {
     pub not_after: Time,
     /// Why the files as they are now are not served: an earlier certificate is. Null if they are.
     pub problem: Option<String>,
+    /// The authority that the server gets its certificates from; null if it gets none itself.
+    pub acme: Option<Box<SystemAcme>>,
+}
+
+/// The authority that a server gets its certificates from (`--tls acme`). Until it has issued the first,
+/// a certificate that the server has made itself is served.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SystemAcme {
+    /// The URL of its directory.
+    pub directory: String,
+    /// The domains that certificates are asked for.
+    pub domains: Vec<String>,
+    /// When the server asked last; null before the first time.
+    pub last_attempt_at: Option<Time>,
+    /// How many attempts have failed in a row.
+    pub failures: u32,
+    /// Why the last attempt failed; null if it did not.
+    pub error: Option<String>,
+    /// When the server asks for the next certificate.
+    pub next_attempt_at: Time,
 }
 
 /// The store of the server.

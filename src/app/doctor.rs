@@ -1,6 +1,7 @@
 //! What `roadstead doctor` looks at: the files of a data directory, the machine, the settings, and
 //! what the server or the store says of itself.
 
+mod acme;
 mod findings;
 #[cfg(feature = "postgres")]
 mod store;

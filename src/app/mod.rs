@@ -69,7 +69,7 @@ use crate::mcp::{self, Mcp};
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
-use crate::outside::{self, Children, Outside, Resolver};
+use crate::outside::{Children, ClientConfig, Outside, Resolver};
 use crate::resources::{self, organizations};
 use crate::store::engine::{SeenNodes, WorkLeases};
 use crate::store::{Org, Store};
@@ -138,6 +138,15 @@ impl Default for ServerConfig {
             leases: None,
             nodes: None,
         }
+    }
+}
+
+impl ServerConfig {
+    /// The settings of outgoing calls, and how names are resolved for them.
+    pub fn calls(&self) -> (ClientConfig, Resolver) {
+        let (allow_private, extra_roots_pem) =
+            (self.allow_private.clone(), self.extra_roots_pem.clone());
+        (ClientConfig { allow_private, extra_roots_pem }, self.resolver.clone())
     }
 }
 
@@ -268,12 +277,10 @@ impl Server {
 
 /// The client for outgoing calls, mail and child processes.
 fn outgoing(config: &ServerConfig) -> Result<Outside> {
-    let outside = Outside::new(outside::ClientConfig {
-        allow_private: config.allow_private.clone(),
-        extra_roots_pem: config.extra_roots_pem.clone(),
-    })?
-    .resolving(config.resolver.clone())
-    .with_children(Children::new(config.program.clone()));
+    let (calls, resolver) = config.calls();
+    let outside = Outside::new(calls)?
+        .resolving(resolver)
+        .with_children(Children::new(config.program.clone()));
     Ok(match &config.smtp {
         Some(smtp) => outside.with_mail(Arc::new(Smtp::new(smtp)?)),
         None => outside,

@@ -35,6 +35,10 @@ pub const LAST_BACKUP: &str = "last-backup";
 pub const TLS_CERTIFICATE: &str = "tls-self-signed.pem";
 /// Its private key.
 pub const TLS_KEY: &str = "tls-self-signed.key";
+/// The certificate of an authority, with its key (`--tls acme`).
+pub const ACME_CERTIFICATE: &str = "tls-acme.pem";
+/// The account with the authority, and what became of the last attempt.
+pub const ACME_STATE: &str = "tls-acme.json";
 
 /// What every new file system has.
 pub const LOST_AND_FOUND: &str = "lost+found";
@@ -43,7 +47,7 @@ pub const UNFINISHED: &str = "unfinished";
 
 /// The beginnings of the names of files that a data directory may have before it is complete: a key
 /// that was put there, and what an interrupted creation left.
-const EXPECTED: [&str; 15] = [
+const EXPECTED: [&str; 17] = [
     KEY,
     DATABASE,
     LOG[0],
@@ -56,6 +60,8 @@ const EXPECTED: [&str; 15] = [
     LAST_BACKUP,
     TLS_CERTIFICATE,
     TLS_KEY,
+    ACME_CERTIFICATE,
+    ACME_STATE,
     WRITTEN_BY,
     LEFT_OUT,
     LOST_AND_FOUND,

@@ -16,8 +16,8 @@ use super::check::check_store;
 use super::data::DataDir;
 use super::erasures::Erasures;
 use super::placement::{
-    DATABASE, ERASURES, FORMAT_FILE, KEY, LAST_BACKUP, LEFT_OUT, SETUP_LINK, TLS_CERTIFICATE,
-    TLS_KEY,
+    ACME_CERTIFICATE, ACME_STATE, DATABASE, ERASURES, FORMAT_FILE, KEY, LAST_BACKUP, LEFT_OUT,
+    SETUP_LINK, TLS_CERTIFICATE, TLS_KEY,
 };
 use super::written_by;
 use crate::api::audit::Restart;
@@ -35,7 +35,7 @@ pub use losses::{Losses, MAX_LISTED};
 
 /// What is copied beside the database, if it is there, in this order: without the last one the
 /// directory is none.
-const COPIED: [&str; 8] = [
+const COPIED: [&str; 10] = [
     KEY,
     "secret.key.new",
     ERASURES,
@@ -43,6 +43,8 @@ const COPIED: [&str; 8] = [
     SETUP_LINK,
     TLS_KEY,
     TLS_CERTIFICATE,
+    ACME_CERTIFICATE,
+    ACME_STATE,
     FORMAT_FILE,
 ];
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
+use super::acme_flags::AcmeFlags;
 use super::binding::{Wanted, listen};
 use super::failure::Failure;
 use super::{machine, values};
 use crate::api::SystemTls;
-use crate::app::tls::{Hosts, OwnTls, TlsFiles};
+use crate::app::tls::{AcmeSettings, Hosts, OwnTls, TlsFiles};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
 
@@ -62,9 +63,12 @@ pub(super) struct TlsFlags {
     #[arg(long, value_name = "FILE", env = "ROADSTEAD_TLS_KEY", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Serve TLS with a certificate that the server makes for itself, in its data directory
+    /// Serve TLS with a certificate that the server gets or makes itself, in its data directory
     #[arg(long, value_enum, value_name = "HOW", env = "ROADSTEAD_TLS")]
     tls: Option<TlsKind>,
+
+    #[command(flatten)]
+    acme: AcmeFlags,
 
     /// Lead browsers that come without TLS to this address to where it is spoken
     #[arg(
@@ -79,8 +83,10 @@ pub(super) struct TlsFlags {
 /// Where a certificate comes from if no file has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TlsKind {
-    /// The server makes it.
+    /// The server makes it; clients must be told to trust it
     SelfSigned,
+    /// An authority issues it for --domain, by ACME
+    Acme,
 }
 
 /// A certificate, read before a port is opened.
@@ -88,6 +94,7 @@ pub(super) enum TlsChoice {
     None,
     Files(TlsFiles, Arc<OwnTls>),
     SelfSigned,
+    Acme(AcmeSettings),
 }
 
 impl TlsFlags {
@@ -110,12 +117,16 @@ impl TlsFlags {
                 TlsChoice::Files(files, own)
             }
             (_, _, Some(TlsKind::SelfSigned)) => TlsChoice::SelfSigned,
+            (_, _, Some(TlsKind::Acme)) => TlsChoice::Acme(self.acme.settings()?),
             _ => TlsChoice::None,
         };
+        if !matches!(choice, TlsChoice::Acme(_)) {
+            self.acme.require_none()?;
+        }
         if matches!(choice, TlsChoice::None) && self.redirect_http.is_some() {
             return Err(Failure::Usage(
-                "--redirect-http leads to TLS, and there is none: give --tls-cert and --tls-key, or \
-                 --tls self-signed"
+                "--redirect-http leads to TLS, and there is none: give --tls-cert and --tls-key, \
+                 --tls acme, or --tls self-signed"
                     .into(),
             ));
         }
@@ -129,8 +140,8 @@ impl TlsFlags {
 }
 
 impl TlsChoice {
-    /// The TLS to speak. A certificate of the server's own is made in `dir`, if it has none, for these
-    /// hosts.
+    /// The TLS to speak. A self-signed certificate is made in `dir`, if it has none and needs one, for
+    /// these hosts.
     pub(super) fn own(
         &self,
         dir: &DataDir,
@@ -140,6 +151,10 @@ impl TlsChoice {
             TlsChoice::None => Ok(None),
             TlsChoice::Files(_, own) => Ok(Some(own.clone())),
             TlsChoice::SelfSigned => Ok(Some(OwnTls::self_signed(dir.path(), &hosts())?)),
+            TlsChoice::Acme(settings) => {
+                let hosts = hosts().with(&settings.domains);
+                Ok(Some(OwnTls::of_acme(dir.path(), &hosts, settings)?))
+            }
         }
     }
 }
@@ -193,7 +208,7 @@ pub(super) fn warn_of_local_names(tls: Option<&OwnTls>, addresses: &[SocketAddr]
 pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
     let (scheme, usual_port) = if tls.is_some() { ("https", 443) } else { ("http", 80) };
     // A certificate of an authority is for names, and not for this machine's addresses.
-    let named = tls.filter(|own| !own.status().self_signed).and_then(OwnTls::host);
+    let named = tls.filter(|own| own.is_of_authority()).and_then(OwnTls::host);
     match named {
         Some(host) if address.port() == usual_port => format!("{scheme}://{host}"),
         Some(host) => format!("{scheme}://{host}:{}", address.port()),

@@ -4,6 +4,7 @@
 //! stderr. Exit codes: 0 success, 1 failure or a damaged data directory, 2 invalid usage or a data
 //! directory that cannot be opened. Commands for servers elsewhere are in [`client`].
 
+mod acme_flags;
 mod audit;
 mod backup;
 mod binding;

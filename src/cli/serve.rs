@@ -16,7 +16,7 @@ use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, war
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::{OrganizationCreators, SystemTls};
-use crate::app::tls::{OwnTls, watch, watch_expiry};
+use crate::app::tls::{OwnTls, renew, watch, watch_expiry};
 use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
 use crate::base::{Email, HttpUrl, Id};
@@ -31,7 +31,8 @@ use crate::store::{Store, Tx};
 #[command(after_help = "For a new data directory it prints a link to set the server up.\n\n\
                         SIGTERM, SIGHUP or Ctrl-C: stops accepting connections, answers requests in \
                         flight, and exits within 10 seconds. With --tls-cert, SIGHUP reads the \
-                        certificate and its key again instead, as the server does when they change.")]
+                        certificate and its key again instead, as the server does when they change; \
+                        with --tls acme it asks the authority at once, if a certificate is wanted.")]
 pub struct Serve {
     #[command(flatten)]
     pub(super) listening: Listening,
@@ -139,6 +140,7 @@ impl Serve {
             dir.note_served();
             let hosts = || own_hosts(self.public_url.as_ref(), &addresses);
             let config = ServerConfig { tls: tls.own(&dir, hosts)?, ..config };
+            let calls = config.calls();
             let own_tls = config.tls.clone();
             warn_of_local_names(own_tls.as_deref(), &addresses);
             let local = || local_url(address, own_tls.as_deref());
@@ -160,12 +162,16 @@ impl Serve {
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store.clone(), dir, link_base));
             }
-            let ended = match tls {
-                TlsChoice::Files(files, own) => {
+            let ended = match (tls, own_tls) {
+                (TlsChoice::Files(files, own), _) => {
                     let watching = watch(own, files, shutdown.hangups()?);
                     shutdown.serve(server, &data, watching).await
                 }
-                _ => shutdown.serve(server, &data, watch_expiry(own_tls)).await,
+                (TlsChoice::Acme(settings), Some(own)) => {
+                    let renewing = renew(own, data.clone(), settings, calls, shutdown.hangups()?)?;
+                    shutdown.serve(server, &data, renewing).await
+                }
+                (_, own) => shutdown.serve(server, &data, watch_expiry(own)).await,
             };
             store.close();
             ended
@@ -283,15 +289,20 @@ impl Announced<'_> {
     pub(super) fn text(&self) -> String {
         let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
         let mut text = format!("Roadstead {version} listens on {urls}");
-        if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, .. }) =
+        if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, acme, .. }) =
             self.tls.map(OwnTls::status)
         {
             let kind = if self_signed { "Self-signed certificate" } else { "Certificate" };
             text.push_str(&format!(
                 "\n{kind}: {certificate}, valid until {not_after}\n  SHA-256 {fingerprint}"
             ));
-            if self_signed {
-                text.push_str("\n  How to trust it: roadstead doctor");
+            match acme {
+                Some(acme) if self_signed => {
+                    let directory = acme.directory;
+                    text.push_str(&format!("\n  Until the authority has issued one: {directory}"));
+                }
+                _ if self_signed => text.push_str("\n  How to trust it: roadstead doctor"),
+                _ => {}
             }
         }
         text

@@ -43,10 +43,10 @@ impl Serve {
         let (tls, own_tls) = match self.tls.read(self.public_url.as_ref())? {
             TlsChoice::None => (None, None),
             TlsChoice::Files(files, own) => (Some(files), Some(own)),
-            TlsChoice::SelfSigned => {
+            TlsChoice::SelfSigned | TlsChoice::Acme(_) => {
                 return Err(Failure::Usage(
-                    "--tls self-signed keeps its certificate in a data directory, which a store in \
-                     PostgreSQL has not: give --tls-cert and --tls-key"
+                    "--tls keeps its certificate in a data directory, which a store in PostgreSQL has \
+                     not: give --tls-cert and --tls-key, or put a proxy with TLS in front"
                         .into(),
                 ));
             }

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 
 use crate::api::OrganizationCreators;
-use crate::base::{Email, HttpUrl};
+use crate::base::{Domain, Email, HttpUrl};
 
 /// Parses a duration such as `30d`, `12h`, `15m` or `10s` into seconds; at most 100 years.
 pub fn duration_secs(text: &str) -> Result<i64, String> {
@@ -27,6 +27,20 @@ pub fn duration_secs(text: &str) -> Result<i64, String> {
 /// Parses an e-mail address.
 pub fn email(text: &str) -> Result<Email, String> {
     Email::parse(text)
+}
+
+/// Parses the name of a domain.
+pub fn domain(text: &str) -> Result<Domain, String> {
+    Domain::parse(text)
+}
+
+/// Parses a URL that begins with https.
+pub fn https_url(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text)?;
+    match url.split_once("://") {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => Ok(url),
+        _ => Err("must begin with https://".into()),
+    }
 }
 
 /// Parses the URL under which clients reach a server, in lower case. The console has paths of its own, from

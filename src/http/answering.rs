@@ -104,7 +104,7 @@ fn complete(
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if over_tls.is_some_and(|tls| tls.is_strict) && may_be_strict(asked) {
+    if over_tls.is_some_and(|tls| tls.is_strict()) && may_be_strict(asked) {
         headers.insert(STRICT_TRANSPORT_SECURITY, STRICT_TRANSPORT);
     }
 }

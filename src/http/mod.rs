@@ -57,7 +57,7 @@ pub use router::Router;
 pub use server::serve;
 pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
 pub use sse::event_stream;
-pub use tls::{CertificateFacts, Pair, PairProblem, ServerTls};
+pub use tls::{CertificateFacts, Challenges, Pair, PairProblem, ServerTls};
 
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ async fn handshake(
         _ => {}
     }
     let socket = Socket::before_handshake(stream, progress.clone());
-    let (mut stream, arrived) = tls.accept(socket, port).await?;
+    let Some((mut stream, arrived)) = tls.accept(socket, port).await? else { return Ok(None) };
     stream.get_mut().0.secured();
     Ok(Some(Secured { transport: Transport::Tls(Box::new(stream)), arrived }))
 }

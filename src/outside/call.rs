@@ -14,6 +14,7 @@ pub(super) const MAX_IN_FLIGHT: usize = 240;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
+    Head,
     Post,
     Patch,
     Put,

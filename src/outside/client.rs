@@ -233,6 +233,7 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
     let mut request = Request::new(Full::new(Bytes::from(call.body)));
     *request.method_mut() = match call.method {
         Method::Get => hyper::Method::GET,
+        Method::Head => hyper::Method::HEAD,
         Method::Post => hyper::Method::POST,
         Method::Patch => hyper::Method::PATCH,
         Method::Put => hyper::Method::PUT,

@@ -16,6 +16,7 @@ mod shelf;
 #[path = "../api/sites.rs"]
 mod sites;
 
+mod acme;
 mod audit;
 mod backup;
 mod between;

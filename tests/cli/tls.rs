@@ -91,7 +91,7 @@ impl Made {
 // ── A client ─────────────────────────────────────────────────────────────────
 
 /// A client that trusts these certificates.
-fn client(
+pub fn client(
     trusted: &[&str],
     versions: &[&'static SupportedProtocolVersion],
     protocols: &[&str],
@@ -110,14 +110,22 @@ fn client(
     Arc::new(config)
 }
 
-fn usual(trusted: &[&str]) -> Arc<ClientConfig> {
+pub fn usual(trusted: &[&str]) -> Arc<ClientConfig> {
     client(trusted, &[&TLS13, &TLS12], &["http/1.1"])
 }
 
-type Stream = StreamOwned<ClientConnection, TcpStream>;
+pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> std::io::Result<Stream> {
-    let name = ServerName::from(address.ip());
+    connect_to(address, ServerName::from(address.ip()), config)
+}
+
+/// Connects to a server that is called so.
+pub fn connect_to(
+    address: SocketAddr,
+    name: ServerName<'static>,
+    config: &Arc<ClientConfig>,
+) -> std::io::Result<Stream> {
     let connection = ClientConnection::new(config.clone(), name).map_err(std::io::Error::other)?;
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -129,7 +137,7 @@ fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> std::io::Result<S
 }
 
 /// Sends a request that ends its connection, and reads the answer to its end.
-fn asked(stream: &mut Stream, head: &str, host: &str) -> std::io::Result<String> {
+pub fn asked(stream: &mut Stream, head: &str, host: &str) -> std::io::Result<String> {
     write!(stream, "{head}\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
     let mut came = String::new();
     // To its end: a connection that is cut off is an error.
@@ -153,7 +161,7 @@ fn der(pem: &str) -> Vec<u8> {
 }
 
 /// What `doctor` finds about TLS.
-fn doctor(place: &Place, more: &[&str]) -> Vec<Value> {
+pub fn doctor(place: &Place, more: &[&str]) -> Vec<Value> {
     let said = place.run(&[&["doctor", "--json"][..], more].concat());
     let said: Value = serde_json::from_str(&said.stdout).unwrap();
     let findings = said["findings"].as_array().unwrap().iter();
@@ -555,7 +563,7 @@ fn a_certificate_is_replaced_under_load_without_a_failed_request_and_a_bad_one_i
 
 // ── Self-signed ──────────────────────────────────────────────────────────────
 
-fn mode(path: &Path) -> u32 {
+pub fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 

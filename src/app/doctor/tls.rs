@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::acme;
 use super::findings::Findings;
 use crate::api::SystemTls;
 use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
-use crate::app::tls::{OwnMade, TlsFiles, look_at, look_at_self_signed};
+use crate::app::tls::{OwnMade, TlsFiles, look_at, look_at_acme, look_at_self_signed};
 use crate::base::{HttpUrl, Time};
 use crate::http::names_this_machine;
 use crate::store::Clock;
@@ -49,6 +50,7 @@ pub fn judge(settings: &[Setting], dir: Option<&Path>, served: &Served, found: &
             let files = TlsFiles { certificate: certificate.into(), key: key.into() };
             of_files(&files, settings, served, found);
         }
+        _ if value(settings, "--tls") == Some("acme") => of_acme(dir, settings, served, found),
         _ if is_on(settings) => of_self_signed(dir, settings, served, found),
         _ => without(settings, found),
     }
@@ -58,7 +60,7 @@ fn without(settings: &[Setting], found: &mut Findings) {
     let listen = value(settings, "--listen").unwrap_or_default();
     if !is_local(listen) && value(settings, "--trusted-proxy").is_none() {
         let message = format!("it listens on {listen} without TLS or a proxy that is trusted");
-        let to_do = "--tls-cert and --tls-key, or put a proxy with TLS in front: everything is \
+        let to_do = "--tls-cert and --tls-key, --tls acme, or put a proxy with TLS in front: everything is \
                      readable on the way";
         found.warn("tls", message, to_do);
     }
@@ -74,13 +76,7 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
         Ok(status) => {
             let to_do = "replace both files; the server takes the new ones";
             of_certificate(&status, Clock::system().now(), to_do, found);
-            let url = value(settings, "--public-url").and_then(|url| HttpUrl::parse(url).ok());
-            let host = url.map(|url| url.host());
-            if let Some(host) = host.filter(|host| !covers(&status.names, host)) {
-                let message =
-                    format!("the certificate is not for {host}, the host of --public-url");
-                found.error("tls", message, "get one for it, or correct --public-url");
-            }
+            public_url(&status.names, settings, found);
             links(&status, settings, found);
             if let Some(problem) = &status.problem {
                 let message = format!("the server still serves an earlier certificate: {problem}");
@@ -95,6 +91,29 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
         let key = files.key.display();
         let message = format!("the TLS key {key} is accessible to all users");
         found.error("tls", message, &format!("chmod o= {key}"));
+    }
+}
+
+fn of_acme(dir: Option<&Path>, settings: &[Setting], served: &Served, found: &mut Findings) {
+    let status = match (served, dir) {
+        (Served::Running(Some(status)), _) => Ok(Some(status.clone())),
+        (_, Some(dir)) => look_at_acme(dir),
+        (_, None) => Ok(None),
+    };
+    acme::judge(&status, Clock::system().now(), found);
+    if let Ok(Some(status)) = status {
+        public_url(&status.names, settings, found);
+        links(&status, settings, found);
+    }
+}
+
+/// Whether a certificate with these names is for the host of the public URL, if there is one.
+fn public_url(names: &[String], settings: &[Setting], found: &mut Findings) {
+    let url = value(settings, "--public-url").and_then(|url| HttpUrl::parse(url).ok());
+    let host = url.map(|url| url.host());
+    if let Some(host) = host.filter(|host| !covers(names, host)) {
+        let message = format!("the certificate is not for {host}, the host of --public-url");
+        found.error("tls", message, "get one for it, or correct --public-url");
     }
 }
 
@@ -229,6 +248,7 @@ mod tests {
             not_before: at("2030-02-01"),
             not_after: at("2030-05-01"),
             problem: None,
+            acme: None,
         };
         for (now, level, part) in [
             ("2030-01-31", Level::Error, "is valid from 2030-02-01"),
@@ -260,6 +280,7 @@ mod tests {
                 not_before: Time::from_millis(0),
                 not_after: Time::from_millis(1),
                 problem: None,
+                acme: None,
             };
             let mut found = Findings::default();
             links(&status, &[setting("--listen", listen)], &mut found);

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::acme::{self, AcmeSettings, Stored};
 use super::files::{FilesState, TlsFiles};
 use super::self_signed::{self, Found, Hosts};
-use crate::api::SystemTls;
+use crate::api::{SystemAcme, SystemTls};
 use crate::app::data_dir_error::DataDirError;
-use crate::base::Result;
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::http::{Pair, ServerTls, names_this_machine};
 use crate::store::Clock;
@@ -16,13 +16,19 @@ use crate::store::Clock;
 /// TLS with the certificate that is served, and where it comes from.
 pub struct OwnTls {
     tls: Arc<ServerTls>,
-    /// The file of the certificate.
-    certificate: PathBuf,
-    is_self_signed: bool,
     /// The state of the files when they were read at the start, if they are not the server's own.
     read: Option<FilesState>,
+    told: Mutex<Told>,
+}
+
+/// What is told of it beside what the certificate says.
+struct Told {
+    /// The file of the certificate.
+    certificate: PathBuf,
     /// Why the files as they are now are not served.
-    problem: Mutex<Option<String>>,
+    problem: Option<String>,
+    /// The authority that issues it.
+    acme: Option<Box<SystemAcme>>,
 }
 
 impl OwnTls {
@@ -41,8 +47,8 @@ impl OwnTls {
             let key = files.key.display();
             tracing::warn!("the TLS key {key} is accessible to all users; run: chmod o= {key}");
         }
-        let own = Self::new(pair, &files.certificate, Some(state));
-        own.map_err(|error| error.to_string())
+        let tls = ServerTls::new(pair, None).map_err(|error| error.to_string())?;
+        Ok(Self::new(tls, &files.certificate, Some(state)))
     }
 
     /// TLS with a certificate of the server's own in a data directory, which is made for these hosts
@@ -52,21 +58,47 @@ impl OwnTls {
     /// If its files cannot be read or written.
     pub fn self_signed(dir: &Path, hosts: &Hosts) -> std::result::Result<Arc<Self>, DataDirError> {
         let pair = self_signed::load_or_make(dir, hosts, Clock::system().now())?;
-        let own = Self::new(pair, &self_signed::certificate_in(dir), None);
-        own.map_err(|error| DataDirError(error.to_string()))
+        let tls = ServerTls::new(pair, None).map_err(|error| DataDirError(error.to_string()))?;
+        Ok(Self::new(tls, &self_signed::certificate_in(dir), None))
     }
 
-    fn new(pair: Pair, certificate: &Path, read: Option<FilesState>) -> Result<Arc<Self>> {
-        let is_self_signed = read.is_none();
-        Ok(Arc::new(OwnTls {
-            // Nobody trusts it by itself: a browser that was told to insist on TLS would let nobody
-            // past a new one.
-            tls: Arc::new(ServerTls::new(pair, !is_self_signed)?),
-            certificate: std::path::absolute(certificate).unwrap_or_else(|_| certificate.into()),
-            is_self_signed,
-            read,
-            problem: Mutex::default(),
-        }))
+    /// TLS with the certificate that an authority has issued, if a data directory has one. Until there is
+    /// one it is self-signed, for these hosts.
+    ///
+    /// # Errors
+    /// If its files cannot be read or written, or are accessible to others.
+    pub fn of_acme(
+        dir: &Path,
+        hosts: &Hosts,
+        settings: &AcmeSettings,
+    ) -> std::result::Result<Arc<Self>, DataDirError> {
+        let (issued, stored, now) = (acme::load(dir)?, Stored::load(dir)?, Clock::system().now());
+        let acme = stored.status(settings, issued.as_ref().map(|pair| &pair.facts), now);
+        let (pair, certificate) = match issued {
+            Some(pair) => (pair, acme::certificate_in(dir)),
+            None => {
+                tracing::warn!(
+                    domains = %settings.domains.join(", "),
+                    "there is no TLS certificate of the authority yet: a self-signed one is served until it \
+                     has issued one"
+                );
+                (self_signed::load_or_make(dir, hosts, now)?, self_signed::certificate_in(dir))
+            }
+        };
+        let tls = ServerTls::new(pair, Some(Arc::default()));
+        let own = Self::new(tls.map_err(|e| DataDirError(e.to_string()))?, &certificate, None);
+        own.told().acme = Some(Box::new(acme));
+        Ok(own)
+    }
+
+    fn new(tls: ServerTls, certificate: &Path, read: Option<FilesState>) -> Arc<Self> {
+        let certificate = std::path::absolute(certificate).unwrap_or_else(|_| certificate.into());
+        let told = Mutex::new(Told { certificate, problem: None, acme: None });
+        Arc::new(OwnTls { tls: Arc::new(tls), read, told })
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The TLS that is spoken.
@@ -87,15 +119,20 @@ impl OwnTls {
         pair.facts.names.iter().all(|name| names_this_machine(&bracketed(name)))
     }
 
+    /// Whether an authority has issued the certificate, or is about to.
+    pub fn is_of_authority(&self) -> bool {
+        let SystemTls { self_signed, acme, .. } = self.status();
+        !self_signed || acme.is_some()
+    }
+
     /// What is to be known about it.
     pub fn status(&self) -> SystemTls {
         let pair = self.tls.pair();
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = self.told();
         SystemTls {
-            certificate: self.certificate.display().to_string(),
-            self_signed: self.is_self_signed,
-            problem,
-            ..SystemTls::of(&pair)
+            problem: told.problem.clone(),
+            acme: told.acme.clone(),
+            ..SystemTls::of(&pair, &told.certificate)
         }
     }
 
@@ -105,7 +142,19 @@ impl OwnTls {
     }
 
     pub(super) fn set_problem(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        self.told().problem = problem;
+    }
+
+    pub(super) fn set_acme(&self, acme: SystemAcme) {
+        self.told().acme = Some(Box::new(acme));
+    }
+
+    /// Serves a certificate that an authority has issued and that is in this file.
+    pub(super) fn serve_issued(&self, pair: Pair, certificate: &Path) {
+        let certificate = std::path::absolute(certificate).unwrap_or_else(|_| certificate.into());
+        let mut told = self.told();
+        self.tls.replace(pair);
+        told.certificate = certificate;
     }
 
     /// Until when the certificate is valid.
@@ -126,15 +175,16 @@ impl fmt::Debug for OwnTls {
 }
 
 impl SystemTls {
-    fn of(pair: &Pair) -> Self {
+    fn of(pair: &Pair, certificate: &Path) -> Self {
         SystemTls {
-            certificate: String::new(),
-            self_signed: false,
+            certificate: certificate.display().to_string(),
+            self_signed: pair.is_self_made,
             fingerprint: pair.facts.fingerprint.clone(),
             names: pair.facts.names.clone(),
             not_before: pair.facts.not_before,
             not_after: pair.facts.not_after,
             problem: None,
+            acme: None,
         }
     }
 }
@@ -150,8 +200,22 @@ fn bracketed(host: &str) -> String {
 /// A sentence, if they cannot be served.
 pub fn look_at(files: &TlsFiles) -> std::result::Result<SystemTls, String> {
     let pair = files.load().map_err(|unusable| unusable.why)?;
-    let certificate = files.certificate.display().to_string();
-    Ok(SystemTls { certificate, ..SystemTls::of(&pair) })
+    Ok(SystemTls::of(&pair, &files.certificate))
+}
+
+/// What was found of a certificate that an authority has issued, and of what the server knows of that;
+/// `None` if there is none yet.
+///
+/// # Errors
+/// A sentence, if the server does not start so.
+pub fn look_at_acme(dir: &Path) -> std::result::Result<Option<SystemTls>, String> {
+    let issued = acme::load(dir).map_err(|error| error.0)?;
+    let stored = Stored::load(dir).map_err(|error| error.0)?;
+    let Some(pair) = issued else { return Ok(None) };
+    let now = Clock::system().now();
+    let of = |asked| Box::new(stored.status(asked, Some(&pair.facts), now));
+    let acme = stored.asked.as_ref().map(of);
+    Ok(Some(SystemTls { acme, ..SystemTls::of(&pair, &acme::certificate_in(dir)) }))
 }
 
 /// What was found of a certificate that the server makes itself.
@@ -169,14 +233,13 @@ pub enum OwnMade {
 /// # Errors
 /// A sentence, if the server does not start so.
 pub fn look_at_self_signed(dir: &Path) -> std::result::Result<OwnMade, String> {
-    let certificate = self_signed::certificate_in(dir).display().to_string();
+    let certificate = self_signed::certificate_in(dir);
     Ok(match self_signed::load(dir).map_err(|error| error.0)? {
-        Found::Whole(pair) => {
-            OwnMade::Made(SystemTls { certificate, self_signed: true, ..SystemTls::of(&pair) })
-        }
+        Found::Whole(pair) => OwnMade::Made(SystemTls::of(&pair, &certificate)),
         Found::Nothing => OwnMade::NotYet,
         Found::Part => OwnMade::Unusable(format!(
-            "{certificate} and its key are not both there, or not a pair"
+            "{} and its key are not both there, or not a pair",
+            certificate.display()
         )),
         Found::Broken(why) => OwnMade::Unusable(why),
     })

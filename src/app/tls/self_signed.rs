@@ -81,6 +81,17 @@ pub struct Hosts {
     pub all: Vec<String>,
 }
 
+impl Hosts {
+    /// These domains before all others.
+    pub fn with(mut self, domains: &[String]) -> Self {
+        for hosts in [&mut self.asked, &mut self.all] {
+            hosts.retain(|host| !domains.contains(host));
+            hosts.splice(..0, domains.iter().cloned());
+        }
+        self
+    }
+}
+
 /// What a data directory has.
 pub enum Found {
     /// A certificate and its key.
@@ -139,15 +150,9 @@ pub fn load(dir: &Path) -> Result<Found, DataDirError> {
         (None, None) => return Ok(Found::Nothing),
         _ => return Ok(Found::Part),
     };
-    if mode & 0o077 != 0 {
-        return Err(DataDirError(format!(
-            "the TLS key {path} is accessible to other users (mode {:03o}); run: chmod 600 {path}",
-            mode & 0o777,
-            path = key_path.display()
-        )));
-    }
+    require_private(&key_path, mode)?;
     Ok(match Pair::from_pem(&certificate, &key) {
-        Ok(pair) => Found::Whole(pair),
+        Ok(pair) => Found::Whole(pair.self_made()),
         Err(PairProblem::Mismatch) => Found::Part,
         Err(PairProblem::Certificate(what)) => {
             Found::Broken(format!("{} {what}", certificate_path.display()))
@@ -156,9 +161,29 @@ pub fn load(dir: &Path) -> Result<Found, DataDirError> {
     })
 }
 
+/// Refuses a file with a key that others than its owner may read.
+///
+/// # Errors
+/// If they may.
+pub(super) fn require_private(path: &Path, mode: u32) -> Result<(), DataDirError> {
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(DataDirError(format!(
+        "the TLS key {path} is accessible to other users (mode {:03o}); run: chmod 600 {path}",
+        mode & 0o777,
+        path = path.display()
+    )))
+}
+
+/// The content of a file, and its mode.
 type Content = (Zeroizing<Vec<u8>>, u32);
 
-fn read(path: &Path) -> Result<Option<Content>, DataDirError> {
+/// Reads a small file; `None` if it is not there.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn read(path: &Path) -> Result<Option<Content>, DataDirError> {
     let read = || -> std::io::Result<Content> {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
@@ -210,8 +235,12 @@ fn make(dir: &Path, hosts: &[String], now: Time) -> Result<Pair, DataDirError> {
     written.map_err(|error| {
         DataDirError(format!("the TLS certificate cannot be written to {}: {error}", dir.display()))
     })?;
-    Pair::from_pem(certificate.as_bytes(), key.as_bytes())
-        .map_err(|problem| DataDirError(format!("the new TLS certificate is broken: {problem:?}")))
+    match Pair::from_pem(certificate.as_bytes(), key.as_bytes()) {
+        Ok(pair) => Ok(pair.self_made()),
+        Err(problem) => {
+            Err(DataDirError(format!("the new TLS certificate is broken: {problem:?}")))
+        }
+    }
 }
 
 #[cfg(test)]

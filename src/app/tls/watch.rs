@@ -58,7 +58,7 @@ pub async fn watch_expiry(own: Option<Arc<OwnTls>>) -> Infallible {
 
 /// What was logged of the end of certificates.
 #[derive(Default)]
-struct Expiry {
+pub(super) struct Expiry {
     /// The end of the last that was logged.
     logged: Option<Time>,
 }
@@ -66,13 +66,17 @@ struct Expiry {
 impl Expiry {
     /// Logs that what is served has expired, if it has and that was not logged yet; returns whether it
     /// did.
-    fn look(&mut self, own: &OwnTls, now: Time) -> bool {
-        let SystemTls { not_after, self_signed, .. } = own.status();
+    pub(super) fn look(&mut self, own: &OwnTls, now: Time) -> bool {
+        let SystemTls { not_after, self_signed, acme, .. } = own.status();
         if now <= not_after || self.logged == Some(not_after) {
             return false;
         }
         self.logged = Some(not_after);
-        let to_do = if self_signed { "a restart makes a new one" } else { "replace its files" };
+        let to_do = match (acme, self_signed) {
+            (Some(_), _) => "roadstead doctor says why the authority issues none",
+            (None, true) => "a restart makes a new one",
+            (None, false) => "replace its files",
+        };
         tracing::error!(
             %not_after,
             "the TLS certificate that is served has expired, and clients refuse it: {to_do}"

@@ -64,6 +64,19 @@ struct Tls {
     names: Vec<String>,
     not_after: Time,
     problem: Nullable<String>,
+    acme: Nullable<Acme>,
+}
+
+/// The authority that the certificate is of.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Acme {
+    directory: String,
+    domains: Vec<String>,
+    last_attempt_at: Nullable<Time>,
+    failures: u32,
+    error: Nullable<String>,
+    next_attempt_at: Time,
 }
 
 #[derive(Clone, Deserialize)]
@@ -254,4 +267,39 @@ async fn show(visit: &Visit) -> Result<Reply> {
         height: HEIGHT,
     };
     render(page.frame.status, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{SystemAcme, SystemTls};
+
+    #[test]
+    fn the_state_of_a_certificate_is_read_as_the_api_tells_it() {
+        let at = Time::from_millis(0);
+        let mut status = SystemTls {
+            certificate: "a.pem".into(),
+            self_signed: false,
+            fingerprint: "00:11".into(),
+            names: vec!["a.test".into()],
+            not_before: at,
+            not_after: at,
+            problem: None,
+            acme: None,
+        };
+        let read = |status: &SystemTls| {
+            serde_json::from_value::<Tls>(serde_json::to_value(status).unwrap()).unwrap()
+        };
+        assert!(read(&status).acme.0.is_none());
+        status.acme = Some(Box::new(SystemAcme {
+            directory: "https://ca.test/dir".into(),
+            domains: vec!["a.test".into()],
+            last_attempt_at: None,
+            failures: 2,
+            error: Some("why".into()),
+            next_attempt_at: at,
+        }));
+        let acme = read(&status).acme.0.unwrap();
+        assert_eq!((acme.failures, acme.error.0.as_deref()), (2, Some("why")));
+    }
 }

@@ -32,7 +32,7 @@ fn made() -> (ServerTls, TlsConnector) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (ServerTls::new(pair, true).unwrap(), TlsConnector::from(Arc::new(config)))
+    (ServerTls::new(pair, None).unwrap(), TlsConnector::from(Arc::new(config)))
 }
 
 /// A server with TLS, and a client that trusts it.
@@ -346,7 +346,8 @@ async fn of_what_a_client_does_not_read_one_record_is_kept() {
         let (stream, _) = listener.accept().await.unwrap();
         tls.accept(Socket::new(stream, ConnectionState::new()), address.port()).await.unwrap()
     };
-    let (_client, (mut stream, _)) = tokio::join!(connecting, accepting);
+    let (_client, accepted) = tokio::join!(connecting, accepting);
+    let (mut stream, _) = accepted.expect("it is no look of an authority");
     let bytes = vec![0; 1024 * 1024];
     // Until the sockets of both are full. The runtime would interrupt it before.
     let filling = tokio::task::coop::unconstrained(std::future::poll_fn(|cx| {

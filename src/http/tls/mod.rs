@@ -2,6 +2,7 @@
 //! replaced while it serves.
 
 mod certificate;
+mod challenges;
 mod pair;
 
 use std::fmt;
@@ -17,7 +18,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 pub use certificate::CertificateFacts;
+pub use challenges::Challenges;
 pub use pair::{Pair, PairProblem};
+
+use challenges::{ACME_TLS, is_look};
+use tokio::io::AsyncWriteExt as _;
 
 use super::transport::Socket;
 use crate::base::{Error, Result};
@@ -45,20 +50,18 @@ const HTTP2: &[u8] = b"h2";
 pub struct ServerTls {
     acceptor: TlsAcceptor,
     current: Arc<Current>,
-    /// Whether browsers are told to come back over TLS alone.
-    is_strict: bool,
     /// Time limit of a handshake.
     pub handshake_time: Duration,
 }
 
 impl ServerTls {
-    /// TLS with this certificate. `is_strict` if browsers trust it without being told to: they are
-    /// asked then to use TLS alone from now on (`Strict-Transport-Security`).
+    /// TLS with this certificate. With `challenges`, authorities that look whether a name is this
+    /// server's are answered, too.
     ///
     /// # Errors
     /// If there is no randomness for the keys of tickets.
-    pub fn new(pair: Pair, is_strict: bool) -> Result<Self> {
-        let current = Arc::new(Current(RwLock::new(Arc::new(pair))));
+    pub fn new(pair: Pair, challenges: Option<Arc<Challenges>>) -> Result<Self> {
+        let current = Arc::new(Current { pair: RwLock::new(Arc::new(pair)), challenges });
         // Explicit, because another library may have set a different process default.
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
@@ -66,11 +69,14 @@ impl ServerTls {
             .with_no_client_auth()
             .with_cert_resolver(current.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+        if current.challenges.is_some() {
+            config.alpn_protocols.push(ACME_TLS.to_vec());
+        }
         // Tickets are kept by clients, under keys that are replaced every six hours.
         config.ticketer = Ticketer::new().map_err(Error::internal)?;
         config.session_storage = ServerSessionMemoryCache::new(MAX_SESSIONS);
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(ServerTls { acceptor, current, is_strict, handshake_time: HANDSHAKE_TIME })
+        Ok(ServerTls { acceptor, current, handshake_time: HANDSHAKE_TIME })
     }
 
     /// The certificate that the next handshake gets.
@@ -83,12 +89,18 @@ impl ServerTls {
     /// other issuers is that.
     pub fn replace(&self, pair: Pair) -> bool {
         let pair = Arc::new(pair);
-        let mut current = self.current.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.pair.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, pair.clone());
         before.certified.cert != pair.certified.cert
     }
 
-    /// Does the handshake of a connection at this port.
+    /// The answers to authorities, if any are expected to look.
+    pub fn challenges(&self) -> Option<&Arc<Challenges>> {
+        self.current.challenges.as_ref()
+    }
+
+    /// Does the handshake of a connection at this port; `None` if that was all of it: an authority has
+    /// looked.
     ///
     /// # Errors
     /// If the client speaks no TLS, or none that the server does.
@@ -96,29 +108,39 @@ impl ServerTls {
         &self,
         socket: Socket,
         port: u16,
-    ) -> io::Result<(TlsStream<Socket>, OverTls)> {
+    ) -> io::Result<Option<(TlsStream<Socket>, OverTls)>> {
         let limited = |connection: &mut ServerConnection| {
             connection.set_buffer_limit(Some(MAX_UNSENT_BYTES));
         };
-        let stream = self.acceptor.accept_with(socket, limited).await?;
-        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
-        let (pair, is_strict) = (self.pair(), self.is_strict);
-        Ok((stream, OverTls { pair, port, is_strict, is_http2 }))
+        let mut stream = self.acceptor.accept_with(socket, limited).await?;
+        let protocol = stream.get_ref().1.alpn_protocol();
+        if protocol == Some(ACME_TLS) {
+            stream.shutdown().await?;
+            return Ok(None);
+        }
+        let is_http2 = protocol == Some(HTTP2);
+        Ok(Some((stream, OverTls { pair: self.pair(), port, is_http2 })))
     }
 }
 
-/// The certificate that is served.
-struct Current(RwLock<Arc<Pair>>);
+/// The certificate that is served, and those for authorities.
+struct Current {
+    pair: RwLock<Arc<Pair>>,
+    challenges: Option<Arc<Challenges>>,
+}
 
 impl Current {
     fn get(&self) -> Arc<Pair> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pair.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ResolvesServerCert for Current {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.get().certified.clone())
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match &self.challenges {
+            Some(challenges) if is_look(&hello) => challenges.shown_to(&hello),
+            _ => Some(self.get().certified.clone()),
+        }
     }
 }
 
@@ -134,14 +156,17 @@ pub struct OverTls {
     pair: Arc<Pair>,
     /// The port of the listener.
     port: u16,
-    /// Whether browsers trust the certificate without being told to, so that they may be told to come back
-    /// over TLS alone.
-    pub is_strict: bool,
     /// Whether HTTP/2 was agreed on in the handshake.
     pub is_http2: bool,
 }
 
 impl OverTls {
+    /// Whether browsers trust the certificate without being told to, so that they may be told to come back
+    /// over TLS alone (`Strict-Transport-Security`).
+    pub fn is_strict(&self) -> bool {
+        !self.pair.is_self_made
+    }
+
     /// Whether `name` and `port` of a `Host` are this server's own: its certificate is for exactly this
     /// name, and it listens at this port. At another port of the same host there may be somebody else. A
     /// certificate that several servers share names the others as well, which is for `--public-url` to

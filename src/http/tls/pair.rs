@@ -16,6 +16,8 @@ pub struct Pair {
     pub(super) certified: Arc<CertifiedKey>,
     /// What the certificate says of itself.
     pub facts: CertificateFacts,
+    /// Whether the server has made it itself, so that nobody trusts it without being told to.
+    pub is_self_made: bool,
 }
 
 /// What is wrong with a certificate or its key. Each text goes on where the name of the file ends.
@@ -40,7 +42,9 @@ impl Pair {
         let facts = own.ok_or_else(|| PairProblem::Certificate(not_one("its first")))?;
         let key = private_key(key).map_err(PairProblem::Key)?;
         match CertifiedKey::from_der(chain, key, &default_provider()) {
-            Ok(certified) => Ok(Pair { certified: Arc::new(certified), facts }),
+            Ok(certified) => {
+                Ok(Pair { certified: Arc::new(certified), facts, is_self_made: false })
+            }
             Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
                 Err(PairProblem::Mismatch)
             }
@@ -57,6 +61,11 @@ impl Pair {
 }
 
 impl Pair {
+    /// The same as one that the server has made itself.
+    pub fn self_made(self) -> Self {
+        Pair { is_self_made: true, ..self }
+    }
+
     /// How many certificates clients are sent: the server's own, and those of its issuers.
     pub fn certificates(&self) -> usize {
         self.certified.cert.len()

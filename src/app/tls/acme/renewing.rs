@@ -1,0 +1,194 @@
+//! Asking the authority for a certificate when one is wanted, and serving it.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::Signal;
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+use super::calls::{Callers, Calls};
+use super::order::{self, Issued, Refused};
+use super::settings::AcmeSettings;
+use super::stored::{self, Stored};
+use crate::app::data_dir_error::DataDirError;
+use crate::app::tls::own::OwnTls;
+use crate::app::tls::watch::Expiry;
+use crate::base::Time;
+use crate::http::CertificateFacts;
+use crate::outside::{ClientConfig, Resolver};
+use crate::store::Clock;
+
+/// How often it is looked whether a certificate is wanted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Time of an attempt.
+const ATTEMPT_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// Serves certificates that an authority issues, each until the next: asks for one when it is wanted, and
+/// on each of these signals if it is.
+///
+/// # Errors
+/// If what a data directory has of the authority cannot be read, or the settings for outgoing calls are
+/// wrong.
+pub fn renew(
+    own: Arc<OwnTls>,
+    dir: PathBuf,
+    settings: AcmeSettings,
+    calls: (ClientConfig, Resolver),
+    mut hangup: Signal,
+) -> Result<impl Future<Output = Infallible>, DataDirError> {
+    let callers = Callers::new(calls.0, calls.1).map_err(|e| DataDirError(e.to_string()))?;
+    let stored = Stored::load(&dir)?;
+    let mut renewing = Renewing { own, dir, settings, callers, stored };
+    Ok(async move {
+        let mut expiry = Expiry::default();
+        let mut is_asked = false;
+        loop {
+            let now = Clock::system().now();
+            expiry.look(&renewing.own, now);
+            if renewing.is_due(now, is_asked) {
+                renewing.attempt(now).await;
+            }
+            is_asked = tokio::select! {
+                received = hangup.recv() => received.is_some(),
+                () = tokio::time::sleep(LOOK_INTERVAL) => false,
+            };
+        }
+    })
+}
+
+/// The certificate, and what is known of the authority.
+struct Renewing {
+    own: Arc<OwnTls>,
+    dir: PathBuf,
+    settings: AcmeSettings,
+    callers: Callers,
+    stored: Stored,
+}
+
+impl Renewing {
+    /// What is served, if an authority has issued it.
+    fn issued(&self) -> Option<CertificateFacts> {
+        let pair = self.own.tls().pair();
+        (!pair.is_self_made).then(|| pair.facts.clone())
+    }
+
+    fn is_due(&self, now: Time, is_asked: bool) -> bool {
+        let (stored, settings, issued) = (&self.stored, &self.settings, self.issued());
+        if stored.next_attempt(settings, issued.as_ref(), now) <= now {
+            return true;
+        }
+        let is_hurried = is_asked && stored.may_be_hurried(settings, issued.as_ref(), now);
+        if is_asked && !is_hurried {
+            tracing::info!(
+                "a signal asks for a TLS certificate: none is wanted yet, or the last attempt is less \
+                 than a minute ago"
+            );
+        }
+        is_hurried
+    }
+
+    async fn attempt(&mut self, now: Time) {
+        let (directory, domains) = (&self.settings.directory, self.settings.domains.join(", "));
+        tracing::info!(%directory, %domains, "asking the authority for a TLS certificate");
+        let [noise] = Clock::system().random();
+        self.stored.begin(&self.settings, now, noise);
+        // Nothing is asked that a restart would not know of.
+        if let Err(refused) = self.save() {
+            return self.refuse(refused, None);
+        }
+        self.tell(now);
+        let calls = Calls::new(self.callers.clone(), &self.settings.directory);
+        let done = timeout(ATTEMPT_TIME, self.obtained(&calls)).await;
+        if let Some(challenges) = self.own.tls().challenges() {
+            challenges.clear();
+        }
+        let late = |_| Refused::of("the authority took more than ten minutes");
+        match done.map_err(late).and_then(|done| done).and_then(|issued| self.kept(issued)) {
+            Ok(()) => {}
+            Err(refused) => self.refuse(refused, calls.asked_pause()),
+        }
+    }
+
+    async fn obtained(&mut self, calls: &Calls) -> Result<Issued, Refused> {
+        let account = order::account(calls, &self.settings, self.stored.account.as_ref());
+        let (account, new) = account.await?;
+        if let Some(new) = new {
+            self.stored.account = Some(new);
+            self.save()?;
+        }
+        let challenges = self.own.tls().challenges().cloned();
+        let challenges = challenges.ok_or_else(|| Refused::of("TLS answers no authority"))?;
+        order::certificate(&account, &self.settings, &challenges).await
+    }
+
+    /// Keeps and serves a certificate.
+    fn kept(&mut self, Issued { pair, pem }: Issued) -> Result<(), Refused> {
+        let kept = block_in_place(|| stored::keep(&self.dir, &pem));
+        kept.map_err(|error| {
+            Refused::of(format!("the certificate that was issued cannot be written: {error}"))
+        })?;
+        let (now, facts) = (Clock::system().now(), pair.facts.clone());
+        self.own.serve_issued(pair, &stored::certificate_in(&self.dir));
+        self.stored.succeeded(&self.settings.directory, &facts, now);
+        if let Err(refused) = self.save() {
+            tracing::warn!(
+                "after the next start a certificate is asked for again: {}",
+                refused.why
+            );
+        }
+        self.tell(now);
+        let CertificateFacts { not_before, not_after, fingerprint, .. } = &facts;
+        let next = self.stored.next_attempt(&self.settings, Some(&facts), now);
+        tracing::info!(%fingerprint, %not_after, %next, "a new TLS certificate is served from now on");
+        if !facts.is_valid_at(now) {
+            tracing::warn!(%not_before, %not_after, %now, "it is not valid now: look at the clock");
+        }
+        Ok(())
+    }
+
+    /// Notes and logs why there is no new certificate.
+    fn refuse(&mut self, refused: Refused, asked_pause: Option<i64>) {
+        let Refused { why, is_account_gone } = refused;
+        let now = Clock::system().now();
+        if is_account_gone {
+            self.stored.account = None;
+        }
+        self.stored.failed(why.clone(), asked_pause, now);
+        let unsaved = self.save().err();
+        let next = self.stored.next_attempt(&self.settings, self.issued().as_ref(), now);
+        self.tell(now);
+        // An error once clients are about to refuse what is served, or do already.
+        let facts = self.own.tls().pair().facts.clone();
+        let left = facts.not_after.secs() - now.secs();
+        let lifetime = facts.not_after.secs() - facts.not_before.secs();
+        let is_urgent = self.issued().is_none() || left < lifetime / 6;
+        if is_urgent {
+            tracing::error!(%next, "there is no new TLS certificate: {why}");
+        } else {
+            let not_after = facts.not_after;
+            tracing::warn!(%not_after, %next, "the TLS certificate is not renewed yet: {why}");
+        }
+        if let Some(unsaved) = unsaved.filter(|unsaved| unsaved.why != why) {
+            tracing::warn!("{}", unsaved.why);
+        }
+    }
+
+    fn save(&self) -> Result<(), Refused> {
+        let saved = block_in_place(|| self.stored.save(&self.dir));
+        saved.map_err(|error| {
+            Refused::of(format!(
+                "what is known of the authority cannot be written to {}: {error}",
+                self.dir.display()
+            ))
+        })
+    }
+
+    /// Tells those who ask for the state of the server.
+    fn tell(&self, now: Time) {
+        self.own.set_acme(self.stored.status(&self.settings, self.issued().as_ref(), now));
+    }
+}
