@@ -314,6 +314,10 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
+    key.post("/agents/ann/pause", json!({"reason": "r"})).ok();
+    key.post(&format!("{team}/agents/{ann}/pause"), json!({"reason": "r"})).ok();
+    key.post(&format!("{team}/pause"), json!({"reason": "r"})).ok();
+    owner.post("/teams/pause", json!({"reason": "r"})).ok();
     know(fixture);
 }
 

@@ -14,6 +14,7 @@ mod memories;
 mod message;
 mod messages;
 pub mod notices;
+mod pausing;
 mod peer;
 mod runs;
 mod task;
@@ -48,6 +49,7 @@ pub const RESOURCE: Resource = Resource {
         &timeline::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,
+        &pausing::RESOURCE,
     ],
     ..Resource::EMPTY
 };

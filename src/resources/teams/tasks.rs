@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::lists::merged;
-use super::member::Member;
+use super::member::{Member, require_active};
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
     assignee as assignee_of, current_assignee, fetch_task, next_number, place,
@@ -252,12 +252,14 @@ fn resumption<'a>(old: &Task, task: &'a Task) -> Option<WakeCause<'a>> {
 /// Assigns a task to the agent that claims it. A repetition by the same agent changes nothing.
 ///
 /// # Errors
-/// 409 if the task is closed or another agent has it.
+/// 409 if the task is closed, another agent has it, or the agent is paused.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
-    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?.id;
+    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?;
+    require_active(&tx.view(), &agent)?;
+    let agent = agent.id;
     if old.is_closed() {
         return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
     }
