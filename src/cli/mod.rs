@@ -65,6 +65,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use crate::app::Setting;
 
+use client::agent::Agent;
 use client::decide::{Approve, Deny};
 use client::deploy::Deploy;
 use client::files::{Apply, Pull, ShowPlan};
@@ -133,6 +134,7 @@ enum Command {
     WhoAmI(WhoAmI),
     Prompt(Prompt),
     Task(Task),
+    Agent(Agent),
     Message(Message),
     Wakes(Wakes),
     Deploy(Deploy),
@@ -240,6 +242,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::WhoAmI(command) => command.run(),
         Command::Prompt(command) => command.run(),
         Command::Task(command) => command.run(),
+        Command::Agent(command) => command.run(),
         Command::Message(command) => command.run(),
         Command::Wakes(command) => command.run(),
         Command::Deploy(command) => command.run(),

@@ -116,6 +116,8 @@ texts! {
     AgentDeleted = "The agent was deleted.",
     AgentVersioned = "The draft is a version now.",
     AgentRestored = "The draft is as that version was. Deploy it to make it live.",
+    Paused = "It is paused. What comes meanwhile waits.",
+    Resumed = "It goes on, with what has waited.",
     FleetCreated = "The fleet was created.",
     FleetSaved = "The fleet was saved.",
     FleetDeleted = "The fleet was deleted. Its agents stay.",

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::api::{Api, segment};
 use super::frame::Frame;
+use super::paused::Pause;
 use super::strict::{List, Nullable};
 use super::visit::Visit;
 use crate::base::{Error, Result, Time};
@@ -28,6 +29,7 @@ pub struct Team {
     pub name: String,
     pub description: Nullable<String>,
     pub budget: Nullable<Budget>,
+    pub paused: Nullable<Pause>,
 }
 
 /// A team's budget, and what it has spent this month, in US dollars.
@@ -198,6 +200,7 @@ pub struct TeamAgent {
     pub role: String,
     pub skills: Vec<String>,
     pub wake_url: Nullable<String>,
+    pub paused: Nullable<Pause>,
     pub hired_at: Time,
 }
 

@@ -12,7 +12,8 @@ use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
 use crate::resources::pauses::{self, Pause, PauseScope, Paused};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -159,8 +160,15 @@ static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear
 impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &WITHOUT_PLACES, &NAMES_BY_FLEET, &FLEETS, &PAUSED];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[
+        &BY_STABLE_KEY,
+        &BY_FLEET,
+        &BY_STATUS,
+        &WITHOUT_PLACES,
+        &NAMES_BY_FLEET,
+        &FLEETS,
+        &PAUSED,
+    ];
     const VERSION: u8 = 3;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[

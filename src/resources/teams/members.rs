@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of};
+use super::member::{
+    Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of,
+};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
 use super::wakes;

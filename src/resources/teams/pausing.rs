@@ -61,10 +61,7 @@ fn resume_agent(tx: &mut Tx, req: &Req<String, Resume>) -> Result<AgentInfo> {
     agents::shown(&tx.view(), req.caller(), agent)
 }
 
-fn pause_member(
-    tx: &mut Tx,
-    req: &Req<(Id<Team>, Id<Member>), NewPause>,
-) -> Result<TeamAgent> {
+fn pause_member(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewPause>) -> Result<TeamAgent> {
     let paused = req.input.begun(tx, req.caller().user());
     set_member(tx, req.caller(), req.params, Some(paused))
 }
@@ -234,12 +231,8 @@ fn routes() -> Vec<Route> {
             .about("Pause an agent in all of its teams"),
         agent("/agents/{stableKey}/resume", "agent.resume", op::write(resume_agent))
             .about("Resume an agent"),
-        team(
-            "/teams/{teamId}/agents/{agentId}/pause",
-            "team_agent.pause",
-            op::write(pause_member),
-        )
-        .about("Pause an agent in one team"),
+        team("/teams/{teamId}/agents/{agentId}/pause", "team_agent.pause", op::write(pause_member))
+            .about("Pause an agent in one team"),
         team(
             "/teams/{teamId}/agents/{agentId}/resume",
             "team_agent.resume",
@@ -255,8 +248,7 @@ fn routes() -> Vec<Route> {
             .about("Get the pause of all agents"),
         all("/teams/pause", "all_teams.pause", op::write(pause_all))
             .about("Pause all agents in all teams"),
-        all("/teams/resume", "all_teams.resume", op::write(resume_all))
-            .about("Resume all agents"),
+        all("/teams/resume", "all_teams.resume", op::write(resume_all)).about("Resume all agents"),
     ]
 }
 
