@@ -74,6 +74,7 @@ use client::logs::Logs;
 use client::message::Message;
 use client::profile_commands::ProfileCommands;
 use client::prompt::Prompt;
+use client::schedule::Schedule;
 use client::task::Task;
 use client::wakes::Wakes;
 use client::whoami::WhoAmI;
@@ -135,6 +136,7 @@ enum Command {
     Prompt(Prompt),
     Task(Task),
     Agent(Agent),
+    Schedule(Schedule),
     Message(Message),
     Wakes(Wakes),
     Deploy(Deploy),
@@ -243,6 +245,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Prompt(command) => command.run(),
         Command::Task(command) => command.run(),
         Command::Agent(command) => command.run(),
+        Command::Schedule(command) => command.run(),
         Command::Message(command) => command.run(),
         Command::Wakes(command) => command.run(),
         Command::Deploy(command) => command.run(),

@@ -21,6 +21,7 @@ impl Pause {
         match self.scope.as_str() {
             "organization" => "All agents in all teams are paused",
             "team" => "The team is paused",
+            "schedule" => "The schedule is paused",
             "agent" => "The agent is paused in all of its teams",
             _ => "The agent is paused in this team",
         }

@@ -108,6 +108,7 @@ impl TeamPlace {
             ("Inbox", "inbox", Some(("/messages", &unread[..]))),
             ("Approvals", "approvals", Some(("/approvals", &[("decision", "pending")][..]))),
             ("Agents", "agents", None),
+            ("Schedules", "schedules", None),
             ("Timeline", "timeline", None),
             ("Peers", "peers", Some(("/exchange/peers", &[("state", "pending")][..]))),
             ("Settings", "settings", None),

@@ -56,6 +56,12 @@ pub struct NewPause {
 }
 impl Input for NewPause {}
 
+/// The end of a pause.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{}]))]
+pub struct Resume {}
+impl Input for Resume {}
+
 impl NewPause {
     /// Returns the pause that begins now.
     pub fn begun(&self, tx: &Tx, by: Id<User>) -> Paused {
@@ -75,6 +81,8 @@ pub enum PauseScope {
     Agent,
     /// The agent, in this team.
     TeamAgent,
+    /// The schedule.
+    Schedule,
 }
 
 impl PauseScope {
@@ -85,6 +93,7 @@ impl PauseScope {
             PauseScope::Team => "the team is",
             PauseScope::Agent => "the agent is",
             PauseScope::TeamAgent => "the agent is, in this team,",
+            PauseScope::Schedule => "the schedule is",
         }
     }
 }

@@ -305,6 +305,9 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.delete(&format!("{team}/agents/{ann}/memories/{forgotten}")).ok(); // An erasure.
     let run = json!({"status": "failed", "costUsd": 0.5, "error": "e", "taskId": task});
     key.post(&format!("{team}/agents/{ann}/runs"), run).ok();
+    let schedule = json!({"name": "s", "everySecs": 60, "timeZone": "Europe/Berlin",
+        "onMissed": "once", "task": {"title": "t", "description": "d", "assigneeAgentId": ann}});
+    let schedule = key.post(&format!("{team}/schedules"), schedule).id();
     let question = json!({"agentId": ann, "title": "t", "body": "b", "taskId": task});
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});

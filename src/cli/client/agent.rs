@@ -83,6 +83,7 @@ fn state(paused: &Value) -> String {
     let scope = match paused["scope"].as_str() {
         Some("organization") => "all agents are paused",
         Some("team") => "the team is paused",
+        Some("schedule") => "the schedule is paused",
         Some("team_agent") => "the agent is paused in this team",
         _ => "the agent is paused",
     };

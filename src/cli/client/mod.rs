@@ -27,6 +27,7 @@ mod prompt_file;
 mod refusal;
 mod stop;
 mod table;
+pub(super) mod schedule;
 pub(super) mod task;
 mod text_file;
 mod toml_json;

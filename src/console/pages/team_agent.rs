@@ -73,6 +73,7 @@ struct Remove {
 struct Wake {
     reason: String,
     task_id: Nullable<String>,
+    text: Nullable<String>,
     attempts: u32,
     created_at: Time,
 }

@@ -17,6 +17,8 @@ pub mod notices;
 mod pausing;
 mod peer;
 mod runs;
+mod schedule;
+mod schedules;
 mod task;
 mod tasks;
 mod team;
@@ -49,6 +51,7 @@ pub const RESOURCE: Resource = Resource {
         &timeline::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,
+        &schedules::RESOURCE,
         &pausing::RESOURCE,
     ],
     ..Resource::EMPTY

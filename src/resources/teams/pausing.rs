@@ -12,25 +12,19 @@ use super::member::{BY_AGENT, Member};
 use super::members::{TeamAgent, info as member_info};
 use super::team::{TEAM_IN_PATH, Team, TeamInfo, fetch_team, info as team_info};
 use super::usable::UsableMember;
-use super::wakes;
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use super::{schedules, wakes};
+use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Caller, MEMBER, ScopeName};
 use crate::base::{Error, Id, Result};
 use crate::outbox::{Job, JobHandler, Prepared, SWEEP_ROWS, Settled, Target, enqueue};
 use crate::resources::agents::{self, AgentInfo};
-use crate::resources::pauses::{self, NewPause, Pause, Paused, PausedAll};
+use crate::resources::pauses::{self, NewPause, Pause, Paused, PausedAll, Resume};
 use crate::store::{ACCESS_CHANGED, Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, jobs: &[ROUSE_ALL, ROUSE_TEAM], ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
-
-/// The end of a pause.
-#[derive(serde::Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{}]))]
-struct Resume {}
-impl Input for Resume {}
 
 /// Whether all agents in all teams are paused.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -101,7 +95,8 @@ fn rouse(tx: &mut Tx, member: &Member) -> Result<()> {
 
 // ── A team, and all of them ──────────────────────────────────────────────────
 
-fn pause_team(tx: &mut Tx, req: &Req<Id<Team>, NewPause>) -> Result<TeamInfo> {
+/// Pauses all agents and schedules of a team.
+pub fn pause_team(tx: &mut Tx, req: &Req<Id<Team>, NewPause>) -> Result<TeamInfo> {
     let paused = req.input.begun(tx, req.caller().user());
     let old = fetch_team(&tx.view(), req.params)?;
     let team = Team { paused: old.paused.clone().or(Some(paused)), ..old.clone() };
@@ -109,7 +104,8 @@ fn pause_team(tx: &mut Tx, req: &Req<Id<Team>, NewPause>) -> Result<TeamInfo> {
     team_info(&tx.view(), team)
 }
 
-fn resume_team(tx: &mut Tx, req: &Req<Id<Team>, Resume>) -> Result<TeamInfo> {
+/// Resumes the agents and schedules of a team.
+pub fn resume_team(tx: &mut Tx, req: &Req<Id<Team>, Resume>) -> Result<TeamInfo> {
     let old = fetch_team(&tx.view(), req.params)?;
     let team = Team { paused: None, ..old.clone() };
     if old.paused.is_some() {
@@ -153,7 +149,7 @@ fn rouse_members(tx: &mut Tx, team: Id<Team>, last: Id<Member>) -> Result<()> {
 const ROUSE_ALL: JobHandler =
     JobHandler { kind: "team.rouse_all", prepare: rouse_all, settle: no_effect };
 
-/// Has posted what waits for the agents of a team; the target is the last agent that was seen to, the
+/// Gives a team's schedules their jobs again, and has posted what waits for its agents; the target is the last agent that was seen to, the
 /// concurrency key the team.
 const ROUSE_TEAM: JobHandler =
     JobHandler { kind: "team.rouse", prepare: rouse_team, settle: no_effect };
@@ -184,6 +180,9 @@ fn rouse_team(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     }
     let last: Id<Member> = job.target.cast();
+    if last.is_nil() {
+        schedules::rouse(tx, team.id)?;
+    }
     let after = (!last.is_nil()).then(|| (team.id, last).to_bytes());
     let has_url = |member: &Member| member.wake_url.is_some();
     let members = part(tx, &team.id, after, has_url)?;
@@ -240,9 +239,9 @@ fn routes() -> Vec<Route> {
         )
         .about("Resume an agent in one team"),
         team("/teams/{teamId}/pause", "team.pause", op::write(pause_team))
-            .about("Pause all agents of a team"),
+            .about("Pause all agents and schedules of a team"),
         team("/teams/{teamId}/resume", "team.resume", op::write(resume_team))
-            .about("Resume the agents of a team"),
+            .about("Resume a team"),
         Route::get("/teams/pause", MEMBER, "all_teams.get", op::read(get_all))
             .needs(ScopeName::TeamRead)
             .about("Get the pause of all agents"),

@@ -24,9 +24,10 @@ pub(super) const RESOURCE: Resource = Resource {
 };
 
 /// The priority of a task created without one: the middle.
-const DEFAULT_PRIORITY: u8 = 2;
+pub const DEFAULT_PRIORITY: u8 = 2;
 
-type Priority = Int<0, 4>;
+/// The priority of a task.
+pub type Priority = Int<0, 4>;
 type TaskNumber = Int<1, { u32::MAX as i64 }>;
 
 // ── What callers send ────────────────────────────────────────────────────────

@@ -219,7 +219,9 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Some(peer) => peer::is_accepted(view, wake.team, peer),
             None => Ok(false),
         },
-        (WakeReason::Notification | WakeReason::ApprovalDecided, _) => Ok(true),
+        (WakeReason::Notification | WakeReason::ApprovalDecided | WakeReason::Schedule, _) => {
+            Ok(true)
+        }
     }
 }
 
