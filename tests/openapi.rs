@@ -160,7 +160,7 @@ fn every_upload_has_an_example_in_a_media_type_that_is_text() {
             uploads += 1;
         }
     }
-    assert_eq!(uploads, 1);
+    assert_eq!(uploads, 2);
 }
 
 #[test]

@@ -16,6 +16,16 @@ use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, Name, VariableName};
 use crate::store::PageRequest;
 
+/// A file as it was uploaded.
+#[derive(Clone, Debug, Default)]
+pub struct Uploaded {
+    pub bytes: Bytes,
+    /// One of the media types that the route takes.
+    pub media_type: &'static str,
+    /// The character encoding that its `Content-Type` names, as it was written there.
+    pub charset: Option<String>,
+}
+
 /// The parsed but untyped arguments of a request, which its route binds to [`Args`].
 pub struct RawArgs<'a> {
     /// The parameters of the path, decoded, in its order.
@@ -38,10 +48,8 @@ pub struct RawArgs<'a> {
     pub reference: Option<&'static str>,
     /// The arguments that scopes of keys are narrowed by.
     pub targets: Vec<&'static str>,
-    /// The bytes that were uploaded, for a route that takes some.
-    pub content: Bytes,
-    /// Their media type, one of those that the route takes.
-    pub media_type: &'static str,
+    /// What was uploaded, for a route that takes a file.
+    pub upload: Uploaded,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.
@@ -68,8 +76,7 @@ impl<'a> RawArgs<'a> {
             org,
             reference: None,
             targets: Vec::new(),
-            content: Bytes::new(),
-            media_type: "",
+            upload: Uploaded::default(),
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             sends_mail: false,
@@ -100,10 +107,8 @@ pub struct Args<P, I> {
     pub input: I,
     /// The requested page of a list.
     pub page: PageRequest,
-    /// The uploaded bytes; empty on a route that takes none.
-    pub content: Bytes,
-    /// Their media type, one of those that the route takes; empty on a route that takes none.
-    pub media_type: &'static str,
+    /// What was uploaded; empty on a route that takes no file.
+    pub upload: Uploaded,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::Method;
 use crate::api::execute::{Arguments, Executor, Response};
+use crate::api::{Method, Uploaded};
 use crate::auth::{RawCredential, Role};
 use crate::base::{Error, Result};
 use crate::http::{InProcess, Origin, RouteCall, Router};
@@ -113,17 +113,26 @@ impl Api {
         self.with_body(Method::Post, path, body).await
     }
 
-    /// Posts a file, with these parameters beside the organization's.
+    /// The API for one of several calls of a route that a form makes.
+    pub fn part(&self, at: usize) -> Api {
+        let key = self.idempotency_key.as_ref().map(|key| format!("{key}/{at}"));
+        Api { calls: self.calls.clone(), org_slug: self.org_slug.clone(), idempotency_key: key }
+    }
+
+    /// Sends a file, with these parameters beside the organization's; with a tag, only if the resource
+    /// still has it.
     ///
     /// # Errors
-    /// 400 if the route takes no files of its type; those of the route.
+    /// 400 if the route takes no files of its type; 412; those of the route.
     pub async fn upload<T: DeserializeOwned>(
         &self,
+        method: Method,
         path: &str,
         query: &[(&str, &str)],
         file: &SentFile,
+        if_match: Option<&[u8]>,
     ) -> Result<T> {
-        let (route, _) = self.calls.find(Method::Post, path)?;
+        let (route, _) = self.calls.find(method, path)?;
         let accepted = route.operation.upload.as_ref().map_or(&[][..], |upload| upload.media_types);
         let media_type = file.media_type(accepted).ok_or_else(|| {
             Error::invalid_at(
@@ -132,8 +141,10 @@ impl Api {
                  OpenDocument file",
             )
         })?;
-        let arguments = Arguments::Upload(file.bytes.clone(), media_type);
-        self.call(Method::Post, path, &self.query(query), arguments).await
+        let upload = Uploaded { bytes: file.bytes.clone(), media_type, charset: None };
+        let (query, arguments) = (self.query(query), Arguments::Upload(upload));
+        let response = self.respond(method, path, &query, arguments, if_match).await?;
+        InProcess::parse(path, response)
     }
 
     /// The bytes that the file of an upload may have.

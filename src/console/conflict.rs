@@ -17,7 +17,7 @@ use crate::base::{Error, Kind, Result};
 const ATTEMPTS: usize = 3;
 
 /// A tag that nothing has: the API then refuses the request as it refuses any outdated one.
-const OUTDATED: &[u8] = b"\"\"";
+pub const OUTDATED: &[u8] = b"\"\"";
 
 /// Hexadecimal digits of a digest: enough to tell two states of a form apart.
 const DIGITS: usize = 16;

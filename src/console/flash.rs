@@ -84,6 +84,7 @@ texts! {
     KnowledgeBaseCreated = "The knowledge base was created.",
     KnowledgeBaseDeleted = "The knowledge base was deleted.",
     DocumentAdded = "The document was added.",
+    DocumentsAdded = "The documents were added.",
     DocumentSaved = "The document was replaced.",
     DocumentDeleted = "The document was deleted.",
     TaskOpen = "The task is open.",

@@ -12,8 +12,10 @@ use super::fields::Fields;
 use crate::base::{Error, Result};
 use crate::http::MAX_PARTS_BYTES;
 
-/// Parts of a body: several times the fields of any form with a file.
-const MAX_PARTS: usize = 32;
+/// Files of a body.
+pub const MAX_FILES: usize = 20;
+/// Parts of a body: its files, and several times the fields of any form with files.
+const MAX_PARTS: usize = 40;
 /// The lines before a part's content: browsers send two, with the name of the file in one.
 const MAX_HEAD_BYTES: usize = 4 * 1024;
 /// The longest boundary (RFC 2046, section 5.1.1).
@@ -68,8 +70,8 @@ impl SentFile {
 #[derive(Debug)]
 pub struct Parts {
     pub fields: Fields,
-    /// The file, if one was chosen.
-    pub file: Option<SentFile>,
+    /// The files that were chosen.
+    pub files: Vec<SentFile>,
 }
 
 /// The boundary between the parts of a request's body; `None` if it has no parts.
@@ -94,22 +96,23 @@ pub fn boundary(headers: &HeaderMap) -> Result<Option<&str>> {
     Err(malformed("has no valid boundary"))
 }
 
-/// Reads the parts of a body: fields, and at most one file.
+/// Reads the parts of a body: fields and files.
 ///
 /// # Errors
-/// 400 if it is malformed, has two files, or more beside the file than a form has.
+/// 400 if it is malformed, has more files than [`MAX_FILES`], or more beside them than a form has.
 pub fn parse(body: &Bytes, boundary: &str) -> Result<Parts> {
     let delimiter = format!("\r\n--{boundary}");
     // The first one begins the body.
     let begun = body.strip_prefix(&delimiter.as_bytes()[2..]);
     let mut rest = begun.ok_or_else(|| malformed("does not begin with its boundary"))?;
     let mut fields: Vec<(String, Cow<str>)> = Vec::new();
-    let mut file: Option<SentFile> = None;
+    let mut files = Vec::new();
     let mut small_bytes = 0;
     for _ in 0..MAX_PARTS {
         if matches!(rest, b"--" | b"--\r\n") {
-            let file = file.filter(|file| !(file.name.is_empty() && file.bytes.is_empty()));
-            return Ok(Parts { fields: Fields::of(fields.into_iter()), file });
+            // A field for files has one without a name if none was chosen.
+            files.retain(|file: &SentFile| !(file.name.is_empty() && file.bytes.is_empty()));
+            return Ok(Parts { fields: Fields::of(fields.into_iter()), files });
         }
         let part = rest.strip_prefix(b"\r\n").ok_or_else(|| malformed("breaks off"))?;
         let head = &part[..part.len().min(MAX_HEAD_BYTES)];
@@ -121,10 +124,12 @@ pub fn parse(body: &Bytes, boundary: &str) -> Result<Parts> {
         rest = &content[end + delimiter.len()..];
         let content = &content[..end];
         match head.file_name {
-            Some(_) if file.is_some() => return Err(malformed("has more than one file")),
+            Some(_) if files.len() == MAX_FILES => {
+                return Err(Error::invalid_at("file", "may be 20 files at once; send fewer"));
+            }
             Some(name) => {
                 let (media_type, bytes) = (head.media_type.to_string(), body.slice_ref(content));
-                file = Some(SentFile { name, media_type, bytes });
+                files.push(SentFile { name, media_type, bytes });
             }
             None => {
                 small_bytes += content.len();
@@ -230,14 +235,14 @@ mod tests {
     fn fields_and_a_file_are_read_as_browsers_send_them() {
         let read = parts(BODY).unwrap();
         assert_eq!((read.fields.get("_token"), read.fields.get("name")), ("abc", "a\nb"));
-        let file = read.file.unwrap();
+        let [file] = &read.files[..] else { panic!("one file") };
         assert_eq!((file.name.as_str(), &file.bytes[..]), ("a\"b.MD", &b"one\r\n--x-\r\ntwo"[..]));
         assert_eq!(file.media_type(&["text/plain", "text/markdown"]), Some("text/markdown"));
         assert_eq!(file.media_type(&["text/plain"]), None);
         let without = BODY.replace("C:\\a%22b.MD", "").replace("one\r\n--x-\r\ntwo", "");
-        assert!(parts(without).unwrap().file.is_none(), "no file was chosen");
+        assert!(parts(without).unwrap().files.is_empty(), "no file was chosen");
         let bytes = [BODY.as_bytes()[..BODY.len() - 13].to_vec(), b"\xff\0\r\n--x-1--".to_vec()];
-        assert!(parts(bytes.concat()).unwrap().file.unwrap().bytes.ends_with(b"\xff\0"));
+        assert!(parts(bytes.concat()).unwrap().files[0].bytes.ends_with(b"\xff\0"));
     }
 
     #[test]
@@ -248,7 +253,7 @@ mod tests {
             )
         };
         let types = &["text/csv", "application/pdf"];
-        let kind = |name: &str| named(name).unwrap().file.unwrap().media_type(types);
+        let kind = |name: &str| named(name).unwrap().files[0].media_type(types);
         assert_eq!((kind("numbers"), kind("a.pdf")), (Some("text/csv"), Some("application/pdf")));
         assert_eq!(kind("a.docx"), None);
     }
@@ -270,7 +275,6 @@ mod tests {
             ("name=\"_token\"", "name=\"_token\"; filename*=\"a\""),
             ("Content-Type: application/octet-stream", "Content-Transfer-Encoding: base64"),
             ("Content-Type: application/octet-stream", "no header"),
-            ("name=\"name\"", "name=\"other\"; filename=\"two\""),
             ("Content-Disposition: form-data; name=\"name\"\r\n", ""),
             (file, &format!("x=\"{}\"; {file}", "y".repeat(MAX_HEAD_BYTES))),
         ] {
@@ -280,6 +284,12 @@ mod tests {
         assert!(parts(BODY.replace("abc", &"a".repeat(MAX_PARTS_BYTES))).is_err());
         assert!(parts(BODY.replace('\n', "")).is_err());
         let part = "--x-1\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n\r\n";
+        let files = |count: usize| {
+            let file = part.replace("\"a\"", "\"file\"; filename=\"a.txt\"");
+            parts(format!("{}--x-1--", file.repeat(count))).map(|parts| parts.files.len())
+        };
+        assert_eq!(files(MAX_FILES).unwrap(), MAX_FILES);
+        assert!(files(MAX_FILES + 1).unwrap_err().to_string().contains("20 files"));
         let many = |count: usize| parts(format!("{}--x-1--", part.repeat(count)));
         assert!(many(MAX_PARTS - 1).is_ok() && many(MAX_PARTS).is_err());
         let mut latin = BODY.as_bytes().to_vec();

@@ -232,8 +232,8 @@ async fn enter(
     Ok(())
 }
 
-/// Reads the form of a visit, with its file if the page takes one. A file too large for that is no
-/// error: the page says so at its field.
+/// Reads the form of a visit, with its files if the page takes some. Files too large for that are no
+/// error: the page says so at their field.
 async fn read_form(
     visit: &mut Visit,
     page: &Page,
@@ -261,9 +261,13 @@ async fn read_form(
         Some(boundary) => {
             let parts = multipart::parse(&form.bytes, boundary)?;
             visit.form = parts.fields;
-            // Without a session the file is left out, and the fields come along to a new one.
-            visit.file = parts.file.filter(|_| credential.is_some());
-            visit.is_too_large = visit.file.as_ref().map(SentFile::size) > max_file_bytes;
+            // Without a session files are left out, and the fields come along to a new one.
+            visit.files = parts.files;
+            if credential.is_none() {
+                visit.files.clear();
+            }
+            let bytes: usize = visit.files.iter().map(SentFile::size).sum();
+            visit.is_too_large = max_file_bytes.is_some_and(|most| bytes > most);
         }
     }
     visit.body = Some(form);

@@ -25,9 +25,9 @@ pub struct Visit {
     pub query: Fields,
     /// The fields that were sent or, on a page that is shown again, that it is filled with.
     pub form: Fields,
-    /// The file that was sent with them.
-    pub file: Option<SentFile>,
-    /// Whether the form has a file that is too large, so that nothing of it was read.
+    /// The files that were sent with them.
+    pub files: Vec<SentFile>,
+    /// Whether the form has files that are too large, so that nothing of it was read.
     pub is_too_large: bool,
     /// The form as it was sent, with the memory that it takes.
     pub(super) body: Option<SentBytes>,
@@ -91,7 +91,7 @@ impl Visit {
             params,
             query,
             form: Fields::default(),
-            file: None,
+            files: Vec::new(),
             is_too_large: false,
             body: None,
             api,

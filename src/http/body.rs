@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, EXPECT, HeaderMap};
 use tokio::time::{Instant, timeout_at};
 
 use super::fair_budget::{FairBudget, Share};
+use super::headers::{charset, media_type};
 use crate::api::execute::Arguments;
-use crate::api::{Route, count_values, op::Upload};
+use crate::api::{Route, Uploaded, count_values, op::Upload};
 use crate::base::{Error, Issue, Kind, Result, address_block};
 
 /// Limit of a JSON body: three times the largest prompt, and small beside the 24 MB of the server.
@@ -91,12 +92,6 @@ fn require_unencoded(headers: &HeaderMap) -> Result<()> {
         "unsupported_content_encoding",
         "send the body as it is, without a Content-Encoding",
     ))
-}
-
-/// The media type of a body, if it has one, in lower case and without parameters.
-fn media_type(headers: &HeaderMap) -> Option<String> {
-    let sent = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
-    Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
 /// A client, by whom memory is shared.
@@ -210,7 +205,8 @@ pub async fn read(
         let parsed = budgets.reserve_parsed(client, &bytes).await?;
         return Ok(Sent { arguments: Arguments::Body(bytes), _memory: vec![read, parsed] });
     };
-    Ok(Sent { arguments: Arguments::Upload(bytes, media_type), _memory: vec![read] })
+    let upload = Uploaded { bytes, media_type, charset: charset(headers) };
+    Ok(Sent { arguments: Arguments::Upload(upload), _memory: vec![read] })
 }
 
 /// A body as it was sent, the fields of a form or JSON, and the memory reserved for it once parsed.

@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 
 use hyper::Version;
 use hyper::header::{
-    ACCEPT, AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
-    TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_NONE_MATCH, TRANSFER_ENCODING,
 };
 
 use crate::api::Method;
@@ -134,6 +134,20 @@ pub fn idempotency_key(headers: &HeaderMap, method: Method) -> Result<Option<&[u
         "Idempotency-Key",
         "must be 1 to 255 printable ASCII characters, given once",
     ))
+}
+
+/// The media type of a body, if it has one, in lower case and without parameters.
+pub fn media_type(headers: &HeaderMap) -> Option<String> {
+    let sent = headers.get(CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
+/// The character encoding that the media type of a body names.
+pub fn charset(headers: &HeaderMap) -> Option<String> {
+    let sent = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let mut parameters = sent.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    Some(value.trim().trim_matches('"').to_string())
 }
 
 #[cfg(test)]

@@ -13,14 +13,11 @@ use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job};
 use crate::base::{Id, Kind, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
-/// So many jobs are made due in one transaction.
+/// So many jobs are looked at in one snapshot, and made due in one transaction.
 const PART: usize = 500;
 
 /// How long such jobs are seen before the clock counts as right.
 pub const CONFIRM_TIME: Duration = Duration::from_secs(600);
-
-/// Of so many jobs the row is read at each look, for the time at which theirs was decided.
-const MAX_LOOKED: usize = PART;
 
 /// Looks for such jobs from time to time.
 #[derive(Default)]
@@ -32,64 +29,60 @@ pub struct Misdated {
 impl Misdated {
     /// Looks now; makes them due if they have been seen for long enough. Returns how many.
     pub async fn look(&mut self, store: &Store, now: Instant) -> Result<usize> {
-        // Rows are read only if ids are ahead of the clock, too.
-        let is_set_back = store.clock().is_set_back();
-        let find = |view: &View| find(view, is_set_back);
-        let mut found = store.read(Id::NIL, find).await?;
-        if found.is_empty() {
-            self.seen_since = None;
-            return Ok(0);
-        }
-        let since = *self.seen_since.get_or_insert(now);
-        if now.duration_since(since) < CONFIRM_TIME {
-            return Ok(0);
-        }
-        let mut corrected = 0;
-        while !found.is_empty() {
-            let count = store.write(Id::NIL, move |tx| make_due(tx, &found)).await?;
-            if count == 0 {
-                break;
+        let confirmed =
+            self.seen_since.is_some_and(|since| now.duration_since(since) >= CONFIRM_TIME);
+        // Ids that are ahead of the clock: so may be the times of jobs that are due soon.
+        let current = store.clock().now();
+        let newest = store.newest_id_at()?;
+        let is_set_back =
+            store.clock().is_set_back() || newest.is_some_and(|at| at.is_beyond(current, 0));
+        let after = if is_set_back { current } else { latest(current) };
+        let (mut next, mut corrected) = (Some(first_after(after)), 0);
+        let mut is_any = false;
+        while let Some(from) = next
+            && (confirmed || !is_any)
+        {
+            let found;
+            (found, next) = store.read(Id::NIL, |view| find(view, &from)).await?;
+            is_any |= !found.is_empty();
+            if confirmed && !found.is_empty() {
+                corrected += store.write(Id::NIL, move |tx| make_due(tx, &found)).await?;
             }
-            corrected += count;
-            found = store.read(Id::NIL, find).await?;
         }
-        self.seen_since = None;
+        let since = self.seen_since.unwrap_or(now);
+        self.seen_since = (is_any && !confirmed).then_some(since);
         Ok(corrected)
     }
 }
 
-/// Returns the first of them.
-fn find(view: &View, is_set_back: bool) -> Result<Vec<Id<Job>>> {
-    let (now, mut found) = (view.now(), Vec::new());
-    due_from(view, latest(now), |id| {
-        found.push(id);
-        found.len() < PART
-    })?;
-    if is_set_back && found.is_empty() {
-        let mut looked = Vec::new();
-        due_from(view, now, |id| {
-            looked.push(id);
-            looked.len() < MAX_LOOKED
-        })?;
-        for id in looked {
-            match view.fetch(&id) {
-                Ok(job) => found.extend(is_misdated(&job, now).then_some(id)),
-                // One that cannot be read hides no other.
-                Err(error) if error.kind() == Kind::Internal => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(found)
+type Position = (DueKey, Id<Job>);
+
+fn first_after(time: Time) -> Position {
+    ((time.plus_millis(1), None, Id::NIL), Id::NIL)
 }
 
-/// Calls `each` with the jobs that are due after a time, until it returns false.
-fn due_from(view: &View, after: Time, mut each: impl FnMut(Id<Job>) -> bool) -> Result<()> {
-    let start: (DueKey, Id<Job>) = ((after.plus_millis(1), None, Id::NIL), Id::NIL);
+/// Returns those among some jobs from a position on, and where the others begin.
+fn find(view: &View, from: &Position) -> Result<(Vec<Id<Job>>, Option<Position>)> {
+    let (mut looked, mut next) = (Vec::new(), None);
     let end = Time::from_millis(i64::MAX);
-    view.entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
-        Ok(if each(id) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    })
+    view.entries(&BY_DUE, from, &end, Order::Ascending, |due, id| {
+        if looked.len() == PART {
+            next = Some((due, id));
+            return Ok(ControlFlow::Break(()));
+        }
+        looked.push(id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut found = Vec::new();
+    for id in looked {
+        match view.fetch(&id) {
+            Ok(job) => found.extend(is_misdated(&job, view.now()).then_some(id)),
+            // One that cannot be read hides no other.
+            Err(error) if error.kind() == Kind::Internal => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((found, next))
 }
 
 /// Whether a job is due later than it can be.

@@ -4,6 +4,7 @@
 //! Operations never call the outside. The [`runner`] executes jobs at least once; what a job does
 //! beyond its own rows is an [`Effect`], which is data.
 
+mod attempts;
 mod channels;
 mod deliveries;
 mod delivering;

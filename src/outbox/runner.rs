@@ -1,6 +1,6 @@
 //! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
-use std::ops::ControlFlow;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,21 @@ use tokio::sync::watch;
 use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 
+use super::attempts::{end_old_leases, finish, leased, postpone, settle, wait};
 use super::due_scan::DueScan;
 use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
-use super::handlers::{JobHandler, Prepared, Settled, retry_at};
+use super::handlers::{JobHandler, Prepared, Settled};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
-use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
+use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
-use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
+use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
-use crate::store::{Order, Org, Store, Subscribe, Tx};
+use crate::store::{Org, Store, Subscribe, Tx, WorkHints};
 
 /// At most 8 calls of one job at once, as of one request.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -169,9 +170,16 @@ impl Runner {
 
     async fn execute(&self, job: Job) {
         let Err(error) = self.try_job(&job).await else { return };
-        self.meters.broken();
-        tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
-        let postponed = self.store.write(Id::NIL, move |tx| postpone(tx, &job));
+        // That the store is overloaded or stopping is no failure of the job.
+        let is_busy = error.kind() == Kind::Busy;
+        if is_busy {
+            tracing::warn!(%error, kind = job.kind, job = %job.id, "a job must wait");
+        } else {
+            self.meters.broken();
+            tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
+        }
+        let again = if is_busy { wait } else { postpone };
+        let postponed = self.store.write(Id::NIL, move |tx| again(tx, &job));
         if let Err(error) = postponed.await {
             // It becomes due again when its lease ends.
             log_failure!(error, "a failed job cannot be postponed");
@@ -204,7 +212,6 @@ impl Runner {
                 Err(_) => EffectResult::Failed("the mail server did not answer in time".into()),
             },
             Effect::Rows(write) => match self.write_rows(handler, job, write).await {
-                // The store is overloaded or stopping, which is not a failure of the job.
                 Err(error) if error.kind() == Kind::NotFound => {
                     EffectResult::Gone(error.message().into())
                 }
@@ -214,8 +221,10 @@ impl Runner {
                 written => return written,
             },
             Effect::Work(work) => {
-                let write = task::spawn_blocking(work).await;
-                let write = write.map_err(|e| Error::internal(format!("work failed: {e}")))?;
+                let hints = WorkHints::small(job.org).costly();
+                let work = move || panic::catch_unwind(AssertUnwindSafe(work));
+                let done = self.store.run_in_turn(hints, work).await?;
+                let write = done.map_err(|_| Error::internal("the work of a job panicked"))?;
                 // It delivers nothing that would be counted.
                 return self.write_and_settle(handler, job, write).await.map(drop);
             }
@@ -393,78 +402,6 @@ impl Runner {
         }
         Ok(())
     }
-}
-
-/// Makes jobs due that were tried before and are due within a lease: leased ones, since no other
-/// process executes any, and a few that merely pause.
-fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
-    let (now, mut leased) = (tx.now(), Vec::new());
-    let (start, end) = (now.plus_millis(1), now.plus_secs(LEASE_SECS).plus_millis(1));
-    tx.view().entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
-        let job: Job = tx.fetch(&id)?;
-        if job.attempts > 0 {
-            leased.push(job);
-        }
-        let is_enough = leased.len() == SWEEP_ROWS;
-        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
-    for job in &leased {
-        tx.replace(job, &job.due(now, now))?;
-    }
-    Ok(SweepProgress::after(leased.len()))
-}
-
-/// Returns the current row of a job, or none if it was leased again after its lease expired, or is
-/// done.
-fn leased(tx: &Tx, job: &Job) -> Result<Option<Job>> {
-    Ok(tx.get::<Job>(&job.id)?.filter(|now| now.attempts == job.attempts))
-}
-
-/// Stores the result of an effect through the handler, and returns what became of the job; nothing
-/// if the lease was lost.
-fn settle(
-    tx: &mut Tx,
-    handler: &JobHandler,
-    job: &Job,
-    result: &EffectResult,
-) -> Result<Option<Settled>> {
-    tx.set_trace(job.trace);
-    if leased(tx, job)?.is_none() {
-        return Ok(None);
-    }
-    let settled = (handler.settle)(tx, job, result)?;
-    finish(tx, job, &settled)?;
-    Ok(Some(settled))
-}
-
-/// Removes a job that is done, or makes it due again.
-fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
-    let Some(now) = leased(tx, job)? else { return Ok(()) };
-    match settled {
-        Settled::Done | Settled::Warning(_) => tx.remove(&now),
-        Settled::RetryAt(due_at) => {
-            if *due_at <= tx.now() {
-                tx.signal(ENQUEUED);
-            }
-            let again = now.due(*due_at, tx.now());
-            tx.replace(&now, &Job { failing_since: None, failures: 0, ..again })
-        }
-    }
-}
-
-/// Postpones a job whose execution failed, or marks it dead.
-fn postpone(tx: &mut Tx, job: &Job) -> Result<()> {
-    let Some(now) = leased(tx, job)? else { return Ok(()) };
-    let since = now.failing_since.unwrap_or(tx.now());
-    let failures = now.failures + 1;
-    let again = retry_at(tx.now(), since, failures);
-    let failed = Job {
-        failing_since: Some(since),
-        failures,
-        dead: again.is_none(),
-        ..now.due(again.unwrap_or(now.due_at), tx.now())
-    };
-    tx.replace(&now, &failed)
 }
 
 #[cfg(test)]

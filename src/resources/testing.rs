@@ -1,11 +1,10 @@
 //! The fixture of the resources' tests: a real store in memory that runs attempts twice at random,
 //! a clock that only the test advances, and an organization with two users.
 
-use bytes::Bytes;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use crate::api::{Args, Principal, Req};
+use crate::api::{Args, Principal, Req, Uploaded};
 use crate::auth::{
     AddressProof, Caller, Credential, Identity, Membership, Organization, Role, User,
 };
@@ -143,8 +142,7 @@ pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
         params,
         input,
         page,
-        content: Bytes::new(),
-        media_type: "",
+        upload: Uploaded::default(),
         address,
         link_base: "http://127.0.0.1:7420".into(),
         sends_mail: true,

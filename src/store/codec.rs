@@ -107,6 +107,9 @@ pub fn decode_body<Old: Decode<()>>(body: &[u8]) -> Result<Old> {
     read_body(body).map_err(Error::internal)
 }
 
+/// What absent fields of a past version can be read as, in bytes.
+const MAX_ABSENT: u64 = 64;
+
 /// Reads the body of a past version that lacked fields at the end. They are as if each of their bytes was
 /// zero: `None`, empty, false, the variant 0.
 ///
@@ -114,7 +117,8 @@ pub fn decode_body<Old: Decode<()>>(body: &[u8]) -> Result<Old> {
 /// 500 if the bytes are not such a body.
 pub fn decode_shorter<T: Decode<()>>(body: &[u8]) -> Result<T> {
     let mut rest = body;
-    let record = bincode::decode_from_std_read(&mut (&mut rest).chain(io::repeat(0)), layout())
+    let mut whole = (&mut rest).chain(io::repeat(0).take(MAX_ABSENT));
+    let record = bincode::decode_from_std_read(&mut whole, layout())
         .map_err(|error| Error::internal(error.to_string()))?;
     if rest.is_empty() { Ok(record) } else { Err(Error::internal("has bytes left over")) }
 }

@@ -265,6 +265,40 @@ fn files_of_text_are_kept_as_they_are() {
 }
 
 #[test]
+fn a_file_replaces_a_document_whose_name_stays_unless_another_is_given() {
+    let acme = Fixture::new();
+    let base = make(&acme);
+    let document = upload(&acme.member, &base, "text/plain", b"first words").id();
+    let path = format!("{base}/documents/{document}");
+    let before = acme.member.get(&path);
+    let tag = before.header("etag").unwrap().to_string();
+    let put = |query: &str, tag: Option<&str>, bytes: &str| {
+        let path = acme.member.in_org(&format!("{path}/upload{query}"));
+        let ask = acme.member.ask("PUT", &path).with("Content-Type", "text/csv").bytes(bytes);
+        match tag {
+            Some(tag) => ask.with("If-Match", tag).send(),
+            None => ask.send(),
+        }
+    };
+    let replaced = put("", Some(&tag), "second,words").ok();
+    assert_eq!(
+        [&replaced["id"], &replaced["name"], &replaced["mediaType"], &replaced["size"]],
+        [&json!(document), &json!("A file"), &json!("text/csv"), &json!(12)]
+    );
+    assert_eq!(acme.member.get(&path).ok()["content"], "second,words");
+    assert_eq!(search(&acme.member, &base, "first").len(), 0);
+    assert_eq!(search(&acme.member, &base, "second").len(), 1);
+    let outdated = put("", Some(&tag), "third");
+    assert_eq!((outdated.status, acme.member.get(&path).ok()["size"].clone()), (412, json!(12)));
+    assert_eq!(put("?name=Other", None, "third").ok()["name"], "Other");
+    assert_eq!(put("?name=", None, "fourth").status, 400);
+    let gone = format!("{base}/documents/{}/upload", "018f0000-0000-7000-8000-000000000007");
+    let path = acme.member.in_org(&gone);
+    let missing = acme.member.ask("PUT", &path).with("Content-Type", "text/csv").bytes("x").send();
+    assert_eq!(missing.status, 404);
+}
+
+#[test]
 fn the_encoding_of_a_text_is_recognized_and_said_and_another_one_can_be_given() {
     let acme = Fixture::new();
     let base = make(&acme);
@@ -292,6 +326,8 @@ fn the_encoding_of_a_text_is_recognized_and_said_and_another_one_can_be_given() 
             "Прилив",
         ),
         ("text/html", "", b"<meta charset=koi8-r><p>\xf4\xc5\xd3\xd4", json!("KOI8-R"), "Тест"),
+        ("text/plain; charset=\"ISO-8859-5\"", "", b"\xbf\xe0", json!("ISO-8859-5"), "Пр"),
+        ("text/csv; Charset=koi8-r", "&charset=ISO-8859-5", b"\xbf\xe0", json!("ISO-8859-5"), "Пр"),
         ("text/html", "&charset=koi8-r", b"<p>\xf4\xc5\xd3\xd4", json!("KOI8-R"), "Тест"),
     ] {
         let sent = send(media_type, given, bytes).ok();

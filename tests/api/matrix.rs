@@ -146,7 +146,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
         Member,
         Session,
         "document",
-        &["list", "get", "create", "upload", "replace", "delete", "search"],
+        &["list", "get", "create", "upload", "replace", "replace_file", "delete", "search"],
     ),
     // The agent index.
     (Member, Both, "listing", &["list", "get"]),

@@ -281,7 +281,8 @@ impl Vault {
         fields
     }
 
-    fn is_in(&self, text: &str) -> bool {
+    /// Whether a text tells of it.
+    pub fn is_in(&self, text: &str) -> bool {
         let ids = RESTRICTED.iter().filter(|name| !SHOWN.contains(name));
         let mut ids = ids.filter_map(|name| self.ids.get(name));
         text.to_lowercase().contains(WORD) || ids.any(|id| text.contains(id))

@@ -21,6 +21,7 @@ mod optional;
 mod outside;
 mod paper;
 mod pictures;
+mod restricted;
 mod png;
 mod prompts;
 mod server;

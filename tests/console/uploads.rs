@@ -48,6 +48,63 @@ fn a_file_becomes_a_document_with_its_own_name_or_another() {
 }
 
 #[test]
+fn several_files_become_documents_and_what_cannot_be_read_keeps_none_of_the_others() {
+    let server = Running::new();
+    let (base, path) = knowledge_base(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let (tides, berths) = (("tides.md", "", &b"High at noon."[..]), ("b.csv", "", &b"West,12"[..]));
+    let page = ada.get(&path);
+    let sent = ada.send_files(&page, &path, &[], &[tides, berths]);
+    ada.open(sent.location()).shows("The documents were added.").shows("tides.md").shows("b.csv");
+    // A form that is sent twice adds each once.
+    ada.send_files(&page, &path, &[], &[tides, berths]);
+    assert_eq!(documents(&server, &base).len(), 2);
+    let wrong = ("x.csv", "", &b"a\0b"[..]);
+    let other = ("y.png", "image/png", &b"x"[..]);
+    let sent = ada.send_files(&ada.get(&path), &path, &[], &[wrong, tides, other]);
+    sent.shows("Not added").shows("x.csv").shows("y.png").shows("Added").shows("tides.md");
+    assert_eq!((sent.status, documents(&server, &base).len()), (200, 3));
+    let named = ada.send_files(&ada.get(&path), &path, &[("name", "N")], &[tides, berths]);
+    assert!(named.has_problem("name"), "{}", named.words());
+    let many = vec![tides; 21];
+    let refused = ada.send_files(&ada.get(&path), &path, &[], &many);
+    assert_eq!(refused.status, 400);
+    assert_eq!(documents(&server, &base).len(), 3);
+    let half = vec![b' '; 6 * MIB];
+    let large = ("l.txt", "text/plain", &half[..]);
+    let refused = ada.send_files(&ada.get(&path), &path, &[], &[large, large]);
+    assert_eq!(refused.status, 413);
+    refused.shows("send several files one by one");
+}
+
+#[test]
+fn a_document_is_replaced_by_a_file_unless_somebody_else_has_replaced_it() {
+    let server = Running::new();
+    let (base, path) = knowledge_base(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let file = ("tides.md", "", &b"High at noon."[..]);
+    let made = ada.send_file(&ada.get(&path), &path, &[], file);
+    let document = made.location().to_string();
+    let form = format!("{document}/upload");
+    ada.get(&format!("{document}/edit")).shows("replace it by a file");
+    let (page, late) = (ada.get(&form), ada.get(&form));
+    assert_eq!(page.field(&form, "name"), "tides.md");
+    let done = ada.send_file(&page, &form, &[], ("b.csv", "", &b"West,12"[..]));
+    ada.open(done.location())
+        .shows("The document was replaced.")
+        .shows("tides.md")
+        .shows("West,12");
+    let refused = ada.send_file(&late, &form, &[], ("c.csv", "", &b"East,9"[..]));
+    assert_eq!(refused.status, 412, "{}", refused.words());
+    let api = server.ada();
+    let id = documents(&server, &base)[0]["id"].as_str().unwrap().to_string();
+    let stored = api.get(&format!("/knowledge-bases/{base}/documents/{id}")).ok();
+    assert_eq!(stored["content"], "West,12");
+    let again = ada.send_file(&refused, &form, &[("name", "East")], ("c.csv", "", &b"East,9"[..]));
+    ada.open(again.location()).shows("East,9");
+}
+
+#[test]
 fn the_encoding_of_a_text_is_recognized_or_chosen() {
     let server = Running::new();
     let (_, path) = knowledge_base(&server);
@@ -125,7 +182,7 @@ fn a_file_has_the_limit_of_the_route_and_a_larger_body_is_not_read() {
     for bytes in [10 * MIB + 1, 12 * MIB] {
         let refused = send(bytes);
         assert_eq!(refused.status, 413, "{bytes}");
-        refused.shows("File may have 10 MiB; split it.");
+        refused.shows("File may have 10 MiB; split it");
         assert!(refused.has_problem("file"));
     }
     assert!(documents(&server, &base).is_empty());
@@ -164,7 +221,6 @@ fn a_body_that_no_browser_sends_does_nothing() {
         "--b".into(),
         own.clone(),
         format!("{own}{}", file("a.txt")),
-        format!("{own}{}{}--b--", file("a.txt"), file("b.txt")),
         format!("{own}{}--b--{own}", file("a.txt")),
         format!("{}--b--", own.repeat(40)),
         format!("{own}{}--b--", field("name", &"x".repeat(70_000))),

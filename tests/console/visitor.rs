@@ -168,6 +168,18 @@ impl Visitor {
         fields: &[(&str, &str)],
         file: (&str, &str, &[u8]),
     ) -> Page {
+        self.send_files(page, action, fields, &[file])
+    }
+
+    /// Does the same with several files.
+    #[track_caller]
+    pub fn send_files(
+        &self,
+        page: &Page,
+        action: &str,
+        fields: &[(&str, &str)],
+        files: &[(&str, &str, &[u8])],
+    ) -> Page {
         let form = page.form(action);
         let mut body = Vec::new();
         for (name, value) in form.fields.iter().filter(|(name, _)| name != "file") {
@@ -180,15 +192,17 @@ impl Visitor {
                 .into_bytes(),
             );
         }
-        let (name, media_type, bytes) = file;
-        body.extend(
-            format!(
-                "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
-                 Content-Type: {media_type}\r\n\r\n"
-            )
-            .into_bytes(),
-        );
-        body.extend([bytes, b"\r\n--b--\r\n"].concat());
+        for (name, media_type, bytes) in files {
+            body.extend(
+                format!(
+                    "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\
+                     Content-Type: {media_type}\r\n\r\n"
+                )
+                .into_bytes(),
+            );
+            body.extend([bytes, &b"\r\n"[..]].concat());
+        }
+        body.extend(b"--b--\r\n");
         self.post_parts(action, "multipart/form-data; boundary=b", &body)
     }
 

@@ -10,7 +10,7 @@ use super::executor::Executor;
 use super::request::Request;
 use crate::api::org_source::{OrgHint, OrgSlugMode};
 use crate::api::read::SourceFormat;
-use crate::api::request::{Principal, RawArgs};
+use crate::api::request::{Principal, RawArgs, Uploaded};
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Id, Result};
@@ -86,7 +86,6 @@ impl RequestContext<'_> {
     /// The arguments for the called route.
     pub fn raw<'b>(&'b self, arguments: &'b Value, mode: SourceFormat) -> RawArgs<'b> {
         let source = self.request.route.org_source;
-        let (content, media_type) = self.request.arguments.content();
         RawArgs {
             unread_query: if mode == SourceFormat::Body { self.request.query } else { "" },
             is_lenient: self.request.is_lenient,
@@ -95,8 +94,7 @@ impl RequestContext<'_> {
             org: source.org_slug(),
             reference: source.argument(),
             targets: self.request.route.target_arguments(),
-            content,
-            media_type,
+            upload: self.request.arguments.upload(),
             ..self.raw_of_reading(arguments, mode)
         }
     }
@@ -115,8 +113,7 @@ impl RequestContext<'_> {
             org: OrgSlugMode::Ignored,
             reference: None,
             targets: Vec::new(),
-            content: bytes::Bytes::new(),
-            media_type: "",
+            upload: Uploaded::default(),
             address: self.request.address,
             link_base: self.request.link_base,
             sends_mail: self.executor.outside.mail.is_configured(),

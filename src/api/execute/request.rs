@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::etag::Etag;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
+use crate::api::request::Uploaded;
 use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
@@ -183,8 +184,8 @@ pub enum Arguments {
     Body(Bytes),
     /// Parsed JSON.
     Json(Value),
-    /// In [`Request::query`], with these bytes of this media type as the upload.
-    Upload(Bytes, &'static str),
+    /// In [`Request::query`], beside a file.
+    Upload(Uploaded),
 }
 
 impl Arguments {
@@ -208,7 +209,7 @@ impl Arguments {
     pub(super) fn len(&self) -> usize {
         match self {
             Arguments::Query => 0,
-            Arguments::Body(bytes) | Arguments::Upload(bytes, _) => bytes.len(),
+            Arguments::Body(bytes) | Arguments::Upload(Uploaded { bytes, .. }) => bytes.len(),
             Arguments::Json(value) => value.to_string().len(),
         }
     }
@@ -217,16 +218,16 @@ impl Arguments {
     pub(super) fn bytes(&self) -> Bytes {
         match self {
             Arguments::Query => Bytes::new(),
-            Arguments::Body(bytes) | Arguments::Upload(bytes, _) => bytes.clone(),
+            Arguments::Body(bytes) | Arguments::Upload(Uploaded { bytes, .. }) => bytes.clone(),
             Arguments::Json(value) => value.to_string().into(),
         }
     }
 
-    /// The uploaded bytes and their media type.
-    pub(super) fn content(&self) -> (Bytes, &'static str) {
+    /// The uploaded file; an empty one if there is none.
+    pub(super) fn upload(&self) -> Uploaded {
         match self {
-            Arguments::Upload(bytes, media_type) => (bytes.clone(), media_type),
-            _ => (Bytes::new(), ""),
+            Arguments::Upload(upload) => upload.clone(),
+            _ => Uploaded::default(),
         }
     }
 }

@@ -1,8 +1,7 @@
-//! `/o/{org}/knowledge/{base}/documents/{document}`: a document with its text; adding, replacing and
+//! `/o/{org}/knowledge/{base}/documents/{document}`: a document with its text; writing, replacing and
 //! deleting one.
 
 use askama::Template;
-use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,10 +22,6 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge/{base}/documents/new")
         .get(|visit| Box::pin(form(visit, None)))
         .post(|visit| Box::pin(create(visit))),
-    Page::of_org("/o/{org}/knowledge/{base}/documents/upload")
-        .get(|visit| Box::pin(upload_form(visit, None)))
-        .post(|visit| Box::pin(upload(visit)))
-        .upload(UPLOAD),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}")
         .get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}/edit")
@@ -35,28 +30,6 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}/delete")
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(delete(visit))),
-];
-
-/// The route that takes files.
-const UPLOAD: &str = "/knowledge-bases/id/documents/upload";
-
-/// The encodings that a file of text may be said to have; there are more in the API.
-const CHARSETS: &[(&str, &str)] = &[
-    ("", "Recognize it"),
-    ("utf-8", "UTF-8"),
-    ("utf-16le", "UTF-16"),
-    ("windows-1252", "Western European (windows-1252)"),
-    ("windows-1250", "Central European (windows-1250)"),
-    ("windows-1251", "Cyrillic (windows-1251)"),
-    ("windows-1253", "Greek (windows-1253)"),
-    ("windows-1254", "Turkish (windows-1254)"),
-    ("windows-1255", "Hebrew (windows-1255)"),
-    ("windows-1256", "Arabic (windows-1256)"),
-    ("gb18030", "Simplified Chinese (GB18030)"),
-    ("big5", "Traditional Chinese (Big5)"),
-    ("shift_jis", "Japanese (Shift_JIS)"),
-    ("euc-jp", "Japanese (EUC-JP)"),
-    ("euc-kr", "Korean (EUC-KR)"),
 ];
 
 /// Of a longer text the page shows the beginning: pages stay small.
@@ -77,17 +50,9 @@ struct EditDocument {
     frame: Frame,
     name: String,
     content: String,
+    /// Whether it is one that exists.
+    replaces: bool,
     label: &'static str,
-    back: String,
-}
-
-#[derive(Template)]
-#[template(path = "upload_document.html")]
-struct UploadDocument {
-    frame: Frame,
-    /// What may be uploaded.
-    hint: String,
-    charsets: &'static [(&'static str, &'static str)],
     back: String,
 }
 
@@ -114,16 +79,21 @@ struct Created {
     id: String,
 }
 
-fn document_path(visit: &Visit) -> String {
+/// The path of a document in the API.
+pub fn document_path(visit: &Visit) -> String {
     format!("{}/documents/{}", api_path(visit), segment(visit.param(2)))
 }
 
 /// The path of the knowledge base's page.
-fn base_path(visit: &Visit) -> String {
+pub fn base_path(visit: &Visit) -> String {
     visit.in_org(&format!("/knowledge/{}", segment(visit.param(1))))
 }
 
-async fn above(visit: &Visit, frame: Frame) -> Result<Frame> {
+/// Adds the pages above that of a document.
+///
+/// # Errors
+/// 404 if there is no such knowledge base.
+pub async fn above(visit: &Visit, frame: Frame) -> Result<Frame> {
     let base: KnowledgeBase = visit.api.get(&api_path(visit), &[]).await?;
     let path = visit.in_org(&format!("/knowledge/{}", segment(&base.id)));
     Ok(crumbs(visit, frame).crumb(base.name, path))
@@ -146,6 +116,7 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         frame: above(visit, visit.frame("Write a document")).await?.failed(error.as_ref()),
         name: String::new(),
         content: String::new(),
+        replaces: false,
         label: "Add document",
         back: base_path(visit),
     };
@@ -167,48 +138,6 @@ async fn create(visit: &Visit) -> Result<Reply> {
     }
 }
 
-async fn upload_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let mib = visit.api.max_upload_bytes(UPLOAD)? / (1024 * 1024);
-    let message = format!("may have {mib} MiB; split it");
-    let too_large = visit.is_too_large.then(|| Error::invalid_at("file", message));
-    let frame = above(visit, visit.frame("Upload a file")).await?;
-    let mut frame = frame.failed(too_large.or(error).as_ref());
-    if visit.is_too_large {
-        frame.status = StatusCode::PAYLOAD_TOO_LARGE;
-    }
-    let page = UploadDocument {
-        frame,
-        hint: format!(
-            "Text, Markdown, CSV, HTML, PDF, RTF, EPUB, or a file of Word, Excel, PowerPoint or \
-             OpenDocument (DOCX, XLSX, PPTX, ODT, ODS, ODP), up to {mib} MiB."
-        ),
-        charsets: CHARSETS,
-        back: base_path(visit),
-    };
-    render(page.frame.status, &page)
-}
-
-async fn upload(visit: &Visit) -> Result<Reply> {
-    let Some(file) = &visit.file else {
-        return upload_form(visit, Some(Error::invalid_at("file", "must be chosen"))).await;
-    };
-    let path = format!("{}/documents/upload", api_path(visit));
-    let name = visit.form.some("name").unwrap_or(&file.name);
-    let mut query = vec![("name", name)];
-    query.extend(visit.form.some("charset").map(|charset| ("charset", charset)));
-    match visit.api.upload::<Created>(&path, &query, file).await {
-        Ok(made) => {
-            let path = format!("{}/documents/{}", base_path(visit), segment(&made.id));
-            Ok(visit.done(&path, Flash::DocumentAdded))
-        }
-        Err(error) => {
-            let is_of_file = matches!(error.code(), "unreadable_document" | "document_too_long");
-            let error = if is_of_file { error.at("file") } else { error };
-            upload_form(visit, visit.failed(error)?).await
-        }
-    }
-}
-
 /// What the form edits.
 fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
     vec![
@@ -225,6 +154,7 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         frame: frame.edits(visit, error.as_ref(), &edited(visit, &document)),
         name: document.name,
         content: document.content,
+        replaces: true,
         label: "Save",
         back: visit.path.trim_end_matches("/edit").into(),
     };

@@ -56,6 +56,7 @@ mod confirm;
 mod confirm_mail;
 mod directory;
 mod document;
+mod files;
 mod edit_channel;
 mod listing;
 pub mod domains;
@@ -148,6 +149,7 @@ const ALL: &[&[Page]] = &[
     domains::PAGES,
     knowledge::PAGES,
     document::PAGES,
+    files::PAGES,
     search::PAGES,
 ];
 

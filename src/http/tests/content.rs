@@ -48,7 +48,7 @@ impl Output for Picture {
 }
 
 fn put(tx: &mut Tx, req: &Req<String, Drawn>) -> Result<Picture> {
-    let bytes = &req.content;
+    let bytes = &req.upload.bytes;
     for (at, bytes) in bytes.chunks(PIECE_BYTES).enumerate() {
         tx.put(&PictureRow { name: req.params.clone(), at: at as u32, bytes: bytes.into() })?;
     }

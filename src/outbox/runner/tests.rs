@@ -30,6 +30,27 @@ const BROKEN: JobHandler = JobHandler {
     settle: |_, _, _| Ok(Settled::Done),
 };
 
+/// A job for which there is no place now.
+const BUSY: JobHandler = JobHandler {
+    kind: "test.busy",
+    prepare: |_, _| Err(Error::busy("overloaded", "too much waits", 1)),
+    settle: |_, _, _| Ok(Settled::Done),
+};
+
+/// A job with costly work that publishes an event.
+const WORK: JobHandler = JobHandler {
+    kind: "test.work",
+    prepare: |_, _| Ok(Prepared::Effect(Effect::Work(Box::new(|| Box::new(leave_event))))),
+    settle: |_, _, _| Ok(Settled::Done),
+};
+
+/// A job with work that has a fault.
+const PANIC: JobHandler = JobHandler {
+    kind: "test.panic",
+    prepare: |_, _| Ok(Prepared::Effect(Effect::Work(Box::new(|| panic!("as scripted"))))),
+    settle: |_, _, _| Ok(Settled::Done),
+};
+
 /// A job with two calls, which publishes an event for each result, and has something for the log.
 const CALLS: JobHandler = JobHandler {
     kind: "test.calls",
@@ -80,7 +101,7 @@ fn runner() -> Runner {
         store,
         outside: outside::Outside::new(outside::ClientConfig::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
-        jobs: vec![&DONE, &BROKEN, &CALLS],
+        jobs: vec![&DONE, &BROKEN, &BUSY, &WORK, &PANIC, &CALLS],
         workflows: vec![],
         sweeps: vec![],
         settings: RetentionSettings::default(),
@@ -133,6 +154,36 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         runner.execute(runner.lease_one().await.unwrap()).await;
         assert_eq!((events(&runner, org(1)), jobs(&runner).len()), (1, 1));
     }
+}
+
+#[tokio::test]
+async fn a_job_for_which_there_is_no_place_waits_and_is_not_counted_as_failed() {
+    let runner = runner();
+    write_job(&runner, &BUSY).await;
+    for _ in 0..20 {
+        runner.execute(runner.lease_one().await.unwrap()).await;
+        runner.store.clock().advance_secs(5);
+    }
+    let job = &jobs(&runner)[0];
+    assert_eq!((job.failures, job.failing_since, job.dead), (0, None, false));
+}
+
+#[tokio::test]
+async fn costly_work_takes_a_turn_and_a_panic_in_it_is_a_failure_of_the_job() {
+    let runner = Arc::new(runner());
+    write_job(&runner, &WORK).await;
+    let job = runner.lease_one().await.unwrap();
+    let turns = runner.store.take_turns().await;
+    let own = runner.clone();
+    let mut worked = tokio::spawn(async move { own.execute(job).await });
+    assert!(timeout(Duration::from_millis(50), &mut worked).await.is_err(), "it has no turn");
+    drop(turns);
+    worked.await.unwrap();
+    assert_eq!(events(&runner, org(1)), 1);
+
+    write_job(&runner, &PANIC).await;
+    runner.execute(runner.lease_one().await.unwrap()).await;
+    assert_eq!(jobs(&runner)[0].failures, 1);
 }
 
 #[tokio::test]

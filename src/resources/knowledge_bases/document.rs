@@ -114,6 +114,12 @@ impl MediaType {
         ("application/vnd.oasis.opendocument.presentation", MediaType::Odp),
     ];
 
+    /// Whether a file of it is text in some character encoding, which it may not say itself.
+    pub fn is_decoded(self) -> bool {
+        use MediaType::{Csv, Html, Markdown, Text};
+        matches!(self, Text | Markdown | Csv | Html)
+    }
+
     /// The names alone.
     pub const NAMES: &'static [&'static str] = &{
         let mut names = [""; Self::NAMED.len()];

@@ -279,14 +279,17 @@ fn list(view: &View, req: &Req<Id<KnowledgeBase>>) -> Result<Page<DocumentInfo>>
 }
 
 /// Returns a document: 404 for its knowledge base first.
-fn fetch(view: &View, (base, id): (Id<KnowledgeBase>, Id<Document>)) -> Result<Document> {
+pub(super) fn fetch(
+    view: &View,
+    (base, id): (Id<KnowledgeBase>, Id<Document>),
+) -> Result<Document> {
     view.fetch::<KnowledgeBase>(&base)?;
     view.fetch(&(base, id))
 }
 
-pub(super) fn get(
+pub(super) fn get<I>(
     view: &View,
-    req: &Req<(Id<KnowledgeBase>, Id<Document>)>,
+    req: &Req<(Id<KnowledgeBase>, Id<Document>), I>,
 ) -> Result<DocumentWithContent> {
     let document = fetch(view, req.params)?;
     let content = content::text(view, (document.knowledge_base, document.ordinal))?;
@@ -338,7 +341,7 @@ fn routes() -> Vec<Route> {
         Route::get(ALL, SESSION_MEMBER, "document.list", op::list(list))
             .about("List documents, newest first"),
         Route::post(ALL, SESSION_MEMBER, "document.create", create).about("Add a document"),
-        Route::get(ONE, SESSION_MEMBER, "document.get", op::read(get))
+        Route::get(ONE, SESSION_MEMBER, "document.get", op::read(get::<()>))
             .about("Get a document with its text"),
         Route::put(ONE, SESSION_MEMBER, "document.replace", replace).about("Replace a document"),
         Route::delete(ONE, SESSION_MEMBER, "document.delete", delete).about("Delete a document"),

@@ -5,6 +5,7 @@ mod conformance;
 mod content;
 mod listening;
 mod messages;
+mod restricted;
 mod sdk;
 mod tools;
 

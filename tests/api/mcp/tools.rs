@@ -18,14 +18,14 @@ use crate::teams::Crew;
 /// The list is read into the context of a model in each conversation.
 const MAX_LIST_BYTES: usize = 12 * 1024;
 
-fn route_of(tool: &ToolInfo) -> Route {
+pub fn route_of(tool: &ToolInfo) -> Route {
     let mut routes = resources::routes();
     routes.retain(|route| route.method == tool.method && route.path == tool.path);
     routes.pop().unwrap_or_else(|| panic!("{} has no route", tool.name))
 }
 
 /// The listed tools by name.
-fn listed(client: &Client) -> BTreeMap<String, Value> {
+pub fn listed(client: &Client) -> BTreeMap<String, Value> {
     let list = client.result("tools/list", json!({}));
     let list = list["tools"].as_array().unwrap().clone();
     list.into_iter().map(|tool| (tool["name"].as_str().unwrap().to_string(), tool)).collect()

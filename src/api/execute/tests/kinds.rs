@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::api::op::Upload;
-use crate::api::{Attempt, Calls, HashPlan, Offset, Outcome, Piece};
+use crate::api::{Attempt, Calls, HashPlan, Offset, Outcome, Piece, Uploaded};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, Credential, Identity, Sponsor, find_person};
 use crate::outside::{BodyLimit, Call, Limits, Method};
@@ -35,7 +35,7 @@ fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outco
 const UPLOADED: Upload = Upload { max_bytes: 1024 * 1024, media_types: &["text/plain"] };
 
 fn upload(tx: &mut Tx, req: &Req) -> Result<Note> {
-    let note = Note { id: tx.new_id(), text: String::from_utf8_lossy(&req.content).into() };
+    let note = Note { id: tx.new_id(), text: String::from_utf8_lossy(&req.upload.bytes).into() };
     tx.insert(&note)?;
     Ok(note)
 }
@@ -142,7 +142,11 @@ async fn an_upload_is_downloaded_as_it_was() {
     let fixture = fixture(0).await;
     let uploaded = |request: &mut Request| {
         request.query = "orgSlug=open";
-        request.arguments = Arguments::Upload(Bytes::from_static(b"as it was"), "text/plain");
+        request.arguments = Arguments::Upload(Uploaded {
+            bytes: Bytes::from_static(b"as it was"),
+            media_type: "text/plain",
+            charset: None,
+        });
     };
     let note = json_of(fixture.call("note.upload", &[], json!({}), uploaded).await.unwrap());
     let id = note["id"].as_str().unwrap();

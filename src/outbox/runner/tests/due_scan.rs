@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::ops::ControlFlow;
+
 use super::*;
 use crate::base::Keys;
 use crate::outbox::in_flight::MAX_PER_KEY;
+use crate::outbox::jobs::BY_DUE;
+use crate::store::Order;
 use crate::store::engine::{
     Attempt, Engine, GroupCommit, Memory, ObservedReader, Reader, StoreMeters, Terms,
 };

@@ -64,6 +64,18 @@ async fn a_clock_that_was_some_hours_ahead_delays_nothing_by_hours() {
 }
 
 #[tokio::test]
+async fn those_behind_many_that_are_right_are_found() {
+    let runner = runner();
+    let hours = MAX_DELAY_SECS - 3600;
+    enqueue_at(&runner, 1_200, runner.store.clock().now().plus_secs(1800)).await;
+    runner.store.clock().advance_secs(hours);
+    write_job(&runner, &DONE).await;
+    runner.store.clock().advance_secs(-hours);
+    assert_eq!(corrected(&runner).await, 1);
+    assert!(runner.lease_one().await.is_some());
+}
+
+#[tokio::test]
 async fn a_job_waits_for_its_time_if_the_clock_was_right() {
     let runner = runner();
     let now = runner.store.clock().now();
