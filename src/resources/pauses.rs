@@ -105,6 +105,7 @@ pub struct Pause {
     pub scope: PauseScope,
     /// The user who paused it, also through a key.
     pub by: Id<User>,
+    /// When it was paused.
     pub since: Time,
     /// Why; null if nobody said.
     pub reason: Option<Description>,

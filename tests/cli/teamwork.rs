@@ -59,7 +59,7 @@ fn agents_are_paused_and_resumed_and_schedules_made() {
     assert_eq!(resume(&["--team", "shipping"]), Value::Null);
     assert_eq!(pause(&["--all"]), "organization");
     assert_eq!(resume(&["--all"]), Value::Null);
-    desk.run(&["agent", "pause"]).fails(2, "--all");
+    desk.run(&["agent", "pause"]).fails(2, "AGENT");
     desk.json(&claim);
 
     let in_team = |args: &[&str]| desk.json(&[args, &["--team", "shipping"]].concat());

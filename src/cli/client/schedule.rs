@@ -25,6 +25,7 @@ pub struct Schedule {
 #[derive(Subcommand)]
 enum ScheduleCommand {
     List(List),
+    /// Print a schedule with what it caused
     Get(One),
     Create(Create),
     Pause(Pause),

@@ -24,7 +24,7 @@ pub(super) const RESOURCE: Resource = Resource {
 };
 
 /// The priority of a task created without one: the middle.
-pub const DEFAULT_PRIORITY: u8 = 2;
+const DEFAULT_PRIORITY: u8 = 2;
 
 /// The priority of a task.
 pub type Priority = Int<0, 4>;
@@ -173,7 +173,7 @@ pub fn make(
         description: new.description.clone(),
         project_id: new.project_id.clone(),
         assignee_agent_id: assignee.map(|agent| agent.id),
-        priority: new.priority.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8),
+        priority: priority_of(new.priority),
         status: TaskStatus::Open,
         created_by,
         created_at: tx.now(),
@@ -182,6 +182,11 @@ pub fn make(
     tx.insert(&task)?;
     wake_assignee(tx, &task, assignee, acting)?;
     Ok(task)
+}
+
+/// Returns the priority that a new task has.
+pub fn priority_of(given: Option<Priority>) -> u8 {
+    given.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8)
 }
 
 fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {

@@ -1,3 +1,5 @@
+//! What a pause holds back, and what resuming brings.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -148,7 +148,7 @@ impl Field {
         let lower = text.to_ascii_lowercase();
         if let Some(at) = self.names.iter().position(|name| *name == lower) {
             // Months are counted from 1, days of the week from 0.
-            return Ok(at as u8 + self.from);
+            return Ok(u8::try_from(at).unwrap_or_default() + self.from);
         }
         let (from, to) = (self.from, self.to);
         digits(text)

@@ -1,3 +1,5 @@
+//! Next times when clocks and zones change.
+
 use super::*;
 
 fn at(text: &str) -> Time {

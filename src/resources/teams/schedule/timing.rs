@@ -19,8 +19,9 @@ static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundl
 /// The last year in which anything is due.
 const LAST_YEAR: i16 = 9990;
 
-/// Every eighth year at the latest has a 29 February, also around 2100.
-const YEARS: i16 = 9;
+/// The longest way between two days that are due: from a 29 February of one day of the week to the next,
+/// over a year such as 2100.
+const YEARS: i16 = 41;
 
 /// An hour that comes twice has at most this many minutes, also where a day does.
 const MAX_REPEATED: usize = 2 * 24 * 60;

@@ -13,7 +13,7 @@ use super::schedule::{
     fetch_schedule,
 };
 use super::task::{ProjectId, TaskDescription};
-use super::tasks::{DEFAULT_PRIORITY, Priority};
+use super::tasks::{Priority, priority_of};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, UsableMembers, open_optional};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -311,7 +311,7 @@ fn opened_task(
         description: new.description.clone(),
         project_id: new.project_id.clone(),
         assignee_agent_id: assignee.map(|agent| agent.id),
-        priority: new.priority.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8),
+        priority: priority_of(new.priority),
     }))
 }
 

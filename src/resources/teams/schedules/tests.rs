@@ -1,3 +1,5 @@
+//! What schedules cause, when they are missed, overlap or are paused.
+
 use serde_json::{Value, json};
 
 use super::fire::FIRE;

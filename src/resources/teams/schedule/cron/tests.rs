@@ -1,3 +1,5 @@
+//! Expressions that are read and refused.
+
 use super::*;
 
 #[test]

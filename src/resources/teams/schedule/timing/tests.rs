@@ -1,3 +1,5 @@
+//! Next times around changes of the clock on the wall, beside a slow search minute by minute.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -75,6 +77,8 @@ fn days_that_few_years_have_come() {
     let leap = cron("0 0 29 2 *", "UTC");
     assert_eq!(next(&leap, "2026-01-01T00:00:00Z", 2), ["2028-02-29T00:00", "2032-02-29T00:00"]);
     assert_eq!(next(&leap, "2096-02-29T00:00:00Z", 1), ["2104-02-29T00:00"]);
+    let sunday = cron("0 0 29 2 */7", "UTC");
+    assert_eq!(next(&sunday, "2088-03-01T00:00:00Z", 1), ["2128-02-29T00:00"]);
     let last = cron("59 23 31 * *", "UTC");
     assert_eq!(next(&last, "2026-01-31T23:59:00Z", 1), ["2026-03-31T23:59"]);
 }
