@@ -34,7 +34,7 @@ TEAM, AGENT = f"/teams/{os.environ['TEAM']}", os.environ["AGENT"]
 
 
 def call(method, path, **fields):
-    """Calls the API. While the server is busy or unreachable, it waits and tries again."""
+    """Calls the API. While the server is busy or the agent paused, it waits and tries again."""
     fields["orgSlug"] = ORG
     headers = {"X-API-Key": KEY}
     query, body = "", None
@@ -54,7 +54,8 @@ def call(method, path, **fields):
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             problem = error.read().decode()
-            if error.code not in (429, 502, 503):
+            is_paused = error.code == 409 and '"agent_paused"' in problem
+            if error.code not in (429, 502, 503) and not is_paused:
                 error.problem = problem
                 raise
             seconds = int(error.headers.get("Retry-After", pause))
@@ -96,6 +97,8 @@ def take(wake):
                 raise
     elif wake["reason"] == "direct_message":
         read(agentId=AGENT)
+    elif wake["reason"] == "schedule":
+        print("told", wake["text"], flush=True)
     elif wake["taskId"]:
         read(taskId=wake["taskId"], audience="agent")
     return None

@@ -32,7 +32,7 @@ type Fields = Record<string, unknown>;
 type List<T> = { items: T[] };
 type Task = { id: string; title: string; description: string | null; status: string };
 type Message = { id: string; toAgentId: string | null; body: string };
-type Wake = { id: string; reason: string; taskId: string | null; messageId: string | null };
+type Wake = { id: string; reason: string; taskId: string | null; text: string | null };
 
 class Refused extends Error {
   status: number;
@@ -42,7 +42,7 @@ class Refused extends Error {
   }
 }
 
-/** Calls the API. While the server is busy or unreachable, it waits and tries again. */
+/** Calls the API. While the server is busy or the agent paused, it waits and tries again. */
 async function call<T>(method: string, path: string, fields: Fields = {}): Promise<T> {
   const all = { ...fields, orgSlug: ORG };
   const headers: Record<string, string> = { "X-API-Key": KEY ?? "" };
@@ -60,7 +60,10 @@ async function call<T>(method: string, path: string, fields: Fields = {}): Promi
       const answer = await fetch(API + path + query, { method, headers, body, signal });
       if (answer.ok) return (await answer.json()) as T;
       problem = await answer.text();
-      if (![429, 502, 503].includes(answer.status)) throw new Refused(answer.status, `${problem}`);
+      const isPaused = answer.status === 409 && `${problem}`.includes('"agent_paused"');
+      if (![429, 502, 503].includes(answer.status) && !isPaused) {
+        throw new Refused(answer.status, `${problem}`);
+      }
       seconds = Number(answer.headers.get("Retry-After") ?? pause);
     } catch (error) {
       if (error instanceof Refused) throw error;
@@ -109,6 +112,8 @@ async function take(wake: Wake): Promise<Task | undefined> {
     }
   } else if (wake.reason === "direct_message") {
     await read({ agentId: AGENT });
+  } else if (wake.reason === "schedule") {
+    console.log("told", wake.text);
   } else if (wake.taskId) {
     await read({ taskId: wake.taskId, audience: "agent" });
   }

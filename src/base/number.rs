@@ -23,6 +23,11 @@ pub fn whole_number(number: &Number) -> Option<i128> {
 pub struct Int<const MIN: i64, const MAX: i64>(i64);
 
 impl<const MIN: i64, const MAX: i64> Int<MIN, MAX> {
+    /// Returns a number; `None` if it is out of bounds.
+    pub fn new(number: i64) -> Option<Self> {
+        (MIN..=MAX).contains(&number).then_some(Int(number))
+    }
+
     /// Returns the number.
     pub fn get(self) -> i64 {
         self.0

@@ -66,6 +66,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use crate::app::Setting;
 
+use client::agent::Agent;
 use client::decide::{Approve, Deny};
 use client::deploy::Deploy;
 use client::files::{Apply, Pull, ShowPlan};
@@ -74,6 +75,7 @@ use client::logs::Logs;
 use client::message::Message;
 use client::profile_commands::ProfileCommands;
 use client::prompt::Prompt;
+use client::schedule::Schedule;
 use client::task::Task;
 use client::wakes::Wakes;
 use client::whoami::WhoAmI;
@@ -134,6 +136,8 @@ enum Command {
     WhoAmI(WhoAmI),
     Prompt(Prompt),
     Task(Task),
+    Agent(Agent),
+    Schedule(Schedule),
     Message(Message),
     Wakes(Wakes),
     Deploy(Deploy),
@@ -241,6 +245,8 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::WhoAmI(command) => command.run(),
         Command::Prompt(command) => command.run(),
         Command::Task(command) => command.run(),
+        Command::Agent(command) => command.run(),
+        Command::Schedule(command) => command.run(),
         Command::Message(command) => command.run(),
         Command::Wakes(command) => command.run(),
         Command::Deploy(command) => command.run(),

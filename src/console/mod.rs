@@ -28,6 +28,7 @@ mod multipart;
 mod page;
 mod pages;
 mod paths;
+mod paused;
 mod place;
 mod problems;
 mod reply;

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::api::{Api, segment};
 use super::frame::Frame;
+use super::paused::Pause;
 use super::strict::{List, Nullable};
 use super::visit::Visit;
 use crate::base::{Error, Result, Time};
@@ -28,6 +29,7 @@ pub struct Team {
     pub name: String,
     pub description: Nullable<String>,
     pub budget: Nullable<Budget>,
+    pub paused: Nullable<Pause>,
 }
 
 /// A team's budget, and what it has spent this month, in US dollars.
@@ -106,6 +108,7 @@ impl TeamPlace {
             ("Inbox", "inbox", Some(("/messages", &unread[..]))),
             ("Approvals", "approvals", Some(("/approvals", &[("decision", "pending")][..]))),
             ("Agents", "agents", None),
+            ("Schedules", "schedules", None),
             ("Timeline", "timeline", None),
             ("Peers", "peers", Some(("/exchange/peers", &[("state", "pending")][..]))),
             ("Settings", "settings", None),
@@ -198,6 +201,7 @@ pub struct TeamAgent {
     pub role: String,
     pub skills: Vec<String>,
     pub wake_url: Nullable<String>,
+    pub paused: Nullable<Pause>,
     pub hired_at: Time,
 }
 

@@ -67,6 +67,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("wake.direct_message", "A message to it"),
     ("wake.external_request", "An outside agent that was accepted"),
     ("wake.notification", "A notification"),
+    ("wake.schedule", "A schedule"),
     ("wake.task_assigned", "A task that it got"),
     ("wake.task_note", "A note on a task"),
     ("wake.task_reopened", "A task that was reopened"),

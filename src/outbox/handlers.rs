@@ -34,6 +34,14 @@ pub fn enqueue(
     Ok(job.id)
 }
 
+/// Takes a job back, unless it is done. One that is being executed has no effect on rows any more.
+pub fn cancel(tx: &mut Tx, id: Id<Job>) -> Result<()> {
+    match tx.get::<Job>(&id)? {
+        Some(job) => tx.remove(&job),
+        None => Ok(()),
+    }
+}
+
 /// A handler of the jobs of a kind. Both functions run in a transaction of the job's organization
 /// and may run again; between them the runner executes the effect.
 pub struct JobHandler {

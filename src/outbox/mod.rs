@@ -40,7 +40,9 @@ pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event
 pub(crate) use failures::log_failure;
 pub use fan_out::publish;
 pub use guards::HiddenGuards;
-pub use handlers::{JobHandler, MAX_DELAY_SECS, Prepared, Settled, enqueue, retry_at, settle_mail};
+pub use handlers::{
+    JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue, retry_at, settle_mail,
+};
 pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;

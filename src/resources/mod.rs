@@ -3,6 +3,7 @@
 
 mod environments;
 mod fleet;
+mod pauses;
 mod mail_budget;
 pub mod organizations;
 mod registries;
@@ -45,6 +46,7 @@ pub const ALL: &[Resource] = &[
     environments::RESOURCE,
     registries::RESOURCE,
     fleet::RESOURCE,
+    pauses::RESOURCE,
     mail_budget::RESOURCE,
     organizations::RESOURCE,
     llm_providers::RESOURCE,

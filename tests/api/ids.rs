@@ -28,6 +28,8 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     let message = post("/inbox", json!({"fromAgentId": agent, "body": "b"}));
     let memory = post(&format!("/agents/{agent}/memories"), json!({"content": "c"}));
     let approval = post("/approvals", json!({"agentId": agent, "title": "t"}));
+    let schedule = json!({"name": "s", "everySecs": 86_400, "task": {"title": "t"}});
+    let schedule = post("/schedules", schedule);
     let rule = json!({"domain": "partner.example", "rule": "allow"});
     let rule = post("/exchange/domain-rules", rule);
     let peer = exchange::pending(acme, &slug, suffix);
@@ -117,6 +119,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("messageId", message),
         ("memoryId", memory),
         ("approvalId", approval),
+        ("scheduleId", schedule),
         ("ruleId", rule),
         ("peerId", peer),
         ("toolId", tool),

@@ -5,6 +5,7 @@
 //! that are missing and leaves the rest alone.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
@@ -24,7 +25,7 @@ use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, eventually, within};
 use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
 use crate::https::SITES;
@@ -207,13 +208,36 @@ pub fn fill(dir: &Path, much: bool) {
     eventually("a link is mailed", || {
         Some(()).filter(|()| running.store.check(&mails).unwrap().records > 0)
     });
-    fill_organization(&running.fixture(), much);
+    let fixture = running.fixture();
+    fill_organization(&fixture, much);
+    if much {
+        wait_for_schedule(&fixture);
+    }
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
     running.store.write_blocking(acme, channel_with_delivery).unwrap();
     let admins = AdminsChange::To(vec!["eve@acme.test".into()]);
     admins_of_installation(&running.store, Some(&admins)).unwrap();
     running.stop();
+}
+
+/// Waits until a schedule was due, which takes a minute, and pauses everything again.
+fn wait_for_schedule(fixture: &Fixture) {
+    let key = &fixture.key;
+    let team = key.get("/teams?slug=crew").items()[0]["id"].as_str().unwrap().to_string();
+    let schedules = format!("/teams/{team}/schedules");
+    let schedule = key.get(&schedules).items()[0]["id"].as_str().unwrap().to_string();
+    let places = [format!("/teams/{team}"), "/teams".into()];
+    for place in &places {
+        fixture.owner.post(&format!("{place}/resume"), json!({})).ok();
+    }
+    within(Duration::from_secs(90), "the schedule is due", || {
+        let runs = key.get(&format!("{schedules}/{schedule}/runs")).items();
+        (!runs.is_empty()).then_some(())
+    });
+    for place in &places {
+        fixture.owner.post(&format!("{place}/pause"), json!({"reason": "r"})).ok();
+    }
 }
 
 /// Creates records of every kind in one organization; see [`fill`].
@@ -305,6 +329,9 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.delete(&format!("{team}/agents/{ann}/memories/{forgotten}")).ok(); // An erasure.
     let run = json!({"status": "failed", "costUsd": 0.5, "error": "e", "taskId": task});
     key.post(&format!("{team}/agents/{ann}/runs"), run).ok();
+    let schedule = json!({"name": "s", "everySecs": 60, "timeZone": "Europe/Berlin",
+        "onMissed": "once", "task": {"title": "t", "description": "d", "assigneeAgentId": ann}});
+    key.post(&format!("{team}/schedules"), schedule).ok();
     let question = json!({"agentId": ann, "title": "t", "body": "b", "taskId": task});
     key.post(&format!("{team}/approvals"), question).ok();
     let entry = json!({"kind": "milestone", "title": "t", "body": "b", "agentId": ann});
@@ -314,6 +341,10 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/tasks"), json!({"title": "t", "assigneeAgentId": bob})).ok();
     }
     owner.delete(&format!("{team}/agents/{bob}")).ok();
+    key.post("/agents/ann/pause", json!({"reason": "r"})).ok();
+    key.post(&format!("{team}/agents/{ann}/pause"), json!({"reason": "r"})).ok();
+    key.post(&format!("{team}/pause"), json!({"reason": "r"})).ok();
+    owner.post("/teams/pause", json!({"reason": "r"})).ok();
     know(fixture);
 }
 

@@ -13,7 +13,8 @@ use crate::sites::names;
 
 /// Kinds of records that can be deleted: the table, the list, and the field that a path refers to.
 /// Referring kinds come before those they refer to.
-const REMOVED: [(&str, &str, &str); 16] = [
+const REMOVED: [(&str, &str, &str); 17] = [
+    ("schedules", "/teams/{team}/schedules", "id"),
     ("peers", "/teams/{team}/exchange/peers", "id"),
     ("listings", "/agent-index/listings", "id"),
     ("domains", "/organizations/domains", "id"),

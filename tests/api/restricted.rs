@@ -16,11 +16,12 @@ use crate::schema;
 const WORD: &str = "canary";
 
 /// The path parameters that name something restricted.
-const RESTRICTED: [&str; 13] = [
+const RESTRICTED: [&str; 14] = [
     "agentId",
     "memoryId",
     "messageId",
     "approvalId",
+    "scheduleId",
     "registrySlug",
     "draftId",
     "flagId",
@@ -154,6 +155,9 @@ impl Vault {
         let question = json!({"agentId": agent, "title": "canary"});
         let question = owner.post(&in_team("/approvals"), question).id();
         let task = owner.post(&in_team("/tasks"), json!({"title": "t"})).id();
+        let schedule = json!({"name": "canary", "cron": "0 9 * * *",
+            "wake": {"agentId": agent, "text": "canary"}});
+        let schedule = owner.post(&in_team("/schedules"), schedule).id();
         self.ids.extend([
             ("teamId", team),
             ("agentId", agent.clone()),
@@ -161,6 +165,7 @@ impl Vault {
             ("messageId", mail),
             ("approvalId", question),
             ("taskId", task),
+            ("scheduleId", schedule),
         ]);
         for name in ["agentId", "fromAgentId", "toAgentId", "assigneeAgentId"] {
             self.inputs.insert(name, json!(agent));
@@ -296,6 +301,7 @@ impl Vault {
             agent,
             format!("{team}/messages"),
             format!("{team}/approvals"),
+            format!("{team}/schedules"),
             format!("{team}/timeline"),
             format!("/registries/{registry}"),
             format!("/registries/artifacts?registryRef={registry}"),

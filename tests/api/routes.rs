@@ -22,6 +22,9 @@ use crate::schema;
 fn more(route: &Route) -> Value {
     match (route.method, route.path) {
         (Method::Post, "/teams/{teamId}/messages") => json!({"taskId": unknown_id()}),
+        (Method::Post, "/teams/{teamId}/schedules") => {
+            json!({"cron": "0 9 * * mon", "task": {"title": "t"}})
+        }
         (Method::Get, "/registries/artifact-versions") => json!({"promptName": "p"}),
         (Method::Post, "/governance/check") => json!({"policyIds": [unknown_id()]}),
         (Method::Post, "/governance/policies/{policyId}/assignments") => {

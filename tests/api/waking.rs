@@ -97,6 +97,28 @@ fn later_causes_merge_with_a_pending_wake_and_settled_ones_are_dropped() {
 }
 
 #[test]
+fn a_long_poll_of_a_paused_agent_waits_and_gets_what_waits_when_it_is_resumed() {
+    let crew = Crew::new();
+    let ann = crew.hire("ann");
+    let team = crew.path("");
+    let in_team = format!("{team}/agents/{ann}");
+    for place in [in_team, "/agents/ann".into(), team, "/teams".into()] {
+        let owner = &crew.acme.owner;
+        let paused = owner.post(&format!("{place}/pause"), json!({"reason": "r"})).ok();
+        assert_eq!(paused["paused"]["reason"], "r");
+        let mut waiting = wait(&crew, owner, &ann, 20);
+        let mail = crew.post("/messages", json!({"body": "b", "toAgentId": ann})).id();
+        assert_eq!(wakes(&crew, &ann, ""), Vec::<Value>::new(), "{place}");
+        assert_eq!(wakes(&crew, &ann, "peek=true").len(), 1);
+        let resumed = owner.post(&format!("{place}/resume"), json!({})).ok();
+        assert_eq!(resumed["paused"], json!(null));
+        let reply = waiting.reply(false).unwrap();
+        assert_eq!(reply.items()[0]["messageId"], json!(mail));
+        ack(&crew, &ann, json!([reply.items()[0]["id"]]));
+    }
+}
+
+#[test]
 fn a_long_poll_returns_as_soon_as_there_is_a_wake() {
     let crew = Crew::new();
     let ann = crew.hire("ann");

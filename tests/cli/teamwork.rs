@@ -42,6 +42,42 @@ fn a_task_is_created_claimed_noted_and_done() {
 }
 
 #[test]
+fn agents_are_paused_and_resumed_and_schedules_made() {
+    let desk = Desk::new();
+    desk.team();
+    let scope = |args: &[&str]| desk.json(args)["paused"]["scope"].clone();
+    let pause = |more: &[&str]| scope(&[&["agent", "pause", "--reason", "r"], more].concat());
+    let resume = |more: &[&str]| scope(&[&["agent", "resume"], more].concat());
+    assert_eq!(pause(&["scribe"]), "agent");
+    desk.run(&["task", "create", "x", "--team", "shipping"]);
+    let claim = ["task", "claim", "1", "--team", "shipping", "--agent", "scribe"];
+    desk.run(&claim).fails(1, "paused");
+    assert_eq!(resume(&["scribe"]), Value::Null);
+    assert_eq!(pause(&["scribe", "--team", "shipping"]), "team_agent");
+    assert_eq!(resume(&["scribe", "--team", "shipping"]), Value::Null);
+    assert_eq!(pause(&["--team", "shipping"]), "team");
+    assert_eq!(resume(&["--team", "shipping"]), Value::Null);
+    assert_eq!(pause(&["--all"]), "organization");
+    assert_eq!(resume(&["--all"]), Value::Null);
+    desk.run(&["agent", "pause"]).fails(2, "AGENT");
+    desk.json(&claim);
+
+    let in_team = |args: &[&str]| desk.json(&[args, &["--team", "shipping"]].concat());
+    let made = in_team(&["schedule", "create", "Report", "--cron", "0 9 * * mon", "--task", "t"]);
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(made["nextTimes"].as_array().unwrap().len(), 5);
+    let wake = ["--wake", "scribe", "--text", "Look.", "--every", "600"];
+    in_team(&[&["schedule", "create", "Look"][..], &wake].concat());
+    let shown = desk.run(&["schedule", "list", "--team", "shipping"]).stdout;
+    assert!(shown.contains("every 600 s") && shown.contains("0 9 * * mon UTC"), "{shown}");
+    assert_eq!(in_team(&["schedule", "pause", id])["paused"]["scope"], "schedule");
+    assert_eq!(in_team(&["schedule", "resume", id])["paused"], Value::Null);
+    assert_eq!(in_team(&["schedule", "get", id])["runs"], json!([]));
+    in_team(&["schedule", "delete", id]);
+    desk.run(&["schedule", "get", id, "--team", "shipping"]).fails(1, "no such schedule");
+}
+
+#[test]
 fn mail_is_sent_listed_and_acknowledged() {
     let desk = Desk::new();
     desk.team();

@@ -117,6 +117,13 @@ pub fn fill_teams(server: &Running) {
     let first = api.get(&format!("/teams/{team}/approvals")).items()[0]["id"].clone();
     let decided = json!({"decision": "denied", "comment": MARKUP});
     post(&format!("/approvals/{}/decide", first.as_str().unwrap()), decided).ok();
+    let schedule = json!({"name": MARKUP, "everySecs": 60,
+        "wake": {"agentId": agent, "text": MARKUP}});
+    post("/schedules", schedule).ok();
+    let schedule = json!({"name": MARKUP, "cron": "0 9 * * mon",
+        "task": {"title": MARKUP, "description": MARKUP, "assigneeAgentId": agent}});
+    let schedule = post("/schedules", schedule).id();
+    post(&format!("/schedules/{schedule}/pause"), json!({"reason": MARKUP})).ok();
     post("/timeline", json!({"kind": "milestone", "title": MARKUP, "body": MARKUP})).ok();
     let memory = json!({"content": MARKUP, "tags": [SHORT]});
     post(&format!("/agents/{agent}/memories"), memory).ok();

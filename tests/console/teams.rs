@@ -235,3 +235,47 @@ fn the_entry_of_a_restricted_agent_is_shown_without_what_is_its_own() {
     page.shows("scribe").shows("restricted fleet");
     page.hides("It begins on Monday.").hides("Remove from the team").hides("Change role");
 }
+
+#[test]
+fn agents_teams_and_all_of_them_are_paused_and_resumed_with_one_click() {
+    let server = Running::new();
+    let (_, agent) = server.team("crew", "scribe");
+    let ada = server.signed_in("ada@acme.test");
+    let of_agent = format!("/o/acme/teams/crew/agents/{agent}");
+    let places = ["/o/acme/teams", "/o/acme/teams/crew/agents", "/o/acme/agents/scribe", &of_agent];
+    for place in places {
+        let page = press(&ada, &ada.get(place), ("action", "pause"), &[("reason", "It loops")]);
+        page.shows("It is paused.").shows("It loops");
+        ada.get(&of_agent).shows("paused");
+        let page = press(&ada, &page, ("action", "resume"), &[]);
+        page.shows("It goes on").hides("It loops");
+    }
+    server.add("bob", "member");
+    let offered = server.signed_in("bob@acme.test").get("/o/acme/teams").text;
+    assert!(!offered.contains("value=\"pause\""), "all are paused by admins");
+}
+
+#[test]
+fn a_schedule_is_made_changed_paused_and_deleted() {
+    let server = Running::new();
+    server.team("crew", "scribe");
+    let ada = server.signed_in("ada@acme.test");
+    let all = "/o/acme/teams/crew/schedules";
+    ada.get(all).shows("There are no schedules yet.");
+    let new = "/o/acme/teams/crew/schedules/new";
+    let wrong = [("name", "Report"), ("cron", "0 0 30 2 *"), ("text", "Write it")];
+    let refused = ada.send(&ada.get(new), new, &wrong);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("cron"));
+    let right = [("cron", "0 9 * * mon"), ("timeZone", "Europe/Berlin")];
+    let page = ada.submit(&refused, new, &right);
+    page.shows("The schedule was created.").shows("0 9 * * mon (Europe/Berlin)");
+    page.shows("Its first time has not come yet.");
+    let page = press(&ada, &page, ("action", "save"), &[("cron", ""), ("everySecs", "600")]);
+    page.shows("The schedule was saved.").shows("every 10 min");
+    let page = press(&ada, &page, ("action", "pause"), &[]);
+    page.shows("The schedule is paused");
+    ada.get(all).shows("Paused").shows("Report");
+    let delete = format!("{}/delete", page.path);
+    ada.submit(&ada.get(&delete), &delete, &[]).shows("There are no schedules yet.");
+}

@@ -22,6 +22,9 @@ enum Why {
 /// Why `uniqueItems` is not said.
 const SET: &str = "of a list whose items are distinct generators make a set, which is no JSON";
 
+/// Clients are made of schemas with all fields, of which some are absent.
+const ONE_OF_TWO: &str = "one of two fields is there, which the description says";
+
 /// The inputs whose rules the document does not state.
 const UNSTATED: &[(&str, Why)] = &[
     ("AccessQuestion", Why::Query),
@@ -37,8 +40,10 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),
     ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
     ("NewRedelivery", Why::Other("one time is compared with another")),
+    ("NewSchedule", Why::Other(ONE_OF_TWO)),
     ("NewTool", Why::Other("names in texts are counted")),
     ("Recall", Why::Query),
+    ("SchedulePatch", Why::Other(ONE_OF_TWO)),
     ("VersionFilter", Why::Query),
 ];
 

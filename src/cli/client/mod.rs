@@ -5,6 +5,7 @@
 //! ([`flags`]) and the profiles ([`profiles`]). A credential is never an argument, and no message
 //! has one.
 
+pub(super) mod agent;
 mod api;
 mod artifact_name;
 mod assignments;
@@ -26,6 +27,7 @@ mod prompt_file;
 mod refusal;
 mod stop;
 mod table;
+pub(super) mod schedule;
 pub(super) mod task;
 mod text_file;
 mod toml_json;

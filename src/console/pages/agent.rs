@@ -14,6 +14,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::paused;
 use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
@@ -23,7 +24,7 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/agents/{key}")
         .get(|visit| Box::pin(show(visit, None)))
-        .post(|visit| Box::pin(redeploy(visit))),
+        .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/agents/{key}/delete")
         .get(|visit| Box::pin(ask(visit, None)))
         .post(|visit| Box::pin(delete(visit))),
@@ -148,6 +149,18 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 #[derive(Deserialize)]
 struct Job {
     id: String,
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let flash = match visit.form.get("action") {
+        "pause" => Flash::Paused,
+        "resume" => Flash::Resumed,
+        _ => return redeploy(visit).await,
+    };
+    match paused::act(visit, &api_path(visit, "")).await {
+        Ok(()) => Ok(visit.done(&page_path(visit), flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
 }
 
 async fn redeploy(visit: &Visit) -> Result<Reply> {

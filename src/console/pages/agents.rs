@@ -11,6 +11,7 @@ use crate::console::api::Api;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::paused::Pause;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
@@ -59,6 +60,7 @@ pub struct Agent {
     pub draft_revision: u32,
     pub latest_version: Nullable<u32>,
     pub status: String,
+    pub paused: Nullable<Pause>,
     pub updated_at: Time,
 }
 

@@ -37,6 +37,8 @@ mod tasks;
 mod team_agent;
 pub mod team_agents;
 mod team_approvals;
+mod team_schedule;
+mod team_schedules;
 mod team_settings;
 mod teams;
 mod timeline;
@@ -110,6 +112,8 @@ const ALL: &[&[Page]] = &[
     inbox::PAGES,
     team_agents::PAGES,
     team_agent::PAGES,
+    team_schedules::PAGES,
+    team_schedule::PAGES,
     team_approvals::PAGES,
     timeline::PAGES,
     peers::PAGES,

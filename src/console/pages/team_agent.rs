@@ -17,6 +17,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::paused;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::{TeamAgent, TeamPlace, or_null, usd};
@@ -72,6 +73,7 @@ struct Remove {
 struct Wake {
     reason: String,
     task_id: Nullable<String>,
+    text: Nullable<String>,
     attempts: u32,
     created_at: Time,
 }
@@ -220,6 +222,10 @@ async fn act(visit: &Visit) -> Result<Reply> {
             (saved.map(drop), Flash::TeamAgentSaved)
         }
         "wake" | "quiet" => return set_wake_url(visit, &place).await,
+        "pause" | "resume" => {
+            let flash = if of("action") == "pause" { Flash::Paused } else { Flash::Resumed };
+            (paused::act(visit, &api_path(visit, &place, "")).await, flash)
+        }
         "forget" => {
             let below = format!("/memories/{}", segment(of("memory")));
             let gone = visit.api.delete(&api_path(visit, &place, &below), &[]).await;

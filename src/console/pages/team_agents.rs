@@ -8,6 +8,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::paused;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{TeamAgent, TeamPlace};
@@ -15,7 +16,9 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/teams/{slug}/agents").get(|visit| Box::pin(list(visit))),
+    Page::of_org("/o/{org}/teams/{slug}/agents")
+        .get(|visit| Box::pin(list(visit, None)))
+        .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/teams/{slug}/agents/add")
         .get(|visit| Box::pin(form(visit, None)))
         .post(|visit| Box::pin(add(visit))),
@@ -51,17 +54,31 @@ struct AddAgent {
     roles: [(&'static str, &'static str); 2],
 }
 
-async fn list(visit: &Visit) -> Result<Reply> {
+async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
     let query: Vec<_> = cursor.into_iter().collect();
     let page = Agents {
-        frame: place.crumbs(visit, visit.frame("Agents")).live(),
+        frame: place.crumbs(visit, visit.frame("Agents")).failed(error.as_ref()).live(),
         agents: visit.api.get(&place.api("/agents"), &query).await?,
         next: format!("{}?", visit.path),
         place,
     };
     render(page.frame.status, &page)
+}
+
+/// Pauses the team, or resumes it.
+async fn act(visit: &Visit) -> Result<Reply> {
+    let flash = match visit.form.get("action") {
+        "pause" => Flash::Paused,
+        "resume" => Flash::Resumed,
+        _ => return list(visit, None).await,
+    };
+    let place = TeamPlace::of(visit).await?;
+    match paused::act(visit, &place.api("")).await {
+        Ok(()) => Ok(visit.done(&visit.path, flash)),
+        Err(error) => list(visit, visit.failed(error)?).await,
+    }
 }
 
 #[derive(serde::Deserialize)]

@@ -9,14 +9,17 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::paused::{self, Pause};
 use crate::console::reply::Reply;
-use crate::console::strict::List;
+use crate::console::strict::{List, Nullable};
 use crate::console::team::Team;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/teams").get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/teams")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/new/team")
         .get(|visit| Box::pin(async { form(visit, None) }))
         .post(|visit| Box::pin(create(visit))),
@@ -29,6 +32,9 @@ struct Teams {
     base: String,
     teams: List<Team>,
     may_create: bool,
+    /// The pause of all agents.
+    paused: Nullable<Pause>,
+    may_pause: bool,
     next: String,
 }
 
@@ -39,17 +45,37 @@ struct NewTeam {
     here: String,
 }
 
-async fn show(visit: &Visit) -> Result<Reply> {
+#[derive(serde::Deserialize)]
+struct All {
+    paused: Nullable<Pause>,
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
     let query: Vec<_> = cursor.into_iter().collect();
     let page = Teams {
-        frame: visit.frame("Teams"),
+        frame: visit.frame("Teams").failed(error.as_ref()),
+        paused: visit.api.get::<All>("/teams/pause", &[]).await?.paused,
+        may_pause: visit.may(Method::Post, "/teams/pause"),
         base: visit.in_org(""),
         next: format!("{}?", visit.path),
         teams: visit.api.get("/teams", &query).await?,
         may_create: visit.may(Method::Post, "/teams"),
     };
     render(page.frame.status, &page)
+}
+
+/// Pauses all agents, or resumes them.
+async fn act(visit: &Visit) -> Result<Reply> {
+    let flash = match visit.form.get("action") {
+        "pause" => Flash::Paused,
+        "resume" => Flash::Resumed,
+        _ => return show(visit, None).await,
+    };
+    match paused::act(visit, "/teams").await {
+        Ok(()) => Ok(visit.done(&visit.path, flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
 }
 
 fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {

@@ -10,8 +10,10 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
+use crate::resources::pauses::{self, Pause, PauseScope, Paused};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -41,6 +43,8 @@ pub struct Agent {
     /// Its state in each environment, of which `status` is the worst. `None` of an agent that an
     /// earlier version stored, until `deployments` has found out.
     pub places: Option<Vec<PlaceStatus>>,
+    /// Set while it is paused in all of its teams.
+    pub paused: Option<Paused>,
 }
 crate::base::portable!(Agent {
     id,
@@ -55,6 +59,7 @@ crate::base::portable!(Agent {
     created_at,
     updated_at,
     places,
+    paused,
 });
 
 /// An agent as stored in version 1, without the states in each environment. Its fields never change.
@@ -91,6 +96,7 @@ impl From<AgentV1> for Agent {
             created_at,
             updated_at,
             places,
+            paused: None,
         }
     }
 }
@@ -131,6 +137,12 @@ pub static FLEETS: Index<Restricted<Agent>, (Id<Agent>, Id<Fleet>)> =
         agent.fleet_id.map(|fleet| (agent.id, fleet))
     });
 
+/// The agents that are paused in all of their teams, so that those that are not need not be read.
+static PAUSED: Index<Restricted<Agent>, Id<Agent>> = Index::non_unique("agents.paused", |agent| {
+    let agent = agent.without_caller();
+    agent.paused.is_some().then_some(agent.id)
+});
+
 static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear(
     &["fleet_id"],
     |tx, agent: &Restricted<Agent>, _| {
@@ -148,13 +160,21 @@ static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear
 impl Record for Restricted<Agent> {
     const TABLE: &'static str = "agents";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STABLE_KEY, &BY_FLEET, &BY_STATUS, &WITHOUT_PLACES, &NAMES_BY_FLEET, &FLEETS];
-    const VERSION: u8 = 2;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[
+        &BY_STABLE_KEY,
+        &BY_FLEET,
+        &BY_STATUS,
+        &WITHOUT_PLACES,
+        &NAMES_BY_FLEET,
+        &FLEETS,
+        &PAUSED,
+    ];
+    const VERSION: u8 = 3;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
         ("places.environment", "follows what is live and was reported there, which go with it"),
+        ("paused.by", "history: who paused it may have left"),
     ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
@@ -166,6 +186,7 @@ impl Record for Restricted<Agent> {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(Restricted::new(codec::decode_body::<AgentV1>(body)?.into())),
+            2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -220,6 +241,8 @@ pub struct AgentInfo {
     pub latest_version: Option<u32>,
     /// The worst status of the agent in any environment that the caller may use.
     pub status: AgentStatus,
+    /// What holds it back in all of its teams; null if nothing does.
+    pub paused: Option<Pause>,
     pub created_at: Time,
     pub updated_at: Time,
 }
@@ -234,6 +257,7 @@ impl Output for AgentInfo {
 pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
     let status = agent.status(seen);
     let fleet = agent.fleet(view)?;
+    let own = agent.paused.map(|paused| Pause::of(PauseScope::Agent, paused));
     Ok(AgentInfo {
         id: agent.id,
         stable_key: agent.stable_key,
@@ -244,6 +268,7 @@ pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
         draft_revision: agent.draft_revision,
         latest_version: agent.latest_version,
         status,
+        paused: pauses::of_all(view)?.or(own),
         created_at: agent.created_at,
         updated_at: agent.updated_at,
     })
@@ -296,6 +321,31 @@ pub fn set_statuses(tx: &mut Tx, id: Id<Agent>, places: Vec<PlaceStatus>) -> Res
         return Ok(());
     }
     tx.replace(&old, &Restricted::new(Agent { status, places, ..agent }))
+}
+
+/// Pauses an agent in all of its teams, or ends that. One that is paused already stays as it is.
+///
+/// # Errors
+/// 404 if there is none, 403 if its fleet is restricted and the caller has no grant.
+pub fn set_paused(
+    tx: &mut Tx,
+    caller: &Caller,
+    stable_key: &str,
+    paused: Option<Paused>,
+) -> Result<Agent> {
+    let old = fetch(&tx.view(), caller, stable_key)?;
+    if old.paused.is_some() == paused.is_some() {
+        return Ok(old);
+    }
+    let new = Agent { paused, ..old.clone() };
+    save(tx, &old, new)
+}
+
+/// Returns the pause of an agent in all of its teams, if it is paused so.
+pub fn pause_of(view: &View, id: Id<Agent>) -> Result<Option<Pause>> {
+    let agent: Option<Restricted<Agent>> = view.first(&PAUSED, &id, Order::Ascending)?;
+    let paused = agent.and_then(|agent| agent.without_caller().paused.clone());
+    Ok(paused.map(|paused| Pause::of(PauseScope::Agent, paused)))
 }
 
 /// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.

@@ -22,9 +22,10 @@ use crate::store::{ACCESS_CHANGED, Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
 pub use agent::{
-    Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find, set_statuses,
+    Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find, pause_of,
+    set_paused, set_statuses, shown,
 };
-use agent::{BY_FLEET, BY_STATUS, info, save, shown};
+use agent::{BY_FLEET, BY_STATUS, info, save};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
@@ -139,6 +140,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         created_at: tx.now(),
         updated_at: tx.now(),
         places: Some(Vec::new()),
+        paused: None,
     };
     tx.insert(&Restricted::new(agent.clone()))?;
     shown(&tx.view(), req.caller(), agent)

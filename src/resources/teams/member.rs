@@ -9,6 +9,7 @@ use crate::auth::{Restricted, User, present_caller, remember_deleted};
 use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
+use crate::resources::pauses::{Pause, PauseScope, Paused};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
     codec, no_upgrade,
@@ -52,6 +53,8 @@ pub struct Member {
     /// kept while the host stays the same.
     pub wake_secret: Option<Sealed>,
     pub hired_at: Time,
+    /// Set while it is paused in this team.
+    pub paused: Option<Paused>,
 }
 crate::base::portable!(Member {
     id,
@@ -66,6 +69,7 @@ crate::base::portable!(Member {
     wake_url_sponsor,
     wake_secret,
     hired_at,
+    paused,
 });
 
 /// A membership as stored in version 1, without who set its `wake_url`. Its fields never change.
@@ -98,6 +102,7 @@ impl From<MemberV1> for Member {
             wake_url_sponsor: None,
             wake_secret: old.wake_secret,
             hired_at: old.hired_at,
+            paused: None,
         }
     }
 }
@@ -109,7 +114,8 @@ impl Member {
     }
 }
 
-static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
+/// Members by agent and team.
+pub static BY_AGENT: Index<Member, (Id<Agent>, Id<Team>)> = Index::unique(
     "team_agents.by_agent",
     "agent_in_team",
     "the agent is already in the team",
@@ -152,8 +158,9 @@ impl Record for Member {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("wake_url_by", "history: who set it may have left"),
         ("wake_url_sponsor", "history: who answered for its key may have left"),
+        ("paused.by", "history: who paused it may have left"),
     ];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
@@ -161,6 +168,7 @@ impl Record for Member {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<MemberV1>(body)?.into()),
+            2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -198,6 +206,28 @@ pub fn team_of(view: &View, agent: Id<Agent>) -> Result<Option<Slug>> {
 pub fn name(view: &View, member: &Member) -> Result<Name> {
     // Of a restricted agent, every member sees the name.
     Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
+}
+
+/// Returns what holds an agent back in its team: the outermost pause.
+pub fn pause_of(view: &View, member: &Member) -> Result<Option<Pause>> {
+    let team: Option<Team> = view.get(&member.team)?;
+    if let Some(pause) = team.map_or(Ok(None), |team| team.pause(view))? {
+        return Ok(Some(pause));
+    }
+    let own = member.paused.clone().map(|paused| Pause::of(PauseScope::TeamAgent, paused));
+    Ok(agents::pause_of(view, member.agent)?.or(own))
+}
+
+/// Requires that nothing holds an agent back.
+///
+/// # Errors
+/// 409 otherwise.
+pub fn require_active(view: &View, member: &Member) -> Result<()> {
+    let Some(Pause { scope, since, reason, .. }) = pause_of(view, member)? else { return Ok(()) };
+    let why = reason.map_or(String::new(), |reason| format!(" ({})", reason.as_str()));
+    let subject = scope.subject();
+    let message = format!("{subject} paused since {since}{why}; wait until somebody resumes it");
+    Err(Error::conflict("agent_paused", message))
 }
 
 /// Whether wakes are still posted to a member's `wakeUrl`: those of a restricted agent for as long as

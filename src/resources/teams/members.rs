@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name};
+use super::member::{
+    Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of,
+};
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
 use super::wakes;
@@ -14,6 +16,7 @@ use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, Stabl
 use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::resources::agents;
+use crate::resources::pauses::Pause;
 use crate::store::{ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -76,6 +79,8 @@ pub struct TeamAgent {
     /// What the agent is good at.
     skills: Vec<Skill>,
     wake_url: Option<HttpUrl>,
+    /// What holds it back; null if nothing does.
+    paused: Option<Pause>,
     /// When it was added to the team.
     hired_at: Time,
 }
@@ -108,9 +113,11 @@ impl Output for TeamAgentCreated {
     }
 }
 
-/// Where its wakes are posted is shown to those who may use the agent; the rest to every member.
-fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
+/// Where its wakes are posted, and why it is paused, are shown to those who may use the agent; the rest to every member.
+pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
     let is_usable = agents::is_usable(view, caller, member.agent)?;
+    let shown = |pause: Pause| Pause { reason: pause.reason.filter(|_| is_usable), ..pause };
+    let paused = pause_of(view, &member)?.map(shown);
     Ok(TeamAgent {
         name: name(view, &member)?,
         id: member.id,
@@ -119,6 +126,7 @@ fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
         role: member.role,
         skills: member.skills,
         wake_url: member.wake_url.filter(|_| is_usable),
+        paused,
         hired_at: member.hired_at,
     })
 }
@@ -149,6 +157,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_url_sponsor: None,
         wake_secret: None,
         hired_at: tx.now(),
+        paused: None,
     };
     if member.wake_url.is_some() {
         note_setter(req.caller(), &mut member);
@@ -159,7 +168,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }
 
-fn get(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
+pub(super) fn get(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<TeamAgent> {
     let (team, id) = req.params;
     require_team(view, team)?;
     info(view, req.caller(), fetch_member(view, team, id)?)

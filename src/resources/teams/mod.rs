@@ -14,8 +14,11 @@ mod memories;
 mod message;
 mod messages;
 pub mod notices;
+mod pausing;
 mod peer;
 mod runs;
+mod schedule;
+mod schedules;
 mod task;
 mod tasks;
 mod team;
@@ -48,6 +51,8 @@ pub const RESOURCE: Resource = Resource {
         &timeline::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,
+        &schedules::RESOURCE,
+        &pausing::RESOURCE,
     ],
     ..Resource::EMPTY
 };

@@ -124,10 +124,11 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
 }
 
 /// Records a run and adds its cost to the team's spending of this month.
-fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
+pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
     let (team, agent) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, agent))?;
+    member::require_active(&tx.view(), &member)?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
     }

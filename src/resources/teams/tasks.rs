@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::lists::merged;
-use super::member::Member;
+use super::member::{Member, require_active};
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
     assignee as assignee_of, current_assignee, fetch_task, next_number, place,
@@ -26,7 +26,8 @@ pub(super) const RESOURCE: Resource = Resource {
 /// The priority of a task created without one: the middle.
 const DEFAULT_PRIORITY: u8 = 2;
 
-type Priority = Int<0, 4>;
+/// The priority of a task.
+pub type Priority = Int<0, 4>;
 type TaskNumber = Int<1, { u32::MAX as i64 }>;
 
 // ── What callers send ────────────────────────────────────────────────────────
@@ -172,7 +173,7 @@ pub fn make(
         description: new.description.clone(),
         project_id: new.project_id.clone(),
         assignee_agent_id: assignee.map(|agent| agent.id),
-        priority: new.priority.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8),
+        priority: priority_of(new.priority),
         status: TaskStatus::Open,
         created_by,
         created_at: tx.now(),
@@ -181,6 +182,11 @@ pub fn make(
     tx.insert(&task)?;
     wake_assignee(tx, &task, assignee, acting)?;
     Ok(task)
+}
+
+/// Returns the priority that a new task has.
+pub fn priority_of(given: Option<Priority>) -> u8 {
+    given.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8)
 }
 
 fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
@@ -252,12 +258,14 @@ fn resumption<'a>(old: &Task, task: &'a Task) -> Option<WakeCause<'a>> {
 /// Assigns a task to the agent that claims it. A repetition by the same agent changes nothing.
 ///
 /// # Errors
-/// 409 if the task is closed or another agent has it.
+/// 409 if the task is closed, another agent has it, or the agent is paused.
 pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
     let old = fetch_task(&tx.view(), team, id)?;
-    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?.id;
+    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?;
+    require_active(&tx.view(), &agent)?;
+    let agent = agent.id;
     if old.is_closed() {
         return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
     }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, TargetFinder, op};
 use crate::auth::{ADMIN, Caller, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time, Usd};
+use crate::resources::pauses::{self, Pause, PauseScope, Paused};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    TableInfo, Tx, View,
+    TableInfo, Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -32,8 +33,19 @@ pub struct Team {
     pub monthly_usd: Option<f64>,
     pub created_at: Time,
     pub updated_at: Time,
+    /// Set while the team is paused.
+    pub paused: Option<Paused>,
 }
-crate::base::portable!(Team { id, slug, name, description, monthly_usd, created_at, updated_at });
+crate::base::portable!(Team {
+    id,
+    slug,
+    name,
+    description,
+    monthly_usd,
+    created_at,
+    updated_at,
+    paused,
+});
 
 /// Teams by slug.
 pub static BY_SLUG: Index<Team, Slug> = Index::unique(
@@ -50,9 +62,18 @@ impl Record for Team {
     const TABLE: &'static str = "teams";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("paused.by", "history: who paused it may have left")];
+    const VERSION: u8 = 2;
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -95,6 +116,14 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
 /// Returns the id if the team exists, or 404.
 pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
     if view.has::<Team>(&id)? { Ok(id) } else { Err(Team::missing(&id)) }
+}
+
+impl Team {
+    /// Returns what holds the whole team back: its own pause, or that of all.
+    pub fn pause(&self, view: &View) -> Result<Option<Pause>> {
+        let own = self.paused.clone().map(|paused| Pause::of(PauseScope::Team, paused));
+        Ok(pauses::of_all(view)?.or(own))
+    }
 }
 
 /// The team in the first parameter of the path.
@@ -159,12 +188,14 @@ struct NewBudget {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Team")]
-struct TeamInfo {
+pub struct TeamInfo {
     id: Id<Team>,
     slug: Slug,
     name: Name,
     description: Option<Description>,
     budget: Option<Budget>,
+    /// What holds all of its agents back; null if nothing does.
+    paused: Option<Pause>,
     created_at: Time,
     updated_at: Time,
 }
@@ -186,8 +217,10 @@ struct Budget {
     spent_usd: f64,
 }
 
-fn info(view: &View, team: Team) -> Result<TeamInfo> {
-    let Team { id, slug, name, description, monthly_usd, created_at, updated_at } = team;
+/// Returns a team as the API returns it.
+pub fn info(view: &View, team: Team) -> Result<TeamInfo> {
+    let paused = team.pause(view)?;
+    let Team { id, slug, name, description, monthly_usd, created_at, updated_at, .. } = team;
     let budget = match monthly_usd {
         None => None,
         Some(monthly_usd) => {
@@ -196,7 +229,7 @@ fn info(view: &View, team: Team) -> Result<TeamInfo> {
             Some(Budget { monthly_usd, spent_usd })
         }
     };
-    Ok(TeamInfo { id, slug, name, description, budget, created_at, updated_at })
+    Ok(TeamInfo { id, slug, name, description, budget, paused, created_at, updated_at })
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -226,6 +259,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
         monthly_usd: new.budget.as_ref().map(|budget| budget.monthly_usd.get()),
         created_at: tx.now(),
         updated_at: tx.now(),
+        paused: None,
     };
     tx.insert(&team)?;
     info(&tx.view(), team)
@@ -328,7 +362,7 @@ mod tests {
         let renamed = patch(json!({"name": "New"}));
         let expected = json!({
             "id": made.id, "slug": "crew", "name": "New", "description": "sails",
-            "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0},
+            "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0}, "paused": null,
             "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:01.000Z",
         });
         assert_eq!(serde_json::to_value(renamed).unwrap(), expected);

@@ -27,6 +27,7 @@ pub fn team(fixture: &Fixture, slug: &'static str, monthly_usd: Option<f64>) -> 
             monthly_usd,
             created_at: tx.now(),
             updated_at: tx.now(),
+            paused: None,
         };
         tx.insert(&team)?;
         Ok(team.id)
@@ -50,6 +51,7 @@ pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
             created_at: tx.now(),
             updated_at: tx.now(),
             places: Some(vec![]),
+            paused: None,
         };
         let id = agent.id;
         tx.insert(&Restricted::new(agent))?;

@@ -17,7 +17,7 @@ use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, Sende
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
 use crate::resources::teams::team::{TEAM_IN_PATH, Team};
-use crate::resources::teams::usable::AgentRef;
+use crate::resources::teams::usable::{AgentRef, open_optional};
 use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{Page, Tx, View};
 
@@ -114,7 +114,11 @@ pub fn list(view: &View, req: &Req<TeamPath>) -> Result<Page<OutsideThreadMessag
 pub fn answer(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>), AnswerToPeer>) -> Result<Message> {
     let view = tx.view();
     let peer = fetch_peer(&view, req.params)?;
-    let from = messages::sender(&view, peer.team, req.caller(), req.input.from_agent_id.as_ref())?;
+    let named = req.input.from_agent_id.as_ref();
+    let from = messages::sender(&view, peer.team, req.caller(), named)?;
+    if let Some(acting) = open_optional(&view, req.caller(), peer.team, named)? {
+        member::require_active(&view, &acting)?;
+    }
     if peer.state != PeerState::Accepted {
         return Err(Error::conflict(
             "peer_not_accepted",

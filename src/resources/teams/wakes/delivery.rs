@@ -8,7 +8,7 @@ use super::wake::{BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, same
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::auth::Caller;
 use crate::base::{BoundedList, Id, Result};
-use crate::resources::teams::member::Member;
+use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message;
 use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task};
@@ -63,8 +63,12 @@ impl Output for AckedWakes {
 
 /// Returns whether an agent has a wake that is not leased, and if not, when the next lease ends.
 pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Readiness> {
-    let agent = fetch_agent(view, req.caller(), req.params)?.id;
+    let member = fetch_agent(view, req.caller(), req.params)?;
+    let agent = member.id;
     let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
+    if is_held(view, &member, &req.input)? {
+        return Ok(look);
+    }
     view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
         look.ready = !wake.is_leased(view.now());
         if look.ready {
@@ -78,7 +82,11 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 
 /// Leases and returns an agent's wakes, oldest first.
 pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
-    let agent = fetch_agent(&tx.view(), req.caller(), req.params)?.id;
+    let member = fetch_agent(&tx.view(), req.caller(), req.params)?;
+    if is_held(&tx.view(), &member, &req.input)? {
+        return Ok(Page { items: Vec::new(), next: None });
+    }
+    let agent = member.id;
     let lease = req.input.peek != Some(true);
     let limit = req.page.limit;
     let mut handed: Vec<Wake> = Vec::new();
@@ -125,6 +133,11 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
         }
     }
     Ok(AckedWakes { acknowledged })
+}
+
+/// Whether an agent is paused: its wakes are kept, and can be seen, but none is handed out.
+fn is_held(view: &View, member: &Member, filter: &WakeFilter) -> Result<bool> {
+    Ok(filter.peek != Some(true) && member::pause_of(view, member)?.is_some())
 }
 
 /// Returns the agent whose wakes a path names.
@@ -206,7 +219,9 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Some(peer) => peer::is_accepted(view, wake.team, peer),
             None => Ok(false),
         },
-        (WakeReason::Notification | WakeReason::ApprovalDecided, _) => Ok(true),
+        (WakeReason::Notification | WakeReason::ApprovalDecided | WakeReason::Schedule, _) => {
+            Ok(true)
+        }
     }
 }
 

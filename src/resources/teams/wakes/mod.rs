@@ -17,6 +17,7 @@ use schemars::json_schema;
 use super::member::Member;
 use super::message::Message;
 use super::peer::Peer;
+use super::schedule::{Schedule, WakeText};
 use super::task::Task;
 use super::team::TEAM_IN_PATH;
 use crate::api::{Metric, Resource, Route, Webhook, op};
@@ -81,6 +82,8 @@ pub enum WakeCause<'a> {
     TaskReopened(&'a Task),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),
+    /// This schedule that wakes it is due, and tells it this.
+    Schedule(Id<Schedule>, &'a WakeText),
 }
 
 /// Wakes `agent`, merging with a pending wake of the same subject. The caller excludes causes by the
@@ -92,8 +95,8 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     // delivered again. One that was not keeps its position and its post.
     let newest = same_subject(&tx.view(), &wake)?.pop();
     if let Some(old) = newest.filter(|newest| newest.attempts == 0) {
-        let Wake { id, message_id, while_closed, .. } = wake;
-        return tx.replace(&old, &Wake { id, message_id, while_closed, ..old.clone() });
+        let Wake { id, message_id, while_closed, text, .. } = wake;
+        return tx.replace(&old, &Wake { id, message_id, while_closed, text, ..old.clone() });
     }
     match agent.wake_url {
         Some(_) => webhooks::insert_and_enqueue(tx, wake),
@@ -119,6 +122,8 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         while_closed: false,
         posting_since: None,
         post_again_at: None,
+        schedule_id: None,
+        text: None,
     };
     match *cause {
         WakeCause::TaskAssigned(task) => {
@@ -155,6 +160,11 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         WakeCause::ApprovalDecided(task) => {
             wake.reason = WakeReason::ApprovalDecided;
             wake.task_id = task;
+        }
+        WakeCause::Schedule(schedule, text) => {
+            wake.reason = WakeReason::Schedule;
+            wake.schedule_id = Some(schedule);
+            wake.text = Some(text.clone());
         }
     }
     wake

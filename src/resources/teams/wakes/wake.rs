@@ -10,6 +10,7 @@ use crate::outbox::LogEntry;
 use crate::resources::teams::member::Member;
 use crate::resources::teams::message::Message;
 use crate::resources::teams::peer::Peer;
+use crate::resources::teams::schedule::{Schedule, WakeText};
 use crate::resources::teams::task::Task;
 use crate::resources::teams::team::Team;
 use crate::store::{
@@ -40,6 +41,8 @@ pub enum WakeReason {
     TaskReopened,
     /// An approval that it asked for was decided.
     ApprovalDecided,
+    /// A schedule that wakes it is due.
+    Schedule,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -50,6 +53,7 @@ crate::store::stored_enum!(WakeReason {
     TaskUnblocked = 5,
     TaskReopened = 6,
     ApprovalDecided = 7,
+    Schedule = 8,
 });
 
 /// A notice that an agent has something to do.
@@ -93,6 +97,10 @@ pub struct Wake {
     /// Not to be posted before; set by a failed post.
     #[serde(skip)]
     pub post_again_at: Option<Time>,
+    /// The schedule that was due.
+    pub schedule_id: Option<Id<Schedule>>,
+    /// What the schedule tells it.
+    pub text: Option<WakeText>,
 }
 crate::base::portable!(Wake {
     id,
@@ -110,6 +118,8 @@ crate::base::portable!(Wake {
     while_closed,
     posting_since,
     post_again_at,
+    schedule_id,
+    text,
 });
 
 impl Output for Wake {
@@ -149,8 +159,9 @@ impl Record for Wake {
         ("message_id", "a wake whose message is deleted has no reason any more and is dropped"),
         ("peer_id", "history: the peer may be gone"),
         ("log_id", "history: the log entry may be gone"),
+        ("schedule_id", "history: the schedule may be gone"),
     ];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
         (self.agent, self.position)
@@ -158,6 +169,7 @@ impl Record for Wake {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<WakeV1>(body)?.into()),
+            2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -200,6 +212,8 @@ impl From<WakeV1> for Wake {
             while_closed: old.while_closed,
             posting_since: old.posting_since,
             post_again_at: old.post_again_at,
+            schedule_id: None,
+            text: None,
         }
     }
 }
@@ -215,6 +229,7 @@ impl Wake {
             // Those about no task are about one thing, too: the agent reads what was decided.
             WakeReason::ApprovalDecided => self.task_id.map_or(Id::NIL, Id::cast),
             WakeReason::ExternalRequest => self.peer_id?.cast(),
+            WakeReason::Schedule => self.schedule_id?.cast(),
             WakeReason::DirectMessage | WakeReason::Notification => return None,
         };
         Some((self.reason, id))

@@ -90,6 +90,9 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(member) = tx.get::<Member>(&(wake.team, wake.agent))? else {
         return Ok(Prepared::Done);
     };
+    if member::pause_of(&tx.view(), &member)?.is_some() {
+        return end_posting(tx, &wake); // Whoever resumes it has what waits posted.
+    }
     if !member::is_wake_url_permitted(&tx.view(), &member)? {
         tx.replace(&member, &member.clone().without_wake_url())?;
         give_up(tx, &wake, NOT_PERMITTED)?;

@@ -1,0 +1,128 @@
+//! `roadstead agent`
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::api::{Api, segment};
+use super::flags::ClientFlags;
+use super::lookup::{Team, TeamFlag};
+use super::table::{cell, time};
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// Pause and resume agents
+#[derive(Args)]
+#[command(after_help = "A paused agent is handed no wakes and claims no tasks; what comes for it \
+                        meanwhile waits. ROADSTEAD_TEAM does not take the place of --team here.\n\n\
+                        A key needs the scope agent:write for an agent everywhere, team:write in a \
+                        team. --all is for admins.")]
+pub struct Agent {
+    #[command(subcommand)]
+    command: AgentCommand,
+}
+
+#[derive(Subcommand)]
+enum AgentCommand {
+    Pause(Pause),
+    Resume(Resume),
+}
+
+impl Agent {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            AgentCommand::Pause(command) => command.run(),
+            AgentCommand::Resume(command) => command.run(),
+        }
+    }
+}
+
+/// What is paused or resumed.
+#[derive(Args)]
+struct Which {
+    /// Agent, by stable key; with --team also by its id there
+    #[arg(conflicts_with = "all", required_unless_present_any = ["all", "team"])]
+    agent: Option<String>,
+
+    /// Only in this team, by slug or id; without an agent, all of its agents
+    #[arg(long, value_name = "TEAM", conflicts_with = "all")]
+    team: Option<String>,
+
+    /// All agents in all teams of the organization
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Which {
+    fn path(&self, api: &Api) -> Result<String, Failure> {
+        let Some(team) = &self.team else {
+            let agent = self.agent.as_deref().map(segment);
+            return Ok(agent.map_or("/teams".into(), |agent| format!("/agents/{agent}")));
+        };
+        let team = Team::find(api, &TeamFlag { team: team.clone() })?;
+        let below = match &self.agent {
+            Some(agent) => format!("/agents/{}", segment(&team.agent(agent)?)),
+            None => String::new(),
+        };
+        Ok(team.path(&below))
+    }
+
+    fn send(self, verb: &str, body: Value) -> Result<(), Failure> {
+        let api = self.client.connect()?;
+        let answer = api.post_in_org(&format!("{}/{verb}", self.path(&api)?), body)?;
+        output::print(self.client.json, &answer, state(&answer["paused"]))
+    }
+}
+
+fn state(paused: &Value) -> String {
+    if paused.is_null() {
+        return "not paused".into();
+    }
+    let scope = match paused["scope"].as_str() {
+        Some("organization") => "all agents are paused",
+        Some("team") => "the team is paused",
+        Some("schedule") => "the schedule is paused",
+        Some("team_agent") => "the agent is paused in this team",
+        _ => "the agent is paused",
+    };
+    let why = paused["reason"]
+        .as_str()
+        .map_or(String::new(), |_| format!(": {}", cell(&paused["reason"])));
+    format!("{scope} since {}{why}", time(&paused["since"]))
+}
+
+/// Pause an agent everywhere or in a team, a team, or all agents
+#[derive(Args)]
+#[command(after_help = "Examples: roadstead agent pause scribe --reason \"It loops\"\n          \
+                        roadstead agent pause scribe --team shipping\n          \
+                        roadstead agent pause --all")]
+struct Pause {
+    /// Why, for whoever wonders
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Pause {
+    fn run(self) -> Result<(), Failure> {
+        self.which.send("pause", json!({"reason": self.reason}))
+    }
+}
+
+/// Resume what was paused; what waited is handed out
+#[derive(Args)]
+#[command(after_help = "Example: roadstead agent resume scribe")]
+struct Resume {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Resume {
+    fn run(self) -> Result<(), Failure> {
+        self.which.send("resume", json!({}))
+    }
+}

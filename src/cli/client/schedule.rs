@@ -1,0 +1,239 @@
+//! `roadstead schedule`
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::api::segment;
+use super::flags::ClientFlags;
+use super::lookup::{Team, TeamFlag};
+use super::table::{Table, cell, time};
+use super::text_file::text_or_stdin;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// List, create, pause and delete the schedules of a team
+#[derive(Args)]
+#[command(
+    after_help = "A schedule is named by its id. ROADSTEAD_TEAM takes the place of --team.\n\n\
+                        A key needs the scopes team:read and, to change anything, team:write."
+)]
+pub struct Schedule {
+    #[command(subcommand)]
+    command: ScheduleCommand,
+}
+
+#[derive(Subcommand)]
+enum ScheduleCommand {
+    List(List),
+    /// Print a schedule with what it caused
+    Get(One),
+    Create(Create),
+    Pause(Pause),
+    /// Resume a schedule
+    Resume(One),
+    /// Delete a schedule with its history
+    Delete(One),
+}
+
+impl Schedule {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.command {
+            ScheduleCommand::List(command) => command.run(),
+            ScheduleCommand::Get(command) => command.get(),
+            ScheduleCommand::Create(command) => command.run(),
+            ScheduleCommand::Pause(command) => command.run(),
+            ScheduleCommand::Resume(command) => command.post("resume", json!({})),
+            ScheduleCommand::Delete(command) => command.delete(),
+        }
+    }
+}
+
+#[derive(Args)]
+struct Flags {
+    #[command(flatten)]
+    team: TeamFlag,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+/// List schedules, newest first
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl List {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let items = api.list_in_org(&team.path("/schedules"), &[])?;
+        let names = ["ID", "WHEN", "NEXT", "NAME"];
+        let table = Table::of(names, &items, |one| {
+            [cell(&one["id"]), when(one), next(one), cell(&one["name"])]
+        });
+        output::print(self.flags.client.json, &json!({"items": items}), table.text("no schedules"))
+    }
+}
+
+fn when(schedule: &Value) -> String {
+    if schedule["cron"].is_null() {
+        return format!("every {} s", cell(&schedule["everySecs"]));
+    }
+    format!("{} {}", cell(&schedule["cron"]), cell(&schedule["timeZone"]))
+}
+
+fn next(schedule: &Value) -> String {
+    match schedule["nextTimes"].get(0) {
+        _ if !schedule["paused"].is_null() => "paused".into(),
+        Some(at) => time(at),
+        None => "never".into(),
+    }
+}
+
+/// One schedule.
+#[derive(Args)]
+struct One {
+    /// Its id
+    schedule: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl One {
+    fn get(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let path = team.path(&format!("/schedules/{}", segment(&self.schedule)));
+        let mut schedule = api.get_in_org(&path, &[])?;
+        let runs = api.list_in_org(&format!("{path}/runs"), &[])?;
+        let mut text = schedule_text(&schedule);
+        for run in &runs {
+            let [outcome, error] = ["outcome", "error"].map(|field| cell(&run[field]));
+            text.push_str(&format!("\n{} {outcome} {error}", time(&run["dueAt"])));
+        }
+        schedule["runs"] = runs.into();
+        output::print(self.flags.client.json, &schedule, text)
+    }
+
+    fn post(self, verb: &str, body: Value) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let path = team.path(&format!("/schedules/{}/{verb}", segment(&self.schedule)));
+        let schedule = api.post_in_org(&path, body)?;
+        output::print(self.flags.client.json, &schedule, schedule_text(&schedule))
+    }
+
+    fn delete(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let path = team.path(&format!("/schedules/{}", segment(&self.schedule)));
+        api.delete_in_org(&path, &[])?;
+        output::print(self.flags.client.json, &json!({"deleted": true}), "deleted")
+    }
+}
+
+fn schedule_text(schedule: &Value) -> String {
+    let [id, name] = ["id", "name"].map(|field| cell(&schedule[field]));
+    let times = schedule["nextTimes"].as_array().cloned().unwrap_or_default();
+    let times: Vec<_> = times.iter().map(time).collect();
+    let next = if times.is_empty() { next(schedule) } else { times.join(", ") };
+    format!("{id} {name}\nwhen: {}\nnext: {next}", when(schedule))
+}
+
+/// Create a schedule
+#[derive(Args)]
+#[command(after_help = "Examples: roadstead schedule create \"Weekly report\" --team shipping \
+                        --cron \"0 9 * * mon\" --zone Europe/Berlin \
+                        --task \"Write the weekly report\"\n          \
+                        roadstead schedule create Look --team shipping --every 600 \
+                        --wake scribe --text \"Look at the queue.\"")]
+struct Create {
+    /// What people call it
+    name: String,
+
+    /// Minute, hour, day of the month, month and day of the week
+    #[arg(long, value_name = "FIELDS", required_unless_present = "every")]
+    cron: Option<String>,
+
+    /// Seconds between two times
+    #[arg(long, value_name = "SECS", conflicts_with = "cron")]
+    every: Option<u32>,
+
+    /// Time zone, such as Europe/Berlin; UTC if absent
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
+    /// Title of the task to create
+    #[arg(long, value_name = "TITLE", required_unless_present = "wake")]
+    task: Option<String>,
+
+    /// What to do at length, or - to read it from stdin
+    #[arg(long, value_name = "TEXT", requires = "task")]
+    description: Option<String>,
+
+    /// Agent of the team to assign the task to, by stable key or id
+    #[arg(long, value_name = "AGENT", requires = "task")]
+    assign: Option<String>,
+
+    /// Agent of the team to wake, by stable key or id
+    #[arg(long, value_name = "AGENT", conflicts_with = "task", requires = "text")]
+    wake: Option<String>,
+
+    /// What the agent is told, or - to read it from stdin
+    #[arg(long, value_name = "TEXT", requires = "wake")]
+    text: Option<String>,
+
+    /// skip or once: what happens with missed times
+    #[arg(long, value_name = "WHAT")]
+    on_missed: Option<String>,
+
+    /// skip or queue: what happens while the last task is open
+    #[arg(long, value_name = "WHAT")]
+    overlap: Option<String>,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Create {
+    fn run(self) -> Result<(), Failure> {
+        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
+        let text = self.text.as_deref().map(text_or_stdin).transpose()?;
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let agent =
+            |name: &Option<String>| name.as_deref().map(|name| team.agent(name)).transpose();
+        let mut body = json!({
+            "name": self.name, "cron": self.cron, "everySecs": self.every, "timeZone": self.zone,
+            "onMissed": self.on_missed, "overlap": self.overlap,
+        });
+        if let Some(agent) = agent(&self.wake)? {
+            body["wake"] = json!({"agentId": agent, "text": text});
+        } else {
+            body["task"] = json!({"title": self.task, "description": description,
+                "assigneeAgentId": agent(&self.assign)?});
+        }
+        let schedule = api.post_in_org(&team.path("/schedules"), body)?;
+        output::print(self.flags.client.json, &schedule, schedule_text(&schedule))
+    }
+}
+
+/// Pause a schedule
+#[derive(Args)]
+struct Pause {
+    /// Why, for whoever wonders
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    one: One,
+}
+
+impl Pause {
+    fn run(self) -> Result<(), Failure> {
+        self.one.post("pause", json!({"reason": self.reason}))
+    }
+}

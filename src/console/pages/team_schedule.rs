@@ -1,0 +1,177 @@
+//! `/o/{org}/teams/{slug}/schedules/{schedule}`: a schedule: its next times and what it caused; changing,
+//! pausing and deleting it.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::confirm::Confirm;
+use super::team_schedules::{ON_MISSED, OVERLAP, Schedule, timing};
+use crate::base::{Error, Result, Time};
+use crate::console::api::segment;
+use crate::console::conflict::Edited;
+use crate::console::filters;
+use crate::console::flash::Flash;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::paused;
+use crate::console::place::People;
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::team::{Crew, TeamPlace};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/teams/{slug}/schedules/{schedule}")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(act(visit))),
+    Page::of_org("/o/{org}/teams/{slug}/schedules/{schedule}/delete")
+        .get(|visit| Box::pin(ask(visit, None)))
+        .post(|visit| Box::pin(delete(visit))),
+];
+
+/// Rows of its history.
+const ROWS: &str = "20";
+
+#[derive(Template)]
+#[template(path = "team_schedule.html")]
+struct SchedulePage {
+    frame: Frame,
+    place: TeamPlace,
+    schedule: Schedule,
+    runs: List<Run>,
+    /// Numbers of the tasks that it created, by id.
+    tasks: BTreeMap<String, u32>,
+    crew: Crew,
+    people: People,
+    on_missed: [(&'static str, &'static str); 2],
+    overlap: [(&'static str, &'static str); 2],
+    /// Whether the form was sent.
+    is_open: bool,
+    next: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Run {
+    due_at: Time,
+    outcome: String,
+    missed: u32,
+    task_id: Nullable<String>,
+    error: Nullable<String>,
+}
+
+impl Run {
+    /// Class, icon and word of what became of it.
+    fn state(&self) -> (&'static str, &'static str, &'static str) {
+        match self.outcome.as_str() {
+            "task_created" => ("good", "check", "Task created"),
+            "agent_woken" => ("good", "check", "Agent woken"),
+            "overlapped" => ("off", "off", "The last task was open"),
+            "missed" => ("warning", "triangle", "Missed"),
+            _ => ("bad", "octagon", "Failed"),
+        }
+    }
+}
+
+impl SchedulePage {
+    /// The number of the task of a time.
+    fn task(&self, run: &Run) -> Option<&u32> {
+        self.tasks.get(run.task_id.as_deref()?)
+    }
+}
+
+fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
+    place.api(&format!("/schedules/{}{below}", segment(visit.param(2))))
+}
+
+/// What the form edits.
+fn edited(visit: &Visit, schedule: &Schedule) -> Vec<Edited> {
+    vec![
+        Edited::text(visit, "name", "Name", &schedule.name),
+        Edited::text(visit, "cron", "When", schedule.cron.as_deref().unwrap_or_default()),
+        Edited::text(visit, "everySecs", "Seconds", &schedule.every()),
+        Edited::text(visit, "timeZone", "Time zone", &schedule.time_zone),
+        Edited::choice(visit, "onMissed", "Missed times", &schedule.on_missed, &ON_MISSED),
+        Edited::choice(visit, "overlap", "Open tasks", &schedule.overlap, &OVERLAP),
+    ]
+}
+
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let api = &visit.api;
+    let schedule: Schedule = api.get(&api_path(visit, &place, ""), &[]).await?;
+    let mut query = vec![("limit", ROWS)];
+    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    let runs: List<Run> = api.get(&api_path(visit, &place, "/runs"), &query).await?;
+    let tasks = runs.items.iter().filter_map(|run| run.task_id.as_deref());
+    let tasks = place.numbers_of(api, tasks).await?;
+    let error = error.as_ref();
+    let frame = place.crumbs(visit, visit.frame(&schedule.name));
+    let frame = frame.crumb("Schedules", place.at("/schedules")).failed(error).live();
+    let page = SchedulePage {
+        frame: frame.edits(visit, error, &edited(visit, &schedule)),
+        runs,
+        tasks,
+        crew: Crew::read(api, &place).await?,
+        people: People::read(api).await?,
+        on_missed: ON_MISSED,
+        overlap: OVERLAP,
+        is_open: error.is_some() && visit.form.get("action") == "save",
+        next: format!("{}?", visit.path),
+        schedule,
+        place,
+    };
+    render(page.frame.status, &page)
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let of = |name| visit.form.get(name);
+    let path = api_path(visit, &place, "");
+    let (done, flash) = match of("action") {
+        "pause" => (paused::act(visit, &path).await, Flash::Paused),
+        "resume" => (paused::act(visit, &path).await, Flash::Resumed),
+        "save" => {
+            let mut body = json!({
+                "name": of("name"), "onMissed": of("onMissed"), "overlap": of("overlap"),
+            });
+            timing(visit, &mut body);
+            let edited = |schedule: &Schedule| edited(visit, schedule);
+            (visit.save(&path, body, edited).await.map(drop), Flash::ScheduleSaved)
+        }
+        _ => return show(visit, None).await,
+    };
+    match done {
+        Ok(()) => Ok(visit.done(&visit.path, flash)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
+}
+
+async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let schedule: Schedule = visit.api.get(&api_path(visit, &place, ""), &[]).await?;
+    let frame = place.crumbs(visit, visit.frame(&format!("Delete {}?", schedule.name)));
+    let back = place.at(&format!("/schedules/{}", segment(visit.param(2))));
+    Confirm {
+        frame: frame.crumb("Schedules", place.at("/schedules")),
+        consequences:
+            "It goes with its history and nothing is begun any more. The tasks that it has created \
+                       stay."
+                .into(),
+        label: "Delete the schedule".into(),
+        back,
+    }
+    .show(error.as_ref())
+}
+
+async fn delete(visit: &Visit) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    match visit.api.delete(&api_path(visit, &place, ""), &[]).await {
+        Ok(()) => Ok(visit.done(&place.at("/schedules"), Flash::ScheduleDeleted)),
+        Err(error) => ask(visit, visit.failed(error)?).await,
+    }
+}

@@ -1,0 +1,252 @@
+//! The record of a schedule: when it is due, what it does then, and what is known of its next time.
+
+mod cron;
+mod timing;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::member::Member;
+use super::task::{ProjectId, Task, TaskDescription};
+use super::team::Team;
+use crate::auth::User;
+use crate::base::{Id, Result, Text, TextRule, Time, Title, Validated};
+use crate::outbox::Job;
+use crate::resources::pauses::Paused;
+use crate::store::{AnyReference, Export, Key, Record, Reference, View};
+use cron::{Cron, MAX_CRON};
+pub use timing::Timing;
+
+/// A cron expression of five fields.
+pub type CronText = Validated<CronRule>;
+/// The name of a time zone of the IANA database, as the database has it.
+pub type ZoneName = Validated<ZoneRule>;
+/// What an agent is told when it is woken: read with each wake, so it is short.
+pub type WakeText = Text<1, 2000>;
+
+/// The rule of [`CronText`].
+pub struct CronRule;
+impl TextRule for CronRule {
+    fn check(text: String) -> Result<String, String> {
+        Cron::parse(&text).map(|_| text)
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 9, "maxLength": MAX_CRON})
+    }
+}
+
+/// The rule of [`ZoneName`].
+pub struct ZoneRule;
+impl TextRule for ZoneRule {
+    fn check(text: String) -> Result<String, String> {
+        match timing::zone(&text) {
+            Some(zone) => Ok(timing::zone_name(&zone).into()),
+            None => Err("must be the name of a time zone, such as Europe/Berlin".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 1, "maxLength": 64})
+    }
+}
+
+/// What happens with a time that passed while nothing could be begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMissed {
+    /// Nothing.
+    #[default]
+    Skip,
+    /// It is done once, however many were missed.
+    Once,
+}
+crate::store::stored_enum!(OnMissed { Skip = 0, Once = 1 });
+
+/// What happens while the task that was created last is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// No further one is created.
+    #[default]
+    Skip,
+    /// A further one is created.
+    Queue,
+}
+crate::store::stored_enum!(Overlap { Skip = 0, Queue = 1 });
+
+/// A task that a schedule creates.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskTemplate {
+    /// A short summary.
+    pub title: Title,
+    /// What to do, at length.
+    pub description: Option<TaskDescription>,
+    /// Opaque identifier chosen by the client; not interpreted.
+    pub project_id: Option<ProjectId>,
+    /// The agent to assign it to; null if any agent may claim it.
+    pub assignee_agent_id: Option<Id<Member>>,
+    /// From 0 to 4; not interpreted.
+    pub priority: u8,
+}
+crate::base::portable!(TaskTemplate {
+    title,
+    description,
+    project_id,
+    assignee_agent_id,
+    priority
+});
+
+/// A wake that a schedule causes.
+#[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WakeTemplate {
+    /// The agent to wake.
+    pub agent_id: Id<Member>,
+    /// What it is told.
+    pub text: WakeText,
+}
+crate::base::portable!(WakeTemplate { agent_id, text });
+
+/// What a team does at certain times.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Schedule {
+    pub id: Id<Schedule>,
+    pub team: Id<Team>,
+    pub name: Title,
+    /// When it is due: this or the next.
+    pub cron: Option<CronText>,
+    pub every_secs: Option<u32>,
+    pub time_zone: ZoneName,
+    /// What it does: this or the next.
+    pub task: Option<TaskTemplate>,
+    pub wake: Option<WakeTemplate>,
+    pub on_missed: OnMissed,
+    pub overlap: Overlap,
+    /// The first time of `every_secs`.
+    pub first_at: Time,
+    /// The first time that was not handled yet; `None` if there is none.
+    pub next_at: Option<Time>,
+    /// The last time that was handled.
+    pub last_due_at: Option<Time>,
+    /// The last task that it created.
+    pub last_task: Option<Id<Task>>,
+    /// The job that waits for its next time.
+    pub job: Option<Id<Job>>,
+    /// Whether it has no job because its team was paused when it was due.
+    pub held: bool,
+    pub paused: Option<Paused>,
+    /// Who set it last, on whose account it acts.
+    pub set_by: Id<User>,
+    /// The person who answered then for the key that set it, as a service account's has one.
+    pub set_by_sponsor: Option<Id<User>>,
+    pub set_at: Time,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+crate::base::portable!(Schedule {
+    id,
+    team,
+    name,
+    cron,
+    every_secs,
+    time_zone,
+    task,
+    wake,
+    on_missed,
+    overlap,
+    first_at,
+    next_at,
+    last_due_at,
+    last_task,
+    job,
+    held,
+    paused,
+    set_by,
+    set_by_sponsor,
+    set_at,
+    created_at,
+    updated_at,
+});
+
+static TEAM: Reference<Schedule, Team> = Reference::cascade(
+    &["team"],
+    |team: &Team| team.id.to_bytes(),
+    |schedule: &Schedule, _| vec![schedule.team.to_bytes()],
+)
+.deferred();
+
+impl Record for Schedule {
+    const TABLE: &'static str = "schedules";
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("task.assignee_agent_id", "a task for an agent that has left is for the whole team"),
+        ("wake.agent_id", "its history says that the agent has left"),
+        ("last_task", "a task is removed with its team alone, and this with it"),
+        ("job", "a job that finds another one in its place, or no schedule, ends"),
+        ("paused.by", "history: who paused it may have left"),
+        ("set_by", "history: who set it may have left"),
+        ("set_by_sponsor", "history: who answered for its key may have left"),
+    ];
+    type Key = (Id<Team>, Id<Schedule>);
+    fn key(&self) -> Self::Key {
+        (self.team, self.id)
+    }
+}
+
+/// Less than this is what a clock is set right by, and more is a clock that was wrong.
+const CLOCK_SET_BACK_SECS: i64 = 3600;
+
+/// Times are shown up to this many.
+const SHOWN: usize = 5;
+
+impl Schedule {
+    /// The agent that it names.
+    pub fn agent(&self) -> Option<Id<Member>> {
+        let assignee = self.task.as_ref().and_then(|task| task.assignee_agent_id);
+        self.wake.as_ref().map(|wake| wake.agent_id).or(assignee)
+    }
+
+    /// Returns when it is due; `None` if its zone is not in the table of this program.
+    pub fn timing(&self) -> Option<Timing> {
+        match (&self.cron, self.every_secs) {
+            (Some(cron), _) => {
+                Some(Timing::Cron(Cron::parse(cron).ok()?, timing::zone(&self.time_zone)?))
+            }
+            (None, Some(secs)) => Some(Timing::Every(self.first_at, i64::from(secs) * 1000)),
+            (None, None) => None,
+        }
+    }
+
+    /// Sets its next time anew, if that has not come: the rules of its zone may have changed, or the clock
+    /// may have been ahead. What was done already is not due again, unless the clock was wrong by more
+    /// than an hour.
+    pub fn correct(&mut self, timing: &Timing, now: Time) {
+        if self.next_at.is_none_or(|next| next <= now) {
+            return;
+        }
+        self.last_due_at = self.last_due_at.filter(|at| !at.is_beyond(now, CLOCK_SET_BACK_SECS));
+        let after = self.last_due_at.map_or(now, |at| at.max(now));
+        self.next_at = timing.next(after);
+    }
+
+    /// Returns its next times.
+    pub fn next_times(&self, now: Time) -> Vec<Time> {
+        let Some(timing) = self.timing() else { return Vec::new() };
+        let mut next = self.clone();
+        next.correct(&timing, now);
+        let first = next.next_at.into_iter();
+        let later = |at: &Time| timing.next((*at).max(now));
+        first.flat_map(|first| std::iter::successors(Some(first), later)).take(SHOWN).collect()
+    }
+}
+
+/// Returns the schedule of this team with this id, or 404. The caller checks that the team exists.
+pub fn fetch_schedule(view: &View, team: Id<Team>, id: Id<Schedule>) -> Result<Schedule> {
+    view.fetch(&(team, id))
+}
+
+#[cfg(test)]
+mod tests;

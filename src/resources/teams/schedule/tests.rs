@@ -1,0 +1,78 @@
+//! Next times when clocks and zones change.
+
+use super::*;
+
+fn at(text: &str) -> Time {
+    Time::parse(text).unwrap()
+}
+
+fn daily(next: &str, last: Option<&str>) -> Schedule {
+    let id = uuid::Uuid::from_u128(1);
+    Schedule {
+        id: Id::new(id),
+        team: Id::new(id),
+        name: Title::parse("Daily").unwrap(),
+        cron: Some(CronText::parse("0 9 * * *").unwrap()),
+        every_secs: None,
+        time_zone: ZoneName::parse("utc").unwrap(),
+        task: None,
+        wake: None,
+        on_missed: OnMissed::Skip,
+        overlap: Overlap::Skip,
+        first_at: at(next),
+        next_at: Some(at(next)),
+        last_due_at: last.map(at),
+        last_task: None,
+        job: None,
+        held: false,
+        paused: None,
+        set_by: Id::new(id),
+        set_by_sponsor: None,
+        set_at: at(next),
+        created_at: at(next),
+        updated_at: at(next),
+    }
+}
+
+fn corrected(schedule: &Schedule, now: &str) -> String {
+    let mut schedule = schedule.clone();
+    let timing = schedule.timing().unwrap();
+    schedule.correct(&timing, at(now));
+    schedule.next_at.unwrap().to_string()[..10].to_string()
+}
+
+#[test]
+fn what_is_done_is_not_due_again_when_the_clock_is_set_back_a_little() {
+    let done = daily("2026-03-02T09:00:00Z", Some("2026-03-01T09:00:00Z"));
+    assert_eq!(corrected(&done, "2026-03-01T08:30:00Z"), "2026-03-02");
+    assert_eq!(corrected(&done, "2026-03-01T12:00:00Z"), "2026-03-02");
+    // It was a clock that was ahead by a year.
+    assert_eq!(corrected(&done, "2025-03-01T08:30:00Z"), "2025-03-01");
+}
+
+#[test]
+fn a_next_time_that_has_come_stays_and_one_that_is_none_any_more_goes() {
+    let due = daily("2026-03-02T09:00:00Z", None);
+    assert_eq!(corrected(&due, "2026-03-05T00:00:00Z"), "2026-03-02");
+    // The rules of its zone have changed: it is not due at half past nine.
+    let moved = daily("2026-03-02T09:30:00Z", None);
+    assert_eq!(corrected(&moved, "2026-03-01T09:10:00Z"), "2026-03-02");
+    let mut moved = moved;
+    let timing = moved.timing().unwrap();
+    moved.correct(&timing, at("2026-03-01T09:10:00Z"));
+    assert_eq!(moved.next_at, Some(at("2026-03-02T09:00:00Z")));
+}
+
+#[test]
+fn the_next_five_times_begin_with_one_that_waits() {
+    let due = daily("2026-03-02T09:00:00Z", None);
+    let times = due.next_times(at("2026-03-05T00:00:00Z"));
+    let days: Vec<_> = times.iter().map(|time| time.to_string()[..10].to_string()).collect();
+    assert_eq!(days, ["2026-03-02", "2026-03-05", "2026-03-06", "2026-03-07", "2026-03-08"]);
+}
+
+#[test]
+fn a_zone_has_one_name() {
+    assert_eq!(ZoneName::parse("europe/berlin").unwrap().as_str(), "Europe/Berlin");
+    assert!(ZoneName::parse("Berlin").is_err() && ZoneName::parse("x".repeat(1000)).is_err());
+}
