@@ -37,9 +37,9 @@ struct MemberPage {
     frame: Frame,
     base: String,
     member: Member,
-    form: Form,
+    /// None for who may not change it.
+    form: Option<Form>,
     is_me: bool,
-    may_change: bool,
     may_vouch: bool,
     may_remove: bool,
     may_explain: bool,
@@ -91,11 +91,11 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let may_change = may_change(visit, &member);
     let is_me = member.user_id == visit.signed_in().user.id;
     let keys = sponsored_by(visit, &member.user_id).await?;
-    let mut form = settings(visit, &member).await?;
     let error = error.as_ref();
     let mut frame = crumbs(visit, visit.frame(&member.name)).failed(error);
-    // Who may not change it any more has no form to save.
-    if may_change {
+    // Who may not change it, or not any more, has no form to save.
+    let mut form = if may_change { Some(settings(visit, &member).await?) } else { None };
+    if let Some(form) = &mut form {
         frame = form.ready(frame, visit, error);
     }
     let page = MemberPage {
@@ -104,7 +104,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         form,
         base: visit.in_org("/settings"),
         is_me,
-        may_change,
         may_vouch: !member.is_service() && visit.may(Method::Patch, "/organizations/members/id"),
         may_remove: may_change || is_me,
         may_explain: visit.may(Method::Get, "/access/explain"),
