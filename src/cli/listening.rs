@@ -204,6 +204,18 @@ pub(super) fn warn_of_local_names(tls: Option<&OwnTls>, addresses: &[SocketAddr]
     );
 }
 
+/// Says where an authority looks for the proof, if no listener is there: something else may forward it.
+pub(super) fn warn_of_port(addresses: &[SocketAddr]) {
+    let is_there =
+        |address: &SocketAddr| address.port() == 443 && !address.ip().to_canonical().is_loopback();
+    if !addresses.iter().any(is_there) {
+        tracing::warn!(
+            "the authority looks at port 443 of each domain, and the server does not listen there: \
+             have it forwarded here, or give --listen 0.0.0.0:443"
+        );
+    }
+}
+
 /// The URL of a listener, which may be bound to all addresses, for a browser on this machine.
 pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
     let (scheme, usual_port) = if tls.is_some() { ("https", 443) } else { ("http", 80) };

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
-use super::listening::{Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names};
+use super::listening::{
+    Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names, warn_of_port,
+};
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::{OrganizationCreators, SystemTls};
@@ -168,6 +170,7 @@ impl Serve {
                     shutdown.serve(server, &data, watching).await
                 }
                 (TlsChoice::Acme(settings), Some(own)) => {
+                    warn_of_port(&addresses);
                     let renewing = renew(own, data.clone(), settings, calls, shutdown.hangups()?)?;
                     shutdown.serve(server, &data, renewing).await
                 }

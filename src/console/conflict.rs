@@ -26,6 +26,11 @@ const DIGITS: usize = 16;
 pub const SAVED: &str = "It was saved since, by somebody else or in another window. What you entered \
                          is in the form below, and was not saved.";
 
+/// What it says where a secret was entered, too.
+pub const SECRET_IS_MISSING: &str = "It was saved since, by somebody else or in another window. What \
+                                     you entered is in the form below, but for a key, and was not \
+                                     saved. Look at it, enter a key again, and save.";
+
 /// A value that a form edits.
 #[derive(Debug)]
 pub struct Edited {
@@ -136,7 +141,11 @@ impl Visit {
         self.save_by(Method::Put, path, body, edited).await
     }
 
-    async fn save_by<T: DeserializeOwned>(
+    /// Updates or replaces it, as the method says.
+    ///
+    /// # Errors
+    /// 412 if somebody else has changed what the form edits; those of the routes.
+    pub async fn save_by<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,

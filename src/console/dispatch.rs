@@ -3,8 +3,9 @@
 
 use super::errors;
 use super::fields::Fields;
+use super::form;
 use super::guard::{FormTokens, local};
-use super::page::{Audience, Handler, Page};
+use super::page::{Audience, Page};
 use super::pages::sign_in;
 use super::paths::Paths;
 use super::reply::{Reply, SessionChange};
@@ -30,7 +31,7 @@ impl Dispatch<'_> {
             return sign_in::redirect(&visit.target);
         }
         let reply = match visit.api.calls.read_at_once().await {
-            Ok(()) => run(self.page, self.page.get, visit).await,
+            Ok(()) => run(self.page, false, visit).await,
             Err(error) => Err(error),
         };
         reply.unwrap_or_else(|error| match error.kind() {
@@ -58,7 +59,7 @@ impl Dispatch<'_> {
             return self.show(visit, &page).await;
         }
         visit.api.idempotency_key = visit.form.some("_key").map(String::from);
-        match run(self.page, self.page.post, visit).await {
+        match run(self.page, true, visit).await {
             Ok(mut reply) => match reply.resumes.take() {
                 Some(page) => self.resume(visit, &page, reply).await,
                 None => reply,
@@ -100,12 +101,12 @@ impl Dispatch<'_> {
         if shown.needs_session(visit) {
             return sign_in::redirect(&target);
         }
-        run(page, page.get, visit).await.unwrap_or_else(|error| failed(visit, &error))
+        run(page, false, visit).await.unwrap_or_else(|error| failed(visit, &error))
     }
 }
 
-/// Has a page's handler answer, once the visitor is found to be among its audience.
-async fn run(page: &Page, handler: Option<Handler>, visit: &mut Visit) -> Result<Reply> {
+/// Has a page answer, once the visitor is found to be among its audience.
+async fn run(page: &Page, is_post: bool, visit: &mut Visit) -> Result<Reply> {
     if page.audience == Audience::Members {
         let slug = visit.param(0).to_string();
         let memberships = visit.session.iter().flat_map(|session| &session.memberships);
@@ -113,6 +114,10 @@ async fn run(page: &Page, handler: Option<Handler>, visit: &mut Visit) -> Result
         visit.membership = Some(found.ok_or_else(errors::no_such_page)?);
         visit.api.org_slug = Some(slug);
     }
+    if let Some(maker) = page.form {
+        return form::answer(maker, visit, is_post).await;
+    }
+    let handler = if is_post { page.post } else { page.get };
     let handler = handler.ok_or_else(errors::no_such_page)?;
     handler(visit).await
 }

@@ -199,6 +199,16 @@ impl Frame {
         }
     }
 
+    /// The path of the next page of a list: this one with its filters, from a cursor on.
+    pub fn next_page(&self, cursor: &str) -> String {
+        let is_filter = |(name, value): &(&str, &str)| *name != "cursor" && !value.is_empty();
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(self.query.pairs().filter(is_filter))
+            .append_pair("cursor", cursor)
+            .finish();
+        format!("{}?{query}", self.path)
+    }
+
     /// The name of the section that the page is in.
     pub fn section(&self) -> &'static str {
         self.sections.iter().find(|section| section.is_current).map_or("", |section| section.label)

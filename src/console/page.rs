@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 
+use super::form::Maker;
 use super::reply::Reply;
 use super::visit::Visit;
 use crate::base::Result;
@@ -29,6 +30,8 @@ pub struct Page {
     pub audience: Audience,
     pub get: Option<Handler>,
     pub post: Option<Handler>,
+    /// What makes its form, of a page that is one alone: it answers both.
+    pub form: Option<Maker>,
     pub open_before_setup: bool,
     /// The path of the API's route that takes the file of its form, if that may have one.
     pub upload: Option<&'static str>,
@@ -58,6 +61,7 @@ impl Page {
             audience,
             get: None,
             post: None,
+            form: None,
             open_before_setup: false,
             upload: None,
             carries_forms: false,
@@ -86,6 +90,12 @@ impl Page {
     /// Sets what does what its form says.
     pub const fn post(mut self, handler: Handler) -> Self {
         self.post = Some(handler);
+        self
+    }
+
+    /// Sets what makes the form that it is.
+    pub const fn form(mut self, maker: Maker) -> Self {
+        self.form = Some(maker);
         self
     }
 

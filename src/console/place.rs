@@ -94,11 +94,6 @@ impl Place {
         format!("{}/versions/{}", self.path, segment(version))
     }
 
-    /// Its path, to which a cursor is added.
-    pub fn page(&self) -> String {
-        format!("{}?", self.path)
-    }
-
     /// Adds the pages above its own.
     pub fn above(&self, visit: &Visit, frame: Frame) -> Frame {
         let registry = visit.in_org(&format!("/prompts/{}", segment(&self.registry)));

@@ -75,8 +75,8 @@ impl Site for Console {
         }
         self.paths.find(path).map(|(page, _)| SitePath {
             pattern: page.path,
-            is_read: page.get.is_some(),
-            is_posted: page.post.is_some(),
+            is_read: page.get.is_some() || page.form.is_some(),
+            is_posted: page.post.is_some() || page.form.is_some(),
             open_before_setup: page.open_before_setup,
         })
     }

@@ -131,15 +131,6 @@ pub fn workflow(key: &str) -> String {
     text(&format!("workflows.{key}.label")).to_string()
 }
 
-/// A role, as the API and forms write it.
-pub fn role_key(role: &Role) -> &'static str {
-    match role {
-        Role::Member => "member",
-        Role::Admin => "admin",
-        Role::Owner => "owner",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

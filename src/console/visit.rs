@@ -139,6 +139,16 @@ impl Visit {
         format!("/o/{}{path}", self.member().org_slug)
     }
 
+    /// Where the page of a list begins, as the API takes it.
+    pub fn cursor(&self) -> Option<(&str, &str)> {
+        self.query.some("cursor").map(|cursor| ("cursor", cursor))
+    }
+
+    /// The path without its last segment: the page of what this one changes or deletes.
+    pub fn above(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(above, _)| above)
+    }
+
     /// Whether the visitor's role lets them call a route.
     pub fn may(&self, method: Method, path: &str) -> bool {
         let of_installation =

@@ -211,6 +211,15 @@ fn a_fleet_a_provider_and_a_service_account_are_not_saved_over_a_change() {
 }
 
 #[test]
+fn ones_own_name_is_not_saved_over_a_change() {
+    let server = Running::new();
+    let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());
+    let change = || api.patch("/auth/user", json!({"name": "Ada Lovelace"})).ok();
+    conflicting(&ada, "/account", ("name", "Countess"), "", change, "Ada Lovelace");
+    assert_eq!(api.get("/auth/user").ok()["name"], "Countess");
+}
+
+#[test]
 fn a_role_that_was_changed_meanwhile_is_not_changed_back() {
     let server = Running::new();
     server.add("ben", "member");

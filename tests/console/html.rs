@@ -23,6 +23,8 @@ pub struct Form {
     pub is_post: bool,
     /// Names and values of its fields, hidden ones included; buttons are not among them.
     pub fields: Vec<(String, String)>,
+    /// The names of those that a person fills.
+    pub entered: Vec<String>,
     /// Names and values of its buttons.
     pub buttons: Vec<(String, String)>,
 }
@@ -86,6 +88,7 @@ pub fn forms(html: &str) -> Vec<Form> {
                     action: tag.get("action").unwrap_or_default().into(),
                     is_post: tag.get("method") == Some("post"),
                     fields: Vec::new(),
+                    entered: Vec::new(),
                     buttons: Vec::new(),
                 });
             }
@@ -95,6 +98,10 @@ pub fn forms(html: &str) -> Vec<Form> {
         let Some(form) = forms.last_mut().filter(|_| is_open) else { continue };
         let name = tag.get("name").map(String::from);
         let value = tag.get("value").unwrap_or_default().to_string();
+        let is_shown = tag.get("type") != Some("hidden");
+        if matches!(tag.name.as_str(), "input" | "textarea" | "select") && is_shown {
+            form.entered.extend(name.clone());
+        }
         match (tag.name.as_str(), name) {
             ("input", Some(name)) => form.fields.push((name, value)),
             ("textarea", Some(name)) => {

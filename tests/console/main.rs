@@ -11,6 +11,7 @@ mod crawl;
 mod changes;
 mod filled;
 mod forms;
+mod guarded;
 mod html;
 mod journeys;
 mod keyboard;

@@ -212,3 +212,17 @@ fn a_person_asks_why_another_may() {
         browser.shows("open to owners and admins");
     });
 }
+
+#[test]
+fn a_member_sees_who_a_service_account_is_and_no_form_for_it() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let account = server.ada().post("/organizations/service-accounts", json!({"name": "Release"}));
+    let path = format!("/o/acme/settings/members/{}", account.id());
+    let has_form =
+        |page: &crate::visitor::Page| page.forms().iter().any(|form| form.action == path);
+    let page = server.signed_in("ben@acme.test").get(&path);
+    assert_eq!(page.status, 200, "{}", page.words());
+    assert!(!has_form(page.shows("Release")));
+    assert!(has_form(&server.signed_in("ada@acme.test").get(&path)));
+}

@@ -86,7 +86,7 @@ fn a_document_is_replaced_by_a_file_unless_somebody_else_has_replaced_it() {
     let made = ada.send_file(&ada.get(&path), &path, &[], file);
     let document = made.location().to_string();
     let form = format!("{document}/upload");
-    ada.get(&format!("{document}/edit")).shows("replace it by a file");
+    ada.get(&document).shows("Replace by a file");
     let (page, late) = (ada.get(&form), ada.get(&form));
     assert_eq!(page.field(&form, "name"), "tides.md");
     let done = ada.send_file(&page, &form, &[], ("b.csv", "", &b"West,12"[..]));

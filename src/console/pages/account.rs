@@ -2,12 +2,13 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -26,7 +27,7 @@ pub const PAGES: &[Page] = &[
 #[template(path = "account.html")]
 struct Account {
     frame: Frame,
-    name: String,
+    form: Form,
     email: String,
     memberships: Vec<Membership>,
     sessions: Vec<OwnSession>,
@@ -42,26 +43,32 @@ struct OwnSession {
     expires_at: Time,
 }
 
+async fn own_name(visit: &Visit) -> Result<Form> {
+    let name = Field::text("name", "Name").complete("name");
+    let form = Form::change(visit, "/auth/user", vec![name, Field::special()]).await?;
+    Ok(form.done("/account", Flash::AccountSaved))
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let sessions: List<OwnSession> = visit.api.get("/auth/sessions", &[]).await?;
+    let mut form = own_name(visit).await?;
     let frame = visit.frame("Your account").failed(error.as_ref());
     let session = visit.signed_in();
     let page = Account {
-        name: session.user.name.clone(),
         email: session.user.email.clone(),
         memberships: session.memberships.clone(),
         has_others: sessions.items.len() > 1,
         sessions: sessions.items,
-        frame,
+        frame: form.ready(frame, visit, error.as_ref()),
+        form,
     };
     render(page.frame.status, &page)
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    let body = json!({"name": visit.form.get("name")});
-    match visit.api.patch::<Value>("/auth/user", body).await {
-        Ok(_) => Ok(visit.done("/account", Flash::AccountSaved)),
+    match own_name(visit).await?.send(visit).await {
         Err(error) => show(visit, visit.failed(error)?).await,
+        done => done,
     }
 }
 

@@ -5,13 +5,13 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::agents::{Agent, Fleets, status};
-use super::confirm::Confirm;
 use super::deployments::{Environments, path};
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
@@ -25,9 +25,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/agents/{key}")
         .get(|visit| Box::pin(show(visit, None)))
         .post(|visit| Box::pin(act(visit))),
-    Page::of_org("/o/{org}/agents/{key}/delete")
-        .get(|visit| Box::pin(ask(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+    Page::of_org("/o/{org}/agents/{key}/delete").form(|visit| Box::pin(delete(visit))),
 ];
 
 /// Rows of its lists.
@@ -47,7 +45,6 @@ struct AgentPage {
     fleets: Fleets,
     people: People,
     may_deploy: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -127,7 +124,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let places: List<Place> = api.get(&api_path(visit, "/environments"), &[]).await?;
     let mut few = vec![("limit", ROWS)];
     let versions = api.get(&api_path(visit, "/versions"), &few).await?;
-    few.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    few.extend(visit.cursor());
     let frame = visit.frame(&agent.name).crumb("Agents", visit.in_org("/agents"));
     let page = AgentPage {
         frame: frame.failed(error.as_ref()).live(),
@@ -140,7 +137,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         fleets: Fleets::read(api).await?,
         people: People::read(api).await?,
         may_deploy: visit.may(Method::Post, "/agents/deployments"),
-        next: format!("{}?", visit.path),
         agent,
     };
     render(page.frame.status, &page)
@@ -172,26 +168,15 @@ async fn redeploy(visit: &Visit) -> Result<Reply> {
     }
 }
 
-async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
-    let frame = visit.frame(&format!("Delete {}?", agent.name));
-    let frame = frame.crumb("Agents", visit.in_org("/agents"));
-    Confirm {
-        frame: frame.crumb(agent.name, page_path(visit)),
-        consequences: "The agent goes with its draft and its versions, and nothing of it is live any more: \
-                       its program gets an error when it asks what to run. It cannot be brought back. \
-                       An agent that is in a team, or that a deployment waits for, is not deleted. \
-                       Records of its deployments stay."
-            .into(),
-        label: format!("Delete {}", agent.stable_key),
-        back: page_path(visit),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit, ""), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/agents"), Flash::AgentDeleted)),
-        Err(error) => ask(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit, "")).await?;
+    let name = form.known("name");
+    let button = format!("Delete {}", form.known("stableKey"));
+    let frame = visit.frame(&format!("Delete {name}?")).crumb("Agents", visit.in_org("/agents"));
+    let form = form.button(button).done(visit.in_org("/agents"), Flash::AgentDeleted);
+    Ok(form.page(frame.crumb(name, page_path(visit))).lead(
+        "The agent goes with its draft and its versions, and nothing of it is live any more: its \
+         program gets an error when it asks what to run. It cannot be brought back. An agent that is \
+         in a team, or that a deployment waits for, is not deleted. Records of its deployments stay.",
+    ))
 }

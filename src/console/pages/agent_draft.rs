@@ -2,27 +2,24 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::agent::{api_path, page_path};
-use super::agents::{Agent, Draft, Fleets};
-use crate::api::Method;
+use super::agents::{Agent, Fleets, ToolRef};
 use crate::base::{Error, Result};
-use crate::console::api::segment;
 use crate::console::conflict::Edited;
+use crate::console::field::Field;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
-use crate::console::team::or_null;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/new/agent")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/new/agent").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/agents/{key}/edit")
         .get(|visit| Box::pin(edit(visit, None)))
         .post(|visit| Box::pin(save(visit))),
@@ -32,35 +29,12 @@ pub const PAGES: &[Page] = &[
 const TOOLS: &str = "100";
 
 #[derive(Template)]
-#[template(path = "new_agent.html")]
-struct NewAgent {
-    frame: Frame,
-    here: String,
-    fleets: Vec<(String, String)>,
-}
-
-#[derive(Template)]
 #[template(path = "agent_draft.html")]
 struct EditAgent {
     frame: Frame,
-    path: String,
-    agent: Agent,
-    description: String,
-    fleet: String,
-    fleets: Vec<(String, String)>,
-    fields: Vec<Field>,
-    variables: String,
-    config: String,
+    form: Form,
     /// The tools, and whether each is chosen.
     tools: Vec<(Tool, bool)>,
-}
-
-/// A text of the draft.
-struct Field {
-    name: &'static str,
-    label: &'static str,
-    value: String,
-    hint: &'static str,
 }
 
 #[derive(Deserialize)]
@@ -69,78 +43,66 @@ struct Tool {
     name: String,
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/agents")?;
-    let frame = visit.frame("New agent").crumb("Agents", visit.in_org("/agents"));
-    let page = NewAgent {
-        frame: frame.failed(error.as_ref()),
-        here: visit.in_org("/new/agent"),
-        fleets: Fleets::read(&visit.api).await?.choices("No fleet"),
-    };
-    render(page.frame.status, &page)
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let mut body =
-        json!({"stableKey": visit.form.get("stableKey"), "name": visit.form.get("name")});
-    for name in ["description", "fleetId"] {
-        if let Some(text) = visit.form.some(name) {
-            body[name] = json!(text);
-        }
-    }
-    match visit.api.post::<Agent>("/agents", body).await {
-        Ok(agent) => {
-            let path = visit.in_org(&format!("/agents/{}/edit", segment(&agent.stable_key)));
-            Ok(visit.done(&path, Flash::AgentCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
-}
-
-fn fields(draft: &Draft) -> Vec<Field> {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let field = |name, label, value, hint| Field { name, label, value, hint };
-    vec![
-        field("draft.registryRef", "Registry", text(&draft.registry_ref), "Such as acme/main."),
-        field("draft.promptName", "Prompt", text(&draft.prompt_name), ""),
-        field(
-            "draft.promptVersion",
-            "Version",
-            text(&draft.prompt_version),
-            "A version, a range such as ^1, or a label.",
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let fields = vec![
+        Field::text("name", "Name"),
+        Field::text("stableKey", "Stable key").hint(
+            "By which programs refer to it: lower-case letters, digits and hyphens. It never changes.",
         ),
-        field("draft.model", "Model", text(&draft.model), ""),
-        field("draft.provider", "Provider", text(&draft.provider), ""),
-    ]
-}
-
-/// What the form edits.
-fn edited(visit: &Visit, agent: &Agent) -> Vec<Edited> {
-    let text = |name: &str, label, theirs: &str| Edited::text(visit, name, label, theirs);
-    let chosen = |ids: Vec<&str>| ids.iter().map(|id| format!("{id}\n")).collect::<String>();
-    let draft = &agent.draft;
-    let mut all = vec![
-        text("name", "Name", &agent.name),
-        text("description", "Description", agent.description.as_deref().unwrap_or_default()),
-        text("fleetId", "Fleet", agent.fleet_id.as_deref().unwrap_or_default()),
+        Field::text("description", "Description").optional(),
+        Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
     ];
-    all.extend(fields(draft).into_iter().map(|one| text(one.name, one.label, &one.value)));
-    let stored = draft.tool_refs.iter().map(|one| one.tool_id.as_str()).collect();
-    let sent = tools(visit, agent);
-    let sent = sent.iter().filter_map(|one| one["toolId"].as_str()).collect();
-    all.push(Edited::new("Tools", chosen(stored), chosen(sent)));
-    all.push(text("draft.variables", "Variables", &pretty(&json!(draft.variables))));
-    let settings = pretty(&json!(draft.provider_config));
-    all.push(text("draft.providerConfig", "Settings for the provider", &settings));
-    all
+    Ok(Form::create("/agents", fields, "Create agent")
+        .done(visit.in_org("/agents/{stableKey}/edit"), Flash::AgentCreated)
+        .page(visit.frame("New agent").crumb("Agents", visit.in_org("/agents"))))
 }
 
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+/// The form of an agent with its draft.
+async fn draft(visit: &Visit) -> Result<Form> {
+    let fields = vec![
+        Field::text("name", "Name"),
+        Field::text("description", "Description").optional(),
+        Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
+        Field::text("draft.registryRef", "Registry").optional().hint("Such as acme/main."),
+        Field::text("draft.promptName", "Prompt").optional(),
+        Field::text("draft.promptVersion", "Version")
+            .optional()
+            .hint("A version, a range such as ^1, or a label."),
+        Field::text("draft.model", "Model").optional(),
+        Field::text("draft.provider", "Provider").optional(),
+        Field::special(),
+        Field::area("draft.variables", "Variables, as a JSON object", 4).object().optional(),
+        Field::area("draft.providerConfig", "Settings for the provider, as a JSON object", 4)
+            .object()
+            .optional(),
+    ];
+    let form = Form::change(visit, &api_path(visit, ""), fields).await?;
+    let page = page_path(visit);
+    let form = form.button("Save draft").back(page.as_str()).done(page, Flash::AgentSaved);
+    Ok(form
+        .refined(|visit, stored, body| {
+            let tools = tools(visit, &tool_refs(stored)).into_iter();
+            let tool = |(id, version)| json!({"toolId": id, "version": version});
+            body["draft"]["toolRefs"] = tools.map(tool).collect();
+        })
+        .special(|visit, stored| {
+            let stored = tool_refs(stored);
+            let lines =
+                |ids: Vec<String>| ids.iter().map(|id| format!("{id}\n")).collect::<String>();
+            let theirs = stored.iter().map(|one| one.tool_id.clone()).collect();
+            let mine = tools(visit, &stored).into_iter().map(|(id, _)| id).collect();
+            vec![Edited::new("Tools", lines(theirs), lines(mine))]
+        }))
+}
+
+/// The tools of a stored draft.
+fn tool_refs(stored: &Value) -> Vec<ToolRef> {
+    Vec::deserialize(&stored["draft"]["toolRefs"]).unwrap_or_default()
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
+    let mut form = draft(visit).await?;
+    let agent: Agent = form.stored()?;
     let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
     let sent: Vec<_> = visit.form.pairs().filter(|(name, _)| *name == "tool").collect();
     let is_chosen = |tool: &Tool| match visit.form.is_empty() {
@@ -149,19 +111,10 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     };
     let frame = visit.frame(&format!("Edit {}", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents"));
+    let frame = frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref());
     let page = EditAgent {
-        frame: frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref()).edits(
-            visit,
-            error.as_ref(),
-            &edited(visit, &agent),
-        ),
-        path: page_path(visit),
-        description: agent.description.0.clone().unwrap_or_default(),
-        fleet: agent.fleet_id.0.clone().unwrap_or_default(),
-        fleets: Fleets::read(&visit.api).await?.choices("No fleet"),
-        fields: fields(&agent.draft),
-        variables: pretty(&json!(agent.draft.variables)),
-        config: pretty(&json!(agent.draft.provider_config)),
+        frame: form.ready(frame, visit, error.as_ref()),
+        form,
         tools: tools
             .items
             .into_iter()
@@ -170,58 +123,26 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
                 (tool, chosen)
             })
             .collect(),
-        agent,
     };
     render(page.frame.status, &page)
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
-    let body = match body(visit, &agent) {
-        Ok(body) => body,
-        Err(error) => return edit(visit, Some(error)).await,
-    };
-    match visit.save(&api_path(visit, ""), body, |agent| edited(visit, agent)).await {
-        Ok(_) => Ok(visit.done(&page_path(visit), Flash::AgentSaved)),
+    match draft(visit).await?.send(visit).await {
         Err(error) => edit(visit, visit.failed(error)?).await,
+        done => done,
     }
 }
 
-fn body(visit: &Visit, agent: &Agent) -> Result<Value> {
-    let mut draft = json!({
-        "variables": object(visit, "draft.variables")?,
-        "providerConfig": object(visit, "draft.providerConfig")?,
-        "toolRefs": tools(visit, agent),
-    });
-    for field in fields(&agent.draft) {
-        let name = field.name.trim_start_matches("draft.");
-        draft[name] = or_null(visit, field.name);
-    }
-    Ok(json!({
-        "name": visit.form.get("name"), "description": or_null(visit, "description"),
-        "fleetId": or_null(visit, "fleetId"), "draft": draft,
-    }))
-}
-
-/// The chosen tools: one that the draft has already keeps its version, and so does one that is not
-/// among those that can be chosen from.
-fn tools(visit: &Visit, agent: &Agent) -> Vec<Value> {
+/// The chosen tools with their versions: one that the draft has already keeps its version, and so does
+/// one that is not among those that can be chosen from.
+fn tools(visit: &Visit, stored: &[ToolRef]) -> Vec<(String, Option<String>)> {
     let sent = |name| visit.form.pairs().filter(move |(key, _)| *key == name).map(|(_, id)| id);
     let offered: Vec<_> = sent("offered").collect();
-    let kept = agent.draft.tool_refs.iter().map(|one| one.tool_id.as_str());
-    let kept: Vec<_> = kept.filter(|id| !offered.contains(id)).collect();
+    let kept = stored.iter().map(|one| one.tool_id.as_str()).filter(|id| !offered.contains(id));
     let tool = |id: &str| {
-        let old = agent.draft.tool_refs.iter().find(|one| one.tool_id == id);
-        json!({"toolId": id, "version": old.and_then(|old| old.version.0.clone())})
+        let old = stored.iter().find(|one| one.tool_id == id);
+        (id.to_string(), old.and_then(|old| old.version.0.clone()))
     };
-    kept.into_iter().chain(sent("tool")).map(tool).collect()
-}
-
-/// The JSON object in a field; empty if it is.
-fn object(visit: &Visit, name: &str) -> Result<Map<String, Value>> {
-    match visit.form.some(name) {
-        None => Ok(Map::new()),
-        Some(text) => serde_json::from_str(text)
-            .map_err(|error| Error::invalid_at(name, format!("must be a JSON object: {error}"))),
-    }
+    kept.chain(sent("tool")).map(tool).collect()
 }

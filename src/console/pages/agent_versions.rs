@@ -35,7 +35,6 @@ struct Versions {
     agent: Agent,
     versions: List<Version>,
     people: People,
-    next: String,
 }
 
 #[derive(Template)]
@@ -109,14 +108,11 @@ fn frame(visit: &Visit, agent: &Agent, title: &str) -> Frame {
 
 async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let agent: Agent = visit.api.get(&api_path(visit, ""), &[]).await?;
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Versions {
         frame: frame(visit, &agent, "Versions").failed(error.as_ref()).live(),
         path: page_path(visit),
-        versions: visit.api.get(&api_path(visit, "/versions"), &query).await?,
+        versions: visit.api.get(&api_path(visit, "/versions"), visit.cursor().as_slice()).await?,
         people: People::read(&visit.api).await?,
-        next: format!("{}?", visit.path),
         agent,
     };
     render(page.frame.status, &page)

@@ -45,7 +45,6 @@ struct Agents {
     fleet: String,
     filters: [(&'static str, &'static str); 6],
     may_create: bool,
-    next: String,
 }
 
 /// An agent.
@@ -74,8 +73,6 @@ pub struct Draft {
     pub model: Nullable<String>,
     pub provider: Nullable<String>,
     pub tool_refs: Vec<ToolRef>,
-    pub variables: BTreeMap<String, String>,
-    pub provider_config: serde_json::Map<String, serde_json::Value>,
 }
 
 /// A tool of a draft.
@@ -154,8 +151,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let fleet = visit.query.get("fleet");
     let mut query: Vec<_> = (!only.is_empty()).then_some(("status", only)).into_iter().collect();
     query.extend((!fleet.is_empty()).then_some(("fleetId", fleet)));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
-    let filter = filter(only, fleet);
+    query.extend(visit.cursor());
     let page = Agents {
         frame: visit.frame("Agents").live(),
         base: visit.in_org(""),
@@ -165,13 +161,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
         fleet: fleet.into(),
         filters: FILTERS,
         may_create: visit.may(Method::Post, "/agents"),
-        next: format!("{}?{filter}&", visit.path),
     };
     render(page.frame.status, &page)
-}
-
-/// The query of a filter, to which a cursor is added.
-fn filter(only: &str, fleet: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("only", only).append_pair("fleet", fleet).finish()
 }

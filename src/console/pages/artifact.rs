@@ -112,14 +112,14 @@ async fn show(visit: &Visit) -> Result<Reply> {
     if artifact.is_none() && drafts.items.is_empty() {
         return Err(crate::base::Error::no_such("artifact"));
     }
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let cursor: Vec<_> = cursor.into_iter().collect();
-    let mut versions = List { items: Vec::new(), next_cursor: Nullable(None) };
+    let mut versions = List::none();
     let mut moves = Vec::new();
     let mut dependents = Vec::new();
-    let mut live = List { items: Vec::new(), next_cursor: Nullable(None) };
+    let mut live = List::none();
     if artifact.is_some() {
-        versions = api.get("/registries/artifact-versions", &place.query(&cursor)).await?;
+        versions = api
+            .get("/registries/artifact-versions", &place.query(visit.cursor().as_slice()))
+            .await?;
         let few = place.query(&[("limit", SHOWN)]);
         moves = api.get::<List<_>>("/registries/artifacts/labels/history", &few).await?.items;
         if place.kind == "promptlet" {

@@ -28,8 +28,6 @@ struct Audit {
     actors: Vec<(String, String)>,
     checkpoint: Checkpoint,
     is_filtered: bool,
-    /// The query of the next page, to which a cursor is added.
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -107,7 +105,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         })
         .collect();
     let mut query: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let (entries, error) = taken(visit, visit.api.get("/audit-logs", &query).await)?;
     let compared: Vec<_> =
         visit.query.some("against").map(|value| ("against", value)).into_iter().collect();
@@ -118,15 +116,12 @@ async fn show(visit: &Visit) -> Result<Reply> {
         None => visit.api.get("/audit-logs/checkpoint", &[]).await?,
     };
     let members: Vec<Member> = visit.api.items("/organizations/members", &[]).await?;
-    let own = FILTERS.iter().filter_map(|name| visit.query.some(name).map(|value| (*name, value)));
-    let next = form_urlencoded::Serializer::new(String::new()).extend_pairs(own).finish();
     let page = Audit {
         frame: visit.frame("Audit log").tabs(&tabs(visit)).failed(error.or(refusal).as_ref()),
-        entries: entries.unwrap_or_else(|| List { items: vec![], next_cursor: Nullable(None) }),
+        entries: entries.unwrap_or_else(List::none),
         actors: members.into_iter().map(|member| (member.user_id, member.name)).collect(),
         checkpoint,
         is_filtered: !filters.is_empty(),
-        next: format!("{}?{next}&", visit.path),
     };
     render(page.frame.status, &page)
 }

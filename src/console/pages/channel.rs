@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::channels::{Channel, Created, Workflow, signing_secret};
-use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::problems::sentence;
@@ -23,8 +23,7 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(show(visit, None, None)))
         .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/operations/channels/{channel}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(delete(visit))),
 ];
 
 /// What is delivered again: the status of the entries, and its label.
@@ -150,23 +149,11 @@ fn redelivery(visit: &Visit) -> Value {
     body
 }
 
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Delete, "/notifications/channels/id")?;
-    let channel: Channel = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", channel.name))),
-        consequences: "Its subscriptions end, and what it has not delivered is given up. The log \
-                       keeps its entries."
-            .into(),
-        label: format!("Delete {}", channel.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/operations/channels"), Flash::ChannelDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(visit.in_org("/operations/channels"), Flash::ChannelDeleted);
+    Ok(form.page(crumbs(visit, frame)).lead(
+        "Its subscriptions end, and what it has not delivered is given up. The log keeps its entries.",
+    ))
 }

@@ -116,7 +116,8 @@ struct Job {
 fn chosen(visit: &Visit) -> Vec<String> {
     let fields = if visit.form.is_empty() { &visit.query } else { &visit.form };
     let ticked = fields.pairs().filter(|(name, _)| *name == "agent").map(|(_, key)| key.into());
-    let named = super::team_agents::words(visit.form.get("others")).into_iter().map(String::from);
+    let named =
+        crate::console::field::words(visit.form.get("others")).into_iter().map(String::from);
     ticked.chain(named).collect()
 }
 

@@ -44,7 +44,6 @@ struct Deployments {
     filters: Vec<(&'static str, &'static str)>,
     heatmap: Heatmap,
     may_deploy: bool,
-    next: String,
 }
 
 /// A job, as lists show it.
@@ -148,7 +147,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let filter = FILTERS.iter().find(|(value, ..)| *value == only);
     let (only, _, parameter) = filter.copied().unwrap_or(FILTERS[0]);
     let mut query: Vec<_> = parameter.into_iter().collect();
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let page = Deployments {
         frame: visit.frame("Deployments").live(),
         base: visit.in_org("/deployments"),
@@ -158,7 +157,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
         heatmap: Heatmap::read(visit).await?,
         may_deploy: visit.may(Method::Post, "/agents/deployments"),
         filters: FILTERS.iter().map(|(value, label, _)| (*value, *label)).collect(),
-        next: format!("{}?only={only}&", visit.path),
     };
     render(page.frame.status, &page)
 }

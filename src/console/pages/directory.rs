@@ -33,7 +33,6 @@ struct Listings {
     is_searched: bool,
     may_write: bool,
     base: String,
-    next: String,
 }
 
 /// A listing, as everyone sees it who may see it.
@@ -56,11 +55,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let words = visit.query.some("q");
     let mut query: Vec<_> = words.map(|words| ("q", words)).into_iter().collect();
     query.extend(is_mine.then_some(("mine", "true")));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
-    let next = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs((!is_mine).then_some(("of", "all")))
-        .extend_pairs(words.map(|words| ("q", words)))
-        .finish();
+    query.extend(visit.cursor());
     let page = Listings {
         frame: visit.frame("Listings").tabs(&TABS),
         listings: visit.api.get("/agent-index/listings", &query).await?,
@@ -68,7 +63,6 @@ async fn list(visit: &Visit) -> Result<Reply> {
         is_searched: words.is_some(),
         may_write: visit.may(Method::Post, "/agent-index/listings"),
         base: visit.in_org("/directory"),
-        next: format!("{}?{next}&", visit.path),
     };
     render(page.frame.status, &page)
 }

@@ -3,15 +3,14 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::confirm::Confirm;
 use super::knowledge::{api_path, crumbs};
-use crate::base::{Error, Result, Time};
+use crate::base::{Result, Time};
 use crate::console::api::segment;
-use crate::console::conflict::Edited;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -19,17 +18,13 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/knowledge/{base}/documents/new")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/knowledge/{base}/documents/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}")
         .get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}/edit")
-        .get(|visit| Box::pin(edit(visit, None)))
-        .post(|visit| Box::pin(save(visit))),
+        .form(|visit| Box::pin(edit(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/documents/{document}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(delete(visit))),
 ];
 
 /// Of a longer text the page shows the beginning: pages stay small.
@@ -42,18 +37,6 @@ struct DocumentPage {
     document: Document,
     text: String,
     is_cut: bool,
-}
-
-#[derive(Template)]
-#[template(path = "edit_document.html")]
-struct EditDocument {
-    frame: Frame,
-    name: String,
-    content: String,
-    /// Whether it is one that exists.
-    replaces: bool,
-    label: &'static str,
-    back: String,
 }
 
 #[derive(Deserialize)]
@@ -111,79 +94,27 @@ async fn show(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let page = EditDocument {
-        frame: above(visit, visit.frame("Write a document")).await?.failed(error.as_ref()),
-        name: String::new(),
-        content: String::new(),
-        replaces: false,
-        label: "Add document",
-        back: base_path(visit),
-    };
-    render(page.frame.status, &page)
+fn fields() -> Vec<Field> {
+    vec![Field::text("name", "Name"), Field::area("content", "Text", 16)]
 }
 
-fn body(visit: &Visit) -> Value {
-    json!({"name": visit.form.get("name"), "content": visit.form.get("content")})
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let made = format!("{}/documents/{{id}}", base_path(visit));
+    Ok(Form::create(&format!("{}/documents", api_path(visit)), fields(), "Add document")
+        .done(made, Flash::DocumentAdded)
+        .page(above(visit, visit.frame("Write a document")).await?))
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
-    let path = format!("{}/documents", api_path(visit));
-    match visit.api.post::<Created>(&path, body(visit)).await {
-        Ok(made) => {
-            let path = format!("{}/documents/{}", base_path(visit), segment(&made.id));
-            Ok(visit.done(&path, Flash::DocumentAdded))
-        }
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
+async fn edit(visit: &Visit) -> Result<FormPage> {
+    let form = Form::replace(visit, &document_path(visit), fields()).await?;
+    let frame = visit.frame(&format!("Replace {}", form.known("name")));
+    Ok(form.done(visit.above(), Flash::DocumentSaved).page(above(visit, frame).await?))
 }
 
-/// What the form edits.
-fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
-    vec![
-        Edited::text(visit, "name", "Name", &document.name),
-        Edited::text(visit, "content", "Text", &document.content),
-    ]
-}
-
-async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let document: Document = visit.api.get(&document_path(visit), &[]).await?;
-    let frame = visit.frame(&format!("Replace {}", document.name));
-    let frame = above(visit, frame).await?.failed(error.as_ref());
-    let page = EditDocument {
-        frame: frame.edits(visit, error.as_ref(), &edited(visit, &document)),
-        name: document.name,
-        content: document.content,
-        replaces: true,
-        label: "Save",
-        back: visit.path.trim_end_matches("/edit").into(),
-    };
-    render(page.frame.status, &page)
-}
-
-async fn save(visit: &Visit) -> Result<Reply> {
-    let document = |document: &Document| edited(visit, document);
-    match visit.replace(&document_path(visit), body(visit), document).await {
-        Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::DocumentSaved)),
-        Err(error) => edit(visit, visit.failed(error)?).await,
-    }
-}
-
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let document: Document = visit.api.get(&document_path(visit), &[]).await?;
-    let frame = visit.frame(&format!("Delete {}?", document.name));
-    Confirm {
-        frame: above(visit, frame).await?,
-        consequences: "It is not found any more, by anyone, and cannot be brought back.".into(),
-        label: format!("Delete {}", document.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&document_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&base_path(visit), Flash::DocumentDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &document_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(base_path(visit), Flash::DocumentDeleted);
+    let page = form.page(above(visit, frame).await?);
+    Ok(page.lead("It is not found any more, by anyone, and cannot be brought back."))
 }

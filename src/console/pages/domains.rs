@@ -5,13 +5,14 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::confirm::Confirm;
 use super::directory::TABS;
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -21,15 +22,12 @@ use crate::console::visit::Visit;
 /// Their paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/directory/domains").get(|visit| Box::pin(list(visit))),
-    Page::of_org("/o/{org}/directory/new-domain")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/directory/new-domain").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/directory/domains/{domain}")
         .get(|visit| Box::pin(show(visit, None, None)))
         .post(|visit| Box::pin(verify(visit))),
     Page::of_org("/o/{org}/directory/domains/{domain}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(release(visit))),
 ];
 
 #[derive(Template)]
@@ -39,12 +37,6 @@ struct Domains {
     base: String,
     domains: Vec<Domain>,
     may_write: bool,
-}
-
-#[derive(Template)]
-#[template(path = "new_domain.html")]
-struct NewDomain {
-    frame: Frame,
 }
 
 #[derive(Template)]
@@ -153,40 +145,21 @@ async fn verify(visit: &Visit) -> Result<Reply> {
     }
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/organizations/domains")?;
-    let frame = crumbs(visit, visit.frame("Add a domain")).failed(error);
-    render(frame.status, &NewDomain { frame })
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let domain = Field::text("domain", "Domain")
+        .hint("What follows the @ in handles, such as agents.example.com.");
+    Ok(Form::create("/organizations/domains", vec![domain], "Add domain")
+        .done(visit.in_org("/directory/domains/{id}"), Flash::DomainAdded)
+        .page(crumbs(visit, visit.frame("Add a domain"))))
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
-    let body = json!({"domain": visit.form.get("domain").trim()});
-    match visit.api.post::<Domain>("/organizations/domains", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/directory/domains/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::DomainAdded))
-        }
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
-}
-
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/organizations/domains")?;
-    let domain: Domain = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Release {}?", domain.domain))),
-        consequences: "Its listings are not verified any more, and another organization may claim \
-                       the domain."
-            .into(),
-        label: format!("Release {}", domain.domain),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/directory/domains"), Flash::DomainReleased)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn release(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let domain = form.known("domain");
+    let page = form
+        .done(visit.in_org("/directory/domains"), Flash::DomainReleased)
+        .page(crumbs(visit, visit.frame(&format!("Release {domain}?"))));
+    Ok(page.lead(
+        "Its listings are not verified any more, and another organization may claim the domain.",
+    ))
 }

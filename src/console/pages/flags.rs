@@ -38,7 +38,6 @@ struct Flags {
     paths: Vec<String>,
     is_cleared: bool,
     may_clear: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -94,7 +93,7 @@ impl Violation {
 async fn show(visit: &Visit) -> Result<Reply> {
     let is_cleared = visit.query.get("cleared") == "true";
     let mut query = vec![("cleared", if is_cleared { "true" } else { "false" })];
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let flags: List<Flag> = visit.api.get("/governance/flags", &query).await?;
     let page = Flags {
         frame: visit.frame("Flags").tabs(&TABS).live(),
@@ -102,7 +101,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
         flags,
         is_cleared,
         may_clear: !is_cleared && visit.may(Method::Post, "/governance/flags/id/clear"),
-        next: format!("{}?cleared={is_cleared}&", visit.path),
     };
     render(page.frame.status, &page)
 }

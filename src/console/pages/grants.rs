@@ -2,13 +2,15 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::api::Method;
-use crate::base::{Error, Result, Time};
+use crate::base::{Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -19,9 +21,7 @@ use crate::console::visit::Visit;
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/grants").get(|visit| Box::pin(show(visit))),
-    Page::of_org("/o/{org}/settings/grants/new")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/grants/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/settings/grants/remove").post(|visit| Box::pin(remove(visit))),
 ];
 
@@ -34,7 +34,6 @@ struct Grants {
     members: Vec<Member>,
     things: Vec<Thing>,
     may_write: bool,
-    next: String,
 }
 
 impl Grants {
@@ -59,54 +58,34 @@ struct Grant {
     created_at: Time,
 }
 
-#[derive(Template)]
-#[template(path = "new_grant.html")]
-struct NewGrant {
-    frame: Frame,
-    members: Vec<(String, String)>,
-    things: Vec<(String, String)>,
-}
-
 async fn show(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Grants {
         frame: visit.frame("Grants").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
-        grants: visit.api.get("/access-grants", &query).await?,
+        grants: visit.api.get("/access-grants", visit.cursor().as_slice()).await?,
         members: roster::members(&visit.api).await?,
         things: roster::things(&visit.api).await?,
         may_write: visit.may(Method::Post, "/access-grants"),
-        next: format!("{}?", visit.path),
     };
     render(page.frame.status, &page)
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/access-grants")?;
-    let frame = visit.frame("New grant").crumb("Grants", visit.in_org("/settings/grants"));
+async fn new(visit: &Visit) -> Result<FormPage> {
     let members = roster::members(&visit.api).await?.into_iter();
-    let things = roster::things(&visit.api).await?.into_iter();
-    let page = NewGrant {
-        frame: frame.failed(error.as_ref()).rename("resourceId", "resource"),
-        members: members.map(|member| (member.user_id, member.name)).collect(),
-        things: things
-            .filter(|thing| thing.is_restricted)
-            .map(|thing| (thing.key(), thing.label()))
-            .collect(),
-    };
-    render(page.frame.status, &page)
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let (kind, id) = visit.form.get("resource").split_once(':').unwrap_or_default();
-    let body = json!({
-        "userId": visit.form.get("userId"), "resourceType": kind, "resourceId": id,
-    });
-    match visit.api.post::<Value>("/access-grants", body).await {
-        Ok(_) => Ok(visit.done(&visit.in_org("/settings/grants"), Flash::GrantCreated)),
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
+    let things = roster::things(&visit.api).await?.into_iter().filter(|one| one.is_restricted);
+    let fields = vec![
+        Field::select("userId", "Member", members.map(|member| (member.user_id, member.name))),
+        Field::select("resource", "May use", things.map(|thing| (thing.key(), thing.label())))
+            .at("resourceId"),
+    ];
+    Ok(Form::create("/access-grants", fields, "Grant access")
+        .refined(|visit, _, body| {
+            let (kind, id) = visit.form.get("resource").split_once(':').unwrap_or_default();
+            body["resourceType"] = json!(kind);
+            body["resourceId"] = json!(id);
+        })
+        .done(visit.in_org("/settings/grants"), Flash::GrantCreated)
+        .page(visit.frame("New grant").crumb("Grants", visit.in_org("/settings/grants"))))
 }
 
 async fn remove(visit: &Visit) -> Result<Reply> {

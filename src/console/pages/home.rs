@@ -1,12 +1,9 @@
 //! `/`: leads to the visitor's organization. Someone who is a member of none may create one.
 
-use askama::Template;
-use serde::Deserialize;
-use serde_json::json;
-
-use crate::base::{Error, Result};
+use crate::base::Result;
+use crate::console::field::Field;
 use crate::console::flash::Flash;
-use crate::console::frame::{Frame, render};
+use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
@@ -14,22 +11,8 @@ use crate::console::visit::Visit;
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::signed_in("/").get(|visit| Box::pin(async { go(visit) })),
-    Page::signed_in("/organizations/new")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::signed_in("/organizations/new").form(|visit| Box::pin(new(visit))),
 ];
-
-#[derive(Template)]
-#[template(path = "new_organization.html")]
-struct NewOrganization {
-    frame: Frame,
-    is_first: bool,
-}
-
-#[derive(Deserialize)]
-struct Created {
-    slug: String,
-}
 
 fn go(visit: &Visit) -> Result<Reply> {
     let first = visit.signed_in().memberships.first();
@@ -39,16 +22,20 @@ fn go(visit: &Visit) -> Result<Reply> {
     })
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    let frame = visit.frame("New organization").failed(error);
-    let is_first = visit.signed_in().memberships.is_empty();
-    render(frame.status, &NewOrganization { frame, is_first })
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let body = json!({"slug": visit.form.get("slug"), "name": visit.form.get("name")});
-    match visit.api.post::<Created>("/organizations", body).await {
-        Ok(created) => Ok(visit.done(&format!("/o/{}", created.slug), Flash::OrganizationCreated)),
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let fields = vec![
+        Field::text("name", "Name").complete("organization"),
+        Field::text("slug", "Short name").hint(
+            "Part of every address: lower-case letters, digits and hyphens. It never changes.",
+        ),
+    ];
+    let page = Form::create("/organizations", fields, "Create")
+        .done("/o/{slug}", Flash::OrganizationCreated)
+        .page(visit.frame("New organization"));
+    Ok(match visit.signed_in().memberships.is_empty() {
+        true => page.lead(
+            "You are not a member of any organization. Ask to be invited to one, or create your own.",
+        ),
+        false => page,
+    })
 }

@@ -84,7 +84,6 @@ struct Inbox {
     place: TeamPlace,
     messages: List<Message>,
     shows_all: bool,
-    next: String,
 }
 
 #[derive(Template)]
@@ -106,13 +105,11 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let shows_all = visit.query.get("show") == "all";
     let mut query = vec![("audience", "human")];
     query.extend((!shows_all).then_some(("unread", "true")));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
-    let filter = if shows_all { "show=all&" } else { "" };
+    query.extend(visit.cursor());
     let page = Inbox {
         frame: place.crumbs(visit, visit.frame("Inbox")).live(),
         messages: visit.api.get(&place.api("/messages"), &query).await?,
         shows_all,
-        next: format!("{}?{filter}", visit.path),
         place,
     };
     render(page.frame.status, &page)

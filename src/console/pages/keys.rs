@@ -11,8 +11,10 @@ use crate::api::Method;
 use crate::auth::{Role, ScopeName};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -24,7 +26,7 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/keys").get(|visit| Box::pin(show(visit))),
     Page::of_org("/o/{org}/settings/keys/new")
-        .get(|visit| Box::pin(form(visit, None)))
+        .get(|visit| Box::pin(new(visit, None)))
         .post(|visit| Box::pin(create(visit))),
     Page::of_org("/o/{org}/settings/keys/{key}/delete")
         .get(|visit| Box::pin(confirm(visit, None)))
@@ -56,19 +58,14 @@ struct Keys {
     keys: List<Key>,
     members: Vec<Member>,
     is_admin: bool,
-    next: String,
 }
 
 #[derive(Template)]
 #[template(path = "new_key.html")]
 struct NewKey {
     frame: Frame,
-    accounts: Vec<(String, String)>,
-    account: String,
-    lives: &'static [(&'static str, &'static str)],
-    accesses: &'static [(&'static str, &'static str)],
+    form: Form,
     scopes: Vec<(&'static str, &'static str)>,
-    is_admin: bool,
 }
 
 /// An API key.
@@ -137,20 +134,17 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Keys {
         frame: visit.frame("Keys").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
-        keys: visit.api.get("/api-keys", &query).await?,
+        keys: visit.api.get("/api-keys", visit.cursor().as_slice()).await?,
         members: roster::members(&visit.api).await?,
         is_admin: visit.member().role >= Role::Admin,
-        next: format!("{}?", visit.path),
     };
     render(page.frame.status, &page)
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+async fn form(visit: &Visit) -> Result<Form> {
     let is_admin = visit.member().role >= Role::Admin;
     let mut accounts = vec![(String::new(), "You".to_string())];
     if is_admin {
@@ -158,53 +152,70 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         let services = members.into_iter().filter(Member::is_service);
         accounts.extend(services.map(|member| (member.user_id, member.name)));
     }
+    let mut fields = vec![
+        Field::text("name", "Name")
+            .hint("What uses it, so that you know what stops when you revoke it."),
+    ];
+    if accounts.len() > 1 {
+        let account = Field::select("serviceAccountId", "Acts as", accounts);
+        fields.push(account.preset(visit.query.get("for")));
+    }
+    fields.extend([
+        Field::select("access", "May", ACCESSES),
+        Field::area("scopes", "Scopes", 3)
+            .also("access")
+            .optional()
+            .hint("One a line, such as artifact:publish@main or deployment:create@staging."),
+        Field::special(),
+        Field::select("days", "Valid for", LIVES).at("expiresInDays").number(),
+    ]);
+    if is_admin {
+        let label = "Approves deployments in the name of their approvers";
+        fields.push(Field::check("allowApproveAs", label));
+    }
+    let form = Form::create("/api-keys", fields, "Make the key").answered(made);
+    Ok(form.back(visit.in_org("/settings/keys")).refined(|visit, _, body| {
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("scopes");
+        }
+        if visit.form.get("access") == "scopes" {
+            body["access"] = json!(visit.form.get("scopes").split_whitespace().collect::<Vec<_>>());
+        }
+    }))
+}
+
+async fn new(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let mut form = form(visit).await?;
     let frame = crumbs(visit, visit.frame("New key")).failed(error.as_ref());
     let page = NewKey {
-        frame: frame.rename("access", "scopes").rename("expiresInDays", "days"),
-        accounts,
-        account: visit.query.get("for").into(),
-        lives: &LIVES,
-        accesses: &ACCESSES,
+        frame: form.ready(frame, visit, error.as_ref()),
+        form,
         scopes: ScopeName::all().map(|name| (name.text(), name.target().placeholder())).collect(),
-        is_admin,
     };
     render(page.frame.status, &page)
 }
 
 async fn create(visit: &Visit) -> Result<Reply> {
-    let access = match visit.form.get("access") {
-        "scopes" => json!(visit.form.get("scopes").split_whitespace().collect::<Vec<_>>()),
-        all => json!(all),
-    };
-    let mut body = json!({"name": visit.form.get("name"), "access": access});
-    if let Some(account) = visit.form.some("serviceAccountId") {
-        body["serviceAccountId"] = json!(account);
+    match form(visit).await?.send(visit).await {
+        Err(error) => new(visit, visit.failed(error)?).await,
+        done => done,
     }
-    if visit.form.sent("allowApproveAs").is_some() {
-        body["allowApproveAs"] = json!(true);
+}
+
+fn made(visit: &Visit, answer: &Value) -> Result<Reply> {
+    let Created { key, name } = Created::deserialize(answer).map_err(Error::internal)?;
+    let address = &visit.api.calls.origin.link_base;
+    let slug = &visit.member().org_slug;
+    ShownOnce {
+        frame: crumbs(visit, visit.frame(&format!("The key {name}"))),
+        lead: "Copy the key now, and keep it as you keep a password.".into(),
+        command: format!(
+            "curl -H 'X-API-Key: {key}' '{address}/api/organizations/members?orgSlug={slug}'"
+        ),
+        secret: key,
+        next: (visit.in_org("/settings/keys"), "Back to the keys"),
     }
-    if let Some(days) = visit.form.some("days") {
-        // What is no number is for the API to refuse.
-        body["expiresInDays"] =
-            days.parse::<i64>().map_or_else(|_| json!(days), |days| json!(days));
-    }
-    match visit.api.post::<Created>("/api-keys", body).await {
-        Ok(Created { key, name }) => {
-            let address = &visit.api.calls.origin.link_base;
-            let slug = &visit.member().org_slug;
-            ShownOnce {
-                frame: crumbs(visit, visit.frame(&format!("The key {name}"))),
-                lead: "Copy the key now, and keep it as you keep a password.".into(),
-                command: format!(
-                    "curl -H 'X-API-Key: {key}' '{address}/api/organizations/members?orgSlug={slug}'"
-                ),
-                secret: key,
-                next: (visit.in_org("/settings/keys"), "Back to the keys"),
-            }
-            .show()
-        }
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
+    .show()
 }
 
 async fn find(visit: &Visit) -> Result<Key> {

@@ -2,14 +2,14 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::json;
 
-use super::confirm::Confirm;
 use crate::api::Method;
-use crate::base::{Error, Result, Time};
+use crate::base::{Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -19,13 +19,9 @@ use crate::console::visit::Visit;
 /// Their paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge").get(|visit| Box::pin(list(visit))),
-    Page::of_org("/o/{org}/knowledge/new")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/knowledge/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/knowledge/{base}").get(|visit| Box::pin(show(visit))),
-    Page::of_org("/o/{org}/knowledge/{base}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+    Page::of_org("/o/{org}/knowledge/{base}/delete").form(|visit| Box::pin(delete(visit))),
 ];
 
 #[derive(Template)]
@@ -35,13 +31,6 @@ struct Bases {
     base: String,
     bases: List<KnowledgeBase>,
     may_create: bool,
-    next: String,
-}
-
-#[derive(Template)]
-#[template(path = "new_knowledge_base.html")]
-struct NewBase {
-    frame: Frame,
 }
 
 #[derive(Template)]
@@ -55,7 +44,6 @@ struct BasePage {
     hits: Option<List<Hit>>,
     refusal: String,
     may_delete: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -132,51 +120,34 @@ pub fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Bases {
         frame: visit.frame("Knowledge").live(),
         base: visit.in_org("/knowledge"),
-        bases: visit.api.get("/knowledge-bases", &query).await?,
+        bases: visit.api.get("/knowledge-bases", visit.cursor().as_slice()).await?,
         may_create: visit.may(Method::Post, "/knowledge-bases"),
-        next: format!("{}?", visit.path),
     };
     render(page.frame.status, &page)
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/knowledge-bases")?;
-    let frame = crumbs(visit, visit.frame("New knowledge base")).failed(error);
-    render(frame.status, &NewBase { frame })
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let mut body = json!({"name": visit.form.get("name")});
-    if let Some(description) = visit.form.some("description") {
-        body["description"] = json!(description);
-    }
-    match visit.api.post::<KnowledgeBase>("/knowledge-bases", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/knowledge/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::KnowledgeBaseCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let fields =
+        vec![Field::text("name", "Name"), Field::text("description", "Description").optional()];
+    Ok(Form::create("/knowledge-bases", fields, "Create knowledge base")
+        .done(visit.in_org("/knowledge/{id}"), Flash::KnowledgeBaseCreated)
+        .page(crumbs(visit, visit.frame("New knowledge base"))))
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
     let base: KnowledgeBase = visit.api.get(&api_path(visit), &[]).await?;
     let words = visit.query.some("q").unwrap_or_default().to_string();
-    let cursor: Vec<_> =
-        visit.query.some("cursor").map(|cursor| ("cursor", cursor)).into_iter().collect();
     let mut hits = None;
     let mut refusal = String::new();
-    let mut documents = List { items: vec![], next_cursor: Nullable(None) };
+    let mut documents = List::none();
     if words.is_empty() {
         let path = format!("{}/documents", api_path(visit));
-        documents = visit.api.get(&path, &cursor).await?;
+        documents = visit.api.get(&path, visit.cursor().as_slice()).await?;
     } else {
-        let query = [cursor.as_slice(), &[("q", words.as_str())]].concat();
+        let query = [visit.cursor().as_slice(), &[("q", words.as_str())]].concat();
         match visit.api.get(&format!("{}/search", api_path(visit)), &query).await {
             Ok(found) => hits = Some(found),
             Err(error) => {
@@ -187,12 +158,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
             }
         }
     }
-    let next = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs((!words.is_empty()).then_some(("q", &words)))
-        .finish();
     let page = BasePage {
         frame: crumbs(visit, visit.frame(&base.name)).live(),
-        next: format!("{}?{next}&", visit.path),
         may_delete: visit.may(Method::Delete, "/knowledge-bases/id"),
         base,
         documents,
@@ -203,21 +170,11 @@ async fn show(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Delete, "/knowledge-bases/id")?;
-    let base: KnowledgeBase = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", base.name))),
-        consequences: format!("Its {} documents go with it, for everyone at once.", base.documents),
-        label: format!("Delete {}", base.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/knowledge"), Flash::KnowledgeBaseDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let (name, documents) = (form.known("name"), form.known("documents"));
+    let page = form
+        .done(visit.in_org("/knowledge"), Flash::KnowledgeBaseDeleted)
+        .page(crumbs(visit, visit.frame(&format!("Delete {name}?"))));
+    Ok(page.lead(format!("Its {documents} documents go with it, for everyone at once.")))
 }

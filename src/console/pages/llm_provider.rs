@@ -3,15 +3,15 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
-use crate::console::conflict::{self, Edited};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::problems::sentence;
@@ -22,15 +22,12 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/settings/llm-providers/new")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/llm-providers/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/settings/llm-providers/{id}")
         .get(|visit| Box::pin(show(visit, None, None)))
         .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/settings/llm-providers/{id}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(delete(visit))),
 ];
 
 #[derive(Template)]
@@ -39,15 +36,9 @@ struct ProviderPage {
     frame: Frame,
     provider: Provider,
     config: String,
+    form: Form,
     may_write: bool,
     test: Option<(bool, String)>,
-}
-
-#[derive(Template)]
-#[template(path = "new_llm_provider.html")]
-struct NewProvider {
-    frame: Frame,
-    kinds: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Deserialize)]
@@ -56,18 +47,6 @@ struct Provider {
     name: String,
     provider: String,
     base_url: Nullable<String>,
-    config: Map<String, Value>,
-    is_default: bool,
-}
-
-/// What a conflict says of what was entered.
-const KEY_IS_MISSING: &str = "It was saved since, by somebody else or in another window. What you \
-                              entered is in the form below, but for a key, and was not saved. Look at \
-                              it, enter a key again, and save.";
-
-#[derive(Deserialize)]
-struct Created {
-    id: String,
 }
 
 #[derive(Deserialize)]
@@ -86,48 +65,32 @@ fn api_path(visit: &Visit) -> String {
     format!("/llm-providers/{}", segment(visit.param(1)))
 }
 
-impl Provider {
-    /// Its configuration, for people; empty if it has none.
-    fn config(&self) -> String {
-        if self.config.is_empty() {
-            return String::new();
-        }
-        serde_json::to_string_pretty(&self.config).unwrap_or_default()
-    }
-}
-
-/// What the form edits. A key that somebody else has set is not shown, and stays if none is entered.
-fn edited(visit: &Visit, provider: &Provider) -> Vec<Edited> {
-    let default = |is_default: bool| if is_default { "Yes" } else { "No" };
-    let sent = visit.form.sent("isDefault").is_some();
+fn fields() -> Vec<Field> {
     vec![
-        Edited::text(visit, "name", "Name", &provider.name),
-        Edited::text(
-            visit,
-            "baseUrl",
-            "Address",
-            provider.base_url.0.as_deref().unwrap_or_default(),
-        ),
-        Edited::text(visit, "config", "Configuration", &provider.config()),
-        Edited::new("Used where no other is named", default(provider.is_default), default(sent)),
+        Field::text("name", "Name"),
+        Field::text("baseUrl", "Address").optional().hint("Empty for the provider's own."),
+        Field::area("config", "Configuration", 4).object().optional().hint("A JSON object."),
+        Field::check("isDefault", "Used where no other is named"),
     ]
 }
 
+async fn settings(visit: &Visit) -> Result<Form> {
+    let mut fields = fields();
+    let hint = "Left empty, the key stays as it is; with another address it has to be entered.";
+    fields.insert(1, Field::secret("apiKey", "New API key").hint(hint));
+    let form = Form::change(visit, &api_path(visit), fields).await?;
+    Ok(form.action("save").done(visit.path.as_str(), Flash::ProviderSaved))
+}
+
 async fn show(visit: &Visit, error: Option<Error>, test: Option<Test>) -> Result<Reply> {
-    let provider: Provider = visit.api.get(&api_path(visit), &[]).await?;
-    let (error, edited) = (error.as_ref(), edited(visit, &provider));
-    let is_sent = visit.form.get("action") == "save";
-    let frame = crumbs(visit, visit.frame(&provider.name)).failed(error);
-    let mut frame = frame.against(error, &edited, "save", "save");
-    frame.was = conflict::was(visit, error, &edited, is_sent);
-    if let Some(conflict) = &mut frame.conflict {
-        // A secret is not shown again: with one press the provider would lose its key.
-        conflict.text = KEY_IS_MISSING;
-        conflict.button.2.clear();
-    }
+    let mut form = settings(visit).await?;
+    let provider: Provider = form.stored()?;
+    let frame = crumbs(visit, visit.frame(&provider.name)).failed(error.as_ref());
+    let frame = form.ready(frame, visit, error.as_ref());
     let page = ProviderPage {
         frame,
-        config: provider.config(),
+        config: form.known("config"),
+        form,
         may_write: visit.may(Method::Patch, "/llm-providers/id"),
         test: test.map(|test| {
             (test.ok, format!("{} It took {} ms.", sentence(&test.message), test.latency_ms))
@@ -137,38 +100,12 @@ async fn show(visit: &Visit, error: Option<Error>, test: Option<Test>) -> Result
     render(page.frame.status, &page)
 }
 
-/// The fields of the form. Those that are left empty are absent of a new provider, and cleared of a
-/// known one; its key stays.
-fn body(visit: &Visit, is_new: bool) -> Value {
-    let mut body = json!({
-        "name": visit.form.get("name"), "isDefault": visit.form.sent("isDefault").is_some(),
-    });
-    if let Some(key) = visit.form.some("apiKey") {
-        body["apiKey"] = json!(key);
-    }
-    match visit.form.some("baseUrl") {
-        Some(url) => body["baseUrl"] = json!(url),
-        None if is_new => {}
-        None => body["baseUrl"] = Value::Null,
-    }
-    match visit.form.some("config") {
-        // What is no JSON is for the API to refuse.
-        Some(text) => body["config"] = serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
-        None if is_new => {}
-        None => body["config"] = json!({}),
-    }
-    body
-}
-
 async fn act(visit: &Visit) -> Result<Reply> {
     match visit.form.get("action") {
-        "save" => {
-            let body = body(visit, false);
-            match visit.save(&api_path(visit), body, |stored| edited(visit, stored)).await {
-                Ok(_) => Ok(visit.done(&visit.path, Flash::ProviderSaved)),
-                Err(error) => show(visit, visit.failed(error)?, None).await,
-            }
-        }
+        "save" => match settings(visit).await?.send(visit).await {
+            Err(error) => show(visit, visit.failed(error)?, None).await,
+            done => done,
+        },
         "test" => {
             let path = format!("{}/test", api_path(visit));
             match visit.api.post::<Test>(&path, json!({})).await {
@@ -180,39 +117,20 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/llm-providers")?;
-    let frame = crumbs(visit, visit.frame("New provider of language models")).failed(error);
-    render(frame.status, &NewProvider { frame, kinds: choices("llm") })
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let mut fields = fields();
+    let hint = "It is kept encrypted and never shown again.";
+    let provider = Field::select("provider", "Provider", choices("llm"));
+    fields.splice(1..1, [provider, Field::secret("apiKey", "API key").hint(hint)]);
+    Ok(Form::create("/llm-providers", fields, "Create provider")
+        .done(visit.in_org("/settings/llm-providers/{id}"), Flash::ProviderCreated)
+        .page(crumbs(visit, visit.frame("New provider of language models"))))
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
-    let mut body = body(visit, true);
-    body["provider"] = json!(visit.form.get("provider"));
-    match visit.api.post::<Created>("/llm-providers", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/settings/llm-providers/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::ProviderCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
-}
-
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Delete, "/llm-providers/id")?;
-    let provider: Provider = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", provider.name))),
-        consequences: "Its key goes with it. A provider that a policy uses is not deleted.".into(),
-        label: format!("Delete {}", provider.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/settings/providers"), Flash::ProviderDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(visit.in_org("/settings/providers"), Flash::ProviderDeleted);
+    let lead = "Its key goes with it. A provider that a policy uses is not deleted.";
+    Ok(form.page(crumbs(visit, frame)).lead(lead))
 }

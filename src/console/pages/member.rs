@@ -5,22 +5,21 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::confirm::Confirm;
 use super::keys::{Key, sponsored_by};
-use super::members::{ROLES, roles};
+use super::members::roles;
 use super::shown_once::ShownOnce;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
-use crate::console::conflict::{self, Edited};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
-use crate::console::texts::role_key;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -28,12 +27,8 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/members/{user}")
         .get(|visit| Box::pin(show(visit, None)))
         .post(|visit| Box::pin(act(visit))),
-    Page::of_org("/o/{org}/settings/members/{user}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(remove(visit))),
-    Page::of_org("/o/{org}/settings/service-accounts/new")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/members/{user}/delete").form(|visit| Box::pin(remove(visit))),
+    Page::of_org("/o/{org}/settings/service-accounts/new").form(|visit| Box::pin(new(visit))),
 ];
 
 #[derive(Template)]
@@ -42,11 +37,9 @@ struct MemberPage {
     frame: Frame,
     base: String,
     member: Member,
-    roles: Vec<(&'static str, &'static str)>,
-    /// The value of the button that saves the form.
-    action: &'static str,
+    /// None for who may not change it.
+    form: Option<Form>,
     is_me: bool,
-    may_change: bool,
     may_vouch: bool,
     may_remove: bool,
     may_explain: bool,
@@ -54,28 +47,10 @@ struct MemberPage {
     keys: Vec<Key>,
 }
 
-#[derive(Template)]
-#[template(path = "new_service_account.html")]
-struct NewServiceAccount {
-    frame: Frame,
-    roles: Vec<(&'static str, &'static str)>,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ResetLink {
     reset_url: String,
-}
-
-#[derive(Deserialize)]
-struct ServiceAccount {
-    name: String,
-    role: Role,
-}
-
-#[derive(Deserialize)]
-struct Created {
-    id: String,
 }
 
 fn crumbs(visit: &Visit, frame: Frame) -> Frame {
@@ -89,45 +64,46 @@ fn may_change(visit: &Visit, member: &Member) -> bool {
         && (member.role != Role::Owner || own == Role::Owner)
 }
 
-/// What the form of a person edits: their name is their own.
-fn edited_role(visit: &Visit, role: Role) -> Vec<Edited> {
-    vec![Edited::choice(visit, "role", "Role", role_key(&role), &ROLES)]
+/// What a service account has. It is no owner.
+fn account_fields(visit: &Visit) -> Vec<Field> {
+    let roles = roles(visit).into_iter().take(2);
+    vec![Field::text("name", "Name"), Field::select("role", "Role", roles)]
 }
 
-/// What the form of a service account edits.
-fn edited_account(visit: &Visit, name: &str, role: Role) -> Vec<Edited> {
-    let mut edited = edited_role(visit, role);
-    edited.push(Edited::text(visit, "name", "Name", name));
-    edited
+/// The path of a member in the API.
+fn api_path(member: &Member) -> String {
+    let kind = if member.is_service() { "service-accounts" } else { "members" };
+    format!("/organizations/{kind}/{}", segment(&member.user_id))
+}
+
+/// The form of a member. The name of a person is their own.
+async fn settings(visit: &Visit, member: &Member) -> Result<Form> {
+    let (fields, action) = match member.is_service() {
+        true => (account_fields(visit), "account"),
+        false => (vec![Field::select("role", "Role", roles(visit))], "role"),
+    };
+    let form = Form::change(visit, &api_path(member), fields).await?;
+    Ok(form.action(action).done(visit.path.as_str(), Flash::MemberSaved))
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let member = roster::member(&visit.api, visit.param(1)).await?;
     let may_change = may_change(visit, &member);
     let is_me = member.user_id == visit.signed_in().user.id;
-    let mut roles = roles(visit);
-    if member.is_service() {
-        roles.truncate(2);
-    }
     let keys = sponsored_by(visit, &member.user_id).await?;
-    let action = if member.is_service() { "account" } else { "role" };
-    let edited = match member.is_service() {
-        true => edited_account(visit, &member.name, member.role),
-        false => edited_role(visit, member.role),
-    };
     let error = error.as_ref();
-    let frame = crumbs(visit, visit.frame(&member.name)).failed(error);
-    // Who may not change it any more has no form to save.
-    let mut frame = if may_change { frame.against(error, &edited, "save", action) } else { frame };
-    frame.was = conflict::was(visit, error, &edited, visit.form.get("action") == action);
+    let mut frame = crumbs(visit, visit.frame(&member.name)).failed(error);
+    // Who may not change it, or not any more, has no form to save.
+    let mut form = if may_change { Some(settings(visit, &member).await?) } else { None };
+    if let Some(form) = &mut form {
+        frame = form.ready(frame, visit, error);
+    }
     let page = MemberPage {
         keys,
         frame,
-        action,
+        form,
         base: visit.in_org("/settings"),
-        roles,
         is_me,
-        may_change,
         may_vouch: !member.is_service() && visit.may(Method::Patch, "/organizations/members/id"),
         may_remove: may_change || is_me,
         may_explain: visit.may(Method::Get, "/access/explain"),
@@ -139,22 +115,20 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 async fn act(visit: &Visit) -> Result<Reply> {
     let id = segment(visit.param(1));
     match visit.form.get("action") {
-        "role" => {
-            let body = json!({"role": visit.form.get("role")});
-            let path = format!("/organizations/members/{id}");
-            let edited = |stored: &Member| edited_role(visit, stored.role);
-            saved(visit, visit.save(&path, body, edited).await).await
+        "role" | "account" => {
+            let member = roster::member(&visit.api, visit.param(1)).await?;
+            match settings(visit, &member).await?.send(visit).await {
+                Err(error) => show(visit, visit.failed(error)?).await,
+                done => done,
+            }
         }
         action @ ("vouch" | "withdraw") => {
             let body = json!({"emailVerified": action == "vouch"});
             let path = format!("/organizations/members/{id}");
-            saved(visit, visit.api.patch::<Value>(&path, body).await).await
-        }
-        "account" => {
-            let body = json!({"role": visit.form.get("role"), "name": visit.form.get("name")});
-            let path = format!("/organizations/service-accounts/{id}");
-            let edited = |stored: &ServiceAccount| edited_account(visit, &stored.name, stored.role);
-            saved(visit, visit.save(&path, body, edited).await).await
+            match visit.api.patch::<Value>(&path, body).await {
+                Ok(_) => Ok(visit.done(&visit.path, Flash::MemberSaved)),
+                Err(error) => show(visit, visit.failed(error)?).await,
+            }
         }
         "password" => {
             let path = format!("/organizations/members/{id}/password-reset");
@@ -164,13 +138,6 @@ async fn act(visit: &Visit) -> Result<Reply> {
             }
         }
         _ => show(visit, None).await,
-    }
-}
-
-async fn saved(visit: &Visit, outcome: Result<Value>) -> Result<Reply> {
-    match outcome {
-        Ok(_) => Ok(visit.done(&visit.path, Flash::MemberSaved)),
-        Err(error) => show(visit, visit.failed(error)?).await,
     }
 }
 
@@ -186,34 +153,34 @@ async fn password_link(visit: &Visit, url: String) -> Result<Reply> {
     .show()
 }
 
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+async fn remove(visit: &Visit) -> Result<FormPage> {
     let member = roster::member(&visit.api, visit.param(1)).await?;
     let is_me = member.user_id == visit.signed_in().user.id;
     if !is_me && !may_change(visit, &member) {
         visit.require(Method::Patch, "/organizations/members/id")?;
     }
     let name = &member.name;
-    let (title, consequences, label) = if is_me {
+    let (title, consequences) = if is_me {
         let org = &visit.member().org_name;
         let consequences =
             "Your API keys and access grants here go with it. To come back you need an invitation.";
-        (format!("Leave {org}?"), consequences, format!("Leave {org}"))
+        (format!("Leave {org}?"), consequences)
     } else if member.is_service() {
         let consequences = "Its API keys stop working at once, and its access grants go with it.";
-        (format!("Delete {name}?"), consequences, format!("Delete {name}"))
+        (format!("Delete {name}?"), consequences)
     } else {
         let consequences = "Their API keys here stop working at once, and their access grants go \
                             with it. Their account stays.";
-        (format!("Remove {name}?"), consequences, format!("Remove {name}"))
+        (format!("Remove {name}?"), consequences)
     };
     let keys = sponsored_by(visit, &member.user_id).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&title)),
-        consequences: format!("{consequences}{}", stopped(&keys)),
-        label,
-        back: visit.in_org(&format!("/settings/members/{}", segment(&member.user_id))),
-    }
-    .show(error.as_ref())
+    let form = Form::delete(visit, &api_path(&member)).await?;
+    let form = match is_me {
+        true => form.done("/", Flash::Left),
+        false => form.done(visit.in_org("/settings/members"), Flash::MemberRemoved),
+    };
+    let page = form.page(crumbs(visit, visit.frame(&title)));
+    Ok(page.lead(format!("{consequences}{}", stopped(&keys))))
 }
 
 /// Says which keys of service accounts are refused when who answers for them leaves.
@@ -229,32 +196,12 @@ fn stopped(keys: &[Key]) -> String {
     )
 }
 
-async fn remove(visit: &Visit) -> Result<Reply> {
-    let member = roster::member(&visit.api, visit.param(1)).await?;
-    let kind = if member.is_service() { "service-accounts" } else { "members" };
-    let path = format!("/organizations/{kind}/{}", segment(&member.user_id));
-    match visit.api.delete(&path, &[]).await {
-        Ok(()) if member.user_id == visit.signed_in().user.id => Ok(visit.done("/", Flash::Left)),
-        Ok(()) => Ok(visit.done(&visit.in_org("/settings/members"), Flash::MemberRemoved)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
-}
-
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/organizations/service-accounts")?;
-    let mut roles = roles(visit);
-    roles.truncate(2);
-    let frame = crumbs(visit, visit.frame("New service account")).failed(error);
-    render(frame.status, &NewServiceAccount { frame, roles })
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let body = json!({"name": visit.form.get("name"), "role": visit.form.get("role")});
-    match visit.api.post::<Created>("/organizations/service-accounts", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/settings/members/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::ServiceAccountCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let path = "/organizations/service-accounts";
+    let form = Form::create(path, account_fields(visit), "Create service account")
+        .done(visit.in_org("/settings/members/{id}"), Flash::ServiceAccountCreated);
+    let page = form.page(crumbs(visit, visit.frame("New service account")));
+    Ok(page.lead(
+        "A member without a password, as which programs act: its keys do not depend on a person.",
+    ))
 }

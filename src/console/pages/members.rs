@@ -2,15 +2,17 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
 use super::shown_once::ShownOnce;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -23,9 +25,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings")
         .get(|visit| Box::pin(async { Ok(Reply::see_other(visit.in_org("/settings/members"))) })),
     Page::of_org("/o/{org}/settings/members").get(|visit| Box::pin(show(visit))),
-    Page::of_org("/o/{org}/settings/invite")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(invite(visit))),
+    Page::of_org("/o/{org}/settings/invite").form(|visit| Box::pin(invite(visit))),
     Page::of_org("/o/{org}/settings/invitations/revoke").post(|visit| Box::pin(revoke(visit))),
 ];
 
@@ -38,7 +38,6 @@ struct Members {
     members: List<Member>,
     invitations: Vec<Invitation>,
     may_invite: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -48,13 +47,6 @@ struct Invitation {
     email: String,
     role: Role,
     expires_at: Time,
-}
-
-#[derive(Template)]
-#[template(path = "invite.html")]
-struct Invite {
-    frame: Frame,
-    roles: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Deserialize)]
@@ -79,8 +71,6 @@ pub const ROLES: [(&str, &str); 3] = [
 ];
 
 async fn show(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let may_invite = visit.may(Method::Post, "/organizations/members");
     let invitations = if visit.may(Method::Get, "/organizations/invitations") {
         visit.api.items("/organizations/invitations", &[]).await?
@@ -91,39 +81,38 @@ async fn show(visit: &Visit) -> Result<Reply> {
         frame: visit.frame("Members").tabs(&tabs(visit)),
         base: visit.in_org("/settings"),
         me: visit.signed_in().user.id.clone(),
-        members: visit.api.get("/organizations/members", &query).await?,
+        members: visit.api.get("/organizations/members", visit.cursor().as_slice()).await?,
         invitations,
         may_invite,
-        next: format!("{}?", visit.path),
     };
     render(page.frame.status, &page)
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/organizations/members")?;
+async fn invite(visit: &Visit) -> Result<FormPage> {
+    let fields = vec![
+        Field::text("email", "E-mail address").kind("email"),
+        Field::select("role", "Role", roles(visit)),
+    ];
     let frame = visit.frame("Invite a person").crumb("Members", visit.in_org("/settings/members"));
-    let page = Invite { frame: frame.failed(error), roles: roles(visit) };
-    render(page.frame.status, &page)
+    let form = Form::create("/organizations/members", fields, "Invite").answered(invited);
+    let lead = "You get a link to pass on. An older invitation of the same address is replaced.";
+    Ok(form.page(frame).lead(lead))
 }
 
-async fn invite(visit: &Visit) -> Result<Reply> {
-    let body = json!({
-        "email": visit.form.get("email").trim(), "role": visit.form.get("role"),
-    });
-    match visit.api.post::<Invited>("/organizations/members", body).await {
-        Ok(Invited { email, invitation_url, mailed }) => ShownOnce {
-            frame: visit.frame("Invitation link"),
-            lead: format!(
-                "{}Give this link to {email}. Who opens it joins; it works once, for a week.",
-                if mailed { "Another link is mailed to the address, and proves it. " } else { "" }
-            ),
-            secret: invitation_url,
-            command: String::new(),
-            next: (visit.in_org("/settings/members"), "Back to members"),
-        }
-        .show(),
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
+fn invited(visit: &Visit, answer: &Value) -> Result<Reply> {
+    let Invited { email, invitation_url, mailed } =
+        Invited::deserialize(answer).map_err(Error::internal)?;
+    ShownOnce {
+        frame: visit.frame("Invitation link"),
+        lead: format!(
+            "{}Give this link to {email}. Who opens it joins; it works once, for a week.",
+            if mailed { "Another link is mailed to the address, and proves it. " } else { "" }
+        ),
+        secret: invitation_url,
+        command: String::new(),
+        next: (visit.in_org("/settings/members"), "Back to members"),
     }
+    .show()
 }
 
 async fn revoke(visit: &Visit) -> Result<Reply> {

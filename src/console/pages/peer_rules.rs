@@ -36,7 +36,6 @@ struct Rules {
     kinds: &'static [(&'static str, &'static str)],
     /// Whether the visitor may make rules for the whole organization.
     is_admin: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -63,16 +62,16 @@ impl Rule {
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
-    let query: Vec<_> =
-        visit.query.some("cursor").map(|cursor| ("cursor", cursor)).into_iter().collect();
     let frame = place.crumbs(visit, visit.frame("Rules for domains"));
     let page = Rules {
         frame: frame.crumb("Peers", place.at("/peers")).failed(error.as_ref()),
-        rules: visit.api.get(&place.api("/exchange/domain-rules"), &query).await?,
+        rules: visit
+            .api
+            .get(&place.api("/exchange/domain-rules"), visit.cursor().as_slice())
+            .await?,
         people: People::read(&visit.api).await?,
         kinds: &RULES,
         is_admin: visit.member().role >= Role::Admin,
-        next: format!("{}?", visit.path),
     };
     render(page.frame.status, &page)
 }

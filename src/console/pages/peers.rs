@@ -43,7 +43,6 @@ struct Peers {
     peers: List<Peer>,
     only: &'static str,
     filters: [(&'static str, &'static str); 5],
-    next: String,
 }
 
 #[derive(Template)]
@@ -92,13 +91,12 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let wanted = visit.query.get("only");
     let only = FILTERS.iter().find(|(value, _)| *value == wanted).map_or("", |(value, _)| value);
     let mut query: Vec<_> = (!only.is_empty()).then_some(("state", only)).into_iter().collect();
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let page = Peers {
         frame: place.crumbs(visit, visit.frame("Peers")).live(),
         peers: visit.api.get(&place.api("/exchange/peers"), &query).await?,
         only,
         filters: FILTERS,
-        next: format!("{}?only={only}&", visit.path),
         place,
     };
     render(page.frame.status, &page)

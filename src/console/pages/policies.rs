@@ -5,13 +5,14 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::conflict::Edited;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::Registry;
@@ -26,7 +27,7 @@ pub const PAGES: &[Page] = &[
     }),
     Page::of_org("/o/{org}/governance/policies").get(|visit| Box::pin(list(visit))),
     Page::of_org("/o/{org}/governance/new-policy")
-        .get(|visit| Box::pin(form(visit, None)))
+        .get(|visit| Box::pin(new(visit, None)))
         .post(|visit| Box::pin(create(visit))),
     Page::of_org("/o/{org}/governance/policies/{policy}")
         .get(|visit| Box::pin(show(visit, None)))
@@ -35,8 +36,7 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(edit(visit, None)))
         .post(|visit| Box::pin(save(visit))),
     Page::of_org("/o/{org}/governance/policies/{policy}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(delete(visit))),
 ];
 
 /// The pages of governance beside each other.
@@ -89,14 +89,10 @@ struct PolicyPage {
 #[template(path = "edit_policy.html")]
 struct EditPolicy {
     frame: Frame,
-    name: String,
-    description: String,
-    severity: String,
+    form: Form,
     rows: Vec<Row>,
     types: &'static [(&'static str, &'static str)],
-    severities: &'static [(&'static str, &'static str)],
     providers: Vec<(String, String)>,
-    back: String,
 }
 
 /// A rule in the form: the names of its fields, with their values.
@@ -231,7 +227,8 @@ fn entered(visit: &Visit) -> Vec<Row> {
     rows
 }
 
-fn body(visit: &Visit) -> Value {
+/// The rules as the API takes them.
+fn rules(visit: &Visit, _: &Value, body: &mut Value) {
     let rule = |row: Row| {
         // What is no number is for the API to refuse.
         let is_number = ["maxLength", "forbidInvisible"].contains(&row.kind.as_str());
@@ -243,53 +240,58 @@ fn body(visit: &Visit) -> Value {
         }
         rule
     };
-    let rules: Vec<Value> = entered(visit).into_iter().map(rule).collect();
-    json!({
-        "name": visit.form.get("name"), "severity": visit.form.get("severity"), "rules": rules,
-    })
+    body["rules"] = entered(visit).into_iter().map(rule).collect();
 }
 
-/// What the form edits.
-fn edited(visit: &Visit, policy: &Policy) -> Vec<Edited> {
-    let rule = |kind: &str, value: &str, provider: &str| {
-        let found = TYPES.iter().find(|(known, _)| *known == kind);
-        let by = if provider.is_empty() { String::new() } else { format!(" ({provider})") };
-        format!("{}: {value}{by}\n", found.map_or(kind, |(_, label)| label))
+/// The rules of a stored policy, as rows of the form.
+fn stored_rows(stored: &Value) -> Vec<Row> {
+    let rules = Vec::<Rule>::deserialize(&stored["rules"]).unwrap_or_default();
+    let row = |(at, rule): (usize, Rule)| Row {
+        at,
+        value: rule.value(),
+        kind: rule.r#type,
+        provider: rule.llm_provider_id.0.unwrap_or_default(),
     };
-    let stored = policy.rules.iter().map(|one| {
-        rule(&one.r#type, &one.value(), one.llm_provider_id.as_deref().unwrap_or_default())
-    });
-    let rows = entered(visit);
-    let sent = rows.iter().map(|row| rule(&row.kind, &row.value, &row.provider));
-    let description = policy.description.as_deref().unwrap_or_default();
+    rules.into_iter().enumerate().map(row).collect()
+}
+
+/// What is compared of the rules.
+fn edited(visit: &Visit, stored: &Value) -> Vec<Edited> {
+    let line = |row: Row| {
+        let found = TYPES.iter().find(|(known, _)| *known == row.kind);
+        let label = found.map_or(row.kind.as_str(), |(_, label)| label);
+        let by = &row.provider;
+        let by = if by.is_empty() { String::new() } else { format!(" ({by})") };
+        format!("{label}: {}{by}\n", row.value)
+    };
+    let lines = |rows: Vec<Row>| rows.into_iter().map(line).collect::<String>();
+    vec![Edited::new("Rules", lines(stored_rows(stored)), lines(entered(visit)))]
+}
+
+fn fields() -> Vec<Field> {
     vec![
-        Edited::text(visit, "name", "Name", &policy.name),
-        Edited::text(visit, "description", "Description", description),
-        Edited::choice(visit, "severity", "Violations", &policy.severity, &SEVERITIES),
-        Edited::new("Rules", stored.collect::<String>(), sent.collect::<String>()),
+        Field::text("name", "Name"),
+        Field::text("description", "Description").optional(),
+        Field::select("severity", "Violations", SEVERITIES),
+        Field::special(),
     ]
 }
 
-async fn fields(
-    visit: &Visit,
-    frame: Frame,
-    policy: Option<Policy>,
-    back: String,
-) -> Result<Reply> {
-    let mut rows = entered(visit);
-    if rows.is_empty()
-        && let Some(policy) = &policy
-    {
-        let stored = policy.rules.iter().enumerate();
-        rows = stored
-            .map(|(at, rule)| Row {
-                at,
-                kind: rule.r#type.clone(),
-                value: rule.value(),
-                provider: rule.llm_provider_id.0.clone().unwrap_or_default(),
-            })
-            .collect();
-    }
+fn made(visit: &Visit) -> Form {
+    let list = visit.in_org("/governance/policies");
+    Form::create("/governance/policies", fields(), "Save")
+        .refined(rules)
+        .done(format!("{list}/{{id}}"), Flash::PolicyCreated)
+        .back(list)
+}
+
+async fn changed(visit: &Visit) -> Result<Form> {
+    let form = Form::change(visit, &api_path(visit), fields()).await?;
+    let form = form.refined(rules).special(edited).back(visit.above());
+    Ok(form.done(visit.above(), Flash::PolicySaved))
+}
+
+async fn show_form(visit: &Visit, frame: Frame, form: Form, mut rows: Vec<Row>) -> Result<Reply> {
     for _ in 0..BLANK_RULES {
         let blank = String::new;
         rows.push(Row { at: rows.len(), kind: blank(), value: blank(), provider: blank() });
@@ -297,75 +299,46 @@ async fn fields(
     let mut providers = vec![(String::new(), "The default one".to_string())];
     let known: Vec<Provider> = visit.api.items("/llm-providers", &[]).await?;
     providers.extend(known.into_iter().map(|one| (one.id, one.name)));
-    let policy = policy.as_ref();
-    let page = EditPolicy {
-        name: policy.map_or_else(String::new, |policy| policy.name.clone()),
-        description: policy.and_then(|policy| policy.description.0.clone()).unwrap_or_default(),
-        severity: policy.map_or_else(|| "error".into(), |policy| policy.severity.clone()),
-        frame,
-        rows,
-        types: &TYPES,
-        severities: &SEVERITIES,
-        providers,
-        back,
-    };
+    let page = EditPolicy { frame, form, rows, types: &TYPES, providers };
     render(page.frame.status, &page)
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+async fn new(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Post, "/governance/policies")?;
     let frame = crumbs(visit, visit.frame("New policy")).failed(error.as_ref());
-    fields(visit, frame, None, visit.in_org("/governance/policies")).await
+    show_form(visit, frame, made(visit), entered(visit)).await
 }
 
 async fn create(visit: &Visit) -> Result<Reply> {
-    let mut body = body(visit);
-    if let Some(description) = visit.form.some("description") {
-        body["description"] = json!(description);
-    }
-    match visit.api.post::<Policy>("/governance/policies", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/governance/policies/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::PolicyCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?).await,
+    match made(visit).send(visit).await {
+        Err(error) => new(visit, visit.failed(error)?).await,
+        done => done,
     }
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Patch, "/governance/policies/id")?;
-    let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
-    let back = visit.path.trim_end_matches("/edit").to_string();
+    let mut form = changed(visit).await?;
+    let policy: Policy = form.stored()?;
     let frame = crumbs(visit, visit.frame(&format!("Change {}", policy.name)));
-    let frame = frame.crumb(policy.name.clone(), back.clone()).failed(error.as_ref());
-    let frame = frame.edits(visit, error.as_ref(), &edited(visit, &policy));
-    fields(visit, frame, Some(policy), back).await
+    let frame = frame.crumb(policy.name, visit.above()).failed(error.as_ref());
+    let frame = form.ready(frame, visit, error.as_ref());
+    let sent = entered(visit);
+    let rows = if sent.is_empty() { stored_rows(&form.stored()?) } else { sent };
+    show_form(visit, frame, form, rows).await
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    let mut body = body(visit);
-    body["description"] = json!(visit.form.some("description"));
-    match visit.save(&api_path(visit), body, |policy| edited(visit, policy)).await {
-        Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::PolicySaved)),
+    match changed(visit).await?.send(visit).await {
         Err(error) => edit(visit, visit.failed(error)?).await,
+        done => done,
     }
 }
 
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Delete, "/governance/policies/id")?;
-    let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", policy.name))),
-        consequences: "What is published is not examined by it any more. Its flags stay.".into(),
-        label: format!("Delete {}", policy.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/governance/policies"), Flash::PolicyDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(visit.in_org("/governance/policies"), Flash::PolicyDeleted);
+    let lead = "What is published is not examined by it any more. Its flags stay.";
+    Ok(form.page(crumbs(visit, frame)).lead(lead))
 }

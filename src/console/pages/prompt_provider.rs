@@ -5,12 +5,13 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::Registry;
@@ -22,15 +23,12 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/settings/prompt-providers/new")
-        .get(|visit| Box::pin(async { form(visit, None) }))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/prompt-providers/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/settings/prompt-providers/{id}")
         .get(|visit| Box::pin(show(visit, None, None)))
         .post(|visit| Box::pin(import(visit))),
     Page::of_org("/o/{org}/settings/prompt-providers/{id}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+        .form(|visit| Box::pin(delete(visit))),
 ];
 
 #[derive(Template)]
@@ -48,13 +46,6 @@ struct ProviderPage {
     /// Where this page of the list begins.
     cursor: Option<String>,
     next: Option<String>,
-}
-
-#[derive(Template)]
-#[template(path = "new_prompt_provider.html")]
-struct NewProvider {
-    frame: Frame,
-    kinds: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Deserialize)]
@@ -94,11 +85,6 @@ struct Imported {
 struct Failed {
     name: String,
     message: String,
-}
-
-#[derive(Deserialize)]
-struct Created {
-    id: String,
 }
 
 fn crumbs(visit: &Visit, frame: Frame) -> Frame {
@@ -152,49 +138,30 @@ async fn import(visit: &Visit) -> Result<Reply> {
     }
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/prompt-providers")?;
-    let frame = crumbs(visit, visit.frame("New provider of prompts")).failed(error);
-    let frame = frame
-        .rename("credentials.publicKey", "publicKey")
-        .rename("credentials.secretKey", "secretKey")
-        .rename("credentials.apiKey", "apiKey")
-        .rename("credentials", "apiKey");
-    render(frame.status, &NewProvider { frame, kinds: choices("prompts") })
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let fields = vec![
+        Field::text("name", "Name"),
+        Field::select("kind", "System", choices("prompts")).preset("langfuse"),
+        Field::text("baseUrl", "Address").kind("url"),
+        Field::text("publicKey", "Public key")
+            .at("credentials.publicKey")
+            .optional()
+            .hint("Of Langfuse."),
+        Field::secret("secretKey", "Secret key").at("credentials.secretKey").hint("Of Langfuse."),
+        Field::secret("apiKey", "API key")
+            .at("credentials.apiKey")
+            .also("credentials")
+            .hint("Of the others, where they need one."),
+    ];
+    Ok(Form::create("/prompt-providers", fields, "Create provider")
+        .done(visit.in_org("/settings/prompt-providers/{id}"), Flash::ProviderCreated)
+        .page(crumbs(visit, visit.frame("New provider of prompts"))))
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
-    let of = |name| visit.form.get(name);
-    let mut body = json!({"name": of("name"), "kind": of("kind"), "baseUrl": of("baseUrl").trim()});
-    if let Some(public) = visit.form.some("publicKey") {
-        body["credentials"] = json!({"publicKey": public, "secretKey": of("secretKey")});
-    } else if let Some(key) = visit.form.some("apiKey") {
-        body["credentials"] = json!({"apiKey": key});
-    }
-    match visit.api.post::<Created>("/prompt-providers", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/settings/prompt-providers/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::ProviderCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?.as_ref()),
-    }
-}
-
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    visit.require(Method::Delete, "/prompt-providers/id")?;
-    let provider: Provider = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", provider.name))),
-        consequences: "Its credentials go with it. What was imported from it stays.".into(),
-        label: format!("Delete {}", provider.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/settings/providers"), Flash::ProviderDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(visit.in_org("/settings/providers"), Flash::ProviderDeleted);
+    let lead = "Its credentials go with it. What was imported from it stays.";
+    Ok(form.page(crumbs(visit, frame)).lead(lead))
 }

@@ -22,17 +22,13 @@ struct Registries {
     base: String,
     registries: List<Registry>,
     may_create: bool,
-    next: String,
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Registries {
         frame: visit.frame("Prompts"),
         base: visit.in_org(""),
-        next: format!("{}?", visit.path),
-        registries: visit.api.get("/registries", &query).await?,
+        registries: visit.api.get("/registries", visit.cursor().as_slice()).await?,
         may_create: visit.may(Method::Post, "/registries"),
     };
     render(page.frame.status, &page)

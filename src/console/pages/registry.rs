@@ -25,8 +25,6 @@ struct RegistryPage {
     artifacts: List<Artifact>,
     /// The type that is shown alone; empty for all.
     only: String,
-    /// The path with the filter, to which a cursor is added.
-    filtered: String,
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
@@ -38,12 +36,10 @@ async fn show(visit: &Visit) -> Result<Reply> {
     };
     let mut query = vec![("registryRef", slug)];
     query.extend((!only.is_empty()).then_some(("artifactType", only)));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let artifacts = visit.api.get("/registries/artifacts", &query).await?;
-    let filter = if only.is_empty() { String::new() } else { format!("type={only}&") };
     let page = RegistryPage {
         frame: visit.frame(&registry.name).crumb("Prompts", visit.in_org("/prompts")).live(),
-        filtered: format!("{}?{filter}", visit.path),
         base: visit.in_org(""),
         registry,
         artifacts,

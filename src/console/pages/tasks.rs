@@ -1,11 +1,12 @@
 //! `/o/{org}/teams/{slug}/tasks`: all tasks of a team, newest first, and creating one.
 
 use askama::Template;
-use serde_json::json;
 
 use super::board::{Task, status};
-use crate::base::{Error, Result};
+use crate::base::Result;
+use crate::console::field::Field;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -17,16 +18,14 @@ use crate::console::{filters, pages::board};
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/teams/{slug}/tasks").get(|visit| Box::pin(show(visit))),
-    Page::of_org("/o/{org}/teams/{slug}/tasks/new")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/teams/{slug}/tasks/new").form(|visit| Box::pin(new(visit))),
 ];
 
 /// The filter of tasks that nobody has.
 const FREE: &str = "free";
 
 /// The priorities: the API does not interpret them, so neither does the console.
-pub const PRIORITIES: [(&str, &str); 5] =
+const PRIORITIES: [(&str, &str); 5] =
     [("0", "0"), ("1", "1"), ("2", "2, the usual one"), ("3", "3"), ("4", "4")];
 
 #[derive(Template)]
@@ -38,16 +37,6 @@ struct Tasks {
     crew: Crew,
     only: String,
     filters: Vec<(&'static str, &'static str)>,
-    next: String,
-}
-
-#[derive(Template)]
-#[template(path = "new_task.html")]
-struct NewTask {
-    frame: Frame,
-    place: TeamPlace,
-    agents: Vec<(String, String)>,
-    priorities: [(&'static str, &'static str); 5],
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
@@ -59,7 +48,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         FREE => vec![("unassigned", "true")],
         status => vec![("status", status)],
     };
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let statuses = board::STATUSES.iter().map(|name| (*name, status(name).2));
     let page = Tasks {
         frame: place.crumbs(visit, visit.frame("Tasks")).live(),
@@ -67,37 +56,32 @@ async fn show(visit: &Visit) -> Result<Reply> {
         crew: Crew::read(&visit.api, &place).await?,
         only: only.into(),
         filters: [("", "All")].into_iter().chain(statuses).chain([(FREE, "Free")]).collect(),
-        next: format!("{}?only={only}&", visit.path),
         place,
     };
     render(page.frame.status, &page)
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let place = TeamPlace::of(visit).await?;
-    let frame = place.crumbs(visit, visit.frame("New task")).failed(error.as_ref());
-    let page = NewTask {
-        frame,
-        agents: Crew::read(&visit.api, &place).await?.choices("Nobody: any agent may take it"),
-        priorities: PRIORITIES,
-        place,
-    };
-    render(page.frame.status, &page)
+/// The texts of a task.
+pub fn texts() -> Vec<Field> {
+    vec![Field::text("title", "Title"), Field::area("description", "What to do", 8).optional()]
 }
 
-async fn create(visit: &Visit) -> Result<Reply> {
+/// Who has a task.
+pub fn agent(crew: &Crew, nobody: &str) -> Field {
+    Field::select("assigneeAgentId", "Agent", crew.choices(nobody))
+}
+
+/// How urgent a task is.
+pub fn priority() -> Field {
+    Field::select("priority", "Priority", PRIORITIES).number().preset("2")
+}
+
+async fn new(visit: &Visit) -> Result<FormPage> {
     let place = TeamPlace::of(visit).await?;
-    let mut body = json!({"title": visit.form.get("title")});
-    for name in ["description", "assigneeAgentId"] {
-        if let Some(text) = visit.form.some(name) {
-            body[name] = json!(text);
-        }
-    }
-    if let Some(priority) = visit.form.some("priority") {
-        body["priority"] = super::teams::whole(priority);
-    }
-    match visit.api.post::<Task>(&place.api("/tasks"), body).await {
-        Ok(task) => Ok(visit.done(&place.task(&task.number), Flash::TaskCreated)),
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
+    let crew = Crew::read(&visit.api, &place).await?;
+    let agent = agent(&crew, "Nobody: any agent may take it").hint("It is woken for the task.");
+    let fields = texts().into_iter().chain([agent, priority()]).collect();
+    Ok(Form::create(&place.api("/tasks"), fields, "Create task")
+        .done(place.at("/tasks/{number}"), Flash::TaskCreated)
+        .page(place.crumbs(visit, visit.frame("New task"))))
 }

@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use super::inbox::beginning;
 use super::shown_once::ShownOnce;
-use super::team_agents::{ROLES, words};
+use super::team_agents::fields;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
@@ -29,8 +30,7 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(show(visit, None)))
         .post(|visit| Box::pin(act(visit))),
     Page::of_org("/o/{org}/teams/{slug}/agents/{agent}/remove")
-        .get(|visit| Box::pin(ask(visit, None)))
-        .post(|visit| Box::pin(remove(visit))),
+        .form(|visit| Box::pin(remove(visit))),
 ];
 
 /// Rows of each of its lists.
@@ -43,7 +43,8 @@ struct AgentPage {
     place: TeamPlace,
     org: String,
     agent: TeamAgent,
-    roles: [(&'static str, &'static str); 2],
+    /// The form of the role.
+    form: Form,
     /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
     is_usable: bool,
     wakes: List<Wake>,
@@ -53,19 +54,10 @@ struct AgentPage {
     memories: List<Memory>,
     /// The words that memories are searched for.
     search: String,
-    next: String,
     /// Which form failed; empty if none did.
     failed: String,
     /// The digest of what the form of the address edits.
     wake_was: String,
-}
-
-#[derive(Template)]
-#[template(path = "remove_team_agent.html")]
-struct Remove {
-    frame: Frame,
-    place: TeamPlace,
-    agent: TeamAgent,
 }
 
 #[derive(Deserialize)]
@@ -138,13 +130,10 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
     place.api(&format!("/agents/{}{below}", segment(visit.param(2))))
 }
 
-/// What the form of the role edits.
-fn edited(visit: &Visit, agent: &TeamAgent) -> Vec<Edited> {
-    let sent = words(visit.form.get("skills")).join(", ");
-    vec![
-        Edited::choice(visit, "role", "Role", &agent.role, &ROLES),
-        Edited::new("Good at", agent.skills(), sent),
-    ]
+/// The form of its role.
+async fn role(visit: &Visit, place: &TeamPlace) -> Result<Form> {
+    let form = Form::change(visit, &api_path(visit, place, ""), fields()).await?;
+    Ok(form.action("save").done(visit.path.as_str(), Flash::TeamAgentSaved))
 }
 
 /// What the form of the address edits.
@@ -157,7 +146,8 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let api = &visit.api;
     let at = |below: &str| api_path(visit, &place, below);
-    let agent: TeamAgent = api.get(&at(""), &[]).await?;
+    let mut form = role(visit, &place).await?;
+    let agent: TeamAgent = form.stored()?;
     let few = [("limit", ROWS)];
     let peek = [("limit", ROWS), ("peek", "true")];
     let wakes = api.get::<List<Wake>>(&at("/wakes"), &peek).await;
@@ -168,7 +158,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let search = visit.query.get("q").trim();
     let mut query = vec![("limit", ROWS)];
     query.extend((!search.is_empty()).then_some(("q", search)));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let (runs, memories) = if is_usable {
         (api.get(&at("/runs"), &few).await?, api.get(&at("/memories"), &query).await?)
     } else {
@@ -178,14 +168,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let error = error.as_ref();
     let failed = if error.is_some() { visit.form.get("action") } else { "" };
     let is_of_wakes = matches!(failed, "wake" | "quiet");
-    let (role, wake) = (edited(visit, &agent), edited_wake(visit, &agent));
-    let frame = frame.failed(error).live();
-    let mut frame = if is_of_wakes {
-        frame.against(error, &wake, "wake", failed)
-    } else {
-        frame.against(error, &role, "save", failed)
-    };
-    frame.was = conflict::was(visit, error, &role, failed == "save");
+    let wake = edited_wake(visit, &agent);
+    let frame = form.ready(frame.failed(error).live(), visit, error);
+    let frame = if is_of_wakes { frame.against(error, &wake, "wake", failed) } else { frame };
     let page = AgentPage {
         frame,
         failed: failed.into(),
@@ -196,31 +181,22 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         tasks,
         runs,
         memories,
-        roles: ROLES,
+        form,
         search: search.into(),
-        next: format!("{}?{}", visit.path, filter(search)),
         agent,
         place,
     };
     render(page.frame.status, &page)
 }
 
-/// The query of a search, to which a cursor is added.
-fn filter(search: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    if search.is_empty() { String::new() } else { query.append_pair("q", search).finish() + "&" }
-}
-
 async fn act(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let of = |name| visit.form.get(name);
     let (done, flash) = match of("action") {
-        "save" => {
-            let body = json!({"role": of("role"), "skills": words(of("skills"))});
-            let edited = |agent: &TeamAgent| edited(visit, agent);
-            let saved = visit.save(&api_path(visit, &place, ""), body, edited).await;
-            (saved.map(drop), Flash::TeamAgentSaved)
-        }
+        "save" => match role(visit, &place).await?.send(visit).await {
+            Err(error) => return show(visit, visit.failed(error)?).await,
+            saved => return saved,
+        },
         "wake" | "quiet" => return set_wake_url(visit, &place).await,
         "pause" | "resume" => {
             let flash = if of("action") == "pause" { Flash::Paused } else { Flash::Resumed };
@@ -267,19 +243,15 @@ async fn set_wake_url(visit: &Visit, place: &TeamPlace) -> Result<Reply> {
     .show()
 }
 
-async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+async fn remove(visit: &Visit) -> Result<FormPage> {
     let place = TeamPlace::of(visit).await?;
-    let agent: TeamAgent = visit.api.get(&api_path(visit, &place, ""), &[]).await?;
-    let frame = place.crumbs(visit, visit.frame(&format!("Remove {}", agent.name)));
-    let frame = frame.crumb("Agents", place.at("/agents")).failed(error.as_ref());
-    let page = Remove { frame, place, agent };
-    render(page.frame.status, &page)
-}
-
-async fn remove(visit: &Visit) -> Result<Reply> {
-    let place = TeamPlace::of(visit).await?;
-    match visit.api.delete(&api_path(visit, &place, ""), &[]).await {
-        Ok(()) => Ok(visit.done(&place.at("/agents"), Flash::AgentRemoved)),
-        Err(error) => ask(visit, visit.failed(error)?).await,
-    }
+    let form = Form::delete(visit, &api_path(visit, &place, "")).await?;
+    let title = format!("Remove {} from {}?", form.known("name"), place.team.name);
+    let frame = place.crumbs(visit, visit.frame(&title)).crumb("Agents", place.at("/agents"));
+    let button = format!("Remove {}", form.known("stableKey"));
+    let form = form.button(button).done(place.at("/agents"), Flash::AgentRemoved);
+    Ok(form.page(frame).lead(
+        "Its open tasks become free for others, and its wakes and memories in this team are deleted. \
+         They cannot be brought back. The agent itself stays, and may be added again without them.",
+    ))
 }

@@ -1,11 +1,12 @@
 //! `/o/{org}/teams/{slug}/agents`: the agents of a team and what it spends; adding one.
 
 use askama::Template;
-use serde_json::{Value, json};
 
 use crate::base::{Error, Result};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
@@ -19,9 +20,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/teams/{slug}/agents")
         .get(|visit| Box::pin(list(visit, None)))
         .post(|visit| Box::pin(act(visit))),
-    Page::of_org("/o/{org}/teams/{slug}/agents/add")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(add(visit))),
+    Page::of_org("/o/{org}/teams/{slug}/agents/add").form(|visit| Box::pin(add(visit))),
 ];
 
 /// The roles in a team.
@@ -41,27 +40,13 @@ struct Agents {
     frame: Frame,
     place: TeamPlace,
     agents: List<TeamAgent>,
-    next: String,
-}
-
-#[derive(Template)]
-#[template(path = "add_team_agent.html")]
-struct AddAgent {
-    frame: Frame,
-    place: TeamPlace,
-    /// Stable keys to choose from.
-    keys: Vec<String>,
-    roles: [(&'static str, &'static str); 2],
 }
 
 async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Agents {
         frame: place.crumbs(visit, visit.frame("Agents")).failed(error.as_ref()).live(),
-        agents: visit.api.get(&place.api("/agents"), &query).await?,
-        next: format!("{}?", visit.path),
+        agents: visit.api.get(&place.api("/agents"), visit.cursor().as_slice()).await?,
         place,
     };
     render(page.frame.status, &page)
@@ -85,35 +70,25 @@ async fn act(visit: &Visit) -> Result<Reply> {
 #[serde(rename_all = "camelCase")]
 struct Known {
     stable_key: String,
+    name: String,
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+/// What an agent has in a team.
+pub fn fields() -> Vec<Field> {
+    vec![
+        Field::select("role", "Role", ROLES),
+        Field::text("skills", "Good at").words().optional().hint("Words with commas between them."),
+    ]
+}
+
+async fn add(visit: &Visit) -> Result<FormPage> {
     let place = TeamPlace::of(visit).await?;
     let known: List<Known> = visit.api.get("/agents", &[("limit", "100")]).await?;
-    let frame = place.crumbs(visit, visit.frame("Add an agent"));
-    let frame = frame.crumb("Agents", place.at("/agents")).failed(error.as_ref());
-    let page = AddAgent {
-        frame,
-        keys: known.items.into_iter().map(|agent| agent.stable_key).collect(),
-        roles: ROLES,
-        place,
-    };
-    render(page.frame.status, &page)
-}
-
-async fn add(visit: &Visit) -> Result<Reply> {
-    let place = TeamPlace::of(visit).await?;
-    let body = json!({
-        "stableKey": visit.form.get("stableKey").trim(), "role": visit.form.get("role"),
-        "skills": words(visit.form.get("skills")),
-    });
-    match visit.api.post::<Value>(&place.api("/agents"), body).await {
-        Ok(_) => Ok(visit.done(&place.at("/agents"), Flash::AgentHired)),
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
-}
-
-/// The parts of a text with commas.
-pub fn words(text: &str) -> Vec<&str> {
-    text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+    let known = known.items.into_iter().map(|agent| (agent.stable_key, agent.name));
+    let mut all = vec![Field::suggest("stableKey", "Agent", known).hint("Its stable key.")];
+    all.extend(fields());
+    let frame = place.crumbs(visit, visit.frame(&format!("Add an agent to {}", place.team.name)));
+    Ok(Form::create(&place.api("/agents"), all, "Add agent")
+        .done(place.at("/agents"), Flash::AgentHired)
+        .page(frame.crumb("Agents", place.at("/agents"))))
 }

@@ -37,7 +37,6 @@ struct Approvals {
     crew: Crew,
     people: People,
     shows_all: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -67,11 +66,10 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let shows_all = visit.query.get("show") == "all";
     let mut query = vec![("limit", ROWS)];
     query.extend((!shows_all).then_some(("decision", "pending")));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let approvals: List<Approval> = visit.api.get(&place.api("/approvals"), &query).await?;
     let about = approvals.items.iter().filter_map(|one| one.task_id.as_deref());
     let tasks = place.numbers_of(&visit.api, about).await?;
-    let filter = if shows_all { "show=all&" } else { "" };
     let frame = place.crumbs(visit, visit.frame("Approvals")).failed(error.as_ref()).live();
     let page = Approvals {
         frame,
@@ -80,7 +78,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         crew: Crew::read(&visit.api, &place).await?,
         people: People::read(&visit.api).await?,
         shows_all,
-        next: format!("{}?{filter}", visit.path),
         place,
     };
     render(page.frame.status, &page)

@@ -51,7 +51,6 @@ struct SchedulePage {
     overlap: [(&'static str, &'static str); 2],
     /// Whether the form was sent.
     is_open: bool,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +120,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         on_missed: ON_MISSED,
         overlap: OVERLAP,
         is_open: error.is_some() && visit.form.get("action") == "save",
-        next: format!("{}?", visit.path),
         schedule,
         place,
     };

@@ -4,7 +4,6 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::teams::whole;
 use crate::base::{Error, Result, Time};
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -41,7 +40,6 @@ struct Schedules {
     frame: Frame,
     place: TeamPlace,
     schedules: List<Schedule>,
-    next: String,
 }
 
 #[derive(Template)]
@@ -125,6 +123,11 @@ impl Schedule {
     }
 }
 
+/// A whole number as JSON; a text that is none stays one, so that the API says what is wrong with it.
+fn whole(text: &str) -> Value {
+    text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number))
+}
+
 async fn list(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
@@ -132,7 +135,6 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let page = Schedules {
         frame: place.crumbs(visit, visit.frame("Schedules")).live(),
         schedules: visit.api.get(&place.api("/schedules"), &query).await?,
-        next: format!("{}?", visit.path),
         place,
     };
     render(page.frame.status, &page)

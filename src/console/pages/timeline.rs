@@ -42,7 +42,6 @@ struct Timeline {
     people: People,
     kinds: [(&'static str, &'static str); 5],
     only: &'static str,
-    next: String,
 }
 
 #[derive(Deserialize)]
@@ -69,7 +68,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let only = KINDS.iter().find(|(value, _)| *value == wanted).map_or("", |(value, _)| value);
     let mut query = vec![("limit", ROWS)];
     query.extend((!only.is_empty()).then_some(("kind", only)));
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let frame = place.crumbs(visit, visit.frame("Timeline")).failed(error.as_ref()).live();
     let page = Timeline {
         frame,
@@ -78,7 +77,6 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         people: People::read(&visit.api).await?,
         kinds: KINDS,
         only,
-        next: format!("{}?only={only}&", visit.path),
         place,
     };
     render(page.frame.status, &page)

@@ -3,14 +3,14 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::confirm::Confirm;
-use crate::base::{Error, Result, Time};
+use crate::base::{Result, Time};
 use crate::console::api::segment;
-use crate::console::conflict::Edited;
+use crate::console::field::{self, Field};
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::People;
@@ -21,16 +21,10 @@ use crate::console::visit::Visit;
 /// Their paths, and what answers them.
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/tools").get(|visit| Box::pin(list(visit))),
-    Page::of_org("/o/{org}/tools/new")
-        .get(|visit| Box::pin(form(visit, None)))
-        .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/tools/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/tools/{tool}").get(|visit| Box::pin(show(visit))),
-    Page::of_org("/o/{org}/tools/{tool}/edit")
-        .get(|visit| Box::pin(edit(visit, None)))
-        .post(|visit| Box::pin(save(visit))),
-    Page::of_org("/o/{org}/tools/{tool}/delete")
-        .get(|visit| Box::pin(confirm(visit, None)))
-        .post(|visit| Box::pin(delete(visit))),
+    Page::of_org("/o/{org}/tools/{tool}/edit").form(|visit| Box::pin(edit(visit))),
+    Page::of_org("/o/{org}/tools/{tool}/delete").form(|visit| Box::pin(delete(visit))),
 ];
 
 /// How the version of a changed tool is raised.
@@ -47,7 +41,6 @@ struct Tools {
     frame: Frame,
     base: String,
     tools: List<Tool>,
-    next: String,
 }
 
 #[derive(Template)]
@@ -59,36 +52,6 @@ struct ToolPage {
     people: People,
 }
 
-#[derive(Template)]
-#[template(path = "edit_tool.html")]
-struct EditTool {
-    frame: Frame,
-    /// The tool; none for a new one.
-    tool: Option<Tool>,
-    config: String,
-    types: Vec<(String, String)>,
-    bumps: &'static [(&'static str, &'static str)],
-    back: String,
-}
-
-impl EditTool {
-    fn name(&self) -> &str {
-        self.tool.as_ref().map_or("", |tool| &tool.name)
-    }
-
-    fn kind(&self) -> &str {
-        self.tool.as_ref().map_or("", |tool| &tool.r#type)
-    }
-
-    fn description(&self) -> &str {
-        self.tool.as_ref().and_then(|tool| tool.description.as_deref()).unwrap_or_default()
-    }
-
-    fn prompt(&self) -> &str {
-        self.tool.as_ref().and_then(|tool| tool.prompt.as_deref()).unwrap_or_default()
-    }
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Tool {
@@ -97,7 +60,7 @@ struct Tool {
     description: Nullable<String>,
     prompt: Nullable<String>,
     r#type: String,
-    provider_config: Map<String, Value>,
+    provider_config: Value,
     version: String,
     created_by: String,
     updated_by: Nullable<String>,
@@ -110,7 +73,7 @@ impl Tool {
     }
 
     fn config(&self) -> String {
-        config(&self.provider_config)
+        field::text_of(&self.provider_config)
     }
 }
 
@@ -118,7 +81,7 @@ impl Tool {
 #[serde(rename_all = "camelCase")]
 struct Version {
     version: String,
-    provider_config: Map<String, Value>,
+    provider_config: Value,
     description: Nullable<String>,
     prompt: Nullable<String>,
     created_by: String,
@@ -135,7 +98,7 @@ impl Version {
     }
 
     fn config(&self) -> String {
-        config(&self.provider_config)
+        field::text_of(&self.provider_config)
     }
 }
 
@@ -143,14 +106,6 @@ impl Version {
 struct Kind {
     r#type: String,
     description: String,
-}
-
-/// A configuration, for people; empty if there is none.
-fn config(config: &Map<String, Value>) -> String {
-    if config.is_empty() {
-        return String::new();
-    }
-    serde_json::to_string_pretty(config).unwrap_or_default()
 }
 
 fn api_path(visit: &Visit) -> String {
@@ -162,13 +117,10 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Tools {
         frame: visit.frame("Tools").live(),
         base: visit.in_org("/tools"),
-        tools: visit.api.get("/tools", &query).await?,
-        next: format!("{}?", visit.path),
+        tools: visit.api.get("/tools", visit.cursor().as_slice()).await?,
     };
     render(page.frame.status, &page)
 }
@@ -189,104 +141,40 @@ async fn types(visit: &Visit) -> Result<Vec<(String, String)>> {
     Ok(kinds.into_iter().map(|Kind { r#type, description }| (r#type, description)).collect())
 }
 
-async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let page = EditTool {
-        frame: crumbs(visit, visit.frame("New tool")).failed(error.as_ref()),
-        tool: None,
-        config: String::new(),
-        types: types(visit).await?,
-        bumps: &BUMPS,
-        back: visit.in_org("/tools"),
-    };
-    render(page.frame.status, &page)
+async fn fields(visit: &Visit) -> Result<Vec<Field>> {
+    Ok(vec![
+        Field::text("name", "Name"),
+        Field::suggest("type", "Type", types(visit).await?),
+        Field::text("description", "Description").optional(),
+        Field::area("prompt", "Prompt", 3).optional(),
+        Field::area("providerConfig", "Configuration by provider", 8)
+            .object()
+            .optional()
+            .hint("A JSON object. ${NAME} stands for a variable or secret of the environment."),
+    ])
 }
 
-async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let tool: Tool = visit.api.get(&api_path(visit), &[]).await?;
-    let back = visit.path.trim_end_matches("/edit").to_string();
-    let frame = crumbs(visit, visit.frame(&format!("Change {}", tool.name)));
-    let page = EditTool {
-        frame: frame.crumb(tool.name.clone(), back.clone()).failed(error.as_ref()).edits(
-            visit,
-            error.as_ref(),
-            &edited(visit, &tool),
-        ),
-        config: tool.config(),
-        tool: Some(tool),
-        types: types(visit).await?,
-        bumps: &BUMPS,
-        back,
-    };
-    render(page.frame.status, &page)
+async fn new(visit: &Visit) -> Result<FormPage> {
+    let mut fields = fields(visit).await?;
+    fields.push(Field::text("version", "Version").preset("1.0.0"));
+    Ok(Form::create("/tools", fields, "Create tool")
+        .done(visit.in_org("/tools/{id}"), Flash::ToolCreated)
+        .page(crumbs(visit, visit.frame("New tool"))))
 }
 
-/// What the form edits.
-fn edited(visit: &Visit, tool: &Tool) -> Vec<Edited> {
-    let text = |name, label, theirs: &str| Edited::text(visit, name, label, theirs);
-    vec![
-        text("name", "Name", &tool.name),
-        text("type", "Type", &tool.r#type),
-        text("description", "Description", tool.description.as_deref().unwrap_or_default()),
-        text("prompt", "Prompt", tool.prompt.as_deref().unwrap_or_default()),
-        text("providerConfig", "Configuration by provider", &tool.config()),
-    ]
+async fn edit(visit: &Visit) -> Result<FormPage> {
+    let mut fields = fields(visit).await?;
+    fields.push(Field::select("bumpVersion", "Version", BUMPS).unstored());
+    let form = Form::change(visit, &api_path(visit), fields).await?;
+    let name = form.known("name");
+    let frame = crumbs(visit, visit.frame(&format!("Change {name}"))).crumb(name, visit.above());
+    Ok(form.done(visit.above(), Flash::ToolSaved).page(frame))
 }
 
-/// The fields that new and changed tools have.
-fn body(visit: &Visit) -> Value {
-    let of = |name| visit.form.get(name);
-    let mut body = json!({"name": of("name"), "type": of("type").trim()});
-    // What is no JSON is for the API to refuse.
-    let config = visit.form.some("providerConfig").unwrap_or("{}");
-    body["providerConfig"] = serde_json::from_str(config).unwrap_or_else(|_| json!(config));
-    body
-}
-
-async fn create(visit: &Visit) -> Result<Reply> {
-    let mut body = body(visit);
-    for name in ["description", "prompt", "version"] {
-        if let Some(text) = visit.form.some(name) {
-            body[name] = json!(text);
-        }
-    }
-    match visit.api.post::<Tool>("/tools", body).await {
-        Ok(made) => {
-            let path = visit.in_org(&format!("/tools/{}", segment(&made.id)));
-            Ok(visit.done(&path, Flash::ToolCreated))
-        }
-        Err(error) => form(visit, visit.failed(error)?).await,
-    }
-}
-
-async fn save(visit: &Visit) -> Result<Reply> {
-    let mut body = body(visit);
-    for name in ["description", "prompt"] {
-        body[name] = json!(visit.form.some(name));
-    }
-    if let Some(bump) = visit.form.some("bumpVersion") {
-        body["bumpVersion"] = json!(bump);
-    }
-    match visit.save(&api_path(visit), body, |tool| edited(visit, tool)).await {
-        Ok(_) => Ok(visit.done(visit.path.trim_end_matches("/edit"), Flash::ToolSaved)),
-        Err(error) => edit(visit, visit.failed(error)?).await,
-    }
-}
-
-async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
-    let tool: Tool = visit.api.get(&api_path(visit), &[]).await?;
-    Confirm {
-        frame: crumbs(visit, visit.frame(&format!("Delete {}?", tool.name))),
-        consequences: "Its versions go with it, and environments do not refer to it any more."
-            .into(),
-        label: format!("Delete {}", tool.name),
-        back: visit.path.trim_end_matches("/delete").into(),
-    }
-    .show(error.as_ref())
-}
-
-async fn delete(visit: &Visit) -> Result<Reply> {
-    match visit.api.delete(&api_path(visit), &[]).await {
-        Ok(()) => Ok(visit.done(&visit.in_org("/tools"), Flash::ToolDeleted)),
-        Err(error) => confirm(visit, visit.failed(error)?).await,
-    }
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Delete {}?", form.known("name")));
+    let form = form.done(visit.in_org("/tools"), Flash::ToolDeleted);
+    let lead = "Its versions go with it, and environments do not refer to it any more.";
+    Ok(form.page(crumbs(visit, frame)).lead(lead))
 }

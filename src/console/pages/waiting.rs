@@ -25,15 +25,12 @@ struct WaitingPage {
     frame: Frame,
     rows: Vec<Row>,
     cursor: Option<String>,
-    next: String,
 }
 
 async fn show(visit: &Visit, waiting: Waiting) -> Result<Reply> {
-    let query: Vec<_> =
-        visit.query.some("cursor").map(|cursor| ("cursor", cursor)).into_iter().collect();
-    let (rows, cursor) = waiting.rows(visit, &mut Teams::new(), &query).await?;
+    let (rows, cursor) = waiting.rows(visit, &mut Teams::new(), visit.cursor().as_slice()).await?;
     let tabs = Waiting::ALL.map(|one| (one.title().0, one.path()));
     let frame = visit.frame(waiting.title().0).crumb("Today", visit.in_org("")).tabs(&tabs).live();
-    let page = WaitingPage { frame, rows, cursor, next: format!("{}?", visit.path) };
+    let page = WaitingPage { frame, rows, cursor };
     render(page.frame.status, &page)
 }

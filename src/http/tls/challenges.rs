@@ -48,9 +48,15 @@ impl Challenges {
     }
 }
 
-/// Whether a handshake is a look: it offers this protocol alone.
+/// Whether a handshake is a look: it offers this protocol, and none in which requests are made.
 pub(super) fn is_look(hello: &ClientHello<'_>) -> bool {
-    hello.alpn().is_some_and(|mut offered| {
-        offered.next().is_some_and(|first| first == ACME_TLS) && offered.next().is_none()
-    })
+    let Some(offered) = hello.alpn() else { return false };
+    let mut is_offered = false;
+    for protocol in offered {
+        is_offered |= protocol == ACME_TLS;
+        if matches!(protocol, b"h2" | b"http/1.1") {
+            return false;
+        }
+    }
+    is_offered
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
-use hyper::{Method as HttpMethod, Request, Response as HttpResponse};
+use hyper::{Method as HttpMethod, Request, Response as HttpResponse, Uri};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use time::OffsetDateTime;
@@ -63,6 +63,7 @@ pub struct Calls(Arc<Attempt>);
 
 struct Attempt {
     callers: Callers,
+    directory: String,
     /// The host of the directory, with its port.
     host: String,
     left: AtomicUsize,
@@ -75,7 +76,8 @@ impl Calls {
     pub fn new(callers: Callers, directory: &str) -> Self {
         let host = call(Method::Get, directory).host().to_string();
         let (left, asked_pause) = (AtomicUsize::new(MAX_CALLS), AtomicI64::new(0));
-        Calls(Arc::new(Attempt { callers, host, left, asked_pause }))
+        let directory = directory.to_string();
+        Calls(Arc::new(Attempt { callers, directory, host, left, asked_pause }))
     }
 
     /// How many seconds the authority has asked to be left alone, if it has refused a call so.
@@ -106,7 +108,11 @@ impl Attempt {
         let is_of_authority = call.host().eq_ignore_ascii_case(&self.host);
         let Callers { of_authority, of_others } = &self.callers;
         let caller = if is_of_authority { of_authority } else { of_others };
+        let is_directory = call.url == self.directory;
         let answer = caller.send(call).await.map_err(|failure| failure.to_string())?;
+        if is_directory && (200..300).contains(&answer.status) {
+            require_urls(&answer.body)?;
+        }
         self.answered(answer)
     }
 
@@ -154,6 +160,21 @@ fn call(method: Method, url: &str) -> Call {
     }
 }
 
+/// Refuses a directory whose addresses are none: the library takes them for valid.
+fn require_urls(directory: &[u8]) -> Result<(), String> {
+    let directory: serde_json::Value = serde_json::from_slice(directory).unwrap_or_default();
+    for name in ["newNonce", "newAccount", "newOrder"] {
+        let url = directory[name].as_str().and_then(|url| url.parse::<Uri>().ok());
+        if !url.is_some_and(|url| url.scheme_str() == Some("https") && url.host().is_some()) {
+            return Err(format!(
+                "the directory has no https address of {name}: --acme-directory must be the URL of \
+                 the directory of an authority"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The seconds that a `Retry-After` asks for: a number, or a date.
 fn pause(value: &str, now: Time) -> Option<i64> {
     let secs = match value.trim() {
@@ -168,6 +189,19 @@ fn pause(value: &str, now: Time) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_has_addresses() {
+        let of = |nonce: &str| {
+            let rest = r#""newAccount":"https://ca.test/a","newOrder":"https://ca.test/o""#;
+            require_urls(format!(r#"{{"newNonce":"{nonce}",{rest}}}"#).as_bytes())
+        };
+        assert_eq!(of("https://ca.test/n"), Ok(()));
+        for wrong in ["", " ", "/n", "http://ca.test/n", "https://b\u{fc}ro.test/n", "https:///n"] {
+            assert!(of(wrong).unwrap_err().contains("newNonce"), "{wrong}");
+        }
+        assert!(require_urls(b"[]").is_err() && require_urls(b"<html>").is_err());
+    }
 
     #[test]
     fn a_pause_is_asked_for_in_seconds_or_until_a_date_and_is_bounded() {

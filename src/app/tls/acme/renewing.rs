@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::calls::{Callers, Calls};
 use super::order::{self, Issued, Refused};
+use super::schedule;
 use super::settings::AcmeSettings;
 use super::stored::{self, Stored};
 use crate::app::data_dir_error::DataDirError;
@@ -127,11 +128,22 @@ impl Renewing {
 
     /// Keeps and serves a certificate.
     fn kept(&mut self, Issued { pair, pem }: Issued) -> Result<(), Refused> {
+        let now = Clock::system().now();
+        let is_served = |facts: &CertificateFacts| {
+            facts.is_valid_at(now) && schedule::has_all(facts, &self.settings.domains)
+        };
+        if !pair.facts.is_valid_at(now) && self.issued().is_some_and(|facts| is_served(&facts)) {
+            let CertificateFacts { not_before, not_after, .. } = &pair.facts;
+            return Err(Refused::of(format!(
+                "the certificate that was issued is valid from {not_before} to {not_after} only, and \
+                 not now: look at the clock"
+            )));
+        }
         let kept = block_in_place(|| stored::keep(&self.dir, &pem));
         kept.map_err(|error| {
             Refused::of(format!("the certificate that was issued cannot be written: {error}"))
         })?;
-        let (now, facts) = (Clock::system().now(), pair.facts.clone());
+        let facts = pair.facts.clone();
         self.own.serve_issued(pair, &stored::certificate_in(&self.dir));
         self.stored.succeeded(&self.settings.directory, &facts, now);
         if let Err(refused) = self.save() {

@@ -40,10 +40,9 @@ pub fn renewal(facts: &CertificateFacts) -> Time {
     facts.not_after.minus_secs(lifetime / 3 + lifetime * noise.unwrap_or(0) / (60 * 255))
 }
 
-/// Whether a certificate is for exactly these domains.
-pub fn is_for(facts: &CertificateFacts, domains: &[String]) -> bool {
-    let has = |domain: &String| facts.names.contains(domain);
-    facts.names.len() == domains.len() && domains.iter().all(has)
+/// Whether a certificate is for all of these domains. An authority may add others.
+pub fn has_all(facts: &CertificateFacts, domains: &[String]) -> bool {
+    domains.iter().all(|domain| facts.names.contains(domain))
 }
 
 fn lifetime_secs(facts: &CertificateFacts) -> i64 {
@@ -110,6 +109,12 @@ mod tests {
         let stored = issued(&asked, &facts);
         let next = |settings: &AcmeSettings| stored.next_attempt(settings, Some(&facts), now);
         assert!(next(&asked) > now);
+        let mut more = facts.clone();
+        more.names.push("www.a.test".into());
+        assert!(stored.next_attempt(&asked, Some(&more), now) > now, "an authority may add names");
+        // It is lost: not at once, for an authority that counts, and not in days.
+        let lost = stored.next_attempt(&asked, None, facts.not_before.plus_secs(1));
+        assert_eq!(lost, facts.not_before.plus_secs(FIRST_PAUSE_SECS));
         for other in [
             settings(&["a.test"]),
             settings(&["a.test", "b.test", "c.test"]),

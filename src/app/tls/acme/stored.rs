@@ -55,13 +55,15 @@ pub fn keep(dir: &Path, pem: &str) -> std::io::Result<()> {
 
 /// What is known of the authority. It holds a private key.
 #[derive(Clone, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Stored {
     version: u32,
     /// The account with the authority that was asked last.
     pub account: Option<StoredAccount>,
     /// The directory of the authority that has issued the certificate.
     pub issued_by: Option<String>,
+    /// The domains that it was asked for, of those that it has.
+    pub issued_for: Vec<String>,
     /// What the last attempt was for.
     pub asked: Option<AcmeSettings>,
     /// When it was made.
@@ -143,6 +145,8 @@ impl Stored {
     /// Notes that the attempt has brought this certificate.
     pub fn succeeded(&mut self, directory: &str, facts: &CertificateFacts, now: Time) {
         self.issued_by = Some(directory.into());
+        self.issued_for =
+            self.asked.as_ref().map(|asked| asked.domains.clone()).unwrap_or_default();
         (self.failures, self.error) = (0, None);
         self.earliest = Some(now.plus_secs(schedule::pause_after_success_secs(facts)));
     }
@@ -175,7 +179,13 @@ impl Stored {
         // Another question is asked at once. A clock that was ahead puts off nothing.
         let is_valid = |at: &Time| !at.is_beyond(now, schedule::LONGEST_PAUSE_SECS);
         let is_same = self.asked.as_ref() == Some(settings);
-        let earliest = self.earliest.filter(|at| is_same && is_valid(at));
+        // A certificate that was issued and is gone is soon replaced.
+        let soon = schedule::pause_secs(1, 0);
+        let earliest = match (issued, self.failures) {
+            (None, 0) => self.attempted_at.map(|at| at.plus_secs(soon)),
+            _ => self.earliest,
+        };
+        let earliest = earliest.filter(|at| is_same && is_valid(at));
         earliest.map_or(wanted, |earliest| earliest.max(wanted))
     }
 
@@ -200,7 +210,11 @@ impl Stored {
     ) -> Time {
         let is_of_authority = self.issued_by.as_ref() == Some(&settings.directory);
         match issued {
-            Some(facts) if is_of_authority && schedule::is_for(facts, &settings.domains) => {
+            Some(facts)
+                if is_of_authority
+                    && self.issued_for == settings.domains
+                    && schedule::has_all(facts, &settings.domains) =>
+            {
                 schedule::renewal(facts).max(now)
             }
             _ => now,

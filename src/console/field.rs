@@ -1,0 +1,352 @@
+//! A field of a declared form: what people see, and how its text becomes a value of the API and back.
+
+use serde_json::{Value, json};
+
+use super::conflict::Edited;
+use super::visit::Visit;
+use crate::base::{Error, Result};
+
+/// A field of a form.
+pub struct Field {
+    /// Its name in the form.
+    pub name: &'static str,
+    /// Its path in the body of the API, which is its name unless that says too little.
+    path: &'static str,
+    /// Other paths whose problems are shown at it.
+    also: Vec<&'static str>,
+    pub label: &'static str,
+    pub hint: &'static str,
+    pub is_required: bool,
+    pub input: Input,
+    pub complete: &'static str,
+    /// What a choice offers, or a text suggests: values and labels.
+    options: Vec<(String, String)>,
+    /// What it is filled with before anything was sent.
+    pub value: String,
+    content: Content,
+    /// Whether it has a value that is stored and shown.
+    is_stored: bool,
+}
+
+/// How a field is entered.
+pub enum Input {
+    /// A line of this type of input.
+    Text(&'static str),
+    /// A line that one of the options may be chosen for.
+    Suggested,
+    /// So many lines.
+    Area(u8),
+    Select,
+    Check,
+    /// A secret: it is never shown, and stays as it is if nothing is entered.
+    Secret,
+    /// What the page has there by hand.
+    Special,
+}
+
+/// What a text stands for.
+#[derive(Clone, Copy, PartialEq)]
+enum Content {
+    Text,
+    Number,
+    Words,
+    Object,
+    Flag,
+}
+
+impl Field {
+    fn new(name: &'static str, label: &'static str, input: Input) -> Self {
+        Field {
+            name,
+            path: name,
+            also: Vec::new(),
+            label,
+            hint: "",
+            is_required: true,
+            input,
+            complete: "off",
+            options: Vec::new(),
+            value: String::new(),
+            content: Content::Text,
+            is_stored: true,
+        }
+    }
+
+    /// A line of text.
+    pub fn text(name: &'static str, label: &'static str) -> Self {
+        Field::new(name, label, Input::Text("text"))
+    }
+
+    /// A text of several lines.
+    pub fn area(name: &'static str, label: &'static str, rows: u8) -> Self {
+        Field::new(name, label, Input::Area(rows))
+    }
+
+    /// A choice between values, shown by their labels; the first one unless another is set.
+    pub fn select<V: Into<String>, L: Into<String>>(
+        name: &'static str,
+        label: &'static str,
+        options: impl IntoIterator<Item = (V, L)>,
+    ) -> Self {
+        let field = Field::new(name, label, Input::Select).options(options);
+        let first = field.options.first().map(|(value, _)| value.clone());
+        field.preset(first.unwrap_or_default())
+    }
+
+    /// A choice between yes and no.
+    pub fn check(name: &'static str, label: &'static str) -> Self {
+        Field { content: Content::Flag, ..Field::new(name, label, Input::Check) }
+    }
+
+    /// A secret, which need not be entered.
+    pub fn secret(name: &'static str, label: &'static str) -> Self {
+        Field::new(name, label, Input::Secret).optional().unstored()
+    }
+
+    /// A line of text for which these are suggested.
+    pub fn suggest<V: Into<String>, L: Into<String>>(
+        name: &'static str,
+        label: &'static str,
+        options: impl IntoIterator<Item = (V, L)>,
+    ) -> Self {
+        Field::new(name, label, Input::Suggested).options(options)
+    }
+
+    /// The place of what the page has in the form by hand.
+    pub fn special() -> Self {
+        Field::new("", "", Input::Special).optional().unstored()
+    }
+
+    fn options<V: Into<String>, L: Into<String>>(
+        mut self,
+        options: impl IntoIterator<Item = (V, L)>,
+    ) -> Self {
+        let pairs = options.into_iter().map(|(value, label)| (value.into(), label.into()));
+        self.options = pairs.collect();
+        self
+    }
+
+    /// It may be empty: then it is absent of what is created, and cleared of what is changed.
+    pub fn optional(mut self) -> Self {
+        self.is_required = false;
+        self
+    }
+
+    /// Says more below its label.
+    pub fn hint(mut self, hint: &'static str) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// It has another path in the API than its name.
+    pub fn at(mut self, path: &'static str) -> Self {
+        self.path = path;
+        self
+    }
+
+    /// It shows the problems with another path of the API, too.
+    pub fn also(mut self, path: &'static str) -> Self {
+        self.also.push(path);
+        self
+    }
+
+    /// What it is filled with at first.
+    pub fn preset(mut self, value: impl Into<String>) -> Self {
+        self.value = value.into();
+        self
+    }
+
+    /// The type of its input.
+    pub fn kind(mut self, kind: &'static str) -> Self {
+        self.input = Input::Text(kind);
+        self
+    }
+
+    /// It is a number. What is none is for the API to refuse.
+    pub fn number(mut self) -> Self {
+        self.content = Content::Number;
+        self
+    }
+
+    /// It is a list of words with commas between them.
+    pub fn words(mut self) -> Self {
+        self.content = Content::Words;
+        self
+    }
+
+    /// It is a JSON object. What is none is for the API to refuse.
+    pub fn object(mut self) -> Self {
+        self.content = Content::Object;
+        self
+    }
+
+    /// It is sent, but what was sent is not shown again: nothing of it is compared.
+    pub fn unstored(mut self) -> Self {
+        self.is_stored = false;
+        self
+    }
+
+    /// What browsers fill in.
+    pub fn complete(mut self, complete: &'static str) -> Self {
+        self.complete = complete;
+        self
+    }
+
+    /// What it offers.
+    pub fn choices(&self) -> &[(String, String)] {
+        &self.options
+    }
+
+    /// Whether the page has it by hand.
+    pub fn is_special(&self) -> bool {
+        matches!(self.input, Input::Special)
+    }
+
+    /// Whether a box is checked at first.
+    pub fn is_on(&self) -> bool {
+        self.value == YES
+    }
+
+    /// The paths in the API whose problems are shown at the field.
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
+        let own = Some(self.path).filter(|path| *path != self.name);
+        own.into_iter().chain(self.also.iter().copied())
+    }
+
+    /// Fills it with what is stored.
+    ///
+    /// # Errors
+    /// If the API does not show it, which is a mistake of the page.
+    pub fn fill(&mut self, stored: &Value) -> Result<()> {
+        if !self.is_stored {
+            return Ok(());
+        }
+        let value = at(stored, self.path)
+            .ok_or_else(|| Error::internal(format!("the API shows no {}", self.path)))?;
+        self.value = text_of(value);
+        Ok(())
+    }
+
+    /// The value that it is compared by: what is stored, beside what was sent. `None` of one that is
+    /// not stored.
+    pub fn edited(&self, visit: &Visit, stored: &Value) -> Option<Edited> {
+        if !self.is_stored {
+            return None;
+        }
+        let theirs = at(stored, self.path).map(text_of).unwrap_or_default();
+        let word = |is_on| if is_on { "Yes" } else { "No" };
+        Some(match (&self.input, self.content) {
+            (Input::Select, _) => {
+                Edited::choice(visit, self.name, self.label, &theirs, &self.options)
+            }
+            (_, Content::Flag) => {
+                let sent = visit.form.sent(self.name).is_some();
+                Edited::new(self.label, word(theirs == YES), word(sent))
+            }
+            (_, Content::Words) => {
+                Edited::new(self.label, theirs, words(visit.form.get(self.name)).join(", "))
+            }
+            _ => Edited::text(visit, self.name, self.label, &theirs),
+        })
+    }
+
+    /// Puts what was sent into the body of a request.
+    pub fn put(&self, visit: &Visit, body: &mut Value, is_new: bool) {
+        let Some(value) = self.sent(visit, is_new).filter(|_| !self.is_special()) else { return };
+        *self.path.split('.').fold(body, |inner, name| &mut inner[name]) = value;
+    }
+
+    /// What was sent, as the API takes it; `None` if it is to be absent.
+    fn sent(&self, visit: &Visit, is_new: bool) -> Option<Value> {
+        let sent = visit.form.get(self.name);
+        let is_as_sent = matches!(self.input, Input::Area(_) | Input::Secret) && self.is_required;
+        let text = if is_as_sent { sent } else { sent.trim() };
+        let may_be_empty = !self.is_required || matches!(self.input, Input::Select);
+        match self.content {
+            Content::Flag => Some(json!(visit.form.sent(self.name).is_some())),
+            Content::Words => Some(json!(words(sent))),
+            Content::Object if text.is_empty() => Some(json!({})),
+            _ if text.is_empty() && may_be_empty => {
+                (self.is_stored && !is_new).then_some(Value::Null)
+            }
+            Content::Object => Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text))),
+            Content::Number => Some(number(text)),
+            Content::Text => Some(json!(text)),
+        }
+    }
+}
+
+/// What a checked box is filled with.
+const YES: &str = "yes";
+
+/// A value of the API as text, for people.
+pub fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => YES.into(),
+        Value::Null | Value::Bool(false) => String::new(),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => whole.to_string(),
+            None => number.as_f64().unwrap_or_default().to_string(),
+        },
+        Value::Array(words) => {
+            words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(object) if object.is_empty() => String::new(),
+        Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
+    }
+}
+
+/// What is at a path. Nothing is in an object that is `null`.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |inner, name| match inner {
+        Value::Null => Some(inner),
+        _ => inner.get(name),
+    })
+}
+
+/// The parts of a text with commas.
+pub fn words(text: &str) -> Vec<&str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+/// A number as JSON; a text that is none stays one, so that the API says what is wrong with it.
+fn number(text: &str) -> Value {
+    let whole = text.parse::<i64>().map(|whole| json!(whole));
+    whole.or_else(|_| text.parse::<f64>().map(|number| json!(number))).unwrap_or(json!(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_shown_as_it_is_entered() {
+        let shown = |value: Value| {
+            let mut field = Field::text("name", "Name").at("outer.name");
+            field.fill(&json!({"outer": {"name": value}})).map(|()| field.value).unwrap()
+        };
+        assert_eq!(shown(json!("a")), "a");
+        assert_eq!(shown(json!(null)), "");
+        assert_eq!(
+            (shown(json!(50.0)), shown(json!(0.5)), shown(json!(7))),
+            ("50".into(), "0.5".into(), "7".into())
+        );
+        assert_eq!(shown(json!(["a", "b"])), "a, b");
+        assert_eq!(
+            (shown(json!({})), shown(json!({"a": 1}))),
+            ("".into(), "{\n  \"a\": 1\n}".into())
+        );
+        let mut field = Field::text("name", "Name").at("outer.name");
+        assert!(field.fill(&json!({"outer": null})).is_ok());
+        assert!(field.fill(&json!({"outer": {}})).is_err() && field.fill(&json!({})).is_err());
+        assert!(Field::secret("name", "Name").fill(&json!({})).is_ok());
+    }
+
+    #[test]
+    fn a_text_that_is_no_number_stays_for_the_api_to_refuse() {
+        assert_eq!((number("50"), number("0.5")), (json!(50), json!(0.5)));
+        assert_eq!((number("much"), number("")), (json!("much"), json!("")));
+        assert_eq!(words(" a, ,b "), ["a", "b"]);
+    }
+}

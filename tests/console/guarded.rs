@@ -1,0 +1,101 @@
+//! Walks all pages: a form that changes something says what it was made from, and is not saved over
+//! what somebody else has changed since.
+
+use std::collections::BTreeSet;
+
+use crate::crawl;
+use crate::html::Form;
+use crate::server::Running;
+
+/// Forms in which something is entered, but that change nothing that is shown in them, or that know in
+/// another way what they were made from: a part of their path, one of their fields, and why.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("/account/password", "newPassword", "It is not shown, and has the present one."),
+    ("/environments/", "secretName", "What it replaces is not shown."),
+    ("/environments/", "credential", "Its key is not shown."),
+    ("/governance/check", "text", "Nothing is stored."),
+    ("/channels/", "eventType", "It adds what is not there."),
+    ("/channels/", "status", "It delivers again."),
+    ("/labels", "label", "It has where the label was, as `from`."),
+    ("/approvals", "comment", "There is one decision: another one is refused."),
+    ("/board", "to-1", "A card is moved to where somebody wants it, and everybody sees it move."),
+    ("/inbox/", "body", "It sends an answer."),
+    ("/peers/", "body", "It sends a message."),
+    ("/peers/", "reason", "There is one decision: another one is refused."),
+    ("/peers/rules", "domain", "It shows no rule, and says that it replaces one."),
+    ("/tasks/", "body", "It adds a note."),
+    ("/timeline", "title", "It adds an entry."),
+];
+
+/// Fields that may have any text.
+const TEXTS: &[&str] =
+    &["name", "title", "displayName", "wakeUrl", "variableValue", "skills", "content"];
+
+/// A digest of nothing.
+const ANOTHER: &str = "0123456789abcdef";
+
+/// Whether a form creates what it is filled with, by the page that it is on.
+fn creates(action: &str) -> bool {
+    let mut segments = action.rsplit('/');
+    let last = segments.next().unwrap_or_default();
+    let is_new = last == "new" || last.starts_with("new-") || segments.next() == Some("new");
+    is_new || ["invite", "upload", "add"].contains(&last)
+}
+
+fn other(form: &Form) -> Option<usize> {
+    let path = form.action.split('?').next().unwrap_or_default();
+    let has = |name: &str| form.entered.iter().any(|field| field == name);
+    OTHERS.iter().position(|(part, name, _)| path.contains(part) && has(name))
+}
+
+/// The fields of a form with another text in one that can have any, and another digest; `None` if it has
+/// none, or is filled for what does not exist yet.
+fn changed(form: &Form) -> Option<Vec<(&str, String)>> {
+    let fields = form.fields.iter().filter(|(name, _)| name != "approver");
+    let mut fields: Vec<_> = fields.map(|(name, value)| (&**name, value.clone())).collect();
+    let text = fields.iter_mut().find(|(name, _)| TEXTS.contains(name))?;
+    text.1 =
+        if text.0 == "wakeUrl" { "https://more.test/".into() } else { text.1.clone() + "more" };
+    if fields.contains(&("variable", String::new())) {
+        return None;
+    }
+    fields.extend(form.buttons.first().map(|(name, value)| (&**name, value.clone())));
+    let was = fields.iter_mut().find(|(name, _)| *name == "was")?;
+    was.1 = ANOTHER.into();
+    Some(fields)
+}
+
+#[test]
+fn a_form_that_changes_something_is_not_saved_over_what_it_was_not_made_from() {
+    let server = Running::new();
+    server.add("ben", "member");
+    crawl::fill(&server);
+    crawl::fill_teams(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let (mut known, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    let (mut unguarded, mut saved) = (Vec::new(), Vec::new());
+    for (path, page) in crawl::crawl(&ada) {
+        let forms = page.forms().into_iter().filter(|form| form.is_post);
+        for form in forms.filter(|form| !form.entered.is_empty() && !creates(&form.action)) {
+            if form.fields.iter().any(|(name, value)| name == "was" && !value.is_empty()) {
+                let Some(fields) = changed(&form) else { continue };
+                let fields: Vec<_> = fields.iter().map(|(name, text)| (*name, &**text)).collect();
+                let reply = ada.send_form(&form, &fields);
+                if reply.status == 412 {
+                    refused.insert((form.action, form.entered));
+                } else {
+                    saved.push((path.clone(), form.entered, reply.status));
+                }
+            } else if let Some(at) = other(&form) {
+                known.insert(at);
+            } else {
+                unguarded.push((form.action, form.entered));
+            }
+        }
+    }
+    assert!(saved.is_empty(), "these are not refused: {saved:#?}");
+    assert!(unguarded.is_empty(), "these do not say what they were made from: {unguarded:#?}");
+    let unused: Vec<_> = (0..OTHERS.len()).filter(|at| !known.contains(at)).collect();
+    assert!(unused.is_empty(), "no page has these: {unused:?}");
+    assert!(refused.len() > 12, "{refused:#?}");
+}
