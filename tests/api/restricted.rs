@@ -301,7 +301,7 @@ impl Vault {
             agent,
             format!("{team}/messages"),
             format!("{team}/approvals"),
-            format!("{team}/schedules"),
+            format!("{team}/schedules/{}", self.ids["scheduleId"]),
             format!("{team}/timeline"),
             format!("/registries/{registry}"),
             format!("/registries/artifacts?registryRef={registry}"),
