@@ -24,9 +24,9 @@ pub const CONFIRM_TIME: Duration = Duration::from_secs(600);
 pub struct Misdated {
     /// Since when there have been some at each look.
     seen_since: Option<Instant>,
-    /// The time of the newest id when all jobs were looked at and none was. While the clock is behind,
-    /// ids stay at that time, and what is written since is right.
-    none_at: Option<Time>,
+    /// The time of the newest id when all jobs were looked at and none was, and when that was. While the
+    /// clock is behind, ids stay at about that time, and what is written since is right.
+    none_at: Option<(Time, Instant)>,
 }
 
 impl Misdated {
@@ -39,7 +39,9 @@ impl Misdated {
         let newest = store.newest_id_at()?;
         let is_set_back = (store.clock().is_set_back()
             || newest.is_some_and(|at| at.is_beyond(current, 0)))
-            && (newest.is_none() || newest != self.none_at);
+            && !self.none_at.is_some_and(|(at, looked)| {
+                newest == Some(at) && now.duration_since(looked) < CONFIRM_TIME
+            });
         let after = if is_set_back { current } else { latest(current) };
         let (mut next, mut corrected) = (Some(first_after(after)), 0);
         let mut is_any = false;
@@ -54,7 +56,7 @@ impl Misdated {
             }
         }
         if is_set_back && !is_any {
-            self.none_at = newest;
+            self.none_at = newest.map(|at| (at, now));
         }
         let since = self.seen_since.unwrap_or(now);
         self.seen_since = (is_any && !confirmed).then_some(since);

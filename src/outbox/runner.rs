@@ -186,7 +186,7 @@ impl Runner {
         /// All jobs of an organization may have to.
         static WAITS: LogLimit = LogLimit::new();
         let Err(Unsettled { error, may_wait }) = self.try_job(&job).await else { return };
-        if may_wait {
+        if may_wait || error.kind() == Kind::Busy {
             if let Some(suppressed) = WAITS.admit(Instant::now()) {
                 let Job { kind, id, .. } = &job;
                 tracing::warn!(%error, kind, job = %id, suppressed, "a job must wait");

@@ -57,11 +57,6 @@ struct KnowledgeBase {
     name: String,
 }
 
-#[derive(Deserialize)]
-struct Created {
-    id: String,
-}
-
 /// The path of a document in the API.
 pub fn document_path(visit: &Visit) -> String {
     format!("{}/documents/{}", api_path(visit), segment(visit.param(2)))
