@@ -269,7 +269,11 @@ impl Field {
             _ if text.is_empty() && may_be_empty => {
                 (self.is_stored && !is_new).then_some(Value::Null)
             }
-            Content::Object => Some(serde_json::from_str(text).unwrap_or_else(|_| json!(text))),
+            Content::Object => {
+                // Null would leave what there is.
+                let object = serde_json::from_str::<Value>(text).ok();
+                Some(object.filter(|object| !object.is_null()).unwrap_or(json!(text)))
+            }
             Content::Number => Some(number(text)),
             Content::Text => Some(json!(text)),
         }
@@ -312,8 +316,12 @@ pub fn words(text: &str) -> Vec<&str> {
 
 /// A number as JSON; a text that is none stays one, so that the API says what is wrong with it.
 fn number(text: &str) -> Value {
-    let whole = text.parse::<i64>().map(|whole| json!(whole));
-    whole.or_else(|_| text.parse::<f64>().map(|number| json!(number))).unwrap_or(json!(text))
+    if let Ok(whole) = text.parse::<i64>() {
+        return json!(whole);
+    }
+    // JSON has no others: they would be null.
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.map_or_else(|| json!(text), |number| json!(number))
 }
 
 #[cfg(test)]
@@ -347,6 +355,9 @@ mod tests {
     fn a_text_that_is_no_number_stays_for_the_api_to_refuse() {
         assert_eq!((number("50"), number("0.5")), (json!(50), json!(0.5)));
         assert_eq!((number("much"), number("")), (json!("much"), json!("")));
+        for none in ["inf", "NaN", "1e999"] {
+            assert_eq!(number(none), json!(none));
+        }
         assert_eq!(words(" a, ,b "), ["a", "b"]);
     }
 }

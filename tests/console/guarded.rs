@@ -25,6 +25,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/peers/rules", "domain", "It shows no rule, and says that it replaces one."),
     ("/tasks/", "body", "It adds a note."),
     ("/timeline", "title", "It adds an entry."),
+    ("/agents/", "reason", "What is paused already stays as it is."),
+    ("/teams", "reason", "What is paused already stays as it is."),
 ];
 
 /// Fields that may have any text.

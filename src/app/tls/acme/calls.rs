@@ -167,8 +167,8 @@ fn require_urls(directory: &[u8]) -> Result<(), String> {
         let url = directory[name].as_str().and_then(|url| url.parse::<Uri>().ok());
         if !url.is_some_and(|url| url.scheme_str() == Some("https") && url.host().is_some()) {
             return Err(format!(
-                "the directory has no https address of {name}: --acme-directory must be the URL of \
-                 the directory of an authority"
+                "the authority names no https address as {name}: --acme-directory must be the URL of \
+                 its directory"
             ));
         }
     }
