@@ -241,7 +241,9 @@ async fn replace_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let back = visit.path.trim_end_matches("/upload").to_string();
     let error = error.map(|error| match error.kind() {
         // Browsers send a file once.
-        Kind::Precondition => Error::new(Kind::Precondition, error.code(), REPLACED).at("file"),
+        Kind::Precondition => {
+            Error::new(Kind::Precondition, "changed_meanwhile", REPLACED).at("file")
+        }
         _ => error,
     });
     show(visit, frame, Some(document.name), back, error.as_ref())
