@@ -315,7 +315,7 @@ pub fn words(text: &str) -> Vec<&str> {
 }
 
 /// A number as JSON; a text that is none stays one, so that the API says what is wrong with it.
-fn number(text: &str) -> Value {
+pub fn number(text: &str) -> Value {
     if let Ok(whole) = text.parse::<i64>() {
         return json!(whole);
     }

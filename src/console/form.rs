@@ -183,7 +183,7 @@ impl Form {
     /// A page that is this form alone. What is deleted is so by a button with the words of the title.
     pub fn page(mut self, frame: Frame) -> FormPage {
         if self.button.is_empty() {
-            self.button = frame.title.trim_end_matches('?').into();
+            self.button = frame.title.strip_suffix('?').unwrap_or(&frame.title).into();
         }
         FormPage { frame, form: self, lead: String::new(), note: "" }
     }

@@ -170,6 +170,21 @@ mod tests {
     }
 
     #[test]
+    fn a_charset_is_a_parameter_of_the_media_type_quoted_or_not() {
+        let of = |value: &str| charset(&with(&CONTENT_TYPE, &[value]));
+        for (sent, charset) in [
+            ("text/csv; charset=koi8-r", Some("koi8-r")),
+            ("text/csv;Charset = \"utf-8\"; x=y", Some("utf-8")),
+            ("text/csv; x=\"a; charset=b\"; charset=utf-8", Some("utf-8")),
+            ("text/csv; charset=", None),
+            ("text/csv; x=charset", None),
+            ("text/csv", None),
+        ] {
+            assert_eq!(of(sent).as_deref(), charset, "{sent}");
+        }
+    }
+
+    #[test]
     fn a_host_is_one_name_or_address() {
         for host in [
             "a",

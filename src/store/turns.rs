@@ -182,6 +182,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_read_in_its_turn_sees_the_point_that_is_held() {
+        let store = Store::in_memory(Clock::system(), TABLES);
+        store.write(org(1), |tx| tx.insert(&note(1, "a", "t"))).await.unwrap();
+        let point = store.read_point().await.unwrap();
+        store.write(org(1), |tx| tx.insert(&note(2, "b", "t"))).await.unwrap();
+        let count = |view: &View| view.count::<Note>(ListSource::TABLE, &(), 9);
+        for (at, seen) in [(Some(&point), 1), (None, 2)] {
+            assert_eq!(store.read_in_turn(LARGE, org(1), at, count).await.unwrap(), seen);
+        }
+    }
+
+    #[tokio::test]
     async fn a_read_over_the_light_budget_is_repeated_in_its_turn() {
         let store = Store::in_memory(Clock::system(), TABLES);
         store.write(org(1), |tx| tx.insert(&note(1, "a", "t"))).await.unwrap();

@@ -299,6 +299,21 @@ fn a_file_replaces_a_document_whose_name_stays_unless_another_is_given() {
 }
 
 #[test]
+fn a_repeated_upload_of_another_type_or_charset_is_another_request() {
+    let acme = Fixture::new();
+    let path = acme.member.in_org(&format!("{}/documents/upload?name=A", make(&acme)));
+    let send = |media_type: &str| {
+        let ask = acme.member.ask("POST", &path).with("Idempotency-Key", "k");
+        ask.with("Content-Type", media_type).bytes("text").send()
+    };
+    let first = send("text/plain").ok()["id"].clone();
+    assert_eq!(send("text/plain").ok()["id"], first);
+    for other in ["text/csv", "text/plain; charset=koi8-r"] {
+        send(other).refused(409, "idempotency_key_reused");
+    }
+}
+
+#[test]
 fn the_encoding_of_a_text_is_recognized_and_said_and_another_one_can_be_given() {
     let acme = Fixture::new();
     let base = make(&acme);

@@ -104,7 +104,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let api = &visit.api;
     let schedule: Schedule = api.get(&api_path(visit, &place, ""), &[]).await?;
     let mut query = vec![("limit", ROWS)];
-    query.extend(visit.query.some("cursor").map(|cursor| ("cursor", cursor)));
+    query.extend(visit.cursor());
     let runs: List<Run> = api.get(&api_path(visit, &place, "/runs"), &query).await?;
     let tasks = runs.items.iter().filter_map(|run| run.task_id.as_deref());
     let tasks = place.numbers_of(api, tasks).await?;

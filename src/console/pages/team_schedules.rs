@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::base::{Error, Result, Time};
+use crate::console::field::number;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -123,18 +124,11 @@ impl Schedule {
     }
 }
 
-/// A whole number as JSON; a text that is none stays one, so that the API says what is wrong with it.
-fn whole(text: &str) -> Value {
-    text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number))
-}
-
 async fn list(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
-    let cursor = visit.query.some("cursor").map(|cursor| ("cursor", cursor));
-    let query: Vec<_> = cursor.into_iter().collect();
     let page = Schedules {
         frame: place.crumbs(visit, visit.frame("Schedules")).live(),
-        schedules: visit.api.get(&place.api("/schedules"), &query).await?,
+        schedules: visit.api.get(&place.api("/schedules"), visit.cursor().as_slice()).await?,
         place,
     };
     render(page.frame.status, &page)
@@ -193,6 +187,6 @@ pub fn timing(visit: &Visit, body: &mut Value) {
         }
     }
     if let Some(secs) = visit.form.some("everySecs") {
-        body["everySecs"] = whole(secs);
+        body["everySecs"] = number(secs);
     }
 }

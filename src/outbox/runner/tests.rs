@@ -37,6 +37,13 @@ const BUSY: JobHandler = JobHandler {
     settle: |_, _, _| Ok(Settled::Done),
 };
 
+/// A job that calls somebody, and whose result has no place.
+const SENT: JobHandler = JobHandler {
+    kind: "test.sent",
+    prepare: |_, _| Ok(Prepared::Effect(Effect::Call(Box::new(call(URLS[0]))))),
+    settle: |_, _, _| Err(Error::busy("overloaded", "too much waits", 1)),
+};
+
 /// A job with costly work that publishes an event.
 const WORK: JobHandler = JobHandler {
     kind: "test.work",
@@ -55,17 +62,7 @@ const PANIC: JobHandler = JobHandler {
 const CALLS: JobHandler = JobHandler {
     kind: "test.calls",
     prepare: |_, _| {
-        let calls = URLS.map(|url| Call {
-            method: outside::Method::Get,
-            url: url.into(),
-            headers: vec![],
-            body: vec![],
-            limits: outside::Limits {
-                total: Duration::from_secs(5),
-                answer: outside::BodyLimit::Ignored,
-                https_only: false,
-            },
-        });
+        let calls = URLS.map(call);
         Ok(Prepared::Effect(Effect::Calls(Calls {
             calls: calls.into(),
             total: Duration::from_secs(5),
@@ -82,6 +79,20 @@ const CALLS: JobHandler = JobHandler {
         Ok(Settled::Warning("a warning".into()))
     },
 };
+
+fn call(url: &str) -> Call {
+    Call {
+        method: outside::Method::Get,
+        url: url.into(),
+        headers: vec![],
+        body: vec![],
+        limits: outside::Limits {
+            total: Duration::from_secs(5),
+            answer: outside::BodyLimit::Ignored,
+            https_only: false,
+        },
+    }
+}
 
 /// Two addresses that may not be called.
 const URLS: [&str; 2] = ["http://127.0.0.1/a", "http://127.0.0.2/b"];
@@ -101,7 +112,7 @@ fn runner() -> Runner {
         store,
         outside: outside::Outside::new(outside::ClientConfig::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),
-        jobs: vec![&DONE, &BROKEN, &BUSY, &WORK, &PANIC, &CALLS],
+        jobs: vec![&DONE, &BROKEN, &BUSY, &SENT, &WORK, &PANIC, &CALLS],
         workflows: vec![],
         sweeps: vec![],
         settings: RetentionSettings::default(),
@@ -166,6 +177,15 @@ async fn a_job_for_which_there_is_no_place_waits_and_is_not_counted_as_failed() 
     }
     let job = &jobs(&runner)[0];
     assert_eq!((job.failures, job.failing_since, job.dead), (0, None, false));
+}
+
+#[tokio::test]
+async fn what_was_done_and_cannot_be_settled_counts_as_failed_so_that_it_ends() {
+    let runner = runner();
+    write_job(&runner, &SENT).await;
+    runner.execute(runner.lease_one().await.unwrap()).await;
+    let job = &jobs(&runner)[0];
+    assert_eq!((job.failures, job.failing_since), (1, Some(NOON)));
 }
 
 #[tokio::test]

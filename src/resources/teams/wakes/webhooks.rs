@@ -57,8 +57,11 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let team: Id<Team> = parent_of(job)?;
     let agent: Id<Member> = job.target.cast();
     let member = tx.get::<Member>(&(team, agent))?;
-    if member.is_none_or(|member| member.wake_url.is_none()) {
+    let Some(member) = member.filter(|member| member.wake_url.is_some()) else {
         return Ok(Prepared::Done);
+    };
+    if member::pause_of(&tx.view(), &member)?.is_some() {
+        return Ok(Prepared::Done); // Whoever resumes it enqueues this again.
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
     let page = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| {

@@ -13,7 +13,7 @@ use crate::resources::teams::testing::{
     add_agent, add_agent_with, agent, events, message, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::delivery::acknowledge;
-use crate::resources::teams::{members, messages};
+use crate::resources::teams::{members, messages, pausing};
 use crate::resources::testing::{Fixture, user};
 use crate::resources::{agents, fleets};
 use crate::store::View;
@@ -533,6 +533,27 @@ fn pending_wakes_are_enqueued_in_steps_once_there_is_a_wake_url() {
         assert_eq!(matches!(prepared.unwrap(), Prepared::Done), steps == 2);
         assert_eq!(jobs(&fixture).len(), 1 + many.min(steps * SWEEP_ROWS));
     }
+}
+
+#[test]
+fn no_pending_wake_of_a_paused_agent_is_enqueued_until_it_is_resumed() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = (crew, add_agent(&fixture, crew, "ann"));
+    mail(&fixture, ann);
+    fixture.write(pausing::pause_team, crew, Fixture::input(json!({})).unwrap()).unwrap();
+    set_url(&fixture, ann, json!(URL));
+    let begins = jobs(&fixture).remove(0);
+    let posts = || {
+        let begins = begins.clone();
+        let prepared =
+            fixture.store.write_blocking(fixture.org, move |tx| enqueue_pending(tx, &begins));
+        assert!(matches!(prepared.unwrap(), Prepared::Done));
+        jobs(&fixture).iter().filter(|job| job.kind == POST_WAKE.kind).count()
+    };
+    assert_eq!(posts(), 0);
+    fixture.write(pausing::resume_team, crew, Fixture::input(json!({})).unwrap()).unwrap();
+    assert_eq!(posts(), 1);
 }
 
 #[test]
