@@ -464,6 +464,10 @@ impl Reader for IncompleteReader {
         self.reader.scan(table, range, order, each)
     }
 
+    fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
+        self.reader.will_find(entry, record)
+    }
+
     fn access_version(&self) -> Option<u64> {
         self.reader.access_version()
     }

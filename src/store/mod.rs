@@ -74,9 +74,12 @@ pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
+use turns::MAX_REMOTE_READ_POINTS;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
+
+use tokio::sync::Semaphore;
 
 use crate::base::{Id, Keys, Result, Time};
 use blocking::blocking;
@@ -92,6 +95,8 @@ pub struct Store {
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
     heavy: Arc<FairSemaphore>,
+    /// Those who may hold a state of a remote engine.
+    read_points: Option<Arc<Semaphore>>,
     heavy_threads: Arc<HeavyThreads>,
 }
 
@@ -151,6 +156,7 @@ impl Store {
             engine = Arc::new(indexes::Incomplete { engine, indexes: unbuilt.clone() });
         }
         let references = catalog::references(tables);
+        let is_remote = engine.is_remote();
         let store = Store {
             engine,
             context: Arc::new(StoreContext {
@@ -162,7 +168,8 @@ impl Store {
             }),
             signals,
             unbuilt,
-            heavy: Arc::new(FairSemaphore::new(max_heavy())),
+            heavy: Arc::new(FairSemaphore::new(max_heavy(is_remote))),
+            read_points: is_remote.then(|| Arc::new(Semaphore::new(MAX_REMOTE_READ_POINTS))),
             heavy_threads: Arc::default(),
         };
         if let Some(watermark) = store.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))? {

@@ -3,28 +3,39 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::blocking::blocking;
 use super::engine::{Budget, Meter, REOPENING, Reader};
 use super::record::Org;
 use super::view::View;
 use super::{Store, WorkHints};
-use crate::base::{Id, Result};
+use crate::base::{Error, Id, Result};
 
 /// How long a read waits while the storage is opened anew: that takes some 100 ms, and cannot succeed
 /// while nothing can be written.
 const MAX_REOPENING: Duration = Duration::from_secs(2);
 
+/// States of a remote engine that are held at once. Each holds one of its 16 connections for snapshots for
+/// as long as a page is made; reads that hold none have the others.
+pub(super) const MAX_REMOTE_READ_POINTS: usize = 10;
+
+/// How long such a state is waited for.
+const MAX_POINT_WAIT: Duration = Duration::from_secs(10);
+
 /// A state of the store that several reads share, so that what they find fits together. While it is
 /// held, the storage keeps what later writes replace. If the storage is opened anew meanwhile, it is the
 /// newest state then.
 #[derive(Clone)]
-pub struct ReadPoint(Arc<Mutex<Arc<dyn Reader>>>);
+pub struct ReadPoint {
+    reader: Arc<Mutex<Arc<dyn Reader>>>,
+    _permit: Option<Arc<OwnedSemaphorePermit>>,
+}
 
 impl ReadPoint {
     fn reader(&self) -> MutexGuard<'_, Arc<dyn Reader>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -32,10 +43,17 @@ impl Store {
     /// Returns the newest durable state.
     ///
     /// # Errors
-    /// 503 if no snapshot is available.
+    /// 503 if no snapshot is available, or too many hold one.
     pub async fn read_point(&self) -> Result<ReadPoint> {
+        let permit = match self.read_points.clone() {
+            None => None,
+            Some(points) => match timeout(MAX_POINT_WAIT, points.acquire_owned()).await {
+                Ok(Ok(permit)) => Some(Arc::new(permit)),
+                _ => return Err(Error::busy("overloaded", "too many pages are being made", 1)),
+            },
+        };
         let reader = self.engine.begin_snapshot().wait().await?;
-        Ok(ReadPoint(Arc::new(Mutex::new(reader))))
+        Ok(ReadPoint { reader: Arc::new(Mutex::new(reader)), _permit: permit })
     }
 
     /// Runs costly work in the turn of its lane, on a thread of its own.
@@ -122,7 +140,7 @@ impl Store {
     /// Takes every turn there is, until what it returns is dropped.
     pub(crate) async fn take_turns(&self) -> Vec<impl Drop + use<>> {
         let mut permits = Vec::new();
-        for _ in 0..super::fair_semaphore::max_heavy() {
+        for _ in 0..super::fair_semaphore::max_heavy(false) {
             permits.push(self.heavy.acquire(WorkHints::small(Id::NIL)).await.expect("it is free"));
         }
         permits
@@ -138,7 +156,7 @@ mod tests {
 
     use super::super::sample::{Note, TABLES, note, org};
     use super::*;
-    use crate::base::{Error, Keys};
+    use crate::base::Keys;
     use crate::store::engine::{
         CommitOutcome, KeyRange, LocalStorage, Memory, Order, ScanFn, WriteBatch,
     };

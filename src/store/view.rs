@@ -149,9 +149,21 @@ impl<'a> View<'a> {
         key: &K,
     ) -> Result<Option<R>> {
         let own = key.to_bytes();
+        self.will_find(index, &own)?;
         let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
         let record_key = [org_prefix::<R>(self.org).as_slice(), &record_key].concat();
         Ok(Some(self.indexed(index, &own, &record_key)?.1))
+    }
+
+    /// Says what [`View::find`] reads.
+    fn will_find<R: Record, K: Key>(&self, index: &'static Index<R, K>, own: &[u8]) -> Result<()> {
+        let owner = org_prefix::<R>(self.org);
+        let entry = [owner.as_slice(), own].concat();
+        let (entry, record) = ((index.name(), entry.as_slice()), (R::TABLE, owner.as_slice()));
+        match self.writes {
+            None => self.reader.will_find(entry, record),
+            Some(writes) => Overlay { base: self.reader, writes }.will_find(entry, record),
+        }
     }
 
     /// Returns the key of the record with this key in a unique index, without reading the record.

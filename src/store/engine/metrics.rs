@@ -41,6 +41,8 @@ pub struct StoreMeters {
     pub conflicts: Counter,
     /// Attempts that were refused because the queue was full.
     pub refused: Counter,
+    /// Answers of a database server that transactions waited for.
+    pub round_trips: Counter,
     /// Attempts that wait for the writer.
     pub queued: Gauge,
     /// The bytes that they are going to write.
@@ -71,6 +73,7 @@ impl Default for StoreMeters {
             failed_commits: Counter::default(),
             conflicts: Counter::default(),
             refused: Counter::default(),
+            round_trips: Counter::default(),
             queued: Gauge::default(),
             queued_bytes: Gauge::default(),
             log_bytes: Gauge::default(),
@@ -120,6 +123,13 @@ impl StoreMeters {
             ),
         ];
         families.extend(self.log_families());
+        if self.round_trips.value() > 0 {
+            families.push(Family::counter(
+                "roadstead_database_round_trips",
+                "Answers of the database server that transactions waited for",
+                &self.round_trips,
+            ));
+        }
         let mut gauge = |name, help, value: u64| {
             families.push(Family::gauge(name, help, value as f64));
         };
@@ -182,12 +192,12 @@ impl StoreMeters {
         self.failed_commits.add(u64::from(!is_done));
     }
 
-    /// Sets what is known about the pages of the storage.
     /// Bytes of the file that nothing uses, as far as they were counted.
     pub fn free_bytes(&self) -> u64 {
         self.page_bytes.value().saturating_mul(self.free_pages.value())
     }
 
+    /// Sets what is known about the pages of the storage.
     fn set_pages(&self, pages: Option<Pages>) {
         self.page_bytes.set(pages.map_or(0, |pages| pages.bytes));
         self.free_pages.set(pages.map_or(0, |pages| pages.free));

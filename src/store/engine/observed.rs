@@ -56,6 +56,10 @@ where
         self.reader.may_insert(table, key)
     }
 
+    fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
+        self.reader.will_find(entry, record)
+    }
+
     fn access_version(&self) -> Option<u64> {
         self.reader.access_version()
     }

@@ -348,6 +348,13 @@ impl Reader for Recorder<'_> {
         end
     }
 
+    /// What is found is recorded and counted when it is read.
+    fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
+        let end = self.reader.will_find(entry, record);
+        self.recorded().note_end(&end);
+        end
+    }
+
     fn access_version(&self) -> Option<u64> {
         let version = self.reader.access_version();
         self.recorded().reads.access_version = Some(version);

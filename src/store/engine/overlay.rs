@@ -55,6 +55,13 @@ impl Reader for Overlay<'_> {
         }
     }
 
+    /// A change of the entry, or of the record, is in front of what is stored.
+    fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
+        let (index, key) = entry;
+        let is_changed = self.writes.tables.get(index).is_some_and(|rows| rows.contains_key(key));
+        if is_changed { Ok(()) } else { self.base.will_find(entry, record) }
+    }
+
     fn access_version(&self) -> Option<u64> {
         if self.writes.changes_access { None } else { self.base.access_version() }
     }

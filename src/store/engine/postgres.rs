@@ -12,6 +12,7 @@
 //! Several processes use a store at once, as its nodes ([`presence`]): a [`keeper`] shows that each is
 //! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
 
+mod access;
 mod attendance;
 mod attempts;
 mod building;
@@ -63,6 +64,7 @@ use super::metrics::StoreMeters;
 use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
+use access::AccessVersions;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
 use founding::Founding;
@@ -142,6 +144,7 @@ impl Postgres {
             news: News::default(),
             is_telling: is_node,
             hearing: Hearing::default(),
+            access_versions: AccessVersions::default(),
             unanswered: Unanswered::default(),
             commits_hang: AtomicBool::default(),
         });
@@ -316,7 +319,7 @@ impl Shared {
                 if set.is_ok_and(|rows| rows.is_empty()) {
                     let often = raw.client.batch_execute(sql::VACUUM_ROWS_OFTEN);
                     if let Err(failure) = raw.run(often, STATEMENT_TIME) {
-                        tracing::debug!(?failure, "the table is vacuumed as by default");
+                        tracing::info!(?failure, "the table is vacuumed as by default");
                     }
                 }
                 connector.connect(deadline)

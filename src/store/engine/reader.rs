@@ -55,6 +55,19 @@ pub trait Reader: Send + Sync {
         Ok(!self.get(table, key, &mut |_| Ok(()))?)
     }
 
+    /// Says that an entry of a unique index, and then the record of this table under `owner` and the
+    /// value of that entry, are read next: an engine to which the way is long reads them at once.
+    ///
+    /// # Errors
+    /// As reading them.
+    fn will_find(
+        &self,
+        _entry: (&'static str, &[u8]),
+        _record: (&'static str, &[u8]),
+    ) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the number of the last commit that changed a record which affects access. Conclusions
     /// about access hold while it stays the same. `None`: such records may have changed in this
     /// transaction, so no earlier conclusion holds.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
 use super::super::optimistic::Reads;
 use super::super::{Attempt, WriteBatch, WriteOp};
+use super::access;
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, too_many_wait};
 use super::presence::Presence;
@@ -133,7 +134,11 @@ impl Shared {
             Failure::Duplicate if !waiting.looks_before_insert => {
                 waiting.looks_before_insert = true;
             }
-            Failure::Blocked | Failure::Unavailable(_) if self.queue.is_closed() => return true,
+            Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)
+                if self.queue.is_closed() =>
+            {
+                return true;
+            }
             // It has waited for four seconds already.
             Failure::Stale | Failure::Blocked => {}
             Failure::Conflict | Failure::Duplicate => {
@@ -145,6 +150,7 @@ impl Shared {
                 self.pool.clear();
                 thread::sleep(RECONNECT_PAUSE);
             }
+            Failure::Crowded(_) => thread::sleep(RECONNECT_PAUSE),
             Failure::Removed => {
                 self.removed();
                 return true;
@@ -243,6 +249,7 @@ impl Shared {
         let mut connection = self.pool.take(true, deadline)?;
         let slot = self.require_slot(&mut connection)?.clone();
         // Apart from the writes: were it to fail, they would be committed one by one.
+        self.meters.round_trips.add_one();
         connection.execute(self.begin_write())?;
         Ok((connection, slot))
     }
@@ -254,6 +261,7 @@ impl Shared {
         (deadline, lease): (Instant, Option<&Presence>),
     ) -> End {
         let next = self.slots().next_value();
+        self.meters.round_trips.add_one();
         // A control goes on without it.
         let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
         if let Err(failure) = self.send(&connection, writes, (&slot, &next, lease)) {
@@ -269,6 +277,7 @@ impl Shared {
         let moved = Slot { value: next, ..slot.clone() };
         // Nobody may use it before its value is certain.
         connection.slot = None;
+        self.meters.round_trips.add_one();
         let end = match connection.commit(deadline) {
             Commit::Done => {
                 connection.slot = Some(moved.clone());
@@ -328,6 +337,12 @@ impl Shared {
     ) -> Result<(), Failure> {
         let (mut puts, mut inserts, mut deletes) =
             (Rows::default(), Rows::default(), Rows::default());
+        let access = access::change();
+        if writes.changes_access {
+            puts.0.push(access::TABLE);
+            puts.1.push(&access.0);
+            puts.2.push(&access.1);
+        }
         for (table, changes) in &writes.tables {
             let number = self.tables.number(table).map_err(Failure::Refused)?;
             for (key, op) in changes {

@@ -157,7 +157,7 @@ async fn open(url: &PostgresUrl, heed: Option<Heeding>) -> Result<RawConnection,
                 return Ok(opened);
             }
             Ok(Err(error)) => match Failure::of(&error) {
-                Failure::Refused(error) => Failure::Refused(error),
+                failure @ (Failure::Refused(_) | Failure::Crowded(_)) => failure,
                 _ => Failure::Unavailable(with_causes(&error)),
             },
             Err(_) => in_time(),

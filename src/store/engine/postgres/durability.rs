@@ -14,7 +14,7 @@ use crate::store::Clock;
 
 /// Transactions lock what they read; with fewer places for locks than this many of them are lost to
 /// false conflicts, or fail.
-const MIN_PREDICATE_LOCKS: u32 = 256;
+const MIN_PREDICATE_LOCKS: u32 = 1024;
 
 /// All rows are in one relation. A transaction with more locks than this in it locks all of it, and is
 /// in conflict with whoever writes anything.
@@ -38,7 +38,8 @@ pub struct Durability {
     pub synchronous_standby_names: String,
     /// `max_pred_locks_per_transaction`.
     pub max_pred_locks_per_transaction: String,
-    /// `max_pred_locks_per_relation`: if it is negative, the part of those per transaction that it is.
+    /// `max_pred_locks_per_relation`: if it is negative, the part of those per transaction that it is,
+    /// less one.
     pub max_pred_locks_per_relation: String,
     /// How far the clock of this machine is ahead of the database server's; negative if it is behind.
     pub clock_ahead_millis: i64,
@@ -109,7 +110,7 @@ impl Durability {
             Ok(locks) => Some(locks),
             Err(_) => {
                 let of_transaction: u32 = self.max_pred_locks_per_transaction.parse().ok()?;
-                of_transaction.checked_div(set.unsigned_abs())
+                Some(of_transaction.checked_div(set.unsigned_abs())?.saturating_sub(1))
             }
         }
     }
@@ -201,6 +202,10 @@ mod tests {
             ),
             (Durability { max_pred_locks_per_transaction: "64".into(), ..safe.clone() }, "is 64"),
             (
+                Durability { max_pred_locks_per_transaction: "256".into(), ..safe.clone() },
+                "max_pred_locks_per_transaction is 256: set it to 1024",
+            ),
+            (
                 Durability { max_pred_locks_per_relation: "-2".into(), ..safe.clone() },
                 "max_pred_locks_per_relation is -2",
             ),
@@ -213,7 +218,7 @@ mod tests {
         ] {
             assert!(other.remarks()[0].contains(remark), "{other:?}");
         }
-        let enough = [("-2", "4000"), ("2000", "64"), ("", "")];
+        let enough = [("-2", "4002"), ("2000", "64"), ("", "")];
         for (relation, transaction) in enough {
             let other = Durability {
                 max_pred_locks_per_relation: relation.into(),

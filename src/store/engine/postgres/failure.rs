@@ -17,6 +17,8 @@ pub enum Failure {
     /// The server cannot be reached or does not accept writes: the connection is of no use, and the
     /// transaction may run again on another. The reason is for the log.
     Unavailable(String),
+    /// The server has no connection left for this one. Those that are open are of use.
+    Crowded(String),
     /// The slot of the connection is not what it is known to be: the others have removed this process from
     /// the store, or a standby was promoted that lacks commits. It runs again with another slot, which
     /// only those who are at the store can have.
@@ -39,6 +41,8 @@ impl Failure {
         let text = format!("{} ({})", cause.message(), code.code());
         if is_conflict(code) {
             Failure::Conflict
+        } else if *code == SqlState::TOO_MANY_CONNECTIONS {
+            Failure::Crowded(text)
         } else if *code == SqlState::LOCK_NOT_AVAILABLE {
             Failure::Blocked
         } else if is_duplicate(code) {
@@ -67,7 +71,7 @@ impl Failure {
         match self {
             Failure::Conflict | Failure::Duplicate => contended(),
             Failure::Blocked => commits_hang(),
-            Failure::Unavailable(why) => unavailable().detail(why),
+            Failure::Unavailable(why) | Failure::Crowded(why) => unavailable().detail(why),
             Failure::Stale => unavailable().detail("the slot is another one"),
             Failure::Removed => unavailable().detail("this server was removed from the store"),
             Failure::Fenced => unavailable().detail("another server does the background work now"),
@@ -84,6 +88,11 @@ pub fn contended() -> Error {
 /// The error of a write that there is no room or time for.
 pub fn too_many_wait() -> Error {
     Error::busy("overloaded", "too many writes are waiting", 1)
+}
+
+/// The error of an attempt that has read for as long as an attempt may take.
+pub fn too_long() -> Error {
+    Error::busy("overloaded", "reading took too long; ask for less at once, or try again", 5)
 }
 
 /// The error of what cannot be done while the database server is away.
@@ -131,7 +140,6 @@ fn is_unavailable(code: &SqlState) -> bool {
     let other = [
         // The server has become a standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
-        SqlState::TOO_MANY_CONNECTIONS,
         SqlState::QUERY_CANCELED,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
     ];

@@ -1,5 +1,6 @@
 //! Reads in a transaction of the database server.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -9,8 +10,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::{Row, Statement};
 
 use super::super::{KeyRange, Order, Reader, ScanFn};
+use super::access;
 use super::connection::{Connection, Param};
-use super::failure::Failure;
+use super::failure::{Failure, too_long};
 use super::shared::Shared;
 use super::slot::RECONNECT_PAUSE;
 use super::sql::{MAX_PART_BYTES, Statements};
@@ -22,11 +24,17 @@ const FIRST_ROWS: usize = 32;
 /// Rows of a part at most.
 const MAX_ROWS: usize = 1024;
 
+/// What a transaction keeps of the rows that it got: as much as most requests read. Larger rows than a
+/// part of it are read again.
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
+const MAX_KEPT_ROW_BYTES: usize = 64 * 1024;
+const ROW_OVERHEAD_BYTES: usize = 100;
+
 /// A transaction that is read through. It begins with the first read.
 pub struct TransactionReader {
     shared: Arc<Shared>,
     kind: Kind,
-    /// Until when it looks for a server.
+    /// Until when it looks for a server; until when it reads, if it may write.
     deadline: Instant,
     state: Mutex<State>,
     _permit: Option<OwnedSemaphorePermit>,
@@ -51,6 +59,34 @@ struct State {
     failure: Option<Failure>,
     /// The keys that were taken to be absent without a look.
     assumed: Assumed,
+    kept: KeptRows,
+    /// The version of what access depends on, once it was asked for.
+    access_version: Option<u64>,
+}
+
+/// The rows that a transaction got, which it would find the same again: by number of table and key, and
+/// `None` where there is none.
+#[derive(Default)]
+struct KeptRows {
+    rows: HashMap<i16, HashMap<Vec<u8>, Option<Vec<u8>>>>,
+    bytes: usize,
+}
+
+impl KeptRows {
+    fn get(&self, table: i16, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        self.rows.get(&table)?.get(key).cloned()
+    }
+
+    fn keep(&mut self, table: i16, key: &[u8], value: Option<&[u8]>) {
+        let bytes = key.len() + value.map_or(0, <[u8]>::len) + ROW_OVERHEAD_BYTES;
+        if bytes > MAX_KEPT_ROW_BYTES || self.bytes + bytes > MAX_KEPT_BYTES {
+            return;
+        }
+        let value = value.map(<[u8]>::to_vec);
+        if self.rows.entry(table).or_default().insert(key.to_vec(), value).is_none() {
+            self.bytes += bytes;
+        }
+    }
 }
 
 /// Keys with their tables.
@@ -100,7 +136,12 @@ impl TransactionReader {
         if let Some(failure) = &state.failure {
             return Err(failure.error());
         }
+        self.shared.meters.round_trips.add_one();
         let rows = match &state.connection {
+            // It holds its turn meanwhile, and could not be committed in time.
+            Some(_) if self.kind.writes && Instant::now() > self.deadline => {
+                Err(Failure::Refused(too_long()))
+            }
             Some(connection) => connection.query(statement(&connection.statements), params),
             None => self.first_rows(statement, params).map(|(connection, rows)| {
                 state.connection = Some(connection);
@@ -112,6 +153,15 @@ impl TransactionReader {
             state.failure = Some(failure);
             error
         })
+    }
+
+    /// Returns the row under a key as far as it was read, and what was found.
+    fn kept(&self, table: i16, key: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+        let state = self.state();
+        match &state.failure {
+            Some(failure) => Err(failure.error()),
+            None => Ok(state.kept.get(table, key)),
+        }
     }
 
     /// Begins the transaction with its first statement. Nothing has been read before, so another
@@ -132,12 +182,11 @@ impl TransactionReader {
                 rows.map(|rows| (connection, rows))
             });
             match tried {
-                Err(Failure::Unavailable(_)) if Instant::now() < self.deadline => {
-                    pool.clear();
-                    thread::sleep(RECONNECT_PAUSE);
-                }
+                Err(Failure::Unavailable(_)) if Instant::now() < self.deadline => pool.clear(),
+                Err(Failure::Crowded(_)) if Instant::now() < self.deadline => {}
                 ended => return ended,
             }
+            thread::sleep(RECONNECT_PAUSE);
         }
     }
 
@@ -192,11 +241,36 @@ impl Reader for TransactionReader {
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
         let table = self.shared.tables.number(table)?;
-        let rows = self.rows(|one| &one.get, &[&table, &key])?;
-        match rows.first() {
-            Some(row) => see(column(row, 0)?).map(|()| true),
-            None => Ok(false),
+        if let Some(kept) = self.kept(table, key)? {
+            return kept.map_or(Ok(false), |value| see(&value).map(|()| true));
         }
+        let rows = self.rows(|one| &one.get, &[&table, &key])?;
+        let value = rows.first().map(|row| column(row, 0)).transpose()?;
+        self.state().kept.keep(table, key, value);
+        value.map_or(Ok(false), |value| see(value).map(|()| true))
+    }
+
+    /// Reads both in one round trip, and keeps them.
+    fn will_find(
+        &self,
+        (index, entry): (&'static str, &[u8]),
+        (table, owner): (&'static str, &[u8]),
+    ) -> Result<()> {
+        let numbers = &self.shared.tables;
+        let (index, table) = (numbers.number(index)?, numbers.number(table)?);
+        if self.kept(index, entry)?.is_some() {
+            return Ok(());
+        }
+        let rows = self.rows(|one| &one.find, &[&index, &entry, &table, &owner])?;
+        let kept = &mut self.state().kept;
+        let Some(row) = rows.first() else {
+            kept.keep(index, entry, None);
+            return Ok(());
+        };
+        let (found, record) = (column(row, 0)?, row.try_get(1).map_err(Error::internal)?);
+        kept.keep(index, entry, Some(found));
+        kept.keep(table, &[owner, found].concat(), record);
+        Ok(())
     }
 
     fn scan(
@@ -241,9 +315,20 @@ impl Reader for TransactionReader {
         Ok(true)
     }
 
-    /// Other servers change access too, so nothing that was concluded from it before holds.
+    /// See [`access`]. None if it cannot be read: what is read next fails as well.
     fn access_version(&self) -> Option<u64> {
-        None
+        if let Some(known) = self.state().access_version {
+            return Some(known);
+        }
+        let rows = self.part(access::TABLE, (&[], None), Order::Ascending, MAX_ROWS).ok()?;
+        let mut state = Vec::new();
+        for row in &rows {
+            state.extend_from_slice(column(row, 0).ok()?);
+            state.extend_from_slice(column(row, 1).ok()?);
+        }
+        let number = self.shared.access_versions.number(state);
+        self.state().access_version = Some(number);
+        Some(number)
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::super::metrics::StoreMeters;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
+use super::access::AccessVersions;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::{Failure, too_many_wait};
 use super::hearing::Hearing;
@@ -59,6 +60,7 @@ pub struct Shared {
     /// Whether there may be other nodes to tell.
     pub is_telling: bool,
     pub hearing: Hearing,
+    pub access_versions: AccessVersions,
     pub unanswered: Unanswered,
     /// Whether the database server does not finish commits, as far as is known: set when the outcome of
     /// one could not be found out since it still went on, until a beat is committed. Each that goes on

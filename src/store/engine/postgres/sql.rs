@@ -12,8 +12,9 @@ pub const CREATE_ROWS: &str = "CREATE TABLE IF NOT EXISTS kv (\
      tbl smallint NOT NULL, key bytea NOT NULL, value bytea NOT NULL, PRIMARY KEY (tbl, key))";
 
 /// Rows of queues come and go at the front of their ranges, and each look passes those that died since the
-/// last vacuum. By default that comes after a fifth of all rows has died, however many there are.
-pub const VACUUM_ROWS_OFTEN: &str = "SET lock_timeout = '1s'; ALTER TABLE kv SET (\
+/// last vacuum. By default that comes after a fifth of all rows has died, however many there are. A vacuum
+/// that is under way gives way after a second (`deadlock_timeout`).
+pub const VACUUM_ROWS_OFTEN: &str = "SET lock_timeout = '3s'; ALTER TABLE kv SET (\
      autovacuum_vacuum_scale_factor = 0.005, autovacuum_vacuum_threshold = 5000, \
      autovacuum_vacuum_cost_delay = 0)";
 
@@ -57,6 +58,8 @@ pub const MOVE_SLOT: &str = "UPDATE kv_slot SET value = $3 WHERE id = $1 AND val
 /// The prepared statements of a connection.
 pub struct Statements {
     pub get: Statement,
+    /// An entry of a unique index, and the record under the owner `$4` and the key in it.
+    pub find: Statement,
     pub ascending: Statement,
     pub ascending_to_end: Statement,
     pub descending: Statement,
@@ -93,6 +96,7 @@ impl Statements {
         );
         let (
             get,
+            find,
             ascending,
             ascending_to_end,
             descending,
@@ -104,6 +108,11 @@ impl Statements {
             slot_under_lease,
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
+            client.prepare(
+                "SELECT entry.value, record.value FROM kv AS entry \
+                 LEFT JOIN kv AS record ON record.tbl = $3 AND record.key = $4 || entry.value \
+                 WHERE entry.tbl = $1 AND entry.key = $2"
+            ),
             client.prepare(&up),
             client.prepare(&up_to_end),
             client.prepare(&down),
@@ -126,6 +135,7 @@ impl Statements {
         )?;
         Ok(Statements {
             get,
+            find,
             ascending,
             ascending_to_end,
             descending,
