@@ -24,16 +24,17 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// turns (see [`TurnQueue`]).
 pub struct FairSemaphore(Mutex<State>);
 
-/// Costly work over a remote engine mostly waits for it: as many pieces as its threads that block have
-/// connections, but for two, which those have who cannot wait for a turn.
-const MIN_REMOTE_HEAVY: usize = 4;
+/// Costly work over a remote engine mostly waits for it, on one of six connections. Two are left to those
+/// that cannot wait for a turn.
+const REMOTE_HEAVY: usize = 4;
 
 /// How many pieces of costly work run at a time: one on every processor but one, which is left to
-/// light requests; more if they wait for a remote engine.
+/// light requests.
 pub fn max_heavy(is_remote: bool) -> usize {
-    let local =
-        std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
-    if is_remote { local.max(MIN_REMOTE_HEAVY) } else { local }
+    if is_remote {
+        return REMOTE_HEAVY;
+    }
+    std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1)
 }
 
 struct State {

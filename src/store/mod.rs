@@ -74,7 +74,6 @@ pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
 pub(crate) use stored_enum::stored_enum;
-use turns::MAX_REMOTE_READ_POINTS;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::{ListSource, View};
@@ -86,6 +85,10 @@ use blocking::blocking;
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
 use fair_semaphore::max_heavy;
 use id_watermark::IdWatermark;
+
+/// States of a remote engine that are held at once. Each holds one of its 16 connections for snapshots for
+/// as long as a page is made; reads that hold none have the others.
+const MAX_REMOTE_READ_POINTS: usize = 10;
 
 /// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]

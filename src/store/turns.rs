@@ -17,11 +17,7 @@ use crate::base::{Error, Id, Result};
 /// while nothing can be written.
 const MAX_REOPENING: Duration = Duration::from_secs(2);
 
-/// States of a remote engine that are held at once. Each holds one of its 16 connections for snapshots for
-/// as long as a page is made; reads that hold none have the others.
-pub(super) const MAX_REMOTE_READ_POINTS: usize = 10;
-
-/// How long such a state is waited for.
+/// How long a state of a remote engine is waited for.
 const MAX_POINT_WAIT: Duration = Duration::from_secs(10);
 
 /// A state of the store that several reads share, so that what they find fits together. While it is

@@ -128,13 +128,7 @@ impl<'a> View<'a> {
             if !reference.fields().contains(&field) || !reference.has_targets(self.org, record) {
                 continue;
             }
-            let missing = match self.writes {
-                None => reference.dangling(self.reader, self.org, record)?,
-                Some(writes) => {
-                    let overlay = Overlay { base: self.reader, writes };
-                    reference.dangling(&overlay, self.org, record)?
-                }
-            };
+            let missing = self.reading(|reader| reference.dangling(reader, self.org, record))?;
             if missing.is_none() {
                 return Ok(true);
             }
@@ -159,11 +153,7 @@ impl<'a> View<'a> {
     fn will_find<R: Record, K: Key>(&self, index: &'static Index<R, K>, own: &[u8]) -> Result<()> {
         let owner = org_prefix::<R>(self.org);
         let entry = [owner.as_slice(), own].concat();
-        let (entry, record) = ((index.name(), entry.as_slice()), (R::TABLE, owner.as_slice()));
-        match self.writes {
-            None => self.reader.will_find(entry, record),
-            Some(writes) => Overlay { base: self.reader, writes }.will_find(entry, record),
-        }
+        self.reading(|reader| reader.will_find((index.name(), &entry), (R::TABLE, &owner)))
     }
 
     /// Returns the key of the record with this key in a unique index, without reading the record.
@@ -471,10 +461,7 @@ impl<'a> View<'a> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        match self.writes {
-            None => self.reader.get(table, key, see),
-            Some(writes) => Overlay { base: self.reader, writes }.get(table, key, see),
-        }
+        self.reading(|reader| reader.get(table, key, see))
     }
 
     pub(super) fn scan(
@@ -484,9 +471,14 @@ impl<'a> View<'a> {
         order: Order,
         each: &mut ScanFn<'_>,
     ) -> Result<()> {
+        self.reading(|reader| reader.scan(table, range, order, each))
+    }
+
+    /// Reads what is stored, with the changes of the transaction in front of it.
+    fn reading<T>(&self, read: impl FnOnce(&dyn Reader) -> T) -> T {
         match self.writes {
-            None => self.reader.scan(table, range, order, each),
-            Some(writes) => Overlay { base: self.reader, writes }.scan(table, range, order, each),
+            None => read(self.reader),
+            Some(writes) => read(&Overlay { base: self.reader, writes }),
         }
     }
 }

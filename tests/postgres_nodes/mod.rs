@@ -3,6 +3,7 @@
 mod cut_off;
 mod lease;
 mod rolling;
+mod round_trips;
 mod together;
 mod wakes;
 

@@ -17,7 +17,7 @@ use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
 use super::settings::Control;
 use super::shared::Shared;
-use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
+use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue, fresh};
 use crate::base::{Error, Result};
 use crate::store::Clock;
 
@@ -337,11 +337,11 @@ impl Shared {
     ) -> Result<(), Failure> {
         let (mut puts, mut inserts, mut deletes) =
             (Rows::default(), Rows::default(), Rows::default());
-        let access = access::change();
+        let version = fresh();
         if writes.changes_access {
             puts.0.push(access::TABLE);
-            puts.1.push(&access.0);
-            puts.2.push(&access.1);
+            puts.1.push(access::KEY);
+            puts.2.push(&version);
         }
         for (table, changes) in &writes.tables {
             let number = self.tables.number(table).map_err(Failure::Refused)?;

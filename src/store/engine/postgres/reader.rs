@@ -320,13 +320,9 @@ impl Reader for TransactionReader {
         if let Some(known) = self.state().access_version {
             return Some(known);
         }
-        let rows = self.part(access::TABLE, (&[], None), Order::Ascending, MAX_ROWS).ok()?;
-        let mut state = Vec::new();
-        for row in &rows {
-            state.extend_from_slice(column(row, 0).ok()?);
-            state.extend_from_slice(column(row, 1).ok()?);
-        }
-        let number = self.shared.access_versions.number(state);
+        let rows = self.rows(|one| &one.get, &[&access::TABLE, &access::KEY]).ok()?;
+        let value = rows.first().map(|row| column(row, 0)).transpose().ok()?;
+        let number = self.shared.access_versions.number(value.map(<[u8]>::to_vec));
         self.state().access_version = Some(number);
         Some(number)
     }
