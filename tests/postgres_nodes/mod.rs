@@ -3,6 +3,7 @@
 mod cut_off;
 mod lease;
 mod rolling;
+mod schedules;
 mod together;
 mod wakes;
 
