@@ -63,7 +63,8 @@ pub struct SystemTls {
     pub not_before: Time,
     /// Until when it is valid.
     pub not_after: Time,
-    /// Why the files as they are now are not served: an earlier certificate is. Null if they are.
+    /// Why the files as they are now are not served: an earlier certificate is; or why a certificate of an
+    /// authority that is served cannot be written. Null if neither is so.
     pub problem: Option<String>,
     /// The authority that the server gets its certificates from; null if it gets none itself.
     pub acme: Option<Box<SystemAcme>>,

@@ -9,6 +9,6 @@ mod watch;
 pub use acme::{AcmeSettings, LETS_ENCRYPT, LETS_ENCRYPT_TERMS, MAX_DOMAINS, renew};
 pub use files::TlsFiles;
 pub use own::OwnTls;
-pub(super) use own::{OwnMade, look_at, look_at_acme, look_at_self_signed};
+pub(super) use own::{OfAuthority, OwnMade, look_at, look_at_acme, look_at_self_signed};
 pub use self_signed::Hosts;
 pub use watch::{watch, watch_expiry};

@@ -207,13 +207,14 @@ impl Field {
         self.value == YES
     }
 
-    /// The paths in the API whose problems are shown at the field.
+    /// The paths in the API whose problems, and those of what is in them, are shown at the field.
     pub fn paths(&self) -> impl Iterator<Item = &'static str> {
-        let own = Some(self.path).filter(|path| *path != self.name);
+        let own = Some(self.path).filter(|_| !self.is_special());
         own.into_iter().chain(self.also.iter().copied())
     }
 
-    /// Fills it with what is stored.
+    /// Fills it with what is stored. A choice offers that in any case: a browser would send the first
+    /// value for one that it does not have.
     ///
     /// # Errors
     /// If the API does not show it, which is a mistake of the page.
@@ -224,6 +225,11 @@ impl Field {
         let value = at(stored, self.path)
             .ok_or_else(|| Error::internal(format!("the API shows no {}", self.path)))?;
         self.value = text_of(value);
+        let is_offered = self.options.iter().any(|(option, _)| *option == self.value);
+        if matches!(self.input, Input::Select) && !is_offered {
+            let label = if self.value.is_empty() { NONE } else { &self.value };
+            self.options.push((self.value.clone(), label.into()));
+        }
         Ok(())
     }
 
@@ -279,6 +285,9 @@ impl Field {
         }
     }
 }
+
+/// What a choice calls a value that is not set.
+const NONE: &str = "—";
 
 /// What a checked box is filled with.
 const YES: &str = "yes";
@@ -349,6 +358,20 @@ mod tests {
         assert!(field.fill(&json!({"outer": null})).is_ok());
         assert!(field.fill(&json!({"outer": {}})).is_err() && field.fill(&json!({})).is_err());
         assert!(Field::secret("name", "Name").fill(&json!({})).is_ok());
+    }
+
+    #[test]
+    fn a_choice_offers_what_is_stored_in_any_case() {
+        let offered = |stored: Value| {
+            let mut field = Field::select("role", "Role", [("member", "Member")]);
+            field.fill(&json!({"role": stored})).unwrap();
+            let all: Vec<_> = field.choices().iter().map(|(value, _)| value.clone()).collect();
+            (field.value, all)
+        };
+        assert_eq!(offered(json!("member")), ("member".into(), vec!["member".to_string()]));
+        let both = vec!["member".to_string(), "pilot".into()];
+        assert_eq!(offered(json!("pilot")), ("pilot".into(), both));
+        assert_eq!(offered(json!(null)), (String::new(), vec!["member".into(), String::new()]));
     }
 
     #[test]

@@ -112,13 +112,28 @@ impl Form {
     /// # Errors
     /// Those of the route that reads it.
     pub async fn delete(visit: &Visit, path: &str) -> Result<Self> {
-        let stored = match visit.api.get(path, &[]).await {
-            Err(error) if error.kind() == Kind::NotFound && visit.form.sent("_key").is_some() => {
-                Value::Null
-            }
-            stored => stored?,
-        };
+        let stored = Form::unless_gone(visit, visit.api.get(path, &[]).await)?;
+        let stored = stored.unwrap_or(Value::Null);
         Ok(Form::new(Method::Delete, path, Vec::new(), "", stored))
+    }
+
+    /// What was found of what a page deletes; `None` if it is gone, and a form was sent that deletes it.
+    ///
+    /// # Errors
+    /// Others than that it is gone.
+    pub fn unless_gone<T>(visit: &Visit, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Err(error) if error.kind() == Kind::NotFound && visit.form.sent("_key").is_some() => {
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
+    /// A form that was sent again to delete what is gone, and can no longer be named to its route: it does
+    /// nothing, and leads to where it led.
+    pub fn gone() -> Self {
+        Form::new(Method::Delete, "", Vec::new(), "", Value::Null)
     }
 
     /// Sets the text of its button.
@@ -246,6 +261,7 @@ impl Form {
     /// 412 if it changes what somebody else has changed since it was made; those of the route.
     pub async fn send(&self, visit: &Visit) -> Result<Reply> {
         let answer = match self.method {
+            Method::Delete if self.path.is_empty() => Value::Null,
             Method::Delete => visit.api.delete(&self.path, &[]).await.map(|()| Value::Null)?,
             Method::Post => visit.api.post(&self.path, self.body(visit)).await?,
             method => {

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::api::Api;
+use super::place::People;
 use super::strict::Nullable;
 use super::visit::Visit;
 use crate::base::{Result, Time};
@@ -11,6 +13,7 @@ use crate::base::{Result, Time};
 #[derive(Clone, Deserialize)]
 pub struct Pause {
     pub scope: String,
+    pub by: String,
     pub since: Time,
     pub reason: Nullable<String>,
 }
@@ -27,10 +30,33 @@ impl Pause {
         }
     }
 
+    /// What a list says of it.
+    pub fn word(&self) -> &'static str {
+        match self.scope.as_str() {
+            "organization" => "Paused with all teams",
+            "team" => "Paused with its team",
+            "agent" => "Paused in all teams",
+            _ => "Paused",
+        }
+    }
+
+    /// What the list of teams says of it.
+    pub fn of_team(&self) -> &'static str {
+        if self.is_of("team") { "Paused" } else { self.word() }
+    }
+
     /// Whether it is the one of this scope, which is ended where that is shown.
     pub fn is_of(&self, scope: &str) -> bool {
         self.scope == scope
     }
+}
+
+/// The people who may have paused something; none are read if it is not paused.
+///
+/// # Errors
+/// Those of the route.
+pub async fn people(api: &Api, paused: &Nullable<Pause>) -> Result<People> {
+    if paused.is_some() { People::read(api).await } else { Ok(People::default()) }
 }
 
 /// Pauses or resumes what has this path in the API, as the form says that was sent.

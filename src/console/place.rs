@@ -139,6 +139,7 @@ pub async fn environments(api: &Api) -> Result<Vec<(String, String)>> {
 }
 
 /// The names of an organization's members.
+#[derive(Default)]
 pub struct People(BTreeMap<String, String>);
 
 #[derive(Deserialize)]

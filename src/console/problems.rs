@@ -64,12 +64,15 @@ impl Problems {
         !self.summary.is_empty() || !self.issues.is_empty()
     }
 
-    /// The name of the form's field that a path is about.
+    /// The name of the form's field that a path is about: of the one that has most of the path.
     pub fn field<'a>(&self, path: &'a str) -> &'a str {
         let is_below = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.']);
         let is_it = |from: &str| path.strip_prefix(from).is_some_and(is_below);
-        let found = self.renamed.iter().find(|(from, _)| is_it(from));
-        found.map_or(path, |(_, name)| name)
+        let found = self.renamed.iter().filter(|(from, _)| is_it(from));
+        // A word of a list has no field of its own.
+        let list = path.strip_suffix(']').and_then(|path| path.rsplit_once('['));
+        let own = list.map_or(path, |(list, _)| list);
+        found.max_by_key(|(from, _)| from.len()).map_or(own, |(_, name)| name)
     }
 
     /// The messages about a field of the form.
@@ -145,6 +148,14 @@ mod tests {
         let inside = Problems::of(&Error::invalid(issue)).rename("access", "scopes");
         assert_eq!(inside.at("scopes"), ["is no scope"]);
         assert!(inside.rename("acc", "other").at("other").is_empty());
+        let issues = ["skills[0]", "config.url", "config.url[2].x", "config.other"];
+        let issues = issues.map(|path| Issue::new(path, path)).to_vec();
+        let owned = Problems::of(&Error::invalid(issues)).rename("config", "config");
+        let owned = owned.rename("config.url", "url");
+        assert_eq!(owned.at("skills"), ["skills[0]"]);
+        assert_eq!(owned.at("url"), ["config.url", "config.url[2].x"]);
+        assert_eq!(owned.at("config"), ["config.other"]);
+        assert_eq!(owned.field("rules[1].value"), "rules[1].value");
         let conflict = Problems::of(&Error::conflict("taken", "it exists already"));
         assert_eq!(conflict.summary, "It exists already.");
         assert!(!Problems::default().any());

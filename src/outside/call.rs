@@ -42,6 +42,23 @@ impl Call {
         let after_scheme = self.url.split_once("://").map_or("", |(_, rest)| rest);
         after_scheme.split(['/', '?', '#']).next().unwrap_or_default()
     }
+
+    /// The host in lower case with the port, also that of its scheme: two calls that have the same go to the
+    /// same place.
+    pub fn place(&self) -> String {
+        let host = self.host().to_ascii_lowercase();
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => (name, port),
+            _ => (host.as_str(), ""),
+        };
+        let is_plain = self.url.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("http:"));
+        match port.parse::<u16>() {
+            Ok(port) => format!("{name}:{port}"),
+            // Of an empty one, too, which a URL may have.
+            Err(_) if port.is_empty() => format!("{name}:{}", if is_plain { 80 } else { 443 }),
+            Err(_) => host,
+        }
+    }
 }
 
 /// Limits of a call.
@@ -171,3 +188,29 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_call_is_the_same_with_and_without_the_port_of_its_scheme() {
+        let place = |url: &str| {
+            let limits =
+                Limits { total: Duration::ZERO, answer: BodyLimit::UpTo(0), https_only: false };
+            let (method, url, headers, body) = (Method::Get, url.into(), vec![], vec![]);
+            Call { method, url, headers, body, limits }.place()
+        };
+        for (urls, same) in [
+            (
+                &["https://ca.test/a", "https://CA.test:443/b", "HTTPS://ca.test:?x"][..],
+                "ca.test:443",
+            ),
+            (&["http://ca.test", "http://ca.test:80/", "http://ca.test:080/"], "ca.test:80"),
+            (&["https://ca.test:8443/", "http://ca.test:8443"], "ca.test:8443"),
+            (&["https://[::1]/", "https://[::1]:443/"], "[::1]:443"),
+        ] {
+            urls.iter().for_each(|url| assert_eq!(place(url), same, "{url}"));
+        }
+    }
+}

@@ -86,6 +86,11 @@ pub enum PauseScope {
 }
 
 impl PauseScope {
+    /// Whether it holds one agent.
+    pub fn is_of_agent(self) -> bool {
+        matches!(self, PauseScope::Agent | PauseScope::TeamAgent)
+    }
+
     /// What is paused, as the beginning of a sentence.
     pub fn subject(self) -> &'static str {
         match self {

@@ -63,6 +63,7 @@ mod repeats;
 mod restricted;
 mod restricted_agents;
 mod routes;
+mod scheduling;
 mod scopes;
 mod service_accounts;
 mod system;

@@ -127,6 +127,7 @@ impl Case {
     fn forget_pause(&self) {
         let mut stored = self.stored();
         stored["earliest"] = Value::Null;
+        stored["endedAt"] = Value::Null;
         stored["attemptedAt"] = "2026-01-01T00:00:00Z".into();
         fs::write(self.place.file("tls-acme.json"), stored.to_string()).unwrap();
     }
@@ -169,7 +170,8 @@ fn a_server_starts_at_once_gets_a_certificate_and_asks_for_none_after_a_restart(
     assert_eq!((&tls["acme"]["error"], &tls["problem"]), (&Value::Null, &Value::Null));
     assert!(tls["acme"]["nextAttemptAt"].as_str() < tls["notAfter"].as_str(), "{tls}");
     let page = case.get(serving.address, "/sign-in");
-    assert!(page.contains("\r\nstrict-transport-security: max-age="), "{page}");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(!page.contains("strict-transport-security"), "of an authority of one's own: {page}");
     let log = case.ended(&mut serving);
     assert!(log.contains("a self-signed one is served until it has issued one"), "{log}");
     assert!(log.contains("a new TLS certificate is served from now on"), "{log}");
@@ -303,6 +305,7 @@ fn what_cannot_be_renewed_is_still_served_and_asked_for_less_often_also_after_re
     // Later somebody asks for it.
     let mut stored = case.stored();
     stored["attemptedAt"] = "2026-01-01T00:00:00Z".into();
+    stored["endedAt"] = "2026-01-01T00:01:00Z".into();
     fs::write(case.place.file("tls-acme.json"), stored.to_string()).unwrap();
     case.authority.set(Mood::Good);
     case.authority.set_lifetime(Span::days(90), Span::ZERO);
@@ -317,21 +320,82 @@ fn what_cannot_be_renewed_is_still_served_and_asked_for_less_often_also_after_re
 }
 
 #[test]
-fn an_account_that_the_authority_has_forgotten_is_made_again() {
+fn an_account_that_the_authority_has_forgotten_or_deactivated_is_made_again_at_once_and_kept() {
+    for (is_forgotten, why) in [(true, "who is that"), (false, "that account was deactivated")] {
+        let case = Case::new();
+        case.authority.set_lifetime(Span::days(90), Span::days(70));
+        case.with_certificate();
+        case.forget_pause();
+        case.authority.set_lifetime(Span::days(90), Span::ZERO);
+        let before = case.stored()["account"]["url"].clone();
+        match is_forgotten {
+            true => case.authority.forget_accounts(),
+            false => case.authority.deactivate_accounts(),
+        }
+        let mut serving = case.serve(DOMAIN, &[]);
+        case.says(|one| one["level"] == "ok");
+        let log = case.ended(&mut serving);
+        assert!(
+            log.contains("does not take the account any more, and another one is made"),
+            "{log}"
+        );
+        assert!(log.contains(why), "{log}");
+        assert_ne!(case.stored()["account"]["key"], Value::Null);
+        // It is used from then on.
+        case.forget_pause();
+        let made = case.authority.accounts();
+        let mut serving = case.serve("www.agents.test", &[]);
+        case.certificate(serving.address, "www.agents.test");
+        case.ended(&mut serving);
+        assert_eq!(case.authority.accounts(), made);
+        assert!(is_forgotten || case.stored()["account"]["url"] != before);
+    }
+}
+
+#[test]
+fn an_authority_that_takes_no_account_at_all_is_not_given_one_after_the_other() {
     let case = Case::new();
     case.authority.set_lifetime(Span::days(90), Span::days(70));
     case.with_certificate();
-    case.forget_pause();
-    case.authority.forget_accounts();
-    let mut serving = case.serve(DOMAIN, &[]);
-    case.fails_of("who is that");
-    case.ended(&mut serving);
-    case.forget_pause();
-    case.authority.set_lifetime(Span::days(90), Span::ZERO);
-    let mut serving = case.serve(DOMAIN, &[]);
+    case.authority.set(Mood::Deactivates);
+    for made in [2, 2, 2] {
+        case.forget_pause();
+        let mut serving = case.serve(DOMAIN, &[]);
+        case.says(|one| {
+            let has_ended = case.stored()["endedAt"].is_string();
+            has_ended
+                && one["message"].as_str().is_some_and(|text| text.contains("was deactivated"))
+        });
+        case.ended(&mut serving);
+        assert_eq!(case.authority.accounts(), made);
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_kept_is_served_and_written_once_that_is_possible() {
+    let case = Case::new();
+    let mut serving = case.start(DOMAIN, &[]);
+    serving.expect_errors(&[
+        "the TLS certificate that was issued is served, and it cannot be written",
+    ]);
+    let file = case.place.file("tls-acme.pem");
+    // A directory in its place, which no file replaces.
+    fs::create_dir(&file).unwrap();
+    fs::write(file.join("x"), "x").unwrap();
+    case.authority.look_at(Some(serving.address));
+    let served = case.certificate(serving.address, DOMAIN);
+    assert_eq!(case.fails_of("so that a restart loses it"), "error");
+    let requests = case.authority.requests();
+    fs::remove_dir_all(&file).unwrap();
+    within(CALL_ENDS, "the file", || file.is_file().then_some(()));
     case.says(|one| one["level"] == "ok");
-    assert_eq!(case.authority.accounts(), 1);
-    case.ended(&mut serving);
+    assert_eq!(case.stored()["failures"], 0);
+    let log = case.ended(&mut serving);
+    assert!(log.contains("the TLS certificate that is served is written now"), "{log}");
+    let mut again = case.serve(DOMAIN, &[]);
+    assert_eq!(case.shown(again.address, DOMAIN), Some(served));
+    case.ended(&mut again);
+    assert_eq!((case.authority.requests(), mode(&file)), (requests, 0o600));
 }
 
 // ── What goes wrong ──────────────────────────────────────────────────────────
@@ -367,6 +431,14 @@ fn an_authority_that_refuses_lies_hangs_or_floods_costs_nothing_but_the_certific
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         assert!(!page.contains("strict-transport-security"), "of a self-signed one: {page}");
         case.ended(&mut serving);
+        // So it does without a server.
+        let flags = case.flags(DOMAIN);
+        let flags: Vec<&str> =
+            flags.iter().map(String::as_str).chain(["--acme-agree-tos"]).collect();
+        let found = doctor(&case.place, &flags);
+        let one = found.iter().find(|one| one["check"] == "tls").unwrap();
+        assert_eq!(one["level"], "error", "{one}");
+        assert!(one["message"].as_str().unwrap().contains(part), "{one}");
     }
 }
 

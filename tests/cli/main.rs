@@ -47,6 +47,7 @@ mod prompts;
 mod repair;
 mod pulled;
 mod rotation;
+mod schedules;
 mod secrets;
 mod serving;
 mod shown;

@@ -25,6 +25,8 @@ pub struct Form {
     pub fields: Vec<(String, String)>,
     /// The names of those that a person fills.
     pub entered: Vec<String>,
+    /// What its choices offer: the name of each with its values.
+    pub choices: Vec<(String, Vec<String>)>,
     /// Names and values of its buttons.
     pub buttons: Vec<(String, String)>,
 }
@@ -89,6 +91,7 @@ pub fn forms(html: &str) -> Vec<Form> {
                     is_post: tag.get("method") == Some("post"),
                     fields: Vec::new(),
                     entered: Vec::new(),
+                    choices: Vec::new(),
                     buttons: Vec::new(),
                 });
             }
@@ -109,9 +112,13 @@ pub fn forms(html: &str) -> Vec<Form> {
                 form.fields.push((name, text));
             }
             ("button", Some(name)) => form.buttons.push((name, value)),
-            ("select", Some(name)) => select = Some(name),
+            ("select", Some(name)) => {
+                form.choices.push((name.clone(), Vec::new()));
+                select = Some(name);
+            }
             ("option", _) => {
                 if let Some(name) = &select {
+                    form.choices.last_mut().unwrap().1.push(value.clone());
                     let known = form.fields.iter_mut().find(|(known, _)| known == name);
                     match known {
                         None => form.fields.push((name.clone(), value)),

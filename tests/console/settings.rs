@@ -144,6 +144,10 @@ fn a_grant_answers_why_a_member_may_use_what_is_restricted() {
     let granted = ada.submit(&page, new, &[("userId", user)]);
     granted.shows("Access was granted.").shows("Vault (environment)");
     ada.get(&ask).shows("Allowed").shows("there is a grant for it");
+    // What is wrong with its kind is said where it is chosen.
+    let refused = ada.send(&ada.get(new), new, &[("resource", "nothing:1")]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("resource") && refused.text.contains("href=\"#f-resource\""));
     let remove = "/o/acme/settings/grants/remove";
     ada.submit(&granted, remove, &[]).shows("The grant was removed.");
     ada.get(&ask).shows("Refused");

@@ -201,6 +201,57 @@ fn a_team_is_renamed_and_deleted_by_an_admin_alone() {
 }
 
 #[test]
+fn what_a_wake_of_a_schedule_tells_and_whom_is_changed() {
+    let server = Running::new();
+    let (team, scribe) = server.team("crew", "scribe");
+    let (api, ada) = (server.ada(), server.signed_in("ada@acme.test"));
+    api.post("/agents", json!({"stableKey": "pilot", "name": "Pilot"})).ok();
+    let hired = json!({"stableKey": "pilot", "role": "member"});
+    let pilot = api.post(&format!("/teams/{team}/agents"), hired).id();
+    let schedules = format!("/teams/{team}/schedules");
+    let wake = json!({"agentId": scribe, "text": "Look at the queue."});
+    let body = json!({"name": "Look", "everySecs": 600, "wake": wake});
+    let schedule = api.post(&schedules, body).id();
+    let at = format!("/o/acme/teams/crew/schedules/{schedule}");
+    let edited = [("text", "Look at the mail."), ("agentId", &*pilot)];
+    let page = press(&ada, &ada.get(&at), ("action", "save"), &edited);
+    page.shows("Wakes an agent: Look at the mail.").shows("Pilot");
+    // An agent that has left stays what is chosen, and other things can be saved.
+    api.delete(&format!("/teams/{team}/agents/{pilot}")).ok();
+    let page = press(&ada, &ada.get(&at), ("action", "save"), &[("name", "Look again")]);
+    page.shows("The schedule was saved.").shows("Look again");
+    let stored = api.get(&format!("{schedules}/{schedule}")).ok();
+    assert_eq!(stored["wake"], json!({"agentId": pilot, "text": "Look at the mail."}));
+}
+
+#[test]
+fn a_team_and_a_member_that_are_deleted_twice_are_gone_once() {
+    let server = Running::new();
+    server.add("ben", "member");
+    server.team("crew", "scribe");
+    let ada = server.signed_in("ada@acme.test");
+    let people = server.ada().get("/organizations/members").items();
+    let ben = people.iter().find(|one| one["email"] == "ben@acme.test").unwrap();
+    let ben = format!("/o/acme/settings/members/{}/delete", ben["userId"].as_str().unwrap());
+    let account = json!({"name": "Robot", "role": "member"});
+    let robot = server.ada().post("/organizations/service-accounts", account).id();
+    let robot = format!("/o/acme/settings/members/{robot}/delete");
+    for (path, to) in [
+        ("/o/acme/teams/crew/delete", "/o/acme/teams"),
+        (&*ben, "/o/acme/settings/members"),
+        (&*robot, "/o/acme/settings/members"),
+    ] {
+        let page = ada.get(path);
+        for _ in 0..2 {
+            let reply = ada.send(&page, path, &[]);
+            assert_eq!(reply.status, 303, "{path}: {}", reply.words());
+            assert_eq!(reply.location(), to);
+        }
+        assert_eq!(ada.get(path).status, 404);
+    }
+}
+
+#[test]
 fn a_full_board_is_small() {
     let server = Running::new();
     let (team, agent) = server.team("crew", "scribe");
@@ -245,7 +296,7 @@ fn agents_teams_and_all_of_them_are_paused_and_resumed_with_one_click() {
     let places = ["/o/acme/teams", "/o/acme/teams/crew/agents", "/o/acme/agents/scribe", &of_agent];
     for place in places {
         let page = press(&ada, &ada.get(place), ("action", "pause"), &[("reason", "It loops")]);
-        page.shows("It is paused.").shows("It loops");
+        page.shows("It is paused.").shows("It loops").shows("by Ada");
         ada.get(&of_agent).shows("paused");
         let page = press(&ada, &page, ("action", "resume"), &[]);
         page.shows("It goes on").hides("It loops");
@@ -273,6 +324,15 @@ fn a_schedule_is_made_changed_paused_and_deleted() {
     page.shows("Its first time has not come yet.");
     let page = press(&ada, &page, ("action", "save"), &[("cron", ""), ("everySecs", "600")]);
     page.shows("The schedule was saved.").shows("every 10 min");
+    // What it creates.
+    let work = [("title", "Write it all"), ("description", "With figures."), ("priority", "4")];
+    let page = press(&ada, &page, ("action", "save"), &work);
+    page.shows("Creates a task: Write it all").shows("With figures.");
+    let refused = press(&ada, &page, ("action", "save"), &[("priority", "9")]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("priority"));
+    assert_eq!(press(&ada, &page, ("action", "save"), &[("title", "")]).status, 400);
+    let page = press(&ada, &page, ("action", "save"), &[("priority", "3")]);
     let page = press(&ada, &page, ("action", "pause"), &[]);
     page.shows("The schedule is paused");
     ada.get(all).shows("Paused").shows("Report");

@@ -4,6 +4,7 @@ mod cut_off;
 mod lease;
 mod rolling;
 mod round_trips;
+mod schedules;
 mod together;
 mod wakes;
 

@@ -159,7 +159,7 @@ impl<'a> CallRound<'a> {
     /// 429 and 503, as [`CallRound::run`].
     async fn admit(&self, calls: &[Call], address: IpAddr) -> Result<OutsideCall> {
         for call in calls {
-            self.executor.coordination.take_outside_call(call.host())?;
+            self.executor.coordination.take_outside_call(&call.place())?;
         }
         self.executor.outside_calls.admit(address).await
     }

@@ -2,19 +2,17 @@
 
 use super::findings::Findings;
 use crate::api::{SystemAcme, SystemTls};
+use crate::app::tls::OfAuthority;
 use crate::base::Time;
 
 /// What to do about an attempt that has failed.
 const TO_DO: &str = "do what the message says; SIGHUP has the server ask at once";
 
 /// Judges it: what a running server says, or what a data directory has; an error if that cannot be served.
-pub fn judge(status: &Result<Option<SystemTls>, String>, now: Time, found: &mut Findings) {
+pub fn judge(status: &Result<OfAuthority, String>, now: Time, found: &mut Findings) {
     let status = match status {
-        Ok(Some(status)) => status,
-        Ok(None) => {
-            found.ok("tls", "there is no certificate yet: a start asks the authority");
-            return;
-        }
+        Ok(OfAuthority::Served(status)) => &**status,
+        Ok(OfAuthority::NotYet(acme)) => return without(acme.as_deref(), found),
         Err(why) => {
             found.error("tls", why, "see the message; the server does not start so");
             return;
@@ -34,6 +32,9 @@ pub fn judge(status: &Result<Option<SystemTls>, String>, now: Time, found: &mut 
         format!("the certificate {certificate} is for {}, until {not_after}", names.join(", "))
     };
     let message = format!("{message}{}", acme.as_deref().map_or(String::new(), attempts));
+    if let Some(problem) = &status.problem {
+        found.error("tls", problem, "make the directory one that can be written to");
+    }
     let has_failed = acme.as_ref().is_some_and(|acme| acme.error.is_some());
     // The next one is wanted since a third of its life before the end.
     let left = not_after.secs() - now.secs();
@@ -48,6 +49,17 @@ pub fn judge(status: &Result<Option<SystemTls>, String>, now: Time, found: &mut 
         found.warn("tls", message, TO_DO);
     } else {
         found.ok("tls", message);
+    }
+}
+
+/// Judges that there is no certificate, and what came of asking for one; no server runs.
+fn without(acme: Option<&SystemAcme>, found: &mut Findings) {
+    match acme.filter(|acme| acme.error.is_some()) {
+        None => found.ok("tls", "there is no certificate yet: a start asks the authority"),
+        Some(acme) => {
+            let message = format!("no certificate was issued yet{}", attempts(acme));
+            found.error("tls", message, "do what the message says, and start the server");
+        }
     }
 }
 
@@ -102,7 +114,7 @@ mod tests {
                 })),
             };
             let mut found = Findings::default();
-            judge(&Ok(Some(status)), at(now), &mut found);
+            judge(&Ok(OfAuthority::Served(Box::new(status))), at(now), &mut found);
             let [one] = &found.0[..] else { panic!("{found:?}") };
             assert_eq!(one.level, level, "{now} {error:?}: {one:?}");
             assert!(one.message.contains(part), "{one:?}");
@@ -112,7 +124,7 @@ mod tests {
     #[test]
     fn a_directory_without_a_certificate_gets_one_at_the_start() {
         let mut found = Findings::default();
-        judge(&Ok(None), at("2030-01-01"), &mut found);
+        judge(&Ok(OfAuthority::NotYet(None)), at("2030-01-01"), &mut found);
         judge(&Err("chmod".into()), at("2030-01-01"), &mut found);
         assert_eq!(
             found.0.iter().map(|one| one.level).collect::<Vec<_>>(),

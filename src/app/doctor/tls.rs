@@ -8,7 +8,7 @@ use super::findings::Findings;
 use crate::api::SystemTls;
 use crate::app::placement::TLS_CERTIFICATE;
 use crate::app::status::Setting;
-use crate::app::tls::{OwnMade, TlsFiles, look_at, look_at_acme, look_at_self_signed};
+use crate::app::tls::{OfAuthority, OwnMade, TlsFiles, look_at, look_at_acme, look_at_self_signed};
 use crate::base::{HttpUrl, Time};
 use crate::http::names_this_machine;
 use crate::store::Clock;
@@ -96,12 +96,12 @@ fn of_files(files: &TlsFiles, settings: &[Setting], served: &Served, found: &mut
 
 fn of_acme(dir: Option<&Path>, settings: &[Setting], served: &Served, found: &mut Findings) {
     let status = match (served, dir) {
-        (Served::Running(Some(status)), _) => Ok(Some(status.clone())),
+        (Served::Running(Some(status)), _) => Ok(OfAuthority::Served(Box::new(status.clone()))),
         (_, Some(dir)) => look_at_acme(dir),
-        (_, None) => Ok(None),
+        (_, None) => Ok(OfAuthority::NotYet(None)),
     };
     acme::judge(&status, Clock::system().now(), found);
-    if let Ok(Some(status)) = status {
+    if let Ok(OfAuthority::Served(status)) = status {
         public_url(&status.names, settings, found);
         links(&status, settings, found);
     }

@@ -1,6 +1,7 @@
 //! Certificates that the server gets itself from an authority (ACME, RFC 8555), which looks at its own
 //! port with TLS whether the domains are its own (TLS-ALPN-01, RFC 8737).
 
+mod account_fault;
 mod calls;
 mod order;
 mod renewing;

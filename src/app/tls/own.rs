@@ -203,19 +203,26 @@ pub fn look_at(files: &TlsFiles) -> std::result::Result<SystemTls, String> {
     Ok(SystemTls::of(&pair, &files.certificate))
 }
 
-/// What was found of a certificate that an authority has issued, and of what the server knows of that;
-/// `None` if there is none yet.
+/// What was found of a certificate that an authority issues.
+pub enum OfAuthority {
+    /// It is served, or what is served until it is issued.
+    Served(Box<SystemTls>),
+    /// There is none yet; what came of asking for it, if somebody has.
+    NotYet(Option<Box<SystemAcme>>),
+}
+
+/// What was found of a certificate that an authority has issued, and of what the server knows of that.
 ///
 /// # Errors
 /// A sentence, if the server does not start so.
-pub fn look_at_acme(dir: &Path) -> std::result::Result<Option<SystemTls>, String> {
+pub fn look_at_acme(dir: &Path) -> std::result::Result<OfAuthority, String> {
     let issued = acme::load(dir).map_err(|error| error.0)?;
     let stored = Stored::load(dir).map_err(|error| error.0)?;
-    let Some(pair) = issued else { return Ok(None) };
-    let now = Clock::system().now();
-    let of = |asked| Box::new(stored.status(asked, Some(&pair.facts), now));
-    let acme = stored.asked.as_ref().map(of);
-    Ok(Some(SystemTls { acme, ..SystemTls::of(&pair, &acme::certificate_in(dir)) }))
+    let (facts, now) = (issued.as_ref().map(|pair| &pair.facts), Clock::system().now());
+    let acme = stored.asked.as_ref().map(|asked| Box::new(stored.status(asked, facts, now)));
+    let Some(pair) = issued else { return Ok(OfAuthority::NotYet(acme)) };
+    let served = SystemTls { acme, ..SystemTls::of(&pair, &acme::certificate_in(dir)) };
+    Ok(OfAuthority::Served(Box::new(served)))
 }
 
 /// What was found of a certificate that the server makes itself.

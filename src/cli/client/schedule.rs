@@ -87,6 +87,7 @@ fn when(schedule: &Value) -> String {
 fn next(schedule: &Value) -> String {
     match schedule["nextTimes"].get(0) {
         _ if !schedule["paused"].is_null() => "paused".into(),
+        _ if !schedule["stopped"].is_null() => "stopped".into(),
         Some(at) => time(at),
         None => "never".into(),
     }
@@ -140,7 +141,8 @@ fn schedule_text(schedule: &Value) -> String {
     let times = schedule["nextTimes"].as_array().cloned().unwrap_or_default();
     let times: Vec<_> = times.iter().map(time).collect();
     let next = if times.is_empty() { next(schedule) } else { times.join(", ") };
-    format!("{id} {name}\nwhen: {}\nnext: {next}", when(schedule))
+    let why = schedule["stopped"].as_str().map_or(String::new(), |why| format!(" ({why})"));
+    format!("{id} {name}\nwhen: {}\nnext: {next}{why}", when(schedule))
 }
 
 /// Create a schedule

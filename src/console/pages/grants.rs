@@ -76,7 +76,8 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     let fields = vec![
         Field::select("userId", "Member", members.map(|member| (member.user_id, member.name))),
         Field::select("resource", "May use", things.map(|thing| (thing.key(), thing.label())))
-            .at("resourceId"),
+            .at("resourceId")
+            .also("resourceType"),
     ];
     Ok(Form::create("/access-grants", fields, "Grant access")
         .refined(|visit, _, body| {

@@ -154,7 +154,11 @@ async fn password_link(visit: &Visit, url: String) -> Result<Reply> {
 }
 
 async fn remove(visit: &Visit) -> Result<FormPage> {
-    let member = roster::member(&visit.api, visit.param(1)).await?;
+    let found = roster::member(&visit.api, visit.param(1)).await;
+    let Some(member) = Form::unless_gone(visit, found)? else {
+        let form = Form::gone().done(visit.in_org("/settings/members"), Flash::MemberRemoved);
+        return Ok(form.page(crumbs(visit, visit.frame("Remove the member?"))));
+    };
     let is_me = member.user_id == visit.signed_in().user.id;
     if !is_me && !may_change(visit, &member) {
         visit.require(Method::Patch, "/organizations/members/id")?;

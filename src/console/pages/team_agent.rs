@@ -19,6 +19,7 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
+use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::{TeamAgent, TeamPlace, or_null, usd};
@@ -43,6 +44,7 @@ struct AgentPage {
     place: TeamPlace,
     org: String,
     agent: TeamAgent,
+    people: People,
     /// The form of the role.
     form: Form,
     /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
@@ -183,6 +185,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         memories,
         form,
         search: search.into(),
+        people: paused::people(api, &agent.paused).await?,
         agent,
         place,
     };

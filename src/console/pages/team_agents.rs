@@ -10,6 +10,7 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
+use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{TeamAgent, TeamPlace};
@@ -40,6 +41,7 @@ struct Agents {
     frame: Frame,
     place: TeamPlace,
     agents: List<TeamAgent>,
+    people: People,
 }
 
 async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -47,6 +49,7 @@ async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let page = Agents {
         frame: place.crumbs(visit, visit.frame("Agents")).failed(error.as_ref()).live(),
         agents: visit.api.get(&place.api("/agents"), visit.cursor().as_slice()).await?,
+        people: paused::people(&visit.api, &place.team.paused).await?,
         place,
     };
     render(page.frame.status, &page)

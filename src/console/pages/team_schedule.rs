@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::confirm::Confirm;
-use super::team_schedules::{ON_MISSED, OVERLAP, Schedule, timing};
+use super::team_schedules::{CRON, NOBODY, ON_MISSED, OVERLAP, Schedule};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
-use crate::console::conflict::Edited;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
+use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused;
@@ -47,8 +47,7 @@ struct SchedulePage {
     tasks: BTreeMap<String, u32>,
     crew: Crew,
     people: People,
-    on_missed: [(&'static str, &'static str); 2],
-    overlap: [(&'static str, &'static str); 2],
+    form: Form,
     /// Whether the form was sent.
     is_open: bool,
 }
@@ -87,22 +86,50 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
     place.api(&format!("/schedules/{}{below}", segment(visit.param(2))))
 }
 
-/// What the form edits.
-fn edited(visit: &Visit, schedule: &Schedule) -> Vec<Edited> {
+/// What a task or a wake has.
+fn work(schedule: &Schedule, crew: &Crew) -> Vec<Field> {
+    if schedule.wake.is_some() {
+        let agents = crew.0.iter().map(|agent| (agent.id.clone(), agent.name.clone()));
+        return vec![
+            Field::area("text", "What the agent is told", 4).at("wake.text"),
+            Field::select("agentId", "Agent", agents).at("wake.agentId"),
+        ];
+    }
     vec![
-        Edited::text(visit, "name", "Name", &schedule.name),
-        Edited::text(visit, "cron", "When", schedule.cron.as_deref().unwrap_or_default()),
-        Edited::text(visit, "everySecs", "Seconds", &schedule.every()),
-        Edited::text(visit, "timeZone", "Time zone", &schedule.time_zone),
-        Edited::choice(visit, "onMissed", "Missed times", &schedule.on_missed, &ON_MISSED),
-        Edited::choice(visit, "overlap", "Open tasks", &schedule.overlap, &OVERLAP),
+        Field::text("title", "Title of the task").at("task.title"),
+        Field::area("description", "Description of the task", 6).at("task.description").optional(),
+        Field::select("agentId", "Agent", crew.choices(NOBODY)).at("task.assigneeAgentId"),
+        Field::text("projectId", "Project").at("task.projectId").optional(),
+        Field::text("priority", "Priority").at("task.priority").number().hint("From 0 to 4."),
     ]
+}
+
+/// The form that changes it. What it does is replaced as a whole.
+async fn settings(visit: &Visit, place: &TeamPlace, crew: &Crew) -> Result<Form> {
+    let path = api_path(visit, place, "");
+    let schedule: Schedule = visit.api.get(&path, &[]).await?;
+    let mut fields = vec![
+        Field::text("name", "Name"),
+        Field::text("cron", "When").optional().hint(CRON),
+        Field::text("everySecs", "Or every so many seconds").number().optional(),
+        Field::text("timeZone", "Time zone"),
+    ];
+    fields.extend(work(&schedule, crew));
+    let missed = "Times that pass while nothing can be begun";
+    fields.extend([
+        Field::select("onMissed", missed, ON_MISSED),
+        Field::select("overlap", "While the last task is open", OVERLAP),
+    ]);
+    let form = Form::change(visit, &path, fields).await?;
+    Ok(form.action("save").done(visit.path.as_str(), Flash::ScheduleSaved))
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let api = &visit.api;
-    let schedule: Schedule = api.get(&api_path(visit, &place, ""), &[]).await?;
+    let crew = Crew::read(api, &place).await?;
+    let mut form = settings(visit, &place, &crew).await?;
+    let schedule: Schedule = form.stored()?;
     let mut query = vec![("limit", ROWS)];
     query.extend(visit.cursor());
     let runs: List<Run> = api.get(&api_path(visit, &place, "/runs"), &query).await?;
@@ -112,13 +139,12 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = place.crumbs(visit, visit.frame(&schedule.name));
     let frame = frame.crumb("Schedules", place.at("/schedules")).failed(error).live();
     let page = SchedulePage {
-        frame: frame.edits(visit, error, &edited(visit, &schedule)),
+        frame: form.ready(frame, visit, error),
         runs,
         tasks,
-        crew: Crew::read(api, &place).await?,
+        crew,
         people: People::read(api).await?,
-        on_missed: ON_MISSED,
-        overlap: OVERLAP,
+        form,
         is_open: error.is_some() && visit.form.get("action") == "save",
         schedule,
         place,
@@ -134,12 +160,11 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "pause" => (paused::act(visit, &path).await, Flash::Paused),
         "resume" => (paused::act(visit, &path).await, Flash::Resumed),
         "save" => {
-            let mut body = json!({
-                "name": of("name"), "onMissed": of("onMissed"), "overlap": of("overlap"),
-            });
-            timing(visit, &mut body);
-            let edited = |schedule: &Schedule| edited(visit, schedule);
-            (visit.save(&path, body, edited).await.map(drop), Flash::ScheduleSaved)
+            let crew = Crew::read(&visit.api, &place).await?;
+            return match settings(visit, &place, &crew).await?.send(visit).await {
+                Err(error) => show(visit, visit.failed(error)?).await,
+                done => done,
+            };
         }
         _ => return show(visit, None).await,
     };

@@ -11,6 +11,7 @@ use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused::Pause;
+use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::{Crew, TeamPlace};
@@ -23,6 +24,13 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(form(visit, None)))
         .post(|visit| Box::pin(create(visit))),
 ];
+
+/// What the fields of `cron` are.
+pub const CRON: &str = "Five fields: minute, hour, day of the month, month, day of the week. 0 9 * * mon \
+                        is Mondays at nine.";
+
+/// What a task has without an agent.
+pub const NOBODY: &str = "Nobody: any agent may claim it";
 
 /// What a schedule may do.
 const KINDS: [(&str, &str); 2] = [("task", "Create a task"), ("wake", "Wake an agent")];
@@ -65,9 +73,9 @@ pub struct Schedule {
     pub time_zone: String,
     pub task: Nullable<Task>,
     pub wake: Nullable<Wake>,
-    pub on_missed: String,
-    pub overlap: String,
     pub paused: Nullable<Pause>,
+    /// Why it begins nothing any more.
+    pub stopped: Nullable<String>,
     pub next_times: Vec<Time>,
     pub set_by: String,
 }
@@ -100,9 +108,9 @@ impl Schedule {
         }
     }
 
-    /// The seconds between two times; empty with cron.
-    pub fn every(&self) -> String {
-        self.every_secs.map_or(String::new(), |secs| secs.to_string())
+    /// Why it begins nothing any more, as a sentence; empty if that is not so.
+    pub fn why_stopped(&self) -> String {
+        self.stopped.as_deref().map_or(String::new(), sentence)
     }
 
     /// What it does, in words.
@@ -146,7 +154,7 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         kinds: KINDS,
         on_missed: ON_MISSED,
         overlap: OVERLAP,
-        agents: Crew::read(&visit.api, &place).await?.choices("Nobody: any agent may claim it"),
+        agents: Crew::read(&visit.api, &place).await?.choices(NOBODY),
         place,
     };
     render(page.frame.status, &page)
@@ -180,7 +188,7 @@ async fn create(visit: &Visit) -> Result<Reply> {
 }
 
 /// Adds when it is due to what is sent.
-pub fn timing(visit: &Visit, body: &mut Value) {
+fn timing(visit: &Visit, body: &mut Value) {
     for name in ["cron", "timeZone"] {
         if let Some(text) = visit.form.some(name) {
             body[name] = json!(text.trim());

@@ -64,7 +64,10 @@ async fn save(visit: &Visit) -> Result<Reply> {
 }
 
 async fn delete(visit: &Visit) -> Result<FormPage> {
-    let place = TeamPlace::of(visit).await?;
+    let Some(place) = Form::unless_gone(visit, TeamPlace::of(visit).await)? else {
+        let form = Form::gone().done(visit.in_org("/teams"), Flash::TeamDeleted);
+        return Ok(form.page(visit.frame("Delete the team?")));
+    };
     let form = Form::delete(visit, &place.api("")).await?;
     let page = form
         .button(format!("Delete the team {}", place.team.slug))

@@ -11,6 +11,7 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::paused::{self, Pause};
+use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::Team;
@@ -33,6 +34,7 @@ struct Teams {
     may_create: bool,
     /// The pause of all agents.
     paused: Nullable<Pause>,
+    people: People,
     may_pause: bool,
 }
 
@@ -42,9 +44,11 @@ struct All {
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    let paused = visit.api.get::<All>("/teams/pause", &[]).await?.paused;
     let page = Teams {
         frame: visit.frame("Teams").failed(error.as_ref()),
-        paused: visit.api.get::<All>("/teams/pause", &[]).await?.paused,
+        people: paused::people(&visit.api, &paused).await?,
+        paused,
         may_pause: visit.may(Method::Post, "/teams/pause"),
         base: visit.in_org(""),
         teams: visit.api.get("/teams", visit.cursor().as_slice()).await?,

@@ -19,11 +19,13 @@ use crate::http::connection_state::ConnectionState;
 use crate::http::transport::Socket;
 
 /// TLS for 127.0.0.1, and a client that trusts it.
-fn made() -> (ServerTls, TlsConnector) {
+fn made(is_of_web: bool) -> (ServerTls, TlsConnector) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["127.0.0.1".to_string()]).unwrap();
     let certificate = params.self_signed(&key).unwrap().pem();
     let pair = Pair::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).unwrap();
+    assert!(!pair.is_of_web, "nobody else trusts it");
+    let pair = if is_of_web { pair.of_web() } else { pair };
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -51,9 +53,16 @@ impl Tls {
     }
 
     pub(super) async fn start(handshake_time: Duration, max_connections: usize) -> Self {
-        let (mut tls, connector) = made();
+        let (mut tls, connector) = made(true);
         tls.handshake_time = handshake_time;
         let server = start_speaking(Speaks::Https(Arc::new(tls)), false, max_connections).await;
+        Tls { server, connector }
+    }
+
+    /// One that only those trust who were told to.
+    async fn of_own_authority() -> Self {
+        let (tls, connector) = made(false);
+        let server = start_speaking(Speaks::Https(Arc::new(tls)), false, 1000).await;
         Tls { server, connector }
     }
 
@@ -205,6 +214,23 @@ async fn requests_that_come_together_or_in_parts_are_answered() {
 }
 
 #[tokio::test]
+async fn browsers_are_not_told_to_insist_on_tls_with_a_certificate_that_they_may_not_trust() {
+    for (tls, is_told) in [
+        (Tls::of_own_authority().await, false),
+        (Tls::start(Duration::from_secs(60), 1000).await, true),
+    ] {
+        let mut stream = tls.connect().await;
+        let get = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        stream.write_all(get).await.unwrap();
+        let mut came = Vec::new();
+        while stream.read_buf(&mut came).await.unwrap() > 0 {}
+        let came = String::from_utf8_lossy(&came).to_string();
+        assert!(came.starts_with("HTTP/1.1 200"), "{came}");
+        assert_eq!(came.contains("strict-transport-security"), is_told, "{came}");
+    }
+}
+
+#[tokio::test]
 async fn who_closes_without_a_word_of_tls_gets_its_answer_unless_its_request_was_cut_off() {
     let tls = Tls::start(Duration::from_secs(60), 1000).await;
     let post = "POST /api/nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
@@ -335,7 +361,7 @@ async fn at_shutdown_idle_connections_are_told_that_nothing_was_cut_off_and_hand
 
 #[tokio::test]
 async fn of_what_a_client_does_not_read_one_record_is_kept() {
-    let (tls, connector) = made();
+    let (tls, connector) = made(true);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let connecting = async {

@@ -4,6 +4,7 @@
 mod certificate;
 mod challenges;
 mod pair;
+mod trust;
 
 use std::fmt;
 use std::io;
@@ -164,7 +165,7 @@ impl OverTls {
     /// Whether browsers trust the certificate without being told to, so that they may be told to come back
     /// over TLS alone (`Strict-Transport-Security`).
     pub fn is_strict(&self) -> bool {
-        !self.pair.is_self_made
+        self.pair.is_of_web && !self.pair.is_self_made
     }
 
     /// Whether `name` and `port` of a `Host` are this server's own: its certificate is for exactly this

@@ -10,6 +10,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 
 use super::certificate::CertificateFacts;
+use super::trust::{self, web_roots};
 
 /// A certificate with those of its issuers, its key, and what it says of itself.
 pub struct Pair {
@@ -18,6 +19,8 @@ pub struct Pair {
     pub facts: CertificateFacts,
     /// Whether the server has made it itself, so that nobody trusts it without being told to.
     pub is_self_made: bool,
+    /// Whether browsers trust it without being told to: it was issued under one of the roots of the web.
+    pub is_of_web: bool,
 }
 
 /// What is wrong with a certificate or its key. Each text goes on where the name of the file ends.
@@ -41,9 +44,11 @@ impl Pair {
         let own = chain.first().map(CertificateDer::as_ref).and_then(CertificateFacts::read);
         let facts = own.ok_or_else(|| PairProblem::Certificate(not_one("its first")))?;
         let key = private_key(key).map_err(PairProblem::Key)?;
+        let is_of_web = trust::is_of(&web_roots(), &chain, &facts);
         match CertifiedKey::from_der(chain, key, &default_provider()) {
             Ok(certified) => {
-                Ok(Pair { certified: Arc::new(certified), facts, is_self_made: false })
+                let certified = Arc::new(certified);
+                Ok(Pair { certified, facts, is_self_made: false, is_of_web })
             }
             Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
                 Err(PairProblem::Mismatch)
@@ -64,6 +69,12 @@ impl Pair {
     /// The same as one that the server has made itself.
     pub fn self_made(self) -> Self {
         Pair { is_self_made: true, ..self }
+    }
+
+    /// The same as one that browsers trust.
+    #[cfg(test)]
+    pub fn of_web(self) -> Self {
+        Pair { is_of_web: true, ..self }
     }
 
     /// How many certificates clients are sent: the server's own, and those of its issuers.

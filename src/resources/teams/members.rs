@@ -113,10 +113,14 @@ impl Output for TeamAgentCreated {
     }
 }
 
-/// Where its wakes are posted, and why it is paused, are shown to those who may use the agent; the rest to every member.
+/// Where its wakes are posted, and why it alone is paused, are shown to those who may use the agent; the rest
+/// to every member.
 pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
     let is_usable = agents::is_usable(view, caller, member.agent)?;
-    let shown = |pause: Pause| Pause { reason: pause.reason.filter(|_| is_usable), ..pause };
+    let shown = |pause: Pause| {
+        let is_open = is_usable || !pause.scope.is_of_agent();
+        Pause { reason: pause.reason.filter(|_| is_open), ..pause }
+    };
     let paused = pause_of(view, &member)?.map(shown);
     Ok(TeamAgent {
         name: name(view, &member)?,

@@ -2,8 +2,8 @@
 //! (reference: teams-and-wakes, "Pausing").
 //!
 //! A pause is one row, whatever it holds back: who waits for wakes looks at it each time. What is due
-//! meanwhile stays where it is. Resuming tells those who wait to look again, and has posted what was
-//! not; of many agents a job does that, in steps.
+//! meanwhile stays where it is. Resuming tells the agents that it is about to look again, and has posted
+//! what was not; of many agents a job does that, in steps.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,10 +19,14 @@ use crate::base::{Error, Id, Result};
 use crate::outbox::{Job, JobHandler, Prepared, SWEEP_ROWS, Settled, Target, enqueue};
 use crate::resources::agents::{self, AgentInfo};
 use crate::resources::pauses::{self, NewPause, Pause, Paused, PausedAll, Resume};
-use crate::store::{ACCESS_CHANGED, Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
+use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { routes, jobs: &[ROUSE_ALL, ROUSE_TEAM], ..Resource::EMPTY };
+
+/// So many agents are told to look again in one transaction: servers that share a store tell each other of
+/// so many at once.
+const AT_ONCE: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -55,12 +59,14 @@ fn resume_agent(tx: &mut Tx, req: &Req<String, Resume>) -> Result<AgentInfo> {
     agents::shown(&tx.view(), req.caller(), agent)
 }
 
-fn pause_member(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewPause>) -> Result<TeamAgent> {
+/// Pauses an agent in one team.
+pub fn pause_member(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewPause>) -> Result<TeamAgent> {
     let paused = req.input.begun(tx, req.caller().user());
     set_member(tx, req.caller(), req.params, Some(paused))
 }
 
-fn resume_member(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Resume>) -> Result<TeamAgent> {
+/// Resumes an agent in one team.
+pub fn resume_member(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), Resume>) -> Result<TeamAgent> {
     set_member(tx, req.caller(), req.params, None)
 }
 
@@ -130,7 +136,6 @@ fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
 fn resume_all(tx: &mut Tx, _: &Req<(), Resume>) -> Result<AllTeams> {
     if let Some(all) = tx.get::<PausedAll>(&())? {
         tx.remove(&all)?;
-        tx.signal(ACCESS_CHANGED); // All that waits looks again.
         enqueue(tx, &ROUSE_ALL, Id::NIL, None, tx.now())?;
     }
     Ok(AllTeams { paused: None })
@@ -138,9 +143,6 @@ fn resume_all(tx: &mut Tx, _: &Req<(), Resume>) -> Result<AllTeams> {
 
 /// Has the agents of a team look again, from the one after `last` on.
 fn rouse_members(tx: &mut Tx, team: Id<Team>, last: Id<Member>) -> Result<()> {
-    if last.is_nil() {
-        tx.signal(ACCESS_CHANGED);
-    }
     let now = tx.now();
     enqueue(tx, &ROUSE_TEAM, last.cast(), Some(team.cast()), now).map(drop)
 }
@@ -149,8 +151,8 @@ fn rouse_members(tx: &mut Tx, team: Id<Team>, last: Id<Member>) -> Result<()> {
 const ROUSE_ALL: JobHandler =
     JobHandler { kind: "team.rouse_all", prepare: rouse_all, settle: no_effect };
 
-/// Gives a team's schedules their jobs again, and has posted what waits for its agents; the target is the last agent that was seen to, the
-/// concurrency key the team.
+/// Gives a team's schedules their jobs again, and has its agents look for what waits, or that posted; the
+/// target is the last agent that was seen to, the concurrency key the team.
 const ROUSE_TEAM: JobHandler =
     JobHandler { kind: "team.rouse", prepare: rouse_team, settle: no_effect };
 
@@ -163,7 +165,7 @@ fn rouse_all(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done); // Whoever ends that pause has it done.
     }
     let last: Id<Team> = job.target.cast();
-    let teams = part(tx, &(), (!last.is_nil()).then(|| last.to_bytes()), |_: &Team| true)?;
+    let teams: Page<Team> = part(tx, &(), (!last.is_nil()).then(|| last.to_bytes()), SWEEP_ROWS)?;
     for team in &teams.items {
         rouse_members(tx, team.id, Id::NIL)?;
     }
@@ -184,10 +186,9 @@ fn rouse_team(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         schedules::rouse(tx, team.id)?;
     }
     let after = (!last.is_nil()).then(|| (team.id, last).to_bytes());
-    let has_url = |member: &Member| member.wake_url.is_some();
-    let members = part(tx, &team.id, after, has_url)?;
+    let members: Page<Member> = part(tx, &team.id, after, AT_ONCE)?;
     for member in &members.items {
-        wakes::enqueue_pending_posts(tx, member)?;
+        rouse(tx, member)?;
     }
     if let Some((_, next)) = position::<(Id<Team>, Id<Member>)>(&members)? {
         rouse_members(tx, team.id, next)?;
@@ -199,10 +200,10 @@ fn part<R: Record>(
     tx: &Tx,
     prefix: &impl Key,
     after: Option<Vec<u8>>,
-    keep: impl Fn(&R) -> bool,
+    limit: usize,
 ) -> Result<Page<R>> {
-    let part = PageRequest { limit: SWEEP_ROWS, after };
-    tx.page(ListSource::TABLE, prefix, Order::Ascending, &part, keep)
+    let part = PageRequest { limit, after };
+    tx.page(ListSource::TABLE, prefix, Order::Ascending, &part, |_| true)
 }
 
 /// Returns the key after which a list goes on.

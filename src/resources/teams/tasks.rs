@@ -153,6 +153,11 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
     let team = require_team(&view, req.params)?;
     let open = |named: &Option<AgentRef>| open_optional(&view, req.caller(), team, named.as_ref());
     let (assignee, acting) = (open(&new.assignee_agent_id)?, open(&new.from_agent_id)?);
+    if let (Some(assignee), Some(acting)) = (&assignee, &acting)
+        && assignee.id == acting.id
+    {
+        require_active(&view, acting)?; // It takes the task.
+    }
     make(tx, team, new, (assignee.as_deref(), acting.as_deref()), Some(req.caller().user()))
 }
 
@@ -197,6 +202,9 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
 
 /// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
 /// reopened task loses an assignee that has left.
+///
+/// # Errors
+/// 409 if a paused agent takes it.
 pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
@@ -227,6 +235,11 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     if old.is_closed() && !task.is_closed() {
         task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
     }
+    if let Some(acting) = &acting
+        && takes(&old, &task, acting)
+    {
+        require_active(&tx.view(), acting)?;
+    }
     if task != old {
         task.updated_at = tx.now();
         tx.replace(&old, &task)?;
@@ -240,6 +253,13 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
         wakes::wake(tx, &assignee, &cause)?;
     }
     Ok(task)
+}
+
+/// Whether an agent does with its own change what a claim does: it has the task from now on, or begins it.
+fn takes(old: &Task, new: &Task, acting: &Member) -> bool {
+    let begins = |task: &Task| task.status == TaskStatus::InProgress;
+    let has = |task: &Task| task.assignee_agent_id == Some(acting.id);
+    has(new) && (!has(old) || (begins(new) && !begins(old)))
 }
 
 /// Returns why the assignee of a task is to go on with it: it was blocked or closed and is not any

@@ -37,27 +37,30 @@ pub fn team(fixture: &Fixture, slug: &'static str, monthly_usd: Option<f64>) -> 
 
 /// An agent of the organization, in no team. Its name is its stable key.
 pub fn agent(fixture: &Fixture, stable_key: &'static str) -> Id<Agent> {
-    let made = fixture.store.write_blocking(fixture.org, move |tx| {
-        let agent = Agent {
-            id: tx.new_id(),
-            stable_key: StableKey::parse(stable_key).unwrap(),
-            name: Name::parse(stable_key).unwrap(),
-            description: None,
-            fleet_id: None,
-            draft: Default::default(),
-            draft_revision: 1,
-            latest_version: None,
-            status: AgentStatus::Undeployed,
-            created_at: tx.now(),
-            updated_at: tx.now(),
-            places: Some(vec![]),
-            paused: None,
-        };
-        let id = agent.id;
-        tx.insert(&Restricted::new(agent))?;
-        Ok(id)
-    });
+    let made = fixture.store.write_blocking(fixture.org, move |tx| insert_agent(tx, stable_key));
     made.unwrap()
+}
+
+/// The same in a transaction of the test's own.
+pub fn insert_agent(tx: &mut Tx, stable_key: &str) -> Result<Id<Agent>> {
+    let agent = Agent {
+        id: tx.new_id(),
+        stable_key: StableKey::parse(stable_key).unwrap(),
+        name: Name::parse(stable_key).unwrap(),
+        description: None,
+        fleet_id: None,
+        draft: Default::default(),
+        draft_revision: 1,
+        latest_version: None,
+        status: AgentStatus::Undeployed,
+        created_at: tx.now(),
+        updated_at: tx.now(),
+        places: Some(vec![]),
+        paused: None,
+    };
+    let id = agent.id;
+    tx.insert(&Restricted::new(agent))?;
+    Ok(id)
 }
 
 /// A member of a team, its agent being made for it.

@@ -28,6 +28,8 @@ pub enum Mood {
     Refuses,
     /// It wants to be left alone for two hours.
     Limits,
+    /// It takes new accounts, and orders nothing for any.
+    Deactivates,
     /// It asks for a proof of another kind.
     OtherProof,
     /// It issues certificates for other names.
@@ -78,6 +80,7 @@ struct State {
     count: u64,
     /// The keys of accounts, and their hashes.
     accounts: HashMap<String, (Vec<u8>, String)>,
+    deactivated: HashSet<String>,
     contacts: Vec<String>,
     orders: Vec<Order>,
     /// What was not as the RFC says.
@@ -117,6 +120,7 @@ impl Authority {
             refused_nonces: HashSet::new(),
             count: 0,
             accounts: HashMap::new(),
+            deactivated: HashSet::new(),
             contacts: Vec::new(),
             orders: Vec::new(),
             faults: Vec::new(),
@@ -159,6 +163,12 @@ impl Authority {
     /// Forgets all accounts.
     pub fn forget_accounts(&self) {
         self.shared.lock().accounts.clear();
+    }
+
+    /// Takes nothing from the accounts that there are any more.
+    pub fn deactivate_accounts(&self) {
+        let mut state = self.shared.lock();
+        state.deactivated = state.accounts.keys().cloned().collect();
     }
 
     pub fn requests(&self) -> usize {
@@ -370,6 +380,13 @@ impl State {
                 let canonical = json!({"crv": "P-256", "kty": "EC", "x": jwk["x"], "y": jwk["y"]});
                 let thumb = BASE64.encode(digest(&SHA256, canonical.to_string().as_bytes()));
                 (format!("{}/account/{}", self.base, self.accounts.len()), key, thumb)
+            }
+            (Value::Null, Value::String(kid))
+                if self.deactivated.contains(kid)
+                    || (self.mood == Mood::Deactivates && path == "/order") =>
+            {
+                let why = "that account was deactivated";
+                return Err(Reply::problem(401, "unauthorized", why));
             }
             (Value::Null, Value::String(kid)) => match self.accounts.get(kid) {
                 Some((key, thumb)) => (kid.clone(), key.clone(), thumb.clone()),

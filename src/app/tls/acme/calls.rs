@@ -64,8 +64,8 @@ pub struct Calls(Arc<Attempt>);
 struct Attempt {
     callers: Callers,
     directory: String,
-    /// The host of the directory, with its port.
-    host: String,
+    /// Where the directory is: its host and port.
+    place: String,
     left: AtomicUsize,
     /// How many seconds the authority asks to be left alone.
     asked_pause: AtomicI64,
@@ -74,10 +74,10 @@ struct Attempt {
 impl Calls {
     /// The calls to the authority with this directory.
     pub fn new(callers: Callers, directory: &str) -> Self {
-        let host = call(Method::Get, directory).host().to_string();
+        let place = call(Method::Get, directory).place();
         let (left, asked_pause) = (AtomicUsize::new(MAX_CALLS), AtomicI64::new(0));
         let directory = directory.to_string();
-        Calls(Arc::new(Attempt { callers, directory, host, left, asked_pause }))
+        Calls(Arc::new(Attempt { callers, directory, place, left, asked_pause }))
     }
 
     /// How many seconds the authority has asked to be left alone, if it has refused a call so.
@@ -105,7 +105,7 @@ impl Attempt {
         }
         let Ok(body) = body.collect().await;
         call.body = body.to_bytes().to_vec();
-        let is_of_authority = call.host().eq_ignore_ascii_case(&self.host);
+        let is_of_authority = call.place() == self.place;
         let Callers { of_authority, of_others } = &self.callers;
         let caller = if is_of_authority { of_authority } else { of_others };
         let is_directory = call.url == self.directory;

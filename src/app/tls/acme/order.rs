@@ -13,6 +13,7 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
+use super::account_fault::AccountFault;
 use super::calls::Calls;
 use super::settings::AcmeSettings;
 use super::stored::StoredAccount;
@@ -32,8 +33,8 @@ const MAX_WORDS: usize = 600;
 pub struct Refused {
     /// What was wrong, and what to do, as far as it is known.
     pub why: String,
-    /// Whether the authority does not know the account.
-    pub is_account_gone: bool,
+    /// What the authority has against the account.
+    pub account: AccountFault,
 }
 
 impl Refused {
@@ -44,8 +45,29 @@ impl Refused {
             why.truncate(end);
             why.push('…');
         }
-        Refused { why, is_account_gone: false }
+        Refused { why, account: AccountFault::None }
     }
+}
+
+impl Refused {
+    /// A refusal of a request that says nothing but who asks for what: if the authority does not authorize
+    /// that, it is the account.
+    fn of_account(error: Error) -> Self {
+        match &error {
+            Error::Api(problem) if kind_of(problem) == "unauthorized" => {
+                let Refused { why, .. } =
+                    Refused::of(format!("the authority says: {}", words(problem)));
+                Refused { why, account: AccountFault::Refused }
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+/// The error of RFC 8555, 6.7, that a problem is; empty if it is none of them.
+fn kind_of(problem: &Problem) -> &str {
+    let kind = problem.r#type.as_deref().unwrap_or_default();
+    kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or_default()
 }
 
 impl From<Error> for Refused {
@@ -64,14 +86,13 @@ impl From<Error> for Refused {
 
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Self {
-        let kind = problem.r#type.as_deref().unwrap_or_default();
-        let kind = kind.strip_prefix("urn:ietf:params:acme:error:").unwrap_or_default();
-        let to_do = to_do(kind);
-        let is_account_gone = kind == "accountDoesNotExist";
+        let to_do = to_do(kind_of(&problem));
+        let is_unknown = kind_of(&problem) == "accountDoesNotExist";
+        let account = if is_unknown { AccountFault::Unknown } else { AccountFault::None };
         // The hint is not cut off, whatever the authority says.
         let Refused { why, .. } = Refused::of(format!("the authority says: {}", words(&problem)));
         let why = if to_do.is_empty() { why } else { format!("{why}; {to_do}") };
-        Refused { why, is_account_gone }
+        Refused { why, account }
     }
 }
 
@@ -142,7 +163,7 @@ pub async fn account(
         if known.contact == settings.contact {
             return Ok((account, None));
         }
-        account.update_contacts(&contact).await?;
+        account.update_contacts(&contact).await.map_err(Refused::of_account)?;
         return Ok((
             account,
             Some(StoredAccount { contact: settings.contact.clone(), ..known.clone() }),
@@ -174,7 +195,8 @@ pub async fn certificate(
     challenges: &Challenges,
 ) -> Result<Issued, Refused> {
     let domains: Vec<_> = settings.domains.iter().cloned().map(Identifier::Dns).collect();
-    let mut order = account.new_order(&NewOrder::new(&domains)).await?;
+    let order = account.new_order(&NewOrder::new(&domains)).await;
+    let mut order = order.map_err(Refused::of_account)?;
     prove(&mut order, settings, challenges).await?;
     let state = order.poll_ready(&PATIENCE).await;
     if !matches!(state, Ok(OrderStatus::Ready)) {
@@ -303,6 +325,23 @@ mod tests {
         );
         assert_eq!(parts.why, "the authority says: two; a.test: urn:ietf:params:acme:error:caa");
         let gone = r#"{"type": "urn:ietf:params:acme:error:accountDoesNotExist"}"#;
-        assert!(problem(gone).is_account_gone && !parts.is_account_gone);
+        let faults = [problem(gone).account, parts.account];
+        assert_eq!(faults, [AccountFault::Unknown, AccountFault::None]);
+    }
+
+    #[test]
+    fn what_is_not_authorized_is_the_account_where_nothing_else_was_said() {
+        let unauthorized = || {
+            serde_json::from_str::<Problem>(
+                r#"{"type": "urn:ietf:params:acme:error:unauthorized", "detail": "deactivated"}"#,
+            )
+            .unwrap()
+        };
+        let of_order = Refused::of_account(Error::Api(unauthorized()));
+        assert_eq!(of_order.account, AccountFault::Refused);
+        assert_eq!(of_order.why, "the authority says: deactivated");
+        let of_domain = Refused::from(unauthorized());
+        assert_eq!(of_domain.account, AccountFault::None);
+        assert!(of_domain.why.contains("each domain must lead to this server"));
     }
 }

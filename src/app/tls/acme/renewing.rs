@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::signal::unix::Signal;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
+use super::account_fault::AccountFault;
 use super::calls::{Callers, Calls};
 use super::order::{self, Issued, Refused};
 use super::schedule;
@@ -43,13 +45,14 @@ pub fn renew(
 ) -> Result<impl Future<Output = Infallible>, DataDirError> {
     let callers = Callers::new(calls.0, calls.1).map_err(|e| DataDirError(e.to_string()))?;
     let stored = Stored::load(&dir)?;
-    let mut renewing = Renewing { own, dir, settings, callers, stored };
+    let mut renewing = Renewing { own, dir, settings, callers, stored, unkept: None };
     Ok(async move {
         let mut expiry = Expiry::default();
         let mut is_asked = false;
         loop {
             let now = Clock::system().now();
             expiry.look(&renewing.own, now);
+            renewing.keep_again();
             if renewing.is_due(now, is_asked) {
                 renewing.attempt(now).await;
             }
@@ -68,6 +71,8 @@ struct Renewing {
     settings: AcmeSettings,
     callers: Callers,
     stored: Stored,
+    /// The certificate that is served with its key, in PEM, while it could not be written.
+    unkept: Option<Zeroizing<String>>,
 }
 
 impl Renewing {
@@ -114,7 +119,26 @@ impl Renewing {
         }
     }
 
+    /// Gets a certificate; also by another account, if the authority does not take the one that it had.
     async fn obtained(&mut self, calls: &Calls) -> Result<Issued, Refused> {
+        let directory = &self.settings.directory;
+        let had_account =
+            self.stored.account.as_ref().is_some_and(|account| account.directory == *directory);
+        match self.ordered(calls).await {
+            Err(refused) if had_account && self.stored.may_replace_account(refused.account) => {
+                let why = &refused.why;
+                tracing::warn!(
+                    "the authority does not take the account any more, and another one is made: {why}"
+                );
+                self.stored.account = None;
+                self.stored.is_account_replaced = true;
+                self.ordered(calls).await
+            }
+            done => done,
+        }
+    }
+
+    async fn ordered(&mut self, calls: &Calls) -> Result<Issued, Refused> {
         let account = order::account(calls, &self.settings, self.stored.account.as_ref());
         let (account, new) = account.await?;
         if let Some(new) = new {
@@ -139,18 +163,13 @@ impl Renewing {
                  not now: look at the clock"
             )));
         }
-        let kept = block_in_place(|| stored::keep(&self.dir, &pem));
-        kept.map_err(|error| {
-            Refused::of(format!("the certificate that was issued cannot be written: {error}"))
-        })?;
         let facts = pair.facts.clone();
         self.own.serve_issued(pair, &stored::certificate_in(&self.dir));
         self.stored.succeeded(&self.settings.directory, &facts, now);
-        if let Err(refused) = self.save() {
-            tracing::warn!(
-                "after the next start a certificate is asked for again: {}",
-                refused.why
-            );
+        self.unkept = Some(pem);
+        if let Err(error) = self.keep() {
+            // A start would not find it: so what is written of the attempt stays that it was interrupted.
+            tracing::error!("the TLS certificate that was issued is served, and {error}");
         }
         self.tell(now);
         let CertificateFacts { not_before, not_after, fingerprint, .. } = &facts;
@@ -162,11 +181,42 @@ impl Renewing {
         Ok(())
     }
 
+    /// Writes the certificate that is served, if that is still to be done.
+    fn keep(&mut self) -> Result<(), String> {
+        let Some(pem) = &self.unkept else { return Ok(()) };
+        if let Err(error) = block_in_place(|| stored::keep(&self.dir, pem)) {
+            let problem = format!(
+                "it cannot be written to {}, so that a restart loses it: {error}; that is tried again every \
+                 {} s",
+                self.dir.display(),
+                LOOK_INTERVAL.as_secs()
+            );
+            self.own.set_problem(Some(problem.clone()));
+            return Err(problem);
+        }
+        self.unkept = None;
+        self.own.set_problem(None);
+        if let Err(refused) = self.save() {
+            tracing::warn!(
+                "after the next start a certificate is asked for again: {}",
+                refused.why
+            );
+        }
+        Ok(())
+    }
+
+    /// Writes what could not be written before.
+    fn keep_again(&mut self) {
+        if self.unkept.is_some() && self.keep().is_ok() {
+            tracing::info!("the TLS certificate that is served is written now");
+        }
+    }
+
     /// Notes and logs why there is no new certificate.
     fn refuse(&mut self, refused: Refused, asked_pause: Option<i64>) {
-        let Refused { why, is_account_gone } = refused;
+        let Refused { why, account } = refused;
         let now = Clock::system().now();
-        if is_account_gone {
+        if account == AccountFault::Unknown {
             self.stored.account = None;
         }
         self.stored.failed(why.clone(), asked_pause, now);

@@ -51,6 +51,7 @@ fn lifetime_secs(facts: &CertificateFacts) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::account_fault::AccountFault;
     use super::super::settings::AcmeSettings;
     use super::super::stored::Stored;
     use super::*;
@@ -193,5 +194,36 @@ mod tests {
         assert_eq!(next, now.plus_secs(LONGEST_PAUSE_SECS));
         // It is set right, and the certificate is gone.
         assert_eq!(stored.next_attempt(&settings, None, at("2030-01-02")), at("2030-01-02"));
+    }
+
+    #[test]
+    fn who_asks_while_an_attempt_is_under_way_causes_no_second_one() {
+        let (settings, now) = (settings(&["a.test"]), at("2030-01-01"));
+        let mut stored = Stored::default();
+        stored.begin(&settings, now, 0);
+        let may = |stored: &Stored, now| stored.may_be_hurried(&settings, None, now);
+        // It takes five minutes; what is asked meanwhile is read once it is over.
+        let end = now.plus_secs(300);
+        stored.failed("why".into(), None, end);
+        assert!(!may(&stored, end) && !may(&stored, end.plus_secs(SHORTEST_PAUSE_SECS - 1)));
+        assert!(may(&stored, end.plus_secs(SHORTEST_PAUSE_SECS)));
+        let other = AcmeSettings { domains: vec!["b.test".into()], ..settings.clone() };
+        assert_eq!(stored.next_attempt(&other, None, end), end, "other settings are asked for");
+    }
+
+    #[test]
+    fn of_accounts_that_are_not_authorized_one_is_replaced_until_something_is_issued() {
+        let (settings, facts) = (settings(&["a.test"]), facts("2030-01-01", 90, &["a.test"]));
+        let mut stored = Stored::default();
+        let may = |stored: &Stored| {
+            [AccountFault::None, AccountFault::Unknown, AccountFault::Refused]
+                .map(|fault| stored.may_replace_account(fault))
+        };
+        assert_eq!(may(&stored), [false, true, true]);
+        stored.is_account_replaced = true;
+        assert_eq!(may(&stored), [false, true, false]);
+        stored.begin(&settings, facts.not_before, 0);
+        stored.succeeded(&settings.directory, &facts, facts.not_before);
+        assert_eq!(may(&stored), [false, true, true]);
     }
 }

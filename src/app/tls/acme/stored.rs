@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::account_fault::AccountFault;
 use super::schedule;
 use super::settings::AcmeSettings;
 use crate::api::SystemAcme;
@@ -60,6 +61,8 @@ pub struct Stored {
     version: u32,
     /// The account with the authority that was asked last.
     pub account: Option<StoredAccount>,
+    /// Whether it took the place of one that the authority had refused, and has brought nothing yet.
+    pub is_account_replaced: bool,
     /// The directory of the authority that has issued the certificate.
     pub issued_by: Option<String>,
     /// The domains that it was asked for, of those that it has.
@@ -68,6 +71,8 @@ pub struct Stored {
     pub asked: Option<AcmeSettings>,
     /// When it was made.
     pub attempted_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
     /// How many have failed in a row.
     pub failures: u32,
     /// Why the last one failed.
@@ -130,14 +135,14 @@ impl Stored {
         }
         self.failures = self.failures.saturating_add(1);
         self.asked = Some(settings.clone());
-        self.attempted_at = Some(now);
+        (self.attempted_at, self.ended_at) = (Some(now), None);
         self.error = Some(INTERRUPTED.into());
         self.earliest = Some(now.plus_secs(schedule::pause_secs(self.failures, noise)));
     }
 
     /// Notes that the attempt has failed, and how many seconds the authority asks to be left alone.
     pub fn failed(&mut self, why: String, asked_pause: Option<i64>, now: Time) {
-        self.error = Some(why);
+        (self.error, self.ended_at) = (Some(why), Some(now));
         let asked = now.plus_secs(asked_pause.unwrap_or(0).clamp(0, schedule::LONGEST_PAUSE_SECS));
         self.earliest = Some(self.earliest.map_or(asked, |earliest| earliest.max(asked)));
     }
@@ -147,7 +152,8 @@ impl Stored {
         self.issued_by = Some(directory.into());
         self.issued_for =
             self.asked.as_ref().map(|asked| asked.domains.clone()).unwrap_or_default();
-        (self.failures, self.error) = (0, None);
+        (self.failures, self.error, self.ended_at) = (0, None, Some(now));
+        self.is_account_replaced = false;
         self.earliest = Some(now.plus_secs(schedule::pause_after_success_secs(facts)));
     }
 
@@ -189,8 +195,18 @@ impl Stored {
         earliest.map_or(wanted, |earliest| earliest.max(wanted))
     }
 
+    /// Whether another account is made in place of the one that an authority has refused so. Of those that
+    /// it does not authorize one, until it has issued something: authorities take few accounts.
+    pub fn may_replace_account(&self, fault: AccountFault) -> bool {
+        match fault {
+            AccountFault::None => false,
+            AccountFault::Unknown => true,
+            AccountFault::Refused => !self.is_account_replaced,
+        }
+    }
+
     /// Whether an attempt may be made because somebody asks for it: a certificate is wanted, and the last
-    /// attempt was not just made.
+    /// attempt was not just made. One that was asked for while that was under way is that one.
     pub fn may_be_hurried(
         &self,
         settings: &AcmeSettings,
@@ -198,7 +214,8 @@ impl Stored {
         now: Time,
     ) -> bool {
         let is_recent = |at: Time| (at..at.plus_secs(schedule::SHORTEST_PAUSE_SECS)).contains(&now);
-        self.wanted_at(settings, issued, now) <= now && !self.attempted_at.is_some_and(is_recent)
+        let mut last = self.attempted_at.into_iter().chain(self.ended_at);
+        self.wanted_at(settings, issued, now) <= now && !last.any(is_recent)
     }
 
     /// From when on another certificate is wanted; `now` if from now on.

@@ -3,10 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::resources::teams::tasks;
-use crate::resources::teams::testing::{add_agent, agent, code, hire, take, task, team};
+use crate::resources::teams::testing::{
+    add_agent, agent, code, hire, insert_agent, take, task, team,
+};
 use crate::resources::teams::wakes::Wake;
-use crate::resources::testing::Fixture;
+use crate::resources::teams::{members, tasks};
+use crate::resources::testing::{Fixture, args};
+use crate::store::{ACCESS_CHANGED, Listener};
 
 type Place = (Id<Team>, Id<Member>);
 
@@ -83,6 +86,136 @@ fn a_paused_agent_neither_claims_nor_runs_and_others_do() {
         assert_eq!(claim(&fixture, bob).is_ok(), is_for_one, "{scope}");
     });
     claim(&fixture, at).unwrap();
+}
+
+#[test]
+fn nor_does_it_take_or_begin_a_task_by_changing_or_creating_one_and_others_give_it_some() {
+    let fixture = Fixture::new();
+    let at = ann(&fixture);
+    let bob = add_agent(&fixture, at.0, "bob");
+    let free = task(&fixture, at.0, json!({"title": "Free"})).id;
+    let own = task(&fixture, at.0, json!({"title": "Own", "assigneeAgentId": at.1})).id;
+    let patch =
+        |id, body: Value| fixture.write(tasks::update, (at.0, id), Fixture::input(body).unwrap());
+    let create = |body| fixture.write(tasks::create, at.0, Fixture::input(body).unwrap());
+    let begins = json!({"status": "in_progress", "fromAgentId": at.1});
+    let takes = json!({"assigneeAgentId": at.1, "fromAgentId": at.1});
+    let makes = json!({"title": "New", "assigneeAgentId": at.1, "fromAgentId": at.1});
+    each_scope(&fixture, at, |scope| {
+        assert_eq!(code(patch(free, takes.clone())), "agent_paused", "{scope}");
+        assert_eq!(code(patch(own, begins.clone())), "agent_paused");
+        assert_eq!(code(create(makes.clone())), "agent_paused");
+        patch(own, json!({"title": "Still its own", "fromAgentId": at.1})).unwrap();
+        patch(free, json!({"assigneeAgentId": at.1, "fromAgentId": bob})).unwrap();
+        patch(free, json!({"assigneeAgentId": null})).unwrap();
+    });
+    patch(free, takes).unwrap();
+    patch(own, begins).unwrap();
+    create(makes).unwrap();
+}
+
+#[test]
+fn resuming_a_team_or_all_wakes_their_agents_and_nobody_else_who_waits() {
+    let fixture = Fixture::new();
+    let at = ann(&fixture);
+    let other = team(&fixture, "other", None);
+    let bob = add_agent(&fixture, other, "bob");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let signals = fixture.store.signals();
+    let is_told = |listener: &mut Listener| {
+        let told = async {
+            let soon = std::time::Duration::from_millis(20);
+            tokio::time::timeout(soon, listener.notified()).await.is_ok()
+        };
+        runtime.block_on(told)
+    };
+    let listen = || [ACCESS_CHANGED, at.1.uuid(), bob.uuid()].map(|topic| signals.subscribe(topic));
+    let begin = || Fixture::input(json!({})).unwrap();
+    let end = || Fixture::input(json!({})).unwrap();
+    fixture.write(pause_team, at.0, begin()).unwrap();
+    let mut heard = listen();
+    fixture.write(resume_team, at.0, end()).unwrap();
+    run_jobs(&fixture);
+    assert_eq!(heard.each_mut().map(is_told), [false, true, false]);
+
+    fixture.write_as(&fixture.owner, pause_all, (), begin()).unwrap();
+    let mut heard = listen();
+    fixture.write_as(&fixture.owner, resume_all, (), end()).unwrap();
+    run_jobs(&fixture);
+    assert_eq!(heard.each_mut().map(is_told), [false, true, true]);
+}
+
+/// Does what the jobs of resuming do, until there are none.
+fn run_jobs(fixture: &Fixture) {
+    let run = |tx: &mut Tx| {
+        let jobs: Vec<Job> = tx.all(ListSource::TABLE, &())?;
+        for job in &jobs {
+            match job.kind.as_str() {
+                "team.rouse_all" => rouse_all(tx, job)?,
+                "team.rouse" => rouse_team(tx, job)?,
+                _ => continue,
+            };
+            tx.remove(job)?;
+        }
+        Ok(jobs.iter().any(|job| job.kind.starts_with("team.rouse")))
+    };
+    // The jobs of all organizations are in one table, those here of one.
+    while fixture.store.write_blocking(fixture.org, run).unwrap() {}
+}
+
+#[test]
+fn every_agent_of_a_large_team_is_told() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let who = fixture.member.clone();
+    let filled = fixture.store.write_blocking(fixture.org, move |tx| {
+        let mut members = Vec::new();
+        for number in 0..2 * AT_ONCE + 1 {
+            let key = format!("a{number}");
+            insert_agent(tx, &key)?;
+            let hired = Fixture::input(json!({"stableKey": key, "role": "member"}))?;
+            let hired = members::add_agent(tx, &Req::new(&args(crew, hired), &who))?;
+            members.push(serde_json::from_value::<Id<Member>>(json!(hired)["id"].clone()).unwrap());
+        }
+        Ok(members)
+    });
+    let mut heard: Vec<_> =
+        filled.unwrap().iter().map(|id| fixture.store.signals().subscribe(id.uuid())).collect();
+    let rouse = move |tx: &mut Tx| rouse_members(tx, crew, Id::NIL);
+    fixture.store.write_blocking(fixture.org, rouse).unwrap();
+    run_jobs(&fixture);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for listener in &mut heard {
+        let told = async {
+            let long = std::time::Duration::from_secs(5);
+            tokio::time::timeout(long, listener.notified()).await
+        };
+        runtime.block_on(told).expect("it is told");
+    }
+}
+
+#[test]
+fn a_reason_is_hidden_of_a_restricted_agent_alone_not_of_its_team_or_of_all() {
+    let fixture = Fixture::new();
+    let at = ann(&fixture);
+    let fleet = json!({"name": "Closed", "access": "restricted"});
+    let fleet = crate::resources::fleets::tests::make(&fixture, fleet).id;
+    let patch = json!({"fleetId": fleet});
+    crate::resources::agents::tests::patch_as(&fixture, &fixture.owner, "ann", patch).unwrap();
+    let shown = || {
+        let shown = fixture.read(crate::resources::teams::members::get, at, ()).unwrap();
+        let paused = json!(shown)["paused"].clone();
+        [paused["scope"].clone(), paused["reason"].clone()]
+    };
+    let why = || Fixture::input(reason()).unwrap();
+    fixture.write_as(&fixture.owner, pause_member, at, why()).unwrap();
+    assert_eq!(shown(), [json!("team_agent"), json!(null)]);
+    fixture.write_as(&fixture.owner, pause_agent, "ann".into(), why()).unwrap();
+    assert_eq!(shown(), [json!("agent"), json!(null)]);
+    fixture.write(pause_team, at.0, why()).unwrap();
+    assert_eq!(shown(), [json!("team"), json!("It loops")]);
+    fixture.write_as(&fixture.owner, pause_all, (), why()).unwrap();
+    assert_eq!(shown(), [json!("organization"), json!("It loops")]);
 }
 
 #[test]

@@ -33,8 +33,11 @@ const FIELDS: [Field; 5] = [
     Field { name: "day of the month", from: 1, to: 31, names: &[] },
     Field { name: "month", from: 1, to: 12, names: &MONTHS },
     // 7 is Sunday, as 0 is.
-    Field { name: "day of the week", from: 0, to: 7, names: &WEEKDAYS },
+    Field { name: "day of the week", from: 0, to: WEEK, names: &WEEKDAYS },
 ];
+
+/// The days of a week.
+const WEEK: u8 = 7;
 
 /// The days that each month has in some year.
 const DAYS: [u8; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -59,10 +62,7 @@ impl Cron {
         for ((set, field), text) in bits.iter_mut().zip(&FIELDS).zip(sets) {
             *set = field.parse(text)?;
         }
-        let [minutes, hours, days, months, mut weekdays] = bits;
-        if weekdays & (1 << 7) != 0 {
-            weekdays = weekdays & !(1 << 7) | 1;
-        }
+        let [minutes, hours, days, months, weekdays] = bits;
         let is_either = !day.starts_with('*') && !weekday.starts_with('*');
         let cron = Cron { minutes, hours, days, months, weekdays, is_either };
         if !cron.has_any_day() {
@@ -123,18 +123,22 @@ impl Field {
         };
         let (from, to) = if range == "*" {
             // Sunday is there once.
-            (self.from, if self.to == 7 { 6 } else { self.to })
+            (self.from, if self.to == WEEK { WEEK - 1 } else { self.to })
         } else if let Some((from, to)) = range.split_once('-') {
             (self.value(from)?, self.value(to)?)
         } else {
             let from = self.value(range)?;
             (from, if step.is_some() { self.to } else { from })
         };
-        if from > to {
+        // A range of days may go over the end of the week.
+        let is_week = self.to == WEEK;
+        if from > to && !is_week {
             return Err(self.error(part, "ends before it begins"));
         }
-        let values = (from..=to).step_by(step.unwrap_or(1));
-        Ok(values.fold(0, |set, value| set | 1 << value))
+        let end = if from > to { to + WEEK } else { to };
+        let values = (from..=end).step_by(step.unwrap_or(1));
+        let bit = |value: u8| if is_week { value % WEEK } else { value };
+        Ok(values.fold(0, |set, value| set | 1 << bit(value)))
     }
 
     fn parse_step(&self, text: &str) -> Result<usize, String> {

@@ -222,21 +222,27 @@ impl Schedule {
 
     /// Sets its next time anew, if that has not come: the rules of its zone may have changed, or the clock
     /// may have been ahead. What was done already is not due again, unless the clock was wrong by more
-    /// than an hour.
-    pub fn correct(&mut self, timing: &Timing, now: Time) {
-        if self.next_at.is_none_or(|next| next <= now) {
-            return;
+    /// than an hour, or than the seconds between two times. Returns when it is due then.
+    pub fn correct(&mut self, now: Time) -> Option<Timing> {
+        let mut most = CLOCK_SET_BACK_SECS;
+        if let (None, Some(secs)) = (&self.cron, self.every_secs.map(i64::from)) {
+            // No first time is later: it began while the clock was ahead.
+            self.first_at = self.first_at.min(now.plus_secs(secs));
+            most = most.min(secs);
         }
-        self.last_due_at = self.last_due_at.filter(|at| !at.is_beyond(now, CLOCK_SET_BACK_SECS));
-        let after = self.last_due_at.map_or(now, |at| at.max(now));
-        self.next_at = timing.next(after);
+        let timing = self.timing()?;
+        if self.next_at.is_some_and(|next| next > now) {
+            self.last_due_at = self.last_due_at.filter(|at| !at.is_beyond(now, most));
+            let after = self.last_due_at.map_or(now, |at| at.max(now));
+            self.next_at = timing.next(after);
+        }
+        Some(timing)
     }
 
     /// Returns its next times.
     pub fn next_times(&self, now: Time) -> Vec<Time> {
-        let Some(timing) = self.timing() else { return Vec::new() };
         let mut next = self.clone();
-        next.correct(&timing, now);
+        let Some(timing) = next.correct(now) else { return Vec::new() };
         let first = next.next_at.into_iter();
         let later = |at: &Time| timing.next((*at).max(now));
         first.flat_map(|first| std::iter::successors(Some(first), later)).take(SHOWN).collect()

@@ -36,8 +36,7 @@ fn daily(next: &str, last: Option<&str>) -> Schedule {
 
 fn corrected(schedule: &Schedule, now: &str) -> String {
     let mut schedule = schedule.clone();
-    let timing = schedule.timing().unwrap();
-    schedule.correct(&timing, at(now));
+    schedule.correct(at(now)).unwrap();
     schedule.next_at.unwrap().to_string()[..10].to_string()
 }
 
@@ -58,9 +57,35 @@ fn a_next_time_that_has_come_stays_and_one_that_is_none_any_more_goes() {
     let moved = daily("2026-03-02T09:30:00Z", None);
     assert_eq!(corrected(&moved, "2026-03-01T09:10:00Z"), "2026-03-02");
     let mut moved = moved;
-    let timing = moved.timing().unwrap();
-    moved.correct(&timing, at("2026-03-01T09:10:00Z"));
+    moved.correct(at("2026-03-01T09:10:00Z")).unwrap();
     assert_eq!(moved.next_at, Some(at("2026-03-02T09:00:00Z")));
+}
+
+#[test]
+fn what_is_due_every_so_often_is_due_again_soon_after_a_clock_that_was_ahead_is_right() {
+    let every = |first: &str, next: &str, last: Option<&str>| Schedule {
+        cron: None,
+        every_secs: Some(600),
+        first_at: at(first),
+        ..daily(next, last)
+    };
+    let next = |schedule: &Schedule, now: &str| {
+        let mut schedule = schedule.clone();
+        let timing = schedule.correct(at(now)).unwrap();
+        let first = schedule.next_at.unwrap();
+        let second = timing.next(first).unwrap();
+        [first, second].map(|at| at.to_string()[..16].to_string())
+    };
+    // It was begun while the clock was ahead by a year, and was due once.
+    let ahead = every("2027-03-01T09:00:00Z", "2027-03-01T09:10:00Z", Some("2027-03-01T09:00:00Z"));
+    assert_eq!(next(&ahead, "2026-03-01T09:03:00Z"), ["2026-03-01T09:13", "2026-03-01T09:23"]);
+    let shown = ahead.next_times(at("2026-03-01T09:03:00Z"));
+    assert_eq!(shown[0], at("2026-03-01T09:13:00Z"));
+    // By half an hour, which is more than what lies between two times.
+    let ahead = every("2026-03-01T09:00:00Z", "2026-03-01T09:50:00Z", Some("2026-03-01T09:40:00Z"));
+    assert_eq!(next(&ahead, "2026-03-01T09:12:00Z"), ["2026-03-01T09:20", "2026-03-01T09:30"]);
+    // By a little: what was done is not due again.
+    assert_eq!(next(&ahead, "2026-03-01T09:38:00Z"), ["2026-03-01T09:50", "2026-03-01T10:00"]);
 }
 
 #[test]

@@ -34,9 +34,10 @@ pub enum Timing {
     Every(Time, i64),
 }
 
-/// Returns the time zone with this name of the IANA database, in any case of letters.
+/// Returns the time zone with this name of the IANA database, in any case of letters. `Etc/Unknown` is
+/// the name of none.
 pub fn zone(name: &str) -> Option<TimeZone> {
-    ZONES.get(name).ok()
+    ZONES.get(name).ok().filter(|zone| !zone.is_unknown())
 }
 
 /// Returns the name of a zone as the database has it.

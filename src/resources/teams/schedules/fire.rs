@@ -35,7 +35,9 @@ const MAX_MISSED: usize = 1000;
 const NOT_PERMITTED: &str = "who set the schedule, or answered for the key that did, may not use \
                              the agent any more; set it again";
 const AGENT_GONE: &str = "the agent has left the team; name another one";
-const ZONE_UNKNOWN: &str = "this version of the server does not know the time zone; name another";
+/// Why nothing is begun in a zone that this program has not in its table.
+pub const ZONE_UNKNOWN: &str =
+    "this version of the server does not know the time zone; name another";
 
 /// Gives a schedule the job that waits for its next time in place of the one that it has; none while
 /// it is paused.
@@ -96,12 +98,11 @@ fn fire(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 /// Does what is due, and sets the next time.
 fn handle(tx: &mut Tx, schedule: &mut Schedule) -> Result<()> {
     let now = tx.now();
-    let Some(timing) = schedule.timing() else {
+    let Some(timing) = schedule.correct(now) else {
         let run = begun(tx, schedule, schedule.next_at.unwrap_or(now));
         schedule.next_at = None;
         return note(tx, &failed(run, ZONE_UNKNOWN)?);
     };
-    schedule.correct(&timing, now);
     let Some(first) = schedule.next_at.filter(|next| *next <= now) else { return Ok(()) };
     let due_at = timing.last(first, now);
     let missed = missed(&timing, first, due_at);
@@ -186,6 +187,15 @@ fn new_task(template: &TaskTemplate) -> NewTask {
         assignee_agent_id: None,
         priority: Int::new(template.priority.into()),
         from_agent_id: None,
+    }
+}
+
+/// Whether who set a schedule, or answered then for the key that did, may not use its agent any more.
+pub fn has_lost_setter(view: &View, schedule: &Schedule) -> Result<bool> {
+    let Some(agent) = schedule.agent() else { return Ok(false) };
+    match view.get::<Member>(&(schedule.team, agent))? {
+        Some(agent) => Ok(!is_permitted(view, schedule, &agent)?),
+        None => Ok(false),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod fire;
 mod runs;
+mod stopped;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,16 +16,17 @@ use super::schedule::{
 use super::task::{ProjectId, TaskDescription};
 use super::tasks::{Priority, priority_of};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
-use super::usable::{AgentRef, UsableMembers, open_optional};
+use super::usable::{AgentRef, UsableMembers};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName, User};
 use crate::base::{Error, Id, Int, Issue, Result, Time, Title};
 use crate::outbox::cancel;
 use crate::resources::pauses::{NewPause, Pause, PauseScope, Resume};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
-use fire::arm;
 pub use fire::rouse;
+use fire::{arm, has_lost_setter};
 use runs::ScheduleRun;
+use stopped::{begin_again, why_stopped};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -168,7 +170,9 @@ pub struct ScheduleInfo {
     overlap: Overlap,
     /// What holds it back; null if nothing does.
     paused: Option<Pause>,
-    /// When it is due next, up to five times; none while it is paused.
+    /// Why it begins nothing any more, though nobody paused it; null if that is not so.
+    stopped: Option<&'static str>,
+    /// When it is due next, up to five times; none while it is paused or stopped.
     next_times: Vec<Time>,
     /// The user who set it last, also through a key: it acts on their account.
     set_by: Id<User>,
@@ -186,7 +190,9 @@ fn info(view: &View, schedule: Schedule) -> Result<ScheduleInfo> {
     let team: Option<Team> = view.get(&schedule.team)?;
     let own = schedule.paused.clone().map(|paused| Pause::of(PauseScope::Schedule, paused));
     let paused = team.map_or(Ok(None), |team| team.pause(view))?.or(own);
-    let next_times = if paused.is_some() { Vec::new() } else { schedule.next_times(view.now()) };
+    let stopped = why_stopped(view, &schedule)?;
+    let is_off = paused.is_some() || stopped.is_some();
+    let next_times = if is_off { Vec::new() } else { schedule.next_times(view.now()) };
     Ok(ScheduleInfo {
         id: schedule.id,
         team_id: schedule.team,
@@ -199,6 +205,7 @@ fn info(view: &View, schedule: Schedule) -> Result<ScheduleInfo> {
         on_missed: schedule.on_missed,
         overlap: schedule.overlap,
         paused,
+        stopped,
         next_times,
         set_by: schedule.set_by,
         created_at: schedule.created_at,
@@ -243,8 +250,8 @@ fn list_runs(view: &View, req: &Req<(Id<Team>, Id<Schedule>)>) -> Result<Page<Sc
 pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewSchedule>) -> Result<ScheduleInfo> {
     let (new, view) = (&req.input, tx.view());
     let team = fetch_team(&view, req.params)?.id;
-    let task = opened_task(&view, req.caller(), team, new.task.as_ref())?;
-    let wake = opened_wake(&view, req.caller(), team, new.wake.as_ref())?;
+    let task = opened_task(&view, req.caller(), (team, None), new.task.as_ref())?;
+    let wake = opened_wake(&view, req.caller(), (team, None), new.wake.as_ref())?;
     let count = view.count::<Schedule>(ListSource::TABLE, &team, MAX_SCHEDULES)?;
     if count == MAX_SCHEDULES {
         return Err(Error::conflict(
@@ -297,20 +304,23 @@ fn begin(schedule: &mut Schedule, now: Time) {
     schedule.next_at = schedule.timing().and_then(|timing| timing.next(now));
 }
 
+/// A team, and the agent that a schedule of it names already: that may have left.
+type Crew = (Id<Team>, Option<Id<Member>>);
+
 fn opened_task(
     view: &View,
     caller: &Caller,
-    team: Id<Team>,
+    crew: Crew,
     new: Option<&NewTaskTemplate>,
 ) -> Result<Option<TaskTemplate>> {
     let Some(new) = new else { return Ok(None) };
-    let assignee = open_optional(view, caller, team, new.assignee_agent_id.as_ref())
-        .map_err(|error| error.at("task.assigneeAgentId"))?;
+    let assignee = new.assignee_agent_id.as_ref().map(|named| opened(view, caller, crew, named));
+    let assignee = assignee.transpose().map_err(|error| error.at("task.assigneeAgentId"))?;
     Ok(Some(TaskTemplate {
         title: new.title.clone(),
         description: new.description.clone(),
         project_id: new.project_id.clone(),
-        assignee_agent_id: assignee.map(|agent| agent.id),
+        assignee_agent_id: assignee,
         priority: priority_of(new.priority),
     }))
 }
@@ -318,16 +328,30 @@ fn opened_task(
 fn opened_wake(
     view: &View,
     caller: &Caller,
-    team: Id<Team>,
+    crew: Crew,
     new: Option<&NewWakeTemplate>,
 ) -> Result<Option<WakeTemplate>> {
     let Some(new) = new else { return Ok(None) };
-    let agent = new.agent_id.open(view, caller, team).map_err(|error| error.at("wake.agentId"))?;
-    let agent_id: Id<Member> = agent.id;
+    let agent_id =
+        opened(view, caller, crew, &new.agent_id).map_err(|error| error.at("wake.agentId"))?;
     Ok(Some(WakeTemplate { agent_id, text: new.text.clone() }))
 }
 
-/// Changes a schedule, which is on the account of the caller from then on.
+/// Returns the agent that a body names. Whoever may see a schedule may use the agent that it has.
+fn opened(
+    view: &View,
+    caller: &Caller,
+    (team, known): Crew,
+    named: &AgentRef,
+) -> Result<Id<Member>> {
+    match known.filter(|known| named.is(*known)) {
+        Some(known) => Ok(known),
+        None => Ok(named.open(view, caller, team)?.id),
+    }
+}
+
+/// Changes a schedule, which is on the account of the caller from then on; if nothing changes, only if
+/// who set it may not use its agent any more. One that has stopped begins again.
 pub fn update(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<Schedule>), SchedulePatch>,
@@ -338,10 +362,11 @@ pub fn update(
     if let Some(name) = &patch.name {
         schedule.name = name.clone();
     }
-    if let Some(task) = opened_task(&view, req.caller(), old.team, patch.task.as_ref())? {
+    let crew = (old.team, old.agent());
+    if let Some(task) = opened_task(&view, req.caller(), crew, patch.task.as_ref())? {
         (schedule.task, schedule.wake) = (Some(task), None);
     }
-    if let Some(wake) = opened_wake(&view, req.caller(), old.team, patch.wake.as_ref())? {
+    if let Some(wake) = opened_wake(&view, req.caller(), crew, patch.wake.as_ref())? {
         (schedule.task, schedule.wake) = (None, Some(wake));
     }
     schedule.on_missed = patch.on_missed.unwrap_or(old.on_missed);
@@ -353,16 +378,23 @@ pub fn update(
         (schedule.cron, schedule.every_secs) = (None, Some(secs.get() as u32));
     }
     schedule.time_zone = patch.time_zone.clone().unwrap_or(schedule.time_zone);
-    let times = |one: &Schedule| (one.cron.clone(), one.every_secs, one.time_zone.clone());
+    // Seconds have no zone.
+    let zone = |one: &Schedule| one.cron.as_ref().map(|_| one.time_zone.clone());
+    let times = |one: &Schedule| (one.cron.clone(), one.every_secs, zone(one));
     let has_other_times = times(&schedule) != times(&old);
-    schedule.set_by = req.caller().user();
-    schedule.set_by_sponsor = sponsor(req.caller());
-    if schedule != old {
+    let is_stopped = why_stopped(&view, &old)?.is_some();
+    if schedule != old || has_lost_setter(&view, &old)? {
+        schedule.set_by = req.caller().user();
+        schedule.set_by_sponsor = sponsor(req.caller());
         (schedule.set_at, schedule.updated_at) = (now, now);
-        if has_other_times {
-            begin(&mut schedule, now);
-            arm(tx, &mut schedule)?;
-        }
+    }
+    if has_other_times {
+        begin(&mut schedule, now);
+        arm(tx, &mut schedule)?;
+    } else if is_stopped {
+        begin_again(tx, &mut schedule)?;
+    }
+    if schedule != old {
         tx.replace(&old, &schedule)?;
     }
     info(&tx.view(), schedule)
@@ -393,10 +425,10 @@ fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<S
 fn resume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), Resume>) -> Result<ScheduleInfo> {
     let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut schedule = old.clone();
-    if old.paused.is_some() {
+    if old.paused.is_some() || why_stopped(&tx.view(), &old)?.is_some() {
         schedule.paused = None;
         schedule.updated_at = tx.now();
-        arm(tx, &mut schedule)?;
+        begin_again(tx, &mut schedule)?;
         tx.replace(&old, &schedule)?;
     }
     info(&tx.view(), schedule)

@@ -5,11 +5,14 @@ use serde_json::{Value, json};
 use super::fire::FIRE;
 use super::runs::ScheduleOutcome;
 use super::*;
+use crate::api::Principal;
+use crate::auth::Grant;
 use crate::outbox::{Job, Prepared};
 use crate::resources::teams::task::Task;
 use crate::resources::teams::testing::{add_agent, code, take, team};
 use crate::resources::teams::{members, pausing, tasks};
-use crate::resources::testing::Fixture;
+use crate::resources::testing::{Fixture, user};
+use crate::resources::{agents, fleets};
 
 type Place = (Id<Team>, Id<Schedule>);
 
@@ -62,7 +65,7 @@ fn tasks_of(fixture: &Fixture, team: Id<Team>) -> Vec<Task> {
 }
 
 fn history(fixture: &Fixture, at: Place) -> Vec<(ScheduleOutcome, u32)> {
-    let runs = fixture.read(list_runs, at, ()).unwrap().items;
+    let runs = fixture.read_as(&fixture.owner, list_runs, at, ()).unwrap().items;
     runs.into_iter().rev().map(|run| (run.outcome, run.missed)).collect()
 }
 
@@ -254,4 +257,192 @@ fn a_team_has_at_most_a_hundred_schedules_and_each_as_many_rows_of_history() {
     }
     let all = |view: &View| view.count::<ScheduleRun>(ListSource::TABLE, &made.id, 1000);
     assert_eq!(fixture.store.read_now(fixture.org, all).unwrap(), 100);
+}
+
+// ── Who set it, and what stopped by itself ───────────────────────────────────
+
+fn patch_as(fixture: &Fixture, who: &Principal, at: Place, body: Value) -> ScheduleInfo {
+    fixture.write_as(who, update, at, Fixture::input(body).unwrap()).unwrap()
+}
+
+fn stored(fixture: &Fixture, (team, id): Place) -> Schedule {
+    fixture.store.read_now(fixture.org, |view| fetch_schedule(view, team, id)).unwrap()
+}
+
+/// Changes the row of a schedule.
+fn set(fixture: &Fixture, at: Place, change: impl Fn(&mut Schedule) + Send + Sync + 'static) {
+    let run = move |tx: &mut Tx| {
+        let old = fetch_schedule(&tx.view(), at.0, at.1)?;
+        let mut new = old.clone();
+        change(&mut new);
+        tx.replace(&old, &new)
+    };
+    fixture.store.write_blocking(fixture.org, run).unwrap();
+}
+
+#[test]
+fn a_patch_that_changes_nothing_sets_it_anew_only_if_who_set_it_lost_the_agent() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, team, "ann");
+    let closed = json!({"name": "Closed", "access": "restricted"});
+    let closed = fleets::tests::make(&fixture, closed).id;
+    fleets::tests::grant(&fixture, &fixture.member, closed);
+    let fleet = json!({"fleetId": closed});
+    agents::tests::patch_as(&fixture, &fixture.owner, "ann", fleet).unwrap();
+    let wake = json!({"agentId": ann, "text": "Look."});
+    let at = (team, make(&fixture, team, json!({"name": "l", "everySecs": 600, "wake": wake})).id);
+    let same = || json!({"name": "l", "everySecs": 600, "wake": wake});
+    fixture.pass_secs(60);
+    let before = stored(&fixture, at);
+    for body in [json!({}), same()] {
+        assert_eq!(patch_as(&fixture, &fixture.owner, at, body).set_by, user(&fixture.member));
+    }
+    assert_eq!(stored(&fixture, at), before);
+    // What changes is on the account of whoever changes it.
+    let renamed = patch_as(&fixture, &fixture.owner, at, json!({"name": "other"}));
+    assert_eq!(renamed.set_by, user(&fixture.owner));
+    patch_as(&fixture, &fixture.member, at, json!({"name": "l"}));
+    let withdraw = |tx: &mut Tx| {
+        let grants: Vec<Grant> = tx.all(ListSource::TABLE, &())?;
+        grants.iter().try_for_each(|grant| tx.remove(grant))
+    };
+    fixture.store.write_blocking(fixture.org, withdraw).unwrap();
+    pass(&fixture, 600);
+    assert_eq!(history(&fixture, at).last(), Some(&(Failed, 0)));
+    let rhythm = stored(&fixture, at).next_at;
+    let kept = patch_as(&fixture, &fixture.owner, at, json!({}));
+    assert_eq!(kept.set_by, user(&fixture.owner));
+    assert_eq!(stored(&fixture, at).next_at, rhythm, "its times stay");
+    pass(&fixture, 600);
+    assert_eq!(history(&fixture, at).last(), Some(&(AgentWoken, 0)));
+}
+
+#[test]
+fn who_set_it_before_their_account_was_proved_sets_it_anew_by_saving_it_as_it_is() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, team, "ann");
+    let closed = json!({"name": "Closed", "access": "restricted"});
+    let closed = fleets::tests::make(&fixture, closed).id;
+    fleets::tests::grant(&fixture, &fixture.member, closed);
+    let fleet = json!({"fleetId": closed});
+    agents::tests::patch_as(&fixture, &fixture.owner, "ann", fleet).unwrap();
+    let wake = json!({"agentId": ann, "text": "Look."});
+    let at = (team, make(&fixture, team, json!({"name": "l", "everySecs": 600, "wake": wake})).id);
+    let member = user(&fixture.member);
+    let prove = move |tx: &mut Tx| {
+        let unproved: User = tx.fetch(&member)?;
+        tx.replace(&unproved, &User { keys_from: Some(tx.now()), ..unproved.clone() })
+    };
+    fixture.pass_secs(1);
+    fixture.store.write_blocking(fixture.org, prove).unwrap();
+    pass(&fixture, 600);
+    assert_eq!(history(&fixture, at), [(Failed, 0)]);
+    patch_as(&fixture, &fixture.member, at, json!({"name": "l"}));
+    assert_eq!(stored(&fixture, at).set_at, fixture.store.clock().now());
+    pass(&fixture, 600);
+    assert_eq!(history(&fixture, at).last(), Some(&(AgentWoken, 0)));
+}
+
+#[test]
+fn a_zone_is_no_other_rhythm_of_seconds() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let made =
+        make(&fixture, team, json!({"name": "n", "everySecs": 3600, "task": {"title": "t"}}));
+    let before = jobs(&fixture)[0].id;
+    fixture.pass_secs(1800);
+    let zone = json!({"timeZone": "Europe/Berlin"});
+    let patched = patch_as(&fixture, &fixture.member, (team, made.id), zone);
+    assert_eq!(patched.time_zone.as_str(), "Europe/Berlin");
+    assert_eq!((patched.next_times, jobs(&fixture)[0].id), (made.next_times, before));
+    // For cron it is.
+    let cron = make(&fixture, team, hourly(json!({"cron": "0 9 * * *"})));
+    let zone = json!({"timeZone": "Asia/Tokyo"});
+    let patched = patch_as(&fixture, &fixture.member, (team, cron.id), zone);
+    assert_ne!(patched.next_times, cron.next_times);
+}
+
+/// Gives the job of the only schedule up, as the runner does after a day of failures.
+fn give_up(fixture: &Fixture) {
+    let job = jobs(fixture).remove(0);
+    let run = move |tx: &mut Tx| tx.replace(&job, &Job { dead: true, ..job.clone() });
+    fixture.store.write_blocking(Id::NIL, run).unwrap();
+}
+
+#[test]
+fn a_schedule_whose_job_was_given_up_says_so_and_begins_again_when_it_is_saved_or_resumed() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let at = (team, make(&fixture, team, hourly(json!({"overlap": "queue"}))).id);
+    let shown = || fixture.read(get, at, ()).unwrap();
+    let saved = || drop(patch_as(&fixture, &fixture.member, at, json!({})));
+    let resumed = || {
+        let input = Fixture::input(json!({})).unwrap();
+        assert_eq!(fixture.write(resume, at, input).unwrap().stopped, None);
+    };
+    for (again, count) in [(&saved as &dyn Fn(), 1), (&resumed, 2)] {
+        assert_eq!(shown().stopped, None);
+        give_up(&fixture);
+        assert!(shown().stopped.unwrap().contains("was given up"));
+        assert!(shown().next_times.is_empty());
+        again();
+        assert_eq!((shown().stopped, shown().next_times.len()), (None, 5));
+        assert_eq!(jobs(&fixture).iter().filter(|job| !job.dead).count(), 1);
+        pass(&fixture, 3600);
+        assert_eq!(history(&fixture, at), vec![(TaskCreated, 0); count]);
+    }
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_zone_that_the_program_did_not_know_stops_a_schedule_until_it_is_saved_or_resumed() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let at = (team, make(&fixture, team, hourly(json!({"overlap": "queue"}))).id);
+    let shown = || fixture.read(get, at, ()).unwrap();
+    let name = |zone: &'static str| {
+        set(&fixture, at, move |one| one.time_zone = ZoneName::from_trusted(zone.into()));
+    };
+    let saved = || drop(patch_as(&fixture, &fixture.member, at, json!({})));
+    let resumed = || drop(fixture.write(resume, at, Fixture::input(json!({})).unwrap()).unwrap());
+    for (again, count) in [(&saved as &dyn Fn(), 1), (&resumed, 2)] {
+        // Another version has it, this one does not.
+        name("Europe/Nowhere");
+        assert!(shown().stopped.unwrap().contains("does not know the time zone"));
+        pass(&fixture, 3600);
+        assert_eq!(history(&fixture, at).last(), Some(&(Failed, 0)));
+        assert_eq!((stored(&fixture, at).next_at, jobs(&fixture).len()), (None, 0));
+        again();
+        assert!(jobs(&fixture).is_empty(), "it is not known yet");
+        // The upgrade.
+        name("UTC");
+        assert!(shown().stopped.unwrap().contains("did not know"));
+        again();
+        assert_eq!((shown().stopped, shown().next_times.len()), (None, 5));
+        pass(&fixture, 3600);
+        assert_eq!(history(&fixture, at).len(), 2 * count);
+        assert_eq!(history(&fixture, at).last(), Some(&(TaskCreated, 0)));
+    }
+}
+
+#[test]
+fn a_schedule_that_began_while_the_clock_was_ahead_is_due_once_it_is_right() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let body = json!({"name": "n", "everySecs": 600, "task": {"title": "t"}, "overlap": "queue"});
+    let at = (team, make(&fixture, team, body).id);
+    let year = 365 * 86_400;
+    set(&fixture, at, move |one| {
+        one.first_at = one.first_at.plus_secs(year);
+        one.next_at = one.next_at.map(|next| next.plus_secs(year));
+    });
+    let now = fixture.store.clock().now();
+    assert_eq!(fixture.read(get, at, ()).unwrap().next_times[0], now.plus_secs(600));
+    // Its job is found to be too far off, and made due (`outbox::misdated`).
+    pass(&fixture, 1800);
+    assert_eq!(history(&fixture, at), [(TaskCreated, 0); 2]);
+    let stored = stored(&fixture, at);
+    assert!(!stored.first_at.is_beyond(fixture.store.clock().now(), 600));
 }

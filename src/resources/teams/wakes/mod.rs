@@ -124,6 +124,7 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         post_again_at: None,
         schedule_id: None,
         text: None,
+        given_up_at: None,
     };
     match *cause {
         WakeCause::TaskAssigned(task) => {

@@ -101,6 +101,9 @@ pub struct Wake {
     pub schedule_id: Option<Id<Schedule>>,
     /// What the schedule tells it.
     pub text: Option<WakeText>,
+    /// When its posts were given up, to the `wakeUrl` of that time.
+    #[serde(skip)]
+    pub given_up_at: Option<Time>,
 }
 crate::base::portable!(Wake {
     id,
@@ -120,6 +123,7 @@ crate::base::portable!(Wake {
     post_again_at,
     schedule_id,
     text,
+    given_up_at,
 });
 
 impl Output for Wake {
@@ -161,7 +165,7 @@ impl Record for Wake {
         ("log_id", "history: the log entry may be gone"),
         ("schedule_id", "history: the schedule may be gone"),
     ];
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
         (self.agent, self.position)
@@ -169,7 +173,7 @@ impl Record for Wake {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<WakeV1>(body)?.into()),
-            2 => codec::decode_shorter(body),
+            2 | 3 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -214,6 +218,7 @@ impl From<WakeV1> for Wake {
             post_again_at: old.post_again_at,
             schedule_id: None,
             text: None,
+            given_up_at: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::delivery::offer;
 use super::wake::{LEASE_SECS, Wake, same_subject};
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Id, Result, Time};
 use crate::outbox::{
     About, Effect, EffectResult, EventType, Job, JobHandler, MAX_DELAY_SECS, Prepared, SWEEP_ROWS,
     Settled, enqueue, publish, retry_at,
@@ -32,8 +32,8 @@ const RECHECK_SECS: i64 = 60;
 /// Posts a wake; the target is its position, the concurrency key the agent.
 const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
-/// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl`; the target is the agent, the
-/// concurrency key the team.
+/// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl` or was resumed; the target
+/// is the agent, the concurrency key the team.
 const POST_PENDING: JobHandler = JobHandler {
     kind: "wake.post_pending",
     prepare: enqueue_pending,
@@ -47,7 +47,7 @@ pub fn insert_and_enqueue(tx: &mut Tx, wake: Wake) -> Result<()> {
     enqueue_post(tx, &wake)
 }
 
-/// Enqueues the job for an agent that has just got its `wakeUrl`.
+/// Enqueues the job for an agent that has just got its `wakeUrl`, or was resumed.
 pub fn enqueue_pending_posts(tx: &mut Tx, member: &Member) -> Result<()> {
     let now = tx.now();
     enqueue(tx, &POST_PENDING, member.id.cast(), Some(member.team.cast()), now).map(|_| ())
@@ -64,8 +64,9 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done); // Whoever resumes it enqueues this again.
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
+    let now = tx.now();
     let page = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, |wake: &Wake| {
-        wake.posting_since.is_none()
+        wake.posting_since.is_none() && !is_given_up(wake, &member, now)
     })?;
     for wake in &page.items {
         start_posting(tx, wake)?;
@@ -73,9 +74,15 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(if page.next.is_some() { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }
 
+/// Whether posting a wake to the URL that its agent has was given up. Another URL, or the same that was set
+/// again, has its own attempts. A clock that was ahead then puts off nothing.
+fn is_given_up(wake: &Wake, member: &Member, now: Time) -> bool {
+    wake.given_up_at.is_some_and(|at| at > member.wake_url_at && !at.is_beyond(now, 0))
+}
+
 fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
-    let posting_since = Some(tx.now());
-    tx.replace(wake, &Wake { posting_since, post_again_at: None, ..wake.clone() })?;
+    let (posting_since, post_again_at, given_up_at) = (Some(tx.now()), None, None);
+    tx.replace(wake, &Wake { posting_since, post_again_at, given_up_at, ..wake.clone() })?;
     enqueue_post(tx, wake)
 }
 
@@ -163,7 +170,9 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let again = retry_at(tx.now(), since, wake.attempts).filter(|_| end.is_none());
     let posting_since = wake.posting_since.filter(|_| again.is_some());
     let post_again_at = again;
-    tx.replace(&wake, &Wake { leased_until: None, posting_since, post_again_at, ..wake.clone() })?;
+    let given_up_at = again.is_none().then(|| tx.now());
+    let (leased_until, old) = (None, wake.clone());
+    tx.replace(&wake, &Wake { leased_until, posting_since, post_again_at, given_up_at, ..old })?;
     tx.signal(wake.agent.uuid());
     if let Some(at) = again {
         return Ok(Settled::RetryAt(at));

@@ -16,6 +16,7 @@ fn what_is_no_expression_says_why() {
         ("* * * * 8", "\"8\" of the day of the week is not from 0 to 7"),
         ("* * * mo *", "\"mo\" of the month"),
         ("5-1 * * * *", "\"5-1\" of the minute ends before it begins"),
+        ("0 0 * nov-feb *", "\"nov-feb\" of the month ends before it begins"),
         ("*/0 * * * *", "\"0\" of the minute is no step from 1 to 59"),
         ("*/ * * * *", "\"\" of the minute is no step"),
         ("1, * * * *", "\"\" of the minute is not"),
@@ -41,6 +42,13 @@ fn the_same_set_has_several_names() {
         ("5/20 * * * *", "5,25,45 * * * *"),
         ("10-30/10 * * * *", "10,20,30 * * * *"),
         ("  0   9 * * *  ", "00 09 * * *"),
+        // Over the end of the week.
+        ("0 9 * * sat-sun", "0 9 * * 0,6"),
+        ("0 9 * * fri-mon", "0 9 * * 0,1,5,6"),
+        ("0 9 * * fri-mon/2", "0 9 * * 0,5"),
+        ("0 9 * * 6-0", "0 9 * * 6-7"),
+        ("0 9 * * 7-2", "0 9 * * 0-2"),
+        ("0 9 * * 5-7", "0 9 * * fri,sat,sun"),
     ] {
         let [one, other] = [one, other].map(|text| Cron::parse(text).unwrap());
         let days = |cron: &Cron| (cron.minutes, cron.hours, cron.days, cron.months, cron.weekdays);
