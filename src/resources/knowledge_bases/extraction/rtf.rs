@@ -73,6 +73,8 @@ struct State {
     is_deleted: bool,
     is_hidden: bool,
     in_table: bool,
+    /// Whether it is the number or bullet of a paragraph of a list.
+    is_label: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,6 +115,7 @@ impl Default for Content {
             is_deleted: false,
             is_hidden: false,
             in_table: false,
+            is_label: false,
         };
         Content {
             lines: Lines::default(),
@@ -291,6 +294,9 @@ impl Content {
             }
             "pard" => self.state.in_table = false,
             "intbl" => self.state.in_table = true,
+            // What programs show that do not count themselves; it is followed by a tab.
+            "listtext" | "pntext" => self.state.is_label = true,
+            "tab" if self.state.is_label => self.add(" ")?,
             "footnote" if self.is_shown() => {
                 self.note_count += 1;
                 let label = format!("[{}]", self.note_count);
@@ -350,6 +356,9 @@ impl Content {
             let c = u32::try_from(code).ok().and_then(char::from_u32);
             return c.map_or(Ok(()), |c| self.add(c.encode_utf8(&mut [0; 4])));
         };
+        if self.state.is_label && (0xf000..0xf100).contains(&unit) {
+            return self.add("•");
+        }
         let high = self.high.take();
         if (0xd800..0xdc00).contains(&unit) {
             self.high = Some(unit);
@@ -377,6 +386,10 @@ impl Content {
         }
         let pending = std::mem::take(&mut self.pending);
         let (text, _) = self.state.encoding.decode_without_bom_handling(&pending);
+        // The bullets of the fonts Symbol and Wingdings.
+        if self.state.is_label && matches!(&*text, "·" | "§" | "Ø" | "ü") {
+            return self.add("•");
+        }
         self.add(&text)
     }
 
@@ -519,6 +532,20 @@ mod tests {
         ] {
             is_read(rtf, read);
         }
+    }
+
+    #[test]
+    fn paragraphs_of_lists_have_their_numbers_and_bullets() {
+        is_read(
+            "{\\listtext\\pard\\plain 1.\\tab}one\\par{\\pntext\\f0 b)\\tab}two\\tab x\\par",
+            "1. one\nb) two\tx\n",
+        );
+        is_read(
+            "{\\listtext\\f3\\'b7\\tab}a\\par{\\listtext\\f9\\'a7\\tab}\\'a71\\par",
+            "• a\n• §1\n",
+        );
+        // What Unicode has for private use is a bullet of a font of symbols, too.
+        is_read("{\\listtext\\u-3913\\'b7\\tab}a", "• a\n");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! XLSX files (Office Open XML): the values of cells, as the program that saved the file had them.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use time::Date;
 
-use super::archive::{Archive, Next, Xml, by_id, of_kind, relationships};
+use super::archive::{Archive, Next, Xml, all_of_kind, of_kind, relationships};
+use super::chart::{self, Charts, Named};
 use super::lines::Lines;
-use super::text::{BoundedText, too_long};
+use super::text::{BoundedText, Extracted, too_long};
 use crate::base::Result;
 
 const FORMAT: &str = "XLSX";
@@ -18,8 +20,8 @@ const MAX_EMPTY: usize = 32;
 const JULIAN_DAY: i32 = 2_415_019;
 
 /// Returns the text of a file: each sheet with its name and a line for each row, and a form feed between
-/// two of them. Sheets without values are left out.
-pub fn text(bytes: &[u8]) -> Result<String> {
+/// two of them, and its charts after them. Sheets without values and charts are left out.
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let parts = relationships(&mut archive, "")?;
     let is_own = |name: &&str| name.starts_with("xl/");
@@ -28,7 +30,9 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let parts = relationships(&mut archive, &name)?;
     let strings = of_kind(&parts, "sharedStrings").unwrap_or("xl/sharedStrings.xml").to_string();
     let styles = of_kind(&parts, "styles").unwrap_or("xl/styles.xml").to_string();
-    let mut parts = by_id(parts, "worksheet");
+    let is_sheet = |kind: &str| matches!(kind, "worksheet" | "chartsheet");
+    let parts = parts.into_iter().filter(|part| is_sheet(&part.kind));
+    let mut parts: HashMap<_, _> = parts.map(|part| (part.id, part.target)).collect();
     let (mut sheets, mut from_1904) = (Vec::new(), false);
     let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
     while xml.next_start()? {
@@ -56,12 +60,39 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         None => Vec::new(),
     };
     let workbook = Workbook { strings, styles, from_1904 };
-    let (mut lines, mut is_first) = (Lines::default(), true);
+    let (mut lines, mut is_first, mut charts) = (Lines::default(), true, Charts::default());
     for (title, part) in sheets {
         let Some(xml) = archive.xml(&part)? else { continue };
-        workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
+        let mut has_title = workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
+        for chart in charts_of(&mut archive, &part)? {
+            let text = charts.text(&mut archive, &chart, Named::Series)?.unwrap_or_default();
+            if !text.is_empty() && !std::mem::replace(&mut has_title, true) {
+                start_sheet(&title, &mut is_first, &mut lines)?;
+                lines.end_line()?;
+            }
+            lines.add(&text)?;
+        }
     }
-    lines.finished()
+    Ok(Extracted { left_out: charts.left_out(), ..lines.finished()?.into() })
+}
+
+/// The parts with the charts of a sheet, which are on its drawings.
+fn charts_of(archive: &mut Archive, sheet: &str) -> Result<Vec<String>> {
+    let parts = relationships(archive, sheet)?;
+    let mut charts = Vec::new();
+    for drawing in all_of_kind(&parts, "drawing") {
+        let parts = relationships(archive, drawing)?;
+        charts.extend(chart::of(&parts).map(|(_, part)| part.to_string()));
+    }
+    Ok(charts)
+}
+
+/// Begins a sheet with its name.
+fn start_sheet(title: &str, is_first: &mut bool, lines: &mut Lines) -> Result<()> {
+    if !std::mem::take(is_first) {
+        lines.end_page()?;
+    }
+    lines.add(title)
 }
 
 /// The strings that cells refer to by number.
@@ -123,7 +154,7 @@ fn read_styles(mut xml: Xml) -> Result<Vec<Shown>> {
             _ => {}
         }
     }
-    let own: std::collections::HashMap<String, Shown> = own.into_iter().collect();
+    let own: HashMap<String, Shown> = own.into_iter().collect();
     let shown = |id: String| own.get(&id).copied().unwrap_or_else(|| built_in(&id));
     Ok(styles.into_iter().map(shown).collect())
 }
@@ -167,6 +198,11 @@ fn shown_by(code: &str) -> Shown {
     shown
 }
 
+/// Whether a number with this format is shown as a date.
+pub fn is_date(code: &str) -> bool {
+    shown_by(code).date
+}
+
 struct Workbook {
     strings: Strings,
     styles: Vec<Shown>,
@@ -185,13 +221,14 @@ struct Cell {
 }
 
 impl Workbook {
+    /// Reads a sheet; returns whether it has cells with values.
     fn read_sheet(
         &self,
         mut xml: Xml,
         title: &str,
         is_first: &mut bool,
         lines: &mut Lines,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (mut cell, mut next) = (Cell::default(), 0);
         loop {
             match xml.step()? {
@@ -226,10 +263,7 @@ impl Workbook {
                             continue;
                         }
                         if !lines.is_in_table() {
-                            if !std::mem::take(is_first) {
-                                lines.end_page()?;
-                            }
-                            lines.add(title)?;
+                            start_sheet(title, is_first, lines)?;
                             lines.start_table()?;
                             lines.start_row()?;
                         }
@@ -244,7 +278,11 @@ impl Workbook {
                     _ => {}
                 },
                 Next::Text => {}
-                Next::Done => return lines.end_table(),
+                Next::Done => {
+                    let has_cells = lines.is_in_table();
+                    lines.end_table()?;
+                    return Ok(has_cells);
+                }
             }
         }
     }
@@ -340,6 +378,7 @@ mod tests {
             ("xl/worksheets/sheet3.xml", "<worksheet><sheetData><row><c/></row></sheetData></worksheet>"),
         ]))
         .unwrap()
+        .text
     }
 
     /// What a cell with these attributes and this content shows.
