@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::archive::{Archive, Next, Relationship, Xml};
 use super::lines::Lines;
+use super::number_format::shown_by;
 use super::text::{BoundedText, too_long};
-use super::xlsx::is_date;
 use crate::base::{Kind, Result};
 
 /// The charts of a file.
@@ -125,7 +125,7 @@ fn read(mut xml: Xml, named: Named) -> Result<String> {
                 point.write_str(xml.text()).map_err(|_| too_long())?;
             }
             // Dates are numbers of days: nobody looks for those.
-            Next::Text if xml.name() == "formatCode" && is_date(xml.text()) => {
+            Next::Text if xml.name() == "formatCode" && shown_by(xml.text()).date => {
                 xml.skip_above(1)?;
             }
             Next::Text => {}

@@ -11,6 +11,7 @@ mod docx;
 mod epub;
 mod html;
 mod lines;
+mod number_format;
 mod numbers;
 mod odf;
 mod pdf;

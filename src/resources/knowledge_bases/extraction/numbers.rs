@@ -56,7 +56,7 @@ pub fn repeated_letters(number: u32) -> String {
 }
 
 fn letter(number: u32) -> char {
-    char::from(b'a' + (number % 26) as u8)
+    char::from_u32(u32::from(b'a') + number % 26).unwrap_or('a')
 }
 
 #[cfg(test)]

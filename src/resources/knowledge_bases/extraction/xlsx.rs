@@ -8,6 +8,7 @@ use time::Date;
 use super::archive::{Archive, Next, Xml, all_of_kind, of_kind, relationships};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
+use super::number_format::{Shown, built_in, shown_by};
 use super::text::{BoundedText, Extracted, too_long};
 use crate::base::Result;
 
@@ -132,15 +133,6 @@ impl Strings {
     }
 }
 
-/// What a number is shown as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Shown {
-    date: bool,
-    time: bool,
-    /// Hours go on beyond 24.
-    elapsed: bool,
-}
-
 /// Reads which styles, by number, show dates.
 fn read_styles(mut xml: Xml) -> Result<Vec<Shown>> {
     let (mut own, mut styles) = (Vec::new(), Vec::new());
@@ -157,50 +149,6 @@ fn read_styles(mut xml: Xml) -> Result<Vec<Shown>> {
     let own: HashMap<String, Shown> = own.into_iter().collect();
     let shown = |id: String| own.get(&id).copied().unwrap_or_else(|| built_in(&id));
     Ok(styles.into_iter().map(shown).collect())
-}
-
-/// What formats show that every file has, without declaring them.
-fn built_in(id: &str) -> Shown {
-    let of = |date, time, elapsed| Shown { date, time, elapsed };
-    match id.parse() {
-        Ok(14..=17 | 27..=31 | 36 | 50..=54 | 57 | 58) => of(true, false, false),
-        Ok(22) => of(true, true, false),
-        Ok(18..=21 | 32..=35 | 45 | 47 | 55 | 56) => of(false, true, false),
-        Ok(46) => of(false, true, true),
-        _ => Shown::default(),
-    }
-}
-
-/// What a format shows, by its code: `yyyy-mm-dd`, `[h]:mm`, `0.00" days"`.
-fn shown_by(code: &str) -> Shown {
-    let (mut shown, mut has_month) = (Shown::default(), false);
-    let mut chars = code.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => _ = chars.find(|c| *c == '"'),
-            '\\' | '_' | '*' => _ = chars.next(),
-            '[' => {
-                let inside: String = chars.by_ref().take_while(|c| *c != ']').collect();
-                let of_time = |c| matches!(c, 'h' | 'H' | 'm' | 'M' | 's' | 'S');
-                shown.elapsed |= !inside.is_empty() && inside.chars().all(of_time);
-                shown.time |= shown.elapsed;
-            }
-            'y' | 'Y' | 'd' | 'D' => shown.date = true,
-            'h' | 'H' | 's' | 'S' => shown.time = true,
-            'm' | 'M' => has_month = true,
-            // Another format, for negative numbers; `General` is a number.
-            ';' | 'G' => break,
-            _ => {}
-        }
-    }
-    // `m` is the minute beside an hour or second.
-    shown.date |= has_month && !shown.time;
-    shown
-}
-
-/// Whether a number with this format is shown as a date.
-pub fn is_date(code: &str) -> bool {
-    shown_by(code).date
 }
 
 struct Workbook {

@@ -1,6 +1,7 @@
 //! DOCX files (Office Open XML), with tracked changes as if they were accepted.
 
 mod numbering;
+mod toggles;
 
 use std::collections::HashMap;
 
@@ -11,6 +12,7 @@ use super::numbers::roman;
 use super::text::{Extracted, unreadable};
 use crate::base::Result;
 use numbering::{Numbered, Numbering};
+use toggles::{is_on, is_true};
 
 const FORMAT: &str = "DOCX";
 
@@ -269,15 +271,6 @@ impl Content {
     fn notes(&mut self, notes: &Notes) -> &mut HashMap<String, u32> {
         if notes.part == ENDNOTES.part { &mut self.endnotes } else { &mut self.footnotes }
     }
-}
-
-/// Whether a property without a value, or with this one, is on.
-fn is_on(xml: &Xml) -> bool {
-    xml.attribute("val").is_none_or(|value| is_true(&value))
-}
-
-fn is_true(value: &str) -> bool {
-    matches!(value, "1" | "true" | "on")
 }
 
 /// What the letters of the font Symbol are, from `A` and from `a` on.

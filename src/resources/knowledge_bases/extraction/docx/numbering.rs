@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::super::archive::{Next, Xml};
 use super::super::numbers::{repeated_letters, roman};
-use super::is_on;
+use super::toggles::is_on;
 use crate::base::Result;
 
 /// A list has nine levels.

@@ -81,6 +81,7 @@ impl Lists {
         Ok(())
     }
 
+    /// Begins the list whose element starts.
     pub fn start_list(&mut self, xml: &Xml) {
         let (mut style, mut id, mut continued, mut continues) = (None, None, None, false);
         for (name, value) in xml.attributes() {
@@ -109,6 +110,7 @@ impl Lists {
         self.open.push(OpenList { style, id, is_new_item: false });
     }
 
+    /// Ends the innermost list.
     pub fn end_list(&mut self) {
         let Some(OpenList { style, id, .. }) = self.open.pop() else { return };
         if self.open.is_empty() {
@@ -117,6 +119,7 @@ impl Lists {
         }
     }
 
+    /// Counts the item whose element starts.
     pub fn start_item(&mut self, xml: &Xml) {
         let Some(at) = self.open.len().checked_sub(1) else { return };
         let list = &mut self.open[at];
@@ -130,6 +133,7 @@ impl Lists {
         }
     }
 
+    /// Ends an item of the innermost list.
     pub fn end_item(&mut self) {
         if let Some(list) = self.open.last_mut() {
             list.is_new_item = false;

@@ -1,5 +1,7 @@
 //! RTF files: the text that is shown, with tracked changes as if they were accepted.
 
+mod words;
+
 use std::collections::HashMap;
 
 use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
@@ -9,48 +11,12 @@ use super::charset::of_code_page;
 use super::lines::Lines;
 use super::text::unreadable;
 use crate::base::Result;
+use words::{SHOWN, SKIPPED, of_charset, written};
 
 const FORMAT: &str = "RTF";
 
 /// Groups are nested at most 1,000 deep: those of documents are some dozens.
 const MAX_DEPTH: usize = 1000;
-
-/// Destinations whose text is not that of the document, and that are not marked as such with `\*`.
-const SKIPPED: [&str; 30] = [
-    "annotation",
-    "atnid",
-    "author",
-    "colortbl",
-    "comment",
-    "datafield",
-    "fldinst",
-    "filetbl",
-    "footer",
-    "footerf",
-    "footerl",
-    "footerr",
-    "header",
-    "headerf",
-    "headerl",
-    "headerr",
-    "info",
-    "keywords",
-    "mmathPict",
-    "nonesttables",
-    "nonshppict",
-    "objdata",
-    "pict",
-    "rxe",
-    "sp",
-    "stylesheet",
-    "tc",
-    "template",
-    "txe",
-    "xe",
-];
-
-/// Destinations that are marked with `\*`, but have text of the document.
-const SHOWN: [&str; 4] = ["moMath", "moMathPara", "shpinst", "shptxt"];
 
 /// Returns the text of a file, with its notes at the end.
 pub fn text(bytes: &[u8]) -> Result<String> {
@@ -426,44 +392,6 @@ impl Content {
         self.lines.add(&notes)?;
         self.lines.finished()
     }
-}
-
-/// The text for which a control word stands; none for most.
-fn written(word: &str) -> &'static str {
-    match word {
-        "tab" => "\t",
-        "nestcell" | "emspace" | "enspace" | "qmspace" => " ",
-        "emdash" => "—",
-        "endash" => "–",
-        "lquote" => "‘",
-        "rquote" => "’",
-        "ldblquote" => "“",
-        "rdblquote" => "”",
-        "bullet" => "•",
-        _ => "",
-    }
-}
-
-/// The encoding of a font by the number of its character set; none for the one of the file.
-fn of_charset(charset: i32) -> Option<&'static Encoding> {
-    let code_page = match charset {
-        77 => 10_000,
-        128 => 932,
-        129 => 949,
-        134 => 936,
-        136 => 950,
-        161 => 1253,
-        162 => 1254,
-        163 => 1258,
-        177 => 1255,
-        178 => 1256,
-        186 => 1257,
-        204 => 1251,
-        222 => 874,
-        238 => 1250,
-        _ => return None,
-    };
-    Some(of_code_page(code_page))
 }
 
 #[cfg(test)]
