@@ -210,7 +210,7 @@ impl DocumentWords {
     pub fn with_stems(mut self, language: Language) -> Self {
         let mut stems = Terms::new();
         for (word, term) in &self.terms {
-            if word.starts_with(|c| matches!(c, '~' | '&' | '^')) {
+            if word.starts_with(['~', '&', '^']) {
                 continue;
             }
             let stem = language.stem(word);

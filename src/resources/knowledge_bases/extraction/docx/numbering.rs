@@ -272,8 +272,8 @@ impl Numbering {
         numbers[at] = next;
         let text = if own.is_hidden { String::new() } else { shown(&own, &numbers, level) };
         definition.counted[at] = Some(next);
-        for below in at + 1..LEVELS {
-            definition.counted[below].take_if(|_| !kept[below]);
+        for (counted, is_kept) in definition.counted.iter_mut().zip(kept) {
+            counted.take_if(|_| !is_kept);
         }
         instance.has_begun[at] = true;
         if text.is_empty() {

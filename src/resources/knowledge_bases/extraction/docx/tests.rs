@@ -186,7 +186,7 @@ fn paragraphs_of_lists_have_their_numbers() {
     let [a, b, c, other] = [on(1, 0), on(1, 1), on(1, 2), on(2, 0)];
     let all = [&a, &b, &b, &c, &c, &b, &a, &b, &c, "", &other, &b, &on(0, 0), &on(9, 0), &on(1, 9)];
     assert_eq!(
-        numbered(&lists, "", &all.map(|p| p.as_ref())),
+        numbered(&lists, "", &all),
         "1. 1.a) 1.b) § I § II 1.c) 2. 2.a) § I x 3. 3.a) x x x"
     );
     // One that begins below the first level.
