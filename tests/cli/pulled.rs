@@ -119,6 +119,20 @@ fn a_checkout_with_other_line_ends_says_the_same() {
     let pulled = json_of(&desk, &["pull", "org"]);
     assert_eq!((&pulled["written"], &pulled["removed"]), (&json!(0), &json!(0)));
     assert_eq!(json_of(&desk, &["apply", "org"])["steps"], json!([]));
+    // The API keeps what it was sent.
+    let path = "/registries/artifact-versions/content?registryRef=acme/main&promptName=program\
+                &version=1.0.0";
+    let kept = desk.session().get(path).ok();
+    assert_eq!(kept["source"], "One\r\ntwo\r\n");
+    // A new one is the same version, whichever checkout it is applied from.
+    let fresh = org.join("registries/main/prompts/fresh.md");
+    let text = "+++\nversion = \"1.0.0\"\n+++\nHello\nyou\n";
+    fs::write(&fresh, format!("\u{feff}{}", text.replace('\n', "\r\n"))).unwrap();
+    assert_eq!(json_of(&desk, &["apply", "org"])["steps"].as_array().unwrap().len(), 1);
+    for checkout in [text.to_string(), text.replace('\n', "\r"), text.replace('\n', "\r\n")] {
+        fs::write(&fresh, checkout).unwrap();
+        assert_eq!(json_of(&desk, &["plan", "org"])["steps"], json!([]));
+    }
     // Another text is another content.
     let program = org.join("registries/main/prompts/program.md");
     let text = fs::read_to_string(&program).unwrap();

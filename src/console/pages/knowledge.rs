@@ -24,6 +24,29 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge/{base}/delete").form(|visit| Box::pin(delete(visit))),
 ];
 
+/// The languages of documents, by their names in English.
+const LANGUAGES: [(&str, &str); 19] = [
+    ("", "None: words as they are spelled"),
+    ("cs", "Czech"),
+    ("da", "Danish"),
+    ("nl", "Dutch"),
+    ("en", "English"),
+    ("fi", "Finnish"),
+    ("fr", "French"),
+    ("de", "German"),
+    ("hu", "Hungarian"),
+    ("it", "Italian"),
+    ("no", "Norwegian"),
+    ("pl", "Polish"),
+    ("pt", "Portuguese"),
+    ("ro", "Romanian"),
+    ("ru", "Russian"),
+    ("es", "Spanish"),
+    ("sv", "Swedish"),
+    ("tr", "Turkish"),
+    ("uk", "Ukrainian"),
+];
+
 #[derive(Template)]
 #[template(path = "knowledge_bases.html")]
 struct Bases {
@@ -130,8 +153,11 @@ async fn list(visit: &Visit) -> Result<Reply> {
 }
 
 async fn new(visit: &Visit) -> Result<FormPage> {
-    let fields =
-        vec![Field::text("name", "Name"), Field::text("description", "Description").optional()];
+    let fields = vec![
+        Field::text("name", "Name"),
+        Field::text("description", "Description").optional(),
+        Field::select("language", "Language", LANGUAGES).optional(),
+    ];
     Ok(Form::create("/knowledge-bases", fields, "Create knowledge base")
         .done(visit.in_org("/knowledge/{id}"), Flash::KnowledgeBaseCreated)
         .page(crumbs(visit, visit.frame("New knowledge base"))))

@@ -1,12 +1,15 @@
 //! The rows of a content: its text in pieces, and its words.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use bincode::{Decode, Encode};
 
 use super::document::DocumentContent;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::language::Language;
 use super::varint;
 use super::words::{DocumentWords, Term};
 use crate::base::{Error, Id, Result};
@@ -94,6 +97,8 @@ impl Record for DocumentTerms {
 pub struct Prepared {
     pub text: String,
     pub words: DocumentWords,
+    /// The words with their stems, in the language in which they were asked for first.
+    stemmed: OnceLock<(Language, DocumentWords)>,
 }
 
 /// How far a content is stored: the bytes of its text, then the number of its words.
@@ -107,22 +112,34 @@ impl Prepared {
     /// Returns a document's text with its words.
     pub fn new(name: &str, text: String) -> Self {
         let words = DocumentWords::of(name, &text);
-        Prepared { text, words }
+        Self::of(text, words)
     }
 
-    /// Whether this is all of it.
-    pub fn is_stored(&self, stored: Stored) -> bool {
-        stored.text_bytes == self.text.len() && stored.terms == self.words.terms.len()
+    /// Returns a text with these words.
+    pub fn of(text: String, words: DocumentWords) -> Self {
+        Prepared { text, words, stemmed: OnceLock::new() }
     }
 
-    /// Stores the next part: as much as one transaction should write. Returns how far it is stored
-    /// then.
+    /// Returns the words as they are stored in a knowledge base of this language.
+    pub fn words_in(&self, language: Option<Language>) -> Cow<'_, DocumentWords> {
+        let Some(language) = language else { return Cow::Borrowed(&self.words) };
+        let of = || (language, self.words.clone().with_stems(language));
+        match self.stemmed.get_or_init(of) {
+            (known, words) if *known == language => Cow::Borrowed(words),
+            _ => Cow::Owned(of().1),
+        }
+    }
+
+    /// Stores the next part, with the stems of this language: as much as one transaction should write.
+    /// Returns how far it is stored then, and whether this is all of it.
     pub fn store(
         &self,
         tx: &mut Tx,
         (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
+        language: Option<Language>,
         mut stored: Stored,
-    ) -> Result<Stored> {
+    ) -> Result<(Stored, bool)> {
+        let terms = &self.words_in(language).terms;
         let mut room = PART_BYTES;
         while stored.text_bytes < self.text.len() && room > 0 {
             let rest = &self.text[stored.text_bytes..];
@@ -132,15 +149,16 @@ impl Prepared {
             stored.text_bytes += text.len();
             room = room.saturating_sub(text.len());
         }
-        while stored.terms < self.words.terms.len() && room > 0 {
-            let rest = self.words.terms[stored.terms..].iter();
+        while stored.terms < terms.len() && room > 0 {
+            let rest = terms[stored.terms..].iter();
             let rest = rest.map(|(word, term)| (word.as_str(), *term));
             let (row, count) = DocumentTerms::of_first((knowledge_base, ordinal), rest);
             room = room.saturating_sub(row.entries.len());
             tx.insert(&row)?;
             stored.terms += count;
         }
-        Ok(stored)
+        let is_all = stored.text_bytes == self.text.len() && stored.terms == terms.len();
+        Ok((stored, is_all))
     }
 }
 

@@ -9,6 +9,7 @@ use super::changes::{self, ChangeKind};
 use super::content::{self, Prepared, Stored};
 use super::document::{Document, DocumentContent, INCOMPLETE, MediaType};
 use super::knowledge_base::{KnowledgeBase, Ordinal, change_state};
+use super::language::Language;
 use crate::api::{
     Calls, Deleted, Input, Outcome, Output, Position, Req, Resource, ResourceRef, Route, op,
 };
@@ -138,12 +139,19 @@ struct Progress {
     /// Its content, once that is begun.
     ordinal: Option<Ordinal>,
     stored: Stored,
+    /// The language of its stems.
+    language: Option<Language>,
 }
 
 impl Progress {
+    fn new(document: Id<Document>, language: Option<Language>) -> Self {
+        Progress { document, ordinal: None, stored: Stored::default(), language }
+    }
+
     fn to_text(&self) -> String {
         let Stored { text_bytes, terms } = self.stored;
-        format!("{} {} {text_bytes} {terms}", self.document, self.ordinal.unwrap_or(0))
+        let language = self.language.map_or("", Language::code);
+        format!("{} {} {text_bytes} {terms} {language}", self.document, self.ordinal.unwrap_or(0))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -152,7 +160,8 @@ impl Progress {
         let ordinal = Some(parts.next()?.parse().ok()?).filter(|ordinal| *ordinal > 0);
         let text_bytes = parts.next()?.parse().ok()?;
         let terms = parts.next()?.parse().ok()?;
-        Some(Progress { document, ordinal, stored: Stored { text_bytes, terms } })
+        let language = parts.next().and_then(Language::named);
+        Some(Progress { document, ordinal, stored: Stored { text_bytes, terms }, language })
     }
 
     fn partial<T>(&self) -> Outcome<T> {
@@ -169,26 +178,31 @@ pub(super) fn write(
     file: &File,
     calls: &Calls,
 ) -> Result<Outcome<DocumentInfo>> {
+    let KnowledgeBase { language, .. } = tx.fetch(&base)?;
     let old: Option<Document> = id.map(|id| tx.fetch(&(base, id))).transpose()?;
     let lost = || Error::internal("a document has lost its position");
     let mut progress = match calls.position() {
         Some(position) => Progress::parse(position).ok_or_else(lost)?,
         None => {
-            let document = id.unwrap_or_else(|| tx.new_id());
-            let progress = Progress { document, ordinal: None, stored: Stored::default() };
+            let progress = Progress::new(id.unwrap_or_else(|| tx.new_id()), language);
             if changes::help(tx, base)? {
                 return Ok(progress.partial());
             }
             progress
         }
     };
+    if progress.language != language {
+        // What was written has other stems, and is removed as what is interrupted.
+        progress = Progress::new(progress.document, language);
+    }
     let ordinal = match progress.ordinal {
         Some(ordinal) => ordinal,
         None => begin(tx, base, &progress, old.is_none(), file)?,
     };
     progress.ordinal = Some(ordinal);
-    progress.stored = file.prepared.store(tx, (base, ordinal), progress.stored)?;
-    if !file.prepared.is_stored(progress.stored) {
+    let (stored, is_all) = file.prepared.store(tx, (base, ordinal), language, progress.stored)?;
+    progress.stored = stored;
+    if !is_all {
         return Ok(progress.partial());
     }
     complete(tx, base, ordinal)?;
@@ -321,8 +335,7 @@ pub(super) fn delete(
 ) -> Result<Outcome<Deleted>> {
     let document = fetch(&tx.view(), req.params)?;
     if calls.position().is_none() && changes::help(tx, document.knowledge_base)? {
-        let progress = Progress { document: document.id, ordinal: None, stored: Stored::default() };
-        return Ok(progress.partial());
+        return Ok(Progress::new(document.id, None).partial());
     }
     retire(tx, &document)?;
     tx.remove(&document)?;

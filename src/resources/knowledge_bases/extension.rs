@@ -1,5 +1,6 @@
-//! Extension of documents that were indexed by an earlier version: they get the terms that are found
-//! in their text now, and keep those that they have (reference: upgrading).
+//! Extension of documents that were indexed by an earlier version, or before their knowledge base had
+//! its language: they get the terms that are found in their text now, and keep those that they have
+//! (reference: upgrading, and knowledge-bases, "Languages").
 //!
 //! A sweep finds the knowledge bases and enqueues a job for each. It takes a few documents at a time:
 //! it reads their texts, finds their words outside of a transaction, and adds what is missing to the
@@ -12,6 +13,7 @@ use super::changes::{self, ChangeKind};
 use super::content::{self, DocumentTerms, PART_BYTES};
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{FORM, IndexForm, KnowledgeBase, Ordinal, state};
+use super::language::Language;
 use super::words::{DocumentWords, Term};
 use crate::api::{Metric, Resource};
 use crate::base::metrics::FamilyKind;
@@ -55,25 +57,39 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
         Ok(ControlFlow::Continue(()))
     })?;
     for base in bases {
-        enqueue_for(tx, base)?;
+        let base: KnowledgeBase = tx.fetch(&base)?;
+        enqueue_for(tx, &base)?;
     }
     Ok(SweepProgress::Clean)
 }
 
 /// Enqueues the job of a knowledge base that needs one and has none.
-fn enqueue_for(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
+pub fn enqueue_for(tx: &mut Tx, of: &KnowledgeBase) -> Result<()> {
+    let (base, language) = (of.id, of.language);
     let old: Option<IndexForm> = tx.get(&base)?;
     let mut new = match &old {
-        Some(form) if form.form >= FORM => form.clone(),
-        _ => IndexForm {
+        // Without a language there is nothing to add: stems of the one before are not looked up.
+        Some(form) if form.form >= FORM && (form.language == language || language.is_none()) => {
+            IndexForm { language, ..form.clone() }
+        }
+        old => IndexForm {
             knowledge_base: base,
             form: FORM,
             next: 0,
             until: state(&tx.view(), base)?.next_ordinal,
             after: String::new(),
-            job: None,
+            job: old.as_ref().and_then(|form| form.job),
+            language,
         },
     };
+    if let Some(old) = &old
+        && !old.after.is_empty()
+        && new.after.is_empty()
+        && let Some((content, _)) = current(&tx.view(), base, old.next)?
+    {
+        // It has terms of the language before that the index has not.
+        changes::add(tx, &content, ChangeKind::Extended)?;
+    }
     let job: Option<Job> = new.job.map(|job| tx.get(&job)).transpose()?.flatten();
     let has_job = job.is_some_and(|job| !job.dead);
     if new.next < new.until && !has_job {
@@ -95,7 +111,8 @@ const KEY: Id<crate::outbox::Target> =
 const EARLIER: Metric = Metric {
     name: "roadstead_documents_to_extend",
     kind: FamilyKind::Gauge,
-    help: "Documents indexed by an earlier version whose words may not be found in all forms yet",
+    help: "Documents of an earlier version, or from before their knowledge base had its language, \
+           whose words may not be found in all forms yet",
     read: |view| {
         let bases: Vec<KnowledgeBase> = view.all(ListSource::TABLE, &())?;
         bases.iter().map(|base| to_extend(view, base.id)).sum()
@@ -120,6 +137,7 @@ struct Batch {
     base: Id<KnowledgeBase>,
     /// Where the knowledge base was when they were read.
     from: (Ordinal, String),
+    language: Option<Language>,
     texts: Vec<(Ordinal, String, String)>,
     /// Contents with smaller ordinals are in the batch, or need not be.
     end: Ordinal,
@@ -129,6 +147,7 @@ struct Batch {
 struct Found {
     base: Id<KnowledgeBase>,
     from: (Ordinal, String),
+    language: Option<Language>,
     terms: Vec<(Ordinal, Vec<(String, Term)>)>,
     end: Ordinal,
 }
@@ -152,7 +171,7 @@ fn settle(tx: &mut Tx, _: &Job, _: &EffectResult) -> Result<Settled> {
 }
 
 fn read_batch(view: &View, form: IndexForm) -> Result<Batch> {
-    let IndexForm { knowledge_base: base, next, until, after, .. } = form;
+    let IndexForm { knowledge_base: base, next, until, after, language, .. } = form;
     let mut ordinals = Vec::new();
     view.record_keys::<DocumentContent>(
         &(base, next),
@@ -181,7 +200,7 @@ fn read_batch(view: &View, form: IndexForm) -> Result<Batch> {
             Err(error) => skip(base, ordinal, error)?,
         }
     }
-    Ok(Batch { base, from: (next, after), texts, end })
+    Ok(Batch { base, from: (next, after), language, texts, end })
 }
 
 /// A content that cannot be read does not stop the others. It is found by the words that it has.
@@ -223,12 +242,16 @@ fn read_text(
 impl Batch {
     /// Finds the words, and returns what writes them.
     fn into_rows(self) -> WriteRows {
-        let Batch { base, from, texts, end } = self;
+        let Batch { base, from, language, texts, end } = self;
         let words = texts.into_iter().map(|(ordinal, name, text)| {
-            let DocumentWords { terms, .. } = DocumentWords::of(&name, &text);
+            let words = DocumentWords::of(&name, &text);
+            let DocumentWords { terms, .. } = match language {
+                Some(language) => words.with_stems(language),
+                None => words,
+            };
             (ordinal, terms)
         });
-        let found = Found { base, from, terms: words.collect(), end };
+        let found = Found { base, from, language, terms: words.collect(), end };
         Box::new(move |tx| found.write(tx))
     }
 }
@@ -237,8 +260,8 @@ impl Found {
     /// Writes as many of the terms as one transaction should.
     fn write(&self, tx: &mut Tx) -> Result<()> {
         let Some(old) = tx.get::<IndexForm>(&self.base)? else { return Ok(()) };
-        if (old.next, &old.after) != (self.from.0, &self.from.1) {
-            return Ok(()); // Another attempt was faster.
+        if (old.next, &old.after, old.language) != (self.from.0, &self.from.1, self.language) {
+            return Ok(()); // Another attempt was faster, or the language is another one.
         }
         let (next, after) = self.extend(tx)?;
         tx.replace(&old, &IndexForm { next, after, ..old.clone() })

@@ -2,9 +2,10 @@
 
 use bincode::{Decode, Encode};
 
+use super::language::Language;
 use crate::base::{Description, Error, Id, Name, Result, Time};
 use crate::outbox::Job;
-use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View, codec, no_upgrade};
 
 /// A collection of documents to search in.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -13,17 +14,26 @@ pub struct KnowledgeBase {
     pub name: Name,
     pub description: Option<Description>,
     pub created_at: Time,
-    /// When its name or description last changed.
+    /// When its name, description or language last changed.
     pub updated_at: Time,
+    /// The language of its documents, in which other forms of a word are found.
+    pub language: Option<Language>,
 }
-crate::base::portable!(KnowledgeBase { id, name, description, created_at, updated_at });
+crate::base::portable!(KnowledgeBase { id, name, description, created_at, updated_at, language });
 
 impl Record for KnowledgeBase {
     const TABLE: &'static str = "knowledge_bases";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const VERSION: u8 = 2;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -75,8 +85,8 @@ crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_appl
 /// letter; 2 with folded words, words without accents, pairs, and words over hyphenated lines.
 pub const FORM: u32 = 2;
 
-/// How far the documents of a knowledge base are indexed in the newest [`FORM`]. One that was made by
-/// version 0.1 has none until the server finds it.
+/// How far the documents of a knowledge base are indexed in the newest [`FORM`] and its language. One
+/// that was made by version 0.1 has none until the server finds it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct IndexForm {
     pub knowledge_base: Id<KnowledgeBase>,
@@ -89,8 +99,10 @@ pub struct IndexForm {
     pub after: String,
     /// The job that brings contents into the form.
     pub job: Option<Id<Job>>,
+    /// The language of the stems that those contents have.
+    pub language: Option<Language>,
 }
-crate::base::portable!(IndexForm { knowledge_base, form, next, until, after, job });
+crate::base::portable!(IndexForm { knowledge_base, form, next, until, after, job, language });
 
 static STATE_OF: Reference<IndexState, KnowledgeBase> = Reference::derived(
     &["knowledge_base"],
@@ -116,9 +128,16 @@ impl Record for IndexForm {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FORM_OF];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("job", "ends by itself; one that is gone is enqueued again")];
+    const VERSION: u8 = 2;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {
         self.knowledge_base
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -154,8 +173,15 @@ pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
         next_change: 1,
         has_job: false,
     })?;
-    let after = String::new();
-    tx.insert(&IndexForm { knowledge_base, form: FORM, next: 0, until: 0, after, job: None })?;
+    tx.insert(&IndexForm {
+        knowledge_base,
+        form: FORM,
+        next: 0,
+        until: 0,
+        after: String::new(),
+        job: None,
+        language: base.language,
+    })?;
     let (first, until) = (1, 1);
     tx.insert(&IndexMerge { knowledge_base, first, until, after: String::new(), is_applied: false })
 }

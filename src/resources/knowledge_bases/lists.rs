@@ -7,6 +7,7 @@ use std::ops::{ControlFlow, Range};
 use super::changes::{ChangeKind, DocumentChange, numbered};
 use super::content::{DocumentTerms, successor};
 use super::knowledge_base::{IndexMerge, IndexState, KnowledgeBase, Ordinal, merge, state};
+use super::language::Language;
 use super::position::{RankingBasis, WordBasis};
 use super::postings::{DocumentPostings, Posting, length_step};
 use super::query::Query;
@@ -84,6 +85,7 @@ pub struct Lists {
     /// Of each term, then of each beginning.
     all: Vec<List>,
     terms: usize,
+    language: Option<Language>,
 }
 
 #[derive(Default)]
@@ -117,7 +119,7 @@ impl Lists {
             counted.sort_by_key(|(_, documents)| *documents);
             all.push(List { words: counted, pending });
         }
-        Ok(Lists { base, all, terms: query.terms.len() })
+        Ok(Lists { base, all, terms: query.terms.len(), language: query.language })
     }
 
     /// Reads about `max_postings` postings for the first page of a search.
@@ -129,7 +131,8 @@ impl Lists {
         };
         let words = self.all.iter().map(basis_of).collect();
         let collection = Collection { documents: index.state.documents, words: index.state.words };
-        let basis = RankingBasis { collection, end: index.state.next_ordinal, words };
+        let (language, end) = (self.language, index.state.next_ordinal);
+        let basis = RankingBasis { language, collection, end, words };
         self.read(view, basis, max_postings, max_postings)
     }
 

@@ -13,6 +13,7 @@ mod documents;
 mod extension;
 mod extraction;
 mod knowledge_base;
+mod language;
 mod lists;
 mod passages;
 mod position;
@@ -36,6 +37,7 @@ use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use extraction::{Format, MAX_FILE_BYTES, child_output};
 pub use knowledge_base::KnowledgeBase;
+use language::Language;
 
 /// Knowledge bases, their documents and the index of these.
 pub const RESOURCE: Resource = Resource {
@@ -72,6 +74,9 @@ const MAX_KNOWLEDGE_BASES: usize = 1000;
 pub struct NewKnowledgeBase {
     name: Name,
     description: Option<Description>,
+    /// The language of its documents, by its code in BCP 47: a search finds other forms of a word in it,
+    /// too. Without it words are found as they are spelled.
+    language: Option<Language>,
 }
 
 impl Input for NewKnowledgeBase {}
@@ -83,6 +88,9 @@ pub struct KnowledgeBasePatch {
     name: Option<Name>,
     #[serde(default)]
     description: Nullable<Description>,
+    /// With another one documents are indexed in it in the background.
+    #[serde(default)]
+    language: Nullable<Language>,
 }
 
 impl Input for KnowledgeBasePatch {}
@@ -95,10 +103,12 @@ pub struct KnowledgeBaseInfo {
     pub id: Id<KnowledgeBase>,
     name: Name,
     description: Option<Description>,
+    /// The language in which other forms of a word are found; null for none.
+    language: Option<Language>,
     /// The number of its documents.
     documents: u64,
     created_at: Time,
-    /// When its name or description last changed.
+    /// When its name, description or language last changed.
     updated_at: Time,
 }
 
@@ -114,6 +124,7 @@ fn to_info(view: &View, base: KnowledgeBase) -> Result<KnowledgeBaseInfo> {
         documents: knowledge_base::state(view, base.id)?.documents,
         name: base.name,
         description: base.description,
+        language: base.language,
         created_at: base.created_at,
         updated_at: base.updated_at,
     })
@@ -155,6 +166,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewKnowledgeBase>) -> Result<KnowledgeBaseI
         description: req.input.description.clone(),
         created_at: tx.now(),
         updated_at: tx.now(),
+        language: req.input.language,
     };
     knowledge_base::insert(tx, &base)?;
     to_info(&tx.view(), base)
@@ -169,9 +181,13 @@ fn update(
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
+    patch.language.clone().apply(&mut new.language);
     if new != old {
         new.updated_at = tx.now();
         tx.replace(&old, &new)?;
+    }
+    if new.language != old.language {
+        extension::enqueue_for(tx, &new)?;
     }
     to_info(&tx.view(), new)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::language::Language;
 use super::words::{Pairs, Word, bare, bare_term, earlier_form, folded, words};
 use crate::base::is_ignorable;
 
@@ -14,6 +15,9 @@ const MAX_BEGINNINGS: usize = 2;
 
 /// How much a word counts that differs from one of the query in its accents.
 const WITHOUT_ACCENTS: f32 = 0.6;
+
+/// How much another form of a word counts, in the language of the knowledge base.
+const OTHER_FORM: f32 = 0.5;
 
 /// How much a pair counts beside the word that it is in, and a character beside its pairs.
 const PAIR_IN_WORD: f32 = 0.5;
@@ -39,6 +43,8 @@ pub struct Query {
     pub parts: Vec<Part>,
     /// Words that must follow each other, folded.
     pub phrases: Vec<Vec<String>>,
+    /// The language whose forms of words are looked up.
+    pub language: Option<Language>,
 }
 
 /// A word of a query, with all that it is looked up as.
@@ -55,7 +61,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq)]
 enum Shown {
     Word(String),
-    WordOrBare(String, String),
+    /// As it is spelled, without accents, and its stem.
+    WordOrBare(String, String, Option<String>),
     Beginning(String, String),
     Pair(String),
 }
@@ -69,8 +76,9 @@ struct NewPart {
 }
 
 impl Query {
-    /// Returns what a text searches for. Quotes that do not close are punctuation.
-    pub fn parse(text: &str) -> Self {
+    /// Returns what a text searches for, in the language of the knowledge base. Quotes that do not close
+    /// are punctuation.
+    pub fn parse(text: &str, language: Option<Language>) -> Self {
         let quoted = quoted(text);
         let mut parts: Vec<NewPart> = Vec::new();
         let mut phrases = vec![Vec::new(); quoted.len()];
@@ -88,13 +96,13 @@ impl Query {
                 beginnings += 1;
                 add(&mut parts, NewPart::beginning(&word, form));
             } else {
-                add(&mut parts, NewPart::word(&word, form, &mut pieces));
+                add(&mut parts, NewPart::word(&word, form, &mut pieces, language));
             }
         }
         weigh_pairs(&mut parts, new_pairs);
         // One word is one that is required: its text need not be read.
         phrases.retain(|phrase| phrase.len() > 1);
-        Self::numbered(parts, phrases)
+        Query { language, ..Self::numbered(parts, phrases) }
     }
 
     fn numbered(new: Vec<NewPart>, phrases: Vec<Vec<String>>) -> Self {
@@ -118,7 +126,7 @@ impl Query {
             let members = own.chain(begins).collect();
             parts.push(Part { members, is_required: *is_required, shown: shown.clone() });
         }
-        Query { terms, beginnings, parts, phrases }
+        Query { terms, beginnings, parts, phrases, language: None }
     }
 
     /// Returns the number of different words in a query.
@@ -131,9 +139,12 @@ impl Query {
     pub fn part_of(&self, written: &str) -> Option<usize> {
         let form = folded(written);
         let bare = bare(&form);
+        let stem = self.language.map(|language| language.stem(&form));
         self.parts.iter().position(|part| match &part.shown {
             Shown::Word(word) => *word == form,
-            Shown::WordOrBare(word, without) => *word == form || *without == bare,
+            Shown::WordOrBare(word, without, own) => {
+                *word == form || *without == bare || own.is_some() && *own == stem
+            }
             Shown::Beginning(begin, without) => {
                 form.starts_with(begin) || bare.starts_with(without)
             }
@@ -161,7 +172,7 @@ fn add(parts: &mut Vec<NewPart>, new: NewPart) {
 /// Adds the pairs, and lets characters count for less that are in one.
 fn weigh_pairs(parts: &mut Vec<NewPart>, pairs: Vec<String>) {
     for part in &mut *parts {
-        let Shown::WordOrBare(word, _) = &part.shown else { continue };
+        let Shown::WordOrBare(word, ..) = &part.shown else { continue };
         if pairs.iter().any(|pair| pair[1..] != *word && pair[1..].contains(word.as_str())) {
             part.terms.iter_mut().for_each(|(_, weight)| *weight *= CHARACTER_IN_PAIR);
         }
@@ -183,21 +194,31 @@ impl NewPart {
         NewPart { terms, beginnings: Vec::new(), is_required: true, shown }
     }
 
-    fn word(word: &Word, form: String, pieces: &mut usize) -> Self {
+    fn word(word: &Word, form: String, pieces: &mut usize, language: Option<Language>) -> Self {
         let mut terms = Self::spelled(word, &form, pieces);
         let without = bare(&form).into_owned();
         terms.push((bare_term(&without), WITHOUT_ACCENTS));
         if without != form {
             terms.push((without.clone(), WITHOUT_ACCENTS));
         }
-        let shown = Shown::WordOrBare(form, without);
+        let stem = language.map(|language| language.stem(&form));
+        if let (Some(language), Some(stem)) = (language, &stem) {
+            // A word that is its own stem has no term for it.
+            let others = [language.stem_term(stem), stem.clone(), bare_term(stem)];
+            for other in others {
+                if terms.iter().all(|(term, _)| *term != other) {
+                    terms.push((other, OTHER_FORM));
+                }
+            }
+        }
+        let shown = Shown::WordOrBare(form, without, stem);
         NewPart { terms, beginnings: Vec::new(), is_required: false, shown }
     }
 
     fn beginning(word: &Word, form: String) -> Self {
         let without = bare(&form).into_owned();
         // Its pieces would be beginnings of many other words.
-        let whole = Self::word(word, form.clone(), &mut 0);
+        let whole = Self::word(word, form.clone(), &mut 0, None);
         let begin = |(term, weight): &(String, f32)| (term.clone(), weight * BEGINNING_OF_WORD);
         let beginnings = whole.terms.iter().map(begin).collect();
         NewPart { beginnings, shown: Shown::Beginning(form, without), ..whole }
@@ -224,7 +245,7 @@ impl NewPart {
     /// The word, if it has several characters.
     fn long_word(&self) -> Option<String> {
         match &self.shown {
-            Shown::WordOrBare(word, _) if word.chars().nth(1).is_some() => Some(word.clone()),
+            Shown::WordOrBare(word, ..) if word.chars().nth(1).is_some() => Some(word.clone()),
             _ => None,
         }
     }
@@ -273,7 +294,7 @@ mod tests {
 
     /// The terms of each part with their weights in percent; beginnings end in `*`.
     fn parts(text: &str) -> Vec<String> {
-        let query = Query::parse(text);
+        let query = Query::parse(text, None);
         let begins = query.beginnings.iter().map(|begin| format!("{begin}*"));
         let all: Vec<String> = query.terms.iter().cloned().chain(begins).collect();
         let part = |part: &Part| {
@@ -294,12 +315,30 @@ mod tests {
     }
 
     #[test]
+    fn other_forms_of_a_word_count_for_less_in_the_language() {
+        let of = |text: &str| {
+            let query = Query::parse(text, Some(Language::En));
+            let of = |(at, weight): &(usize, f32)| {
+                format!("{}:{weight}", query.terms.get(*at).map_or("*", String::as_str))
+            };
+            let part = |part: &Part| part.members.iter().map(of).collect::<Vec<_>>().join(" ");
+            query.parts.iter().map(part).collect::<Vec<_>>()
+        };
+        assert_eq!(of("answers"), ["answers:1 ~answers:0.6 ^en:answer:0.5 answer:0.5 ~answer:0.5"]);
+        assert_eq!(of("answer"), ["answer:1 ~answer:0.6 ^en:answer:0.5"]);
+        assert_eq!(of("\"answers\" answers*"), ["answers:1", "answers:1 ~answers:0.6 *:0.5 *:0.3"]);
+        let query = Query::parse("answers", Some(Language::En));
+        assert_eq!((query.part_of("Answering"), query.part_of("ans")), (Some(0), None));
+        assert_eq!(Query::parse("answers", None).part_of("answering"), None);
+    }
+
+    #[test]
     fn what_is_in_quotes_is_required_and_as_it_is_spelled() {
         assert_eq!(parts("\"on Café\" x"), ["!on:100", "!café:100", "x:100 ~x:60"]);
-        assert_eq!(Query::parse("\"on Call\" x “b c”").phrases, [["on", "call"], ["b", "c"]]);
+        assert_eq!(Query::parse("\"on Call\" x “b c”", None).phrases, [["on", "call"], ["b", "c"]]);
         for open in ["\"on call", "on call\"", "5\" on call 3\" x", "\"\" on call", "\"!\" on call"]
         {
-            let query = Query::parse(open);
+            let query = Query::parse(open, None);
             assert_eq!(query.phrases, Vec::<Vec<String>>::new(), "{open}");
             assert!(query.parts.iter().all(|part| !part.is_required), "{open}");
         }
@@ -311,26 +350,26 @@ mod tests {
         let cafe = "café:100 ~cafe:60 cafe:60 café*:50 ~cafe*:30 cafe*:30";
         assert_eq!(parts("Café*, x"), [cafe, "x:100 ~x:60"]);
         for none in ["a*", "*ab", "ab *", "ab*c", "\"ab*\"", "*", "**"] {
-            assert_eq!(Query::parse(none).beginnings, Vec::<String>::new(), "{none}");
+            assert_eq!(Query::parse(none, None).beginnings, Vec::<String>::new(), "{none}");
         }
-        assert_eq!(Query::parse("ab* cd* ef* gh* ij*").beginnings.len(), 4);
+        assert_eq!(Query::parse("ab* cd* ef* gh* ij*", None).beginnings.len(), 4);
     }
 
     #[test]
     fn what_shows_nothing_makes_no_more_to_look_up() {
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();
         let word = letters.join("\u{ad}");
-        let query = Query::parse(&format!("{word}*"));
+        let query = Query::parse(&format!("{word}*"), None);
         assert_eq!(query.beginnings.len(), 2);
         assert_eq!(query.terms.len(), 2);
-        assert_eq!(Query::parse(&word).terms.len(), 2 + MAX_PIECES_OF_WORD);
+        assert_eq!(Query::parse(&word, None).terms.len(), 2 + MAX_PIECES_OF_WORD);
         let word = |n| format!("a{n}\u{ad}b{n}\u{ad}c{n}\u{ad}d{n} ");
         let words: String = (0..20).map(word).collect();
-        assert_eq!(Query::parse(&words).terms.len(), 2 * 20 + MAX_PIECES);
+        assert_eq!(Query::parse(&words, None).terms.len(), 2 * 20 + MAX_PIECES);
         // One word, spelled in many ways.
         let cut = |n| "abcdefghi".split_at(n);
         let same: String = (1..9).map(cut).map(|(a, b)| format!("{a}\u{ad}{b} ")).collect();
-        assert_eq!(Query::parse(&same).terms.len(), 4);
+        assert_eq!(Query::parse(&same, None).terms.len(), 4);
     }
 
     #[test]
@@ -342,7 +381,7 @@ mod tests {
 
     #[test]
     fn words_of_a_text_are_those_of_a_part() {
-        let query = Query::parse("café dep* \"on\" 학교");
+        let query = Query::parse("café dep* \"on\" 학교", None);
         let of = |word: &str| query.part_of(word);
         assert_eq!((of("CAFÉ"), of("cafe"), of("cafes")), (Some(0), Some(0), None));
         assert_eq!((of("Départ"), of("dep"), of("de")), (Some(1), Some(1), None));
@@ -352,7 +391,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_query_has_parts_of_its_own_terms(text in "[\\PC\"*日本학교é\u{ad}]{0,80}") {
-            let query = Query::parse(&text);
+            let query = Query::parse(&text, None);
             let all = query.terms.len() + query.beginnings.len();
             prop_assert!(query.parts.iter().flat_map(|part| &part.members).all(|(at, _)| *at < all));
             let words = Query::count_words(&text);

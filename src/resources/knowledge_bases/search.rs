@@ -37,7 +37,8 @@ pub struct DocumentSearch {
     /// Words, at most 32 different ones; documents with any of them are found, those that fit best
     /// first. Neither case nor the order matters, and accents only for the ranking. `"in quotes"`:
     /// only documents in which these words follow each other, as they are spelled. `begin*`: words
-    /// that begin so, of two characters or more.
+    /// that begin so, of two characters or more. Other forms of words outside of quotes are found, too, if
+    /// the knowledge base has a language.
     q: Text<1, 500>,
 }
 
@@ -87,11 +88,11 @@ pub(super) fn search_within(
     max_postings: usize,
 ) -> Result<Page<SearchHit>> {
     let base: KnowledgeBase = view.fetch(&req.params)?;
-    let query = Query::parse(&req.input.q);
+    let query = Query::parse(&req.input.q, base.language);
     let count = query.terms.len() + query.beginnings.len();
     let wrong = || Error::invalid_at("cursor", "is not a cursor of this list");
     let position = match &req.page.after {
-        Some(bytes) => Some(SearchPosition::read(bytes, count).ok_or_else(wrong)?),
+        Some(bytes) => Some(SearchPosition::read(bytes, count, base.language).ok_or_else(wrong)?),
         None => None,
     };
     let index = SearchIndex::of(view, base.id)?;

@@ -2,6 +2,7 @@
 
 mod extending;
 mod finding;
+mod languages;
 
 use std::collections::BTreeMap;
 

@@ -76,6 +76,7 @@ fn write_file(
 ) -> Result<Outcome<DocumentInfo>> {
     let media_type = MediaType::named(upload.media_type)
         .ok_or_else(|| Error::internal(format!("{} is no type of files", upload.media_type)))?;
+    let KnowledgeBase { language, .. } = tx.fetch(&base)?;
     // Programs name an encoding of other files, too.
     let declared = upload.charset.as_deref().filter(|_| media_type.is_decoded());
     let charset = charset.or(declared).map(charset_named).transpose()?;
@@ -83,6 +84,7 @@ fn write_file(
     let read = calls.work_result(READ_FILE, move |children| {
         let Extracted { text, left_out, charset } = text_of(media_type, charset, &bytes, children)?;
         let prepared = Prepared::new(&own, text);
+        prepared.words_in(language); // Here, and not in a transaction.
         Ok((own, prepared, left_out, charset))
     });
     let read = match read {

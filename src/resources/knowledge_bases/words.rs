@@ -1,7 +1,8 @@
 //! Words of texts and queries, and the terms by which documents are found.
 //!
 //! A term is a word as it is spelled, folded, or begins with a mark that is in no word: `~` before a
-//! word without its accents, `&` before two characters of a script that has no blanks between words.
+//! word without its accents, `&` before two characters of a script that has no blanks between words,
+//! `^` before the stem of a word in a language.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::language::Language;
 use crate::base::{fold, fold_first, is_ignorable, without_accents};
 
 /// A word counts up to its 40th character: longer ones are found by their beginning.
@@ -203,6 +205,25 @@ impl DocumentWords {
     }
 }
 
+impl DocumentWords {
+    /// Adds the stems of the words in a language: those by which a word is not found anyway.
+    pub fn with_stems(mut self, language: Language) -> Self {
+        let mut stems = Terms::new();
+        for (word, term) in &self.terms {
+            if word.starts_with(['~', '&', '^']) {
+                continue;
+            }
+            let stem = language.stem(word);
+            if stem != bare(word) {
+                stems.entry(language.stem_term(&stem)).or_default().merge(*term);
+            }
+        }
+        self.terms.extend(stems);
+        self.terms.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        self
+    }
+}
+
 /// The terms of a document, by kind.
 #[derive(Default)]
 struct Found {
@@ -330,6 +351,17 @@ mod tests {
     fn a_word_with_accents_is_a_term_with_and_without_them() {
         assert_eq!(terms("Café cafe"), ["cafe", "café", "~cafe"]);
         assert_eq!(terms("plain"), ["plain"]);
+    }
+
+    #[test]
+    fn a_word_has_a_term_for_its_stem_unless_it_is_one() {
+        let of = DocumentWords::of("Answering", "Answers answer cafés café, 日本")
+            .with_stems(Language::En);
+        let terms: Vec<&str> = of.terms.iter().map(|(term, _)| term.as_str()).collect();
+        let plain = ["answer", "answering", "answers", "café", "cafés"];
+        let marked = ["&日本", "^en:answer", "^en:cafe"];
+        assert_eq!(terms, [&marked[..], &plain, &["~cafe", "~cafes", "日", "本"]].concat());
+        assert_eq!(term(&of, "^en:answer"), Term { frequency: 4, first_at: Some(0) });
     }
 
     #[test]

@@ -9,7 +9,9 @@ use crate::base::{
     Description, Domain, Handle, Id, Name, PublicKey, Result, Skill, StableKey, Time,
 };
 use crate::resources::agents::Agent;
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, codec, no_upgrade,
+};
 
 /// An agent as it is found in the agent index.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -20,8 +22,28 @@ pub struct Listing {
     pub visibility: ListingVisibility,
     pub contact_policy: ContactPolicy,
     pub card_state: CardState,
+    /// The form of its terms in the index.
+    pub term_form: TermForm,
 }
-crate::base::portable!(Listing { id, agent, profile, visibility, contact_policy, card_state });
+crate::base::portable!(Listing {
+    id,
+    agent,
+    profile,
+    visibility,
+    contact_policy,
+    card_state,
+    term_form
+});
+
+/// The form of the terms by which a listing is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TermForm {
+    /// Up to version 0.1: words in lower case letter by letter.
+    Earlier,
+    /// Folded words, and those without their accents.
+    Folded,
+}
+crate::store::stored_enum!(TermForm { Earlier = 0, Folded = 1 });
 
 /// What everyone sees of an agent who sees its listing.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -109,6 +131,12 @@ pub static BY_DOMAIN: Index<Listing, (Domain, String, PublicKey, bool)> =
 static BY_AGENT: Index<Listing, Id<Agent>> =
     Index::non_unique("listings.by_agent", |listing| Some(listing.agent));
 
+/// Listings whose terms have the form of version 0.1, the oldest first.
+pub static EARLIER_TERMS: Index<Listing, Time> =
+    Index::non_unique("listings.earlier_terms", |listing| {
+        (listing.term_form == TermForm::Earlier).then_some(listing.profile.created_at)
+    });
+
 static AGENT: Reference<Listing, Restricted<Agent>> = Reference::cascade(
     &["agent"],
     |agent: &Restricted<Agent>| agent.id().to_bytes(),
@@ -120,11 +148,19 @@ static AGENT: Reference<Listing, Restricted<Agent>> = Reference::cascade(
 impl Record for Listing {
     const TABLE: &'static str = "listings";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_HANDLE, &BY_DOMAIN, &BY_AGENT];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_HANDLE, &BY_DOMAIN, &BY_AGENT, &EARLIER_TERMS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const VERSION: u8 = 2;
     type Key = Id<Listing>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

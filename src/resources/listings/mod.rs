@@ -24,13 +24,14 @@ use crate::base::{
     BoundedList, Description, Domain, Error, Handle, Id, Issue, Name, Nullable, PublicKey, Result,
     Skill, Text,
 };
-use crate::store::{Page, Record, TableInfo, Tx, View};
+use crate::outbox::{RetentionSettings, Sweep, SweepProgress};
+use crate::store::{Order, Page, PageRequest, Record, TableInfo, Tx, View};
 
 pub use history::{Outcome, VerificationRecord, VerificationRun, record};
 use info::{OwnListingInfo, VisibleListing};
-use listing::BY_DOMAIN;
+use listing::{BY_DOMAIN, EARLIER_TERMS};
 pub use listing::{
-    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility,
+    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, TermForm,
     contact_policy_for_outsiders,
 };
 use nostr::NOSTR_JSON;
@@ -53,8 +54,12 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<VerifiedHandle>(),
     ],
     documents: &[NOSTR_JSON],
+    sweeps: &[FOLD_TERMS],
     ..Resource::EMPTY
 };
+
+/// A step folds the terms of 16 listings: at most some thousand rows each.
+const FOLDED_AT_ONCE: usize = 16;
 
 /// An organization has at most 1,000 listings on one domain: a verification looks all of them up
 /// within 25 s, and may hold a document of 64 KiB of each.
@@ -123,8 +128,8 @@ impl Input for ListingPatch {}
 /// A search in the agent index. A listing is found if everything that is given applies to it.
 #[derive(Deserialize, JsonSchema)]
 pub struct ListingSearch {
-    /// Words that must all occur in its name, handle, skills or description; case does not matter. A
-    /// word is a run of letters and digits, and matches whole words.
+    /// Words that must all occur in its name, handle, skills or description; case does not matter, and
+    /// accents may be left out. A word is a run of letters and digits, and matches whole words.
     q: Option<Text<0, 500>>,
     /// A skill that it must have; case does not matter.
     skill: Option<String>,
@@ -148,19 +153,25 @@ impl ListingSearch {
         self.q.iter().flat_map(|q| terms::words(q)).collect()
     }
 
-    /// Returns the terms that a listing must have; `None` if no listing can.
-    fn terms(&self) -> Option<Vec<String>> {
+    /// Returns the terms of which a listing must have one each; `None` if no listing can.
+    fn terms(&self) -> Option<Vec<Vec<String>>> {
         // The rarest ones first: they skip the most.
         let mut found = Vec::new();
         if let Some(handle) = &self.handle {
-            found.push(terms::handle_term(&Handle::parse(handle.as_str()).ok()?));
+            found.push(vec![terms::handle_term(&Handle::parse(handle.as_str()).ok()?)]);
         }
         if let Some(skill) = &self.skill {
-            found.push(terms::skill_term(&Skill::parse(skill.as_str()).ok()?));
+            let skill = Skill::parse(skill.as_str()).ok()?;
+            let forms = [TermForm::Folded, TermForm::Earlier];
+            let mut skills = forms.map(|form| terms::skill_term(&skill, form)).to_vec();
+            skills.dedup();
+            found.push(skills);
         }
-        found.extend(self.words());
+        // The words of listings in the earlier form are the same, or more of them.
+        let words = self.q.iter().flat_map(|q| terms::queried(q));
+        found.extend(words);
         if found.is_empty() {
-            found.push(terms::EVERY.into());
+            found.push(vec![terms::EVERY.into()]);
         }
         Some(found)
     }
@@ -208,6 +219,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
         visibility: new.visibility.unwrap_or_default(),
         contact_policy: new.contact_policy.unwrap_or_default(),
         card_state: new.card_state.unwrap_or_default(),
+        term_form: TermForm::Folded,
     };
     save(tx, None, &listing)?;
     info::own(&tx.view(), listing)
@@ -248,6 +260,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Listing>, ListingPatch>) -> Result<OwnListin
     new.card_state = patch.card_state.unwrap_or(new.card_state);
     if new != old {
         new.profile.updated_at = tx.now();
+        new.term_form = TermForm::Folded;
         save(tx, Some(&old), &new)?;
     }
     info::own(&tx.view(), new)
@@ -259,8 +272,27 @@ fn save(tx: &mut Tx, old: Option<&Listing>, new: &Listing) -> Result<()> {
         None => tx.insert(new)?,
         Some(old) => tx.replace(old, new)?,
     }
-    terms::update::<ListingTerm>(tx, new.id, old.map(|old| &old.profile), &new.profile)?;
+    let before = old.map(|old| (&old.profile, old.term_form));
+    terms::update::<ListingTerm>(tx, new.id, before, (&new.profile, new.term_form))?;
     public::update(tx, old, new)
+}
+
+/// Gives listings of version 0.1 the terms by which others are found.
+const FOLD_TERMS: Sweep = Sweep {
+    name: "fold the terms of earlier listings",
+    every_secs: 600,
+    run: fold_terms,
+    installation: false,
+};
+
+fn fold_terms(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+    tx.unmark_deletion();
+    let page = PageRequest { limit: FOLDED_AT_ONCE, after: None };
+    let earlier = tx.view().page(&EARLIER_TERMS, &(), Order::Ascending, &page, |_| true)?;
+    for old in earlier.items {
+        save(tx, Some(&old), &Listing { term_form: TermForm::Folded, ..old.clone() })?;
+    }
+    Ok(if earlier.next.is_some() { SweepProgress::More } else { SweepProgress::Clean })
 }
 
 fn delete(tx: &mut Tx, req: &Req<Id<Listing>>) -> Result<Deleted> {

@@ -7,11 +7,12 @@ use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
-use super::listing::{BY_DOMAIN, Listing, ListingProfile};
+use super::listing::{BY_DOMAIN, Listing, ListingProfile, TermForm};
 use super::terms::{self, TermRow};
 use crate::base::{Domain as DomainName, Handle, Id, PublicKey, Result};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx,
+    View, codec, no_upgrade,
 };
 
 /// A public listing, as members of other organizations see it.
@@ -23,8 +24,10 @@ pub struct PublicListing {
     pub profile: ListingProfile,
     /// Whether its agent card is served.
     pub has_card: bool,
+    /// The form of its terms in the index.
+    pub term_form: TermForm,
 }
-crate::base::portable!(PublicListing { id, org, profile, has_card });
+crate::base::portable!(PublicListing { id, org, profile, has_card, term_form });
 
 static LISTING: Reference<PublicListing, Listing> = Reference::derived(
     &["id", "org"],
@@ -39,13 +42,21 @@ impl Record for PublicListing {
     const EXPORT: Export<Self> =
         Export::of(|listing: &Self| listing.org).inserted_by(|tx, listing| {
             tx.insert(listing)?;
-            terms::update::<PublicListingTerm>(tx, listing.id, None, &listing.profile)
+            let new = (&listing.profile, listing.term_form);
+            terms::update::<PublicListingTerm>(tx, listing.id, None, new)
         });
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&LISTING];
     const ORG_SCOPED: bool = false;
+    const VERSION: u8 = 2;
     type Key = Id<Listing>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -64,7 +75,7 @@ impl TermRow for PublicListingTerm {
 
 static PUBLIC_LISTING: Reference<PublicListingTerm, PublicListing> = Reference::derived(
     &["listing"],
-    |listing: &PublicListing| terms::keys(&listing.profile, listing.id),
+    |listing: &PublicListing| terms::keys((&listing.profile, listing.term_form), listing.id),
     |row: &PublicListingTerm, _| vec![row.listing.to_bytes()],
 );
 
@@ -233,6 +244,7 @@ fn update_copy(tx: &mut Tx, listing: &Listing) -> Result<()> {
         org: tx.org(),
         profile: listing.profile.clone(),
         has_card: listing.has_card(),
+        term_form: listing.term_form,
     });
     let Some(new) = new else {
         return old.map_or(Ok(()), |old| tx.remove(&old));
@@ -241,6 +253,6 @@ fn update_copy(tx: &mut Tx, listing: &Listing) -> Result<()> {
         None => tx.insert(&new)?,
         Some(old) => tx.replace(old, &new)?,
     }
-    let old = old.map(|old| old.profile);
-    terms::update::<PublicListingTerm>(tx, new.id, old.as_ref(), &new.profile)
+    let old = old.as_ref().map(|old| (&old.profile, old.term_form));
+    terms::update::<PublicListingTerm>(tx, new.id, old, (&new.profile, new.term_form))
 }

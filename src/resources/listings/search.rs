@@ -26,15 +26,15 @@ pub enum Hit {
     Public(Id<Listing>),
 }
 
-/// Returns a page of the listings that have all of these terms (at least one), newest first: the
-/// organization's own and, unless `only_own`, public ones. A page may be short, or empty, and still
-/// have a next.
+/// Returns a page of the listings that have each of these terms (at least one) in any of its forms,
+/// newest first: the organization's own and, unless `only_own`, public ones. A page may be short, or
+/// empty, and still have a next.
 ///
 /// # Errors
 /// 400 if the position is not of such a list.
 pub fn search(
     view: &View,
-    terms: &[String],
+    terms: &[Vec<String>],
     only_own: bool,
     page: &PageRequest,
 ) -> Result<Page<Hit>> {
@@ -44,7 +44,7 @@ pub fn search(
 /// Does the same as [`search`] with at most this many look-ups in each stream.
 pub(super) fn within(
     view: &View,
-    terms: &[String],
+    terms: &[Vec<String>],
     only_own: bool,
     page: &PageRequest,
     lookups: usize,
@@ -118,7 +118,7 @@ impl Stream {
 /// The terms to look for.
 struct Query<'a> {
     view: &'a View<'a>,
-    terms: &'a [String],
+    terms: &'a [Vec<String>],
 }
 
 impl Query<'_> {
@@ -126,12 +126,16 @@ impl Query<'_> {
     fn advance<R: TermRow>(&self, stream: &mut Stream) -> Result<()> {
         // How many terms in a row have the listing `found`.
         let (mut agreeing, mut found) = (0, None);
-        for term in self.terms.iter().cycle() {
+        for forms in self.terms.iter().cycle() {
             if stream.head.is_some() || stream.end.is_nil() || stream.lookups == 0 {
                 break;
             }
-            stream.lookups -= 1;
-            let Some(below) = self.last_below::<R>(term, stream.end)? else {
+            stream.lookups = stream.lookups.saturating_sub(forms.len());
+            let mut below = None;
+            for term in forms {
+                below = below.max(self.last_below::<R>(term, stream.end)?);
+            }
+            let Some(below) = below else {
                 *stream = Stream::empty();
                 break;
             };

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use bincode::{Decode, Encode};
 
-use super::listing::{Listing, ListingProfile};
-use crate::base::{Handle, Id, Result};
+use super::listing::{Listing, ListingProfile, TermForm};
+use crate::base::{Handle, Id, Result, fold, without_accents};
 use crate::store::{AnyReference, Export, Key, Record, Reference, Tx};
 
 /// A listing is found by at most 256 terms: all of its name, handle and skills, and the first of its
@@ -38,14 +38,17 @@ impl TermRow for ListingTerm {
     }
 }
 
+/// What a listing is found by, and in which form.
+pub type Indexed<'a> = (&'a ListingProfile, TermForm);
+
 /// Returns the keys of the rows of a listing.
-pub fn keys(profile: &ListingProfile, listing: Id<Listing>) -> Vec<(String, Id<Listing>)> {
-    terms(profile).into_iter().map(|term| (term, listing)).collect()
+pub fn keys(of: Indexed, listing: Id<Listing>) -> Vec<(String, Id<Listing>)> {
+    terms(of).into_iter().map(|term| (term, listing)).collect()
 }
 
 static LISTING: Reference<ListingTerm, Listing> = Reference::derived(
     &["listing"],
-    |listing: &Listing| keys(&listing.profile, listing.id),
+    |listing: &Listing| keys((&listing.profile, listing.term_form), listing.id),
     |row: &ListingTerm, _| vec![row.listing.to_bytes()],
 );
 
@@ -59,12 +62,12 @@ impl Record for ListingTerm {
     }
 }
 
-/// Updates the rows of a listing whose profile changes from `old` to `new`.
+/// Updates the rows of a listing that changes from `old` to `new`.
 pub fn update<R: TermRow>(
     tx: &mut Tx,
     listing: Id<Listing>,
-    old: Option<&ListingProfile>,
-    new: &ListingProfile,
+    old: Option<Indexed>,
+    new: Indexed,
 ) -> Result<()> {
     let (old, new) = (old.map(terms).unwrap_or_default(), terms(new));
     let row = |term: &String| R::new(term.clone(), listing);
@@ -83,25 +86,67 @@ pub fn handle_term(handle: &Handle) -> String {
 }
 
 /// Returns the term of a skill; case does not matter.
-pub fn skill_term(skill: &str) -> String {
-    format!("#{}", skill.to_lowercase())
+pub fn skill_term(skill: &str, form: TermForm) -> String {
+    match form {
+        TermForm::Earlier => format!("#{}", skill.to_lowercase()),
+        TermForm::Folded => format!("#{}", fold(skill)),
+    }
 }
 
-/// Returns the words of a text, in lower case, in their order. A word is a run of letters and digits.
-pub fn words(text: &str) -> impl Iterator<Item = String> {
+/// Returns the words of a text, folded, in their order. A word is a run of letters and digits, with the
+/// marks that belong to them.
+pub fn words(text: &str) -> Vec<String> {
+    let folded = fold(text);
+    let is_cut =
+        |c: char| !c.is_alphanumeric() && !unicode_normalization::char::is_combining_mark(c);
+    let words = folded.split(is_cut).filter(|word| word.contains(char::is_alphanumeric));
+    words.map(first_chars).collect()
+}
+
+/// Returns the words of a text as version 0.1 found them: in lower case letter by letter, and cut at
+/// marks.
+fn earlier_words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| word.to_lowercase().chars().take(MAX_WORD_CHARS).collect())
+    words.map(|word| first_chars(&word.to_lowercase())).collect()
+}
+
+fn first_chars(word: &str) -> String {
+    word.chars().take(MAX_WORD_CHARS).collect()
+}
+
+/// Returns what a text of a query looks for: of each word its forms, of which a listing must have one.
+pub fn queried(text: &str) -> Vec<Vec<String>> {
+    let mut found: Vec<Vec<String>> = Vec::new();
+    for written in text.split_whitespace() {
+        let (new, earlier) = (words(written), earlier_words(written));
+        let is_same_number = new.len() == earlier.len();
+        for (at, word) in new.into_iter().enumerate() {
+            if found.iter().any(|forms| forms[0] == word) {
+                continue;
+            }
+            // One that was cut in another way was found by its pieces: by the first of them, at least.
+            let other = earlier.get(if is_same_number { at } else { 0 });
+            let other = other.filter(|other| **other != word).cloned();
+            found.push([word].into_iter().chain(other).collect());
+        }
+    }
+    found
 }
 
 /// Returns the terms by which a listing is found: the first ones, of which those of the description
 /// come last.
-fn terms(profile: &ListingProfile) -> BTreeSet<String> {
+fn terms((profile, form): Indexed) -> BTreeSet<String> {
     let skills = || profile.skills.iter().map(|skill| skill.as_str());
     let name = [profile.display_name.as_str(), &profile.handle, &profile.stable_key];
     let texts = name.into_iter().chain(skills()).chain(profile.description.as_deref());
     let exact = [EVERY.into(), handle_term(&profile.handle)].into_iter();
+    let skills = skills().map(|skill| skill_term(skill, form));
+    let words = texts.flat_map(|text| match form {
+        TermForm::Earlier => earlier_words(text),
+        TermForm::Folded => words(text).into_iter().flat_map(with_bare).collect(),
+    });
     let mut found = BTreeSet::new();
-    for term in exact.chain(skills().map(skill_term)).chain(texts.flat_map(words)) {
+    for term in exact.chain(skills).chain(words) {
         if found.len() == MAX_TERMS {
             break;
         }
@@ -110,16 +155,46 @@ fn terms(profile: &ListingProfile) -> BTreeSet<String> {
     found
 }
 
+/// A word, and what it is without its accents, if that is another one.
+fn with_bare(word: String) -> Vec<String> {
+    let bare = first_chars(&without_accents(&word));
+    if bare == word { vec![word] } else { vec![word, bare] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn words_are_runs_of_letters_and_digits_in_lower_case() {
-        let found: Vec<_> = words("Release-notes, für Ärzte: v2.1 (日本語)\u{0}").collect();
-        assert_eq!(found, ["release", "notes", "für", "ärzte", "v2", "1", "日本語"]);
-        let long: Vec<_> = words(&"ß".repeat(100)).collect();
-        assert_eq!(long, ["ß".repeat(MAX_WORD_CHARS)]);
-        assert_eq!(words(" -!\n").count(), 0);
+    fn words_are_runs_of_letters_and_digits_folded() {
+        let text = "Release-notes, für Ärzte: v2.1 (日本語)\u{0} Straße soft\u{ad}ware हिन्दी";
+        assert_eq!(
+            words(text),
+            [
+                "release",
+                "notes",
+                "für",
+                "ärzte",
+                "v2",
+                "1",
+                "日本語",
+                "strasse",
+                "software",
+                "हिन्दी"
+            ]
+        );
+        assert_eq!(words(&"ß".repeat(100)), ["s".repeat(MAX_WORD_CHARS)]);
+        assert_eq!(words(" -!\n\u{301}"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_word_is_looked_for_as_listings_of_version_0_1_have_it_too() {
+        let of = |text: &str| {
+            queried(text).iter().map(|forms| forms.join("|")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of("Release-notes release"), "release notes");
+        assert_eq!(of("STRAßE, Straße"), "strasse|straße");
+        assert_eq!(of("ΟΔΟΣ ＡＢＣ"), "οδοσ|οδος abc|ａｂｃ");
+        assert_eq!(of("soft\u{ad}ware"), "software|soft");
     }
 }

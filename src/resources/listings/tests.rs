@@ -341,7 +341,7 @@ fn a_page_whose_look_ups_are_used_up_is_continued_by_the_next() {
             "visibility": "public"});
         make_as(&fixture, who, body).unwrap();
     }
-    let terms = ["green".to_string(), "red".to_string()];
+    let terms = ["green", "red"].map(|term| vec![term.to_string()]);
     let (mut pages, mut hits, mut after) = (0, Vec::new(), None);
     loop {
         let request = PageRequest { limit: 50, after };
@@ -361,4 +361,75 @@ fn a_page_whose_look_ups_are_used_up_is_continued_by_the_next() {
     let refused = |view: &View| search(view, &terms, false, &forged).map(|_| ());
     let error = fixture.store.read_now(fixture.org, refused).unwrap_err();
     assert_eq!(error.issues()[0].path, "cursor");
+}
+
+/// Makes all listings as version 0.1 had them.
+fn make_earlier(fixture: &Fixture) {
+    let write = |tx: &mut Tx| {
+        for old in tx.all::<Listing>(ListSource::TABLE, &())? {
+            save(tx, Some(&old), &Listing { term_form: TermForm::Earlier, ..old.clone() })?;
+        }
+        Ok(())
+    };
+    fixture.store.write_blocking(fixture.org, write).unwrap();
+}
+
+fn fold_step(fixture: &Fixture) -> SweepProgress {
+    let settings = RetentionSettings::default();
+    fixture.store.write_blocking(fixture.org, move |tx| fold_terms(tx, &settings)).unwrap()
+}
+
+#[test]
+fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
+    let fixture = Fixture::new();
+    let (_, eve) = fixture.other_org("globex");
+    let texts = ["Die Straße ΟΔΟΣ", "un café crème", "soft\u{ad}ware", "plain words"];
+    for (n, text) in texts.iter().enumerate() {
+        let handle = format!("a{n}@acme.test");
+        let more = json!({"handle": handle, "description": text, "visibility": "public",
+            "skills": ["Größe"]});
+        make(&fixture, more).unwrap();
+    }
+    for n in 0..20 {
+        make(&fixture, json!({"handle": format!("b{n}@acme.test"), "description": "é"})).unwrap();
+    }
+    make_earlier(&fixture);
+    fixture.assert_sound();
+    let count = |who: &Principal, query: Value| found(&fixture, who, query).len();
+    let words = |who: &Principal, q: &str| count(who, json!({"q": q}));
+    let as_before = ["straße", "STRAßE die", "οδος", "ΟΔΟΣ", "café", "CAFÉ crème", "plain", "soft"];
+    let new = ["strasse", "cafe", "creme cafe", "software", "οδοσ"];
+    let check = |is_new: bool| {
+        for who in [&fixture.owner, &eve] {
+            for q in as_before.iter().filter(|q| !is_new || **q != "soft") {
+                assert_eq!(words(who, q), 1, "{q}");
+            }
+            assert_eq!(count(who, json!({"skill": "GRÖSSE"})), if is_new { 4 } else { 0 });
+            assert_eq!(count(who, json!({"skill": "größe"})), 4);
+            for q in new {
+                assert_eq!(words(who, q), usize::from(is_new), "{q} {is_new}");
+            }
+        }
+    };
+    check(false);
+    let mut steps = 1;
+    while fold_step(&fixture) == SweepProgress::More {
+        fixture.assert_sound();
+        steps += 1;
+    }
+    assert_eq!(steps, 2);
+    check(true);
+    fixture.assert_sound();
+    let before =
+        fixture.store.read_now(fixture.org, |view| view.all::<Listing>(ListSource::TABLE, &()));
+    assert!(before.unwrap().iter().all(|listing| listing.term_form == TermForm::Folded));
+    // What a listing of either form is found by goes with it.
+    make_earlier(&fixture);
+    fixture.write(agent::remove, "scribe".to_string(), ()).unwrap();
+    fixture.complete_removals();
+    let left = |view: &View| view.count::<PublicListingTerm>(ListSource::TABLE, &(), 9);
+    assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
+    let left = |view: &View| view.count::<ListingTerm>(ListSource::TABLE, &(), 9);
+    assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
+    fixture.assert_sound();
 }

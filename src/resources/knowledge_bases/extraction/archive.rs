@@ -329,9 +329,9 @@ pub fn resolved(from: &str, target: &str) -> String {
 
 /// What a part refers to.
 pub struct Relationship {
-    id: String,
+    pub id: String,
     /// The last part of the URI that names its kind.
-    kind: String,
+    pub kind: String,
     /// The name of the part; of something outside of the file, nothing of use.
     pub target: String,
 }

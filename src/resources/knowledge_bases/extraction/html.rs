@@ -4,6 +4,7 @@ use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, ForwardingEmitter, Span, State, Tokenizer};
 
 use super::lines::Lines;
+use super::numbers::{letters, roman};
 use crate::base::{Error, Result};
 
 /// Elements that begin and end a line.
@@ -83,6 +84,9 @@ pub fn read(html: &str, with_title: bool, lines: &mut Lines) -> Result<()> {
     let content = Content {
         lines,
         name: String::new(),
+        attributes: Attributes::default(),
+        lists: Vec::new(),
+        label: String::new(),
         with_title,
         has_title: false,
         is_ordinary: false,
@@ -132,8 +136,13 @@ impl ForwardingEmitter for Tags<'_> {
 
 struct Content<'a> {
     lines: &'a mut Lines,
-    /// The name of the tag that is read.
+    /// The name of the tag that is read, and its attributes.
     name: String,
+    attributes: Attributes,
+    /// The lists that are open.
+    lists: Vec<List>,
+    /// The number or bullet of an item of which no text was read.
+    label: String,
     /// Whether the title is text of the document.
     with_title: bool,
     /// Whether it was read. Others are names of drawings, or written in a text by mistake.
@@ -148,11 +157,76 @@ struct Content<'a> {
     is_before_text: bool,
 }
 
+/// What a start tag says about numbers.
+#[derive(Default)]
+struct Attributes {
+    /// The name of the last one.
+    name: String,
+    start: Option<i32>,
+    value: Option<i32>,
+    /// The kind of numbers: `1`, `a`, `A`, `i` or `I`.
+    kind: Option<char>,
+    is_reversed: bool,
+}
+
+impl Attributes {
+    fn named(&mut self, name: &[u8]) {
+        self.name = String::from_utf8_lossy(name).into();
+        self.is_reversed |= self.name == "reversed";
+    }
+
+    fn set(&mut self, value: &[u8]) {
+        let value = String::from_utf8_lossy(value);
+        match self.name.as_str() {
+            "start" => self.start = value.trim().parse().ok(),
+            "value" => self.value = value.trim().parse().ok(),
+            "type" => self.kind = value.chars().next().filter(|_| value.len() == 1),
+            _ => {}
+        }
+    }
+}
+
+enum List {
+    Bullets,
+    Numbers {
+        /// None if they count down from the number of items, which is not known yet.
+        next: Option<i32>,
+        step: i32,
+        kind: Option<char>,
+    },
+}
+
+impl List {
+    /// Returns what stands before the next item.
+    fn label(&mut self, attributes: &Attributes) -> String {
+        let List::Numbers { next, step, kind } = self else { return "• ".into() };
+        let Some(number) = attributes.value.or(*next) else { return String::new() };
+        *next = Some(number.saturating_add(*step));
+        let written = match (u32::try_from(number), attributes.kind.or(*kind)) {
+            (Ok(number), Some('a')) => letters(number),
+            (Ok(number), Some('A')) => letters(number).to_ascii_uppercase(),
+            (Ok(number), Some('i')) => roman(number),
+            (Ok(number), Some('I')) => roman(number).to_ascii_uppercase(),
+            _ => number.to_string(),
+        };
+        format!("{written}. ")
+    }
+}
+
 impl Callback<Error, ()> for Content<'_> {
     fn handle_event(&mut self, event: CallbackEvent<'_>, _: Span<()>) -> Option<Error> {
         match event {
             CallbackEvent::OpenStartTag { name } => {
                 self.name = String::from_utf8_lossy(name).into();
+                self.attributes = Attributes::default();
+                Ok(())
+            }
+            CallbackEvent::AttributeName { name } => {
+                self.attributes.named(name);
+                Ok(())
+            }
+            CallbackEvent::AttributeValue { value } => {
+                self.attributes.set(value);
                 Ok(())
             }
             CallbackEvent::CloseStartTag { self_closing } => {
@@ -199,11 +273,19 @@ impl Content<'_> {
                 self.is_ordinary = true;
                 return Ok(());
             }
+            "ul" | "menu" | "dir" if !is_closed => self.lists.push(List::Bullets),
+            "ol" if !is_closed => self.lists.push(self.numbers()),
             _ => {}
         }
         if PREFORMATTED.contains(&name) && !is_closed {
             self.preformatted += 1;
             self.is_before_text = true;
+        }
+        if name == "li" {
+            self.lines.end_line()?;
+            self.label =
+                self.lists.last_mut().unwrap_or(&mut List::Bullets).label(&self.attributes);
+            return Ok(());
         }
         if BLOCKS.contains(&name) { self.lines.end_line() } else { Ok(()) }
     }
@@ -220,6 +302,11 @@ impl Content<'_> {
         match name {
             "table" => return self.lines.end_table(),
             "tr" => return self.lines.end_row(),
+            "ul" | "menu" | "dir" | "ol" => {
+                self.lists.pop();
+                self.label.clear();
+            }
+            "li" => self.label.clear(),
             _ => {}
         }
         if PREFORMATTED.contains(&name) {
@@ -228,7 +315,17 @@ impl Content<'_> {
         if BLOCKS.contains(&name) { self.lines.end_line() } else { Ok(()) }
     }
 
+    /// The list of numbers whose tag was read.
+    fn numbers(&self) -> List {
+        let Attributes { start, kind, is_reversed, .. } = self.attributes;
+        let step = if is_reversed { -1 } else { 1 };
+        List::Numbers { next: start.or((!is_reversed).then_some(1)), step, kind }
+    }
+
     fn text(&mut self, text: &str) -> Result<()> {
+        if !self.label.is_empty() && text.contains(|c: char| !c.is_ascii_whitespace()) {
+            self.lines.flow(&std::mem::take(&mut self.label))?;
+        }
         if self.preformatted == 0 {
             return self.lines.flow(text);
         }
@@ -254,7 +351,7 @@ mod tests {
             // A table that lays out others.
             ("<table><tr><td>menu<td><table><tr><td>A<td>B</table></table>x", "menu\nA\tB\nx\n"),
             ("<td>a<td>b", "ab\n"),
-            ("<ul><li>a<li>b</ul><select><option>c<option>d</select>", "a\nb\nc\nd\n"),
+            ("<ul><li>a<li>b</ul><select><option>c<option>d</select>", "• a\n• b\nc\nd\n"),
             ("<pre>\na\n  b\n</pre>c", "a\n  b\nc\n"),
             ("<ruby>漢<rp>(</rp><rt>kan<rp>)</ruby>字", "漢字\n"),
             // What is not shown.
@@ -277,6 +374,25 @@ mod tests {
     }
 
     #[test]
+    fn items_of_lists_have_their_numbers_and_bullets() {
+        for (html, read) in [
+            ("<ol><li>a<li><p>b</p><p>more</p><li></li><li>d</ol>", "1. a\n2. b\nmore\n4. d\n"),
+            ("<ol start=8><li>a<li value='20'>b<li>c</ol>", "8. a\n20. b\n21. c\n"),
+            ("<ol type=a start=26><li>a<li>b</ol><ol type=I><li>c</ol>", "z. a\naa. b\nI. c\n"),
+            ("<ol><li>a<ul><li>b</li></ul></li><li>c</ol><p>d", "1. a\n• b\n2. c\nd\n"),
+            ("<ol start=3 reversed><li>a<li>b</ol><ol reversed><li>c</ol>", "3. a\n2. b\nc\n"),
+            ("<ol start=-1><li>a<li>b<li>c</ol>", "-1. a\n0. b\n1. c\n"),
+            ("<ol start=2147483647><li>a<li>b</ol>", "2147483647. a\n2147483647. b\n"),
+            ("<ol><li></ol>a<ul><li></li>b</ul>", "a\nb\n"),
+            ("<li>a<ol/><li>b</ol></ol>", "• a\n• b\n"),
+            ("<ol><li><pre>\na\n</pre><li><table><tr><td>b<td>c</table></ol>", "1. a\n2. b\tc\n"),
+            ("<table><tr><td><ol><li>a<li>b</ol><td>c</table>", "1. a 2. b\tc\n"),
+        ] {
+            assert_eq!(text(html).unwrap(), read, "{html}");
+        }
+    }
+
+    #[test]
     fn hostile_documents_are_read_in_time() {
         let many = |part: &str| part.repeat(1024 * 1024 / part.len());
         for part in [
@@ -293,6 +409,8 @@ mod tests {
             "<pre>\n",
             "<title>",
             "<ruby><rt>",
+            "<ol><li>",
+            "<ol start=9 value=9 type=i><li>a",
         ] {
             let begin = std::time::Instant::now();
             let _ = text(&many(part));

@@ -6,10 +6,13 @@
 
 mod archive;
 mod charset;
+mod chart;
 mod docx;
 mod epub;
 mod html;
 mod lines;
+mod number_format;
+mod numbers;
 mod odf;
 mod pdf;
 mod pptx;
@@ -45,14 +48,14 @@ pub struct Format {
 /// The formats.
 static FORMATS: [Format; 10] = [
     Format::new("PDF", MediaType::Pdf, pdf::text),
-    Format::new("DOCX", MediaType::Docx, |bytes| docx::text(bytes).map(Extracted::from)),
+    Format::new("DOCX", MediaType::Docx, docx::text),
     Format::new("HTML", MediaType::Html, |bytes| {
         html::text(&String::from_utf8_lossy(bytes)).map(Extracted::from)
     }),
     Format::new("RTF", MediaType::Rtf, |bytes| rtf::text(bytes).map(Extracted::from)),
     Format::new("EPUB", MediaType::Epub, epub::text),
-    Format::new("PPTX", MediaType::Pptx, |bytes| pptx::text(bytes).map(Extracted::from)),
-    Format::new("XLSX", MediaType::Xlsx, |bytes| xlsx::text(bytes).map(Extracted::from)),
+    Format::new("PPTX", MediaType::Pptx, pptx::text),
+    Format::new("XLSX", MediaType::Xlsx, xlsx::text),
     Format::new("ODT", MediaType::Odt, |bytes| {
         odf::text(odf::Kind::Text, bytes).map(Extracted::from)
     }),

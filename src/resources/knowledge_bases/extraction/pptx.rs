@@ -1,14 +1,16 @@
 //! PPTX files (Office Open XML): slides with their notes.
 
 use super::archive::{Archive, Next, Xml, all_of_kind, by_id, of_kind, relationships};
+use super::chart::{self, Charts, Named};
 use super::lines::Lines;
+use super::text::Extracted;
 use crate::base::Result;
 
 const FORMAT: &str = "PPTX";
 
 /// Returns the text of a file: the slides in their order, with a form feed between two of them, and the
 /// notes of each after it.
-pub fn text(bytes: &[u8]) -> Result<String> {
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let parts = relationships(&mut archive, "")?;
     let is_own = |name: &&str| name.starts_with("ppt/");
@@ -25,7 +27,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         }
     }
     drop(xml);
-    let mut lines = Lines::default();
+    let (mut lines, mut charts) = (Lines::default(), Charts::default());
     for (number, slide) in order.iter().enumerate() {
         if number > 0 {
             lines.end_page()?;
@@ -33,14 +35,22 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         let parts = relationships(&mut archive, slide)?;
         let mut read_parts = vec![slide.as_str()];
         read_parts.extend(all_of_kind(&parts, "diagramData"));
-        read_parts.extend(of_kind(&parts, "notesSlide"));
         for part in read_parts {
             if let Some(xml) = archive.xml(part)? {
                 read(xml, &mut lines)?;
             }
         }
+        for (_, part) in chart::of(&parts) {
+            let text = charts.text(&mut archive, part, Named::All)?;
+            lines.add(&text.unwrap_or_default())?;
+        }
+        if let Some(notes) = of_kind(&parts, "notesSlide")
+            && let Some(xml) = archive.xml(notes)?
+        {
+            read(xml, &mut lines)?;
+        }
     }
-    lines.finished()
+    Ok(Extracted { left_out: charts.left_out(), ..lines.finished()?.into() })
 }
 
 /// Reads the shapes of a slide, or of its notes.
@@ -130,6 +140,6 @@ mod tests {
                 &slide(&format!("{}{}", shape("body", "Say it"), shape("sldNum", "1"))),
             ),
         ]);
-        assert_eq!(text(&file).unwrap(), "Tides\nb\nflow\nebb\nSay it\nb\n\u{c}A\tB\n");
+        assert_eq!(text(&file).unwrap().text, "Tides\nb\nflow\nebb\nSay it\nb\n\u{c}A\tB\n");
     }
 }

@@ -1,12 +1,15 @@
 //! XLSX files (Office Open XML): the values of cells, as the program that saved the file had them.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use time::Date;
 
-use super::archive::{Archive, Next, Xml, by_id, of_kind, relationships};
+use super::archive::{Archive, Next, Xml, all_of_kind, of_kind, relationships};
+use super::chart::{self, Charts, Named};
 use super::lines::Lines;
-use super::text::{BoundedText, too_long};
+use super::number_format::{Shown, built_in, shown_by};
+use super::text::{BoundedText, Extracted, too_long};
 use crate::base::Result;
 
 const FORMAT: &str = "XLSX";
@@ -18,8 +21,8 @@ const MAX_EMPTY: usize = 32;
 const JULIAN_DAY: i32 = 2_415_019;
 
 /// Returns the text of a file: each sheet with its name and a line for each row, and a form feed between
-/// two of them. Sheets without values are left out.
-pub fn text(bytes: &[u8]) -> Result<String> {
+/// two of them, and its charts after them. Sheets without values and charts are left out.
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let parts = relationships(&mut archive, "")?;
     let is_own = |name: &&str| name.starts_with("xl/");
@@ -28,7 +31,9 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let parts = relationships(&mut archive, &name)?;
     let strings = of_kind(&parts, "sharedStrings").unwrap_or("xl/sharedStrings.xml").to_string();
     let styles = of_kind(&parts, "styles").unwrap_or("xl/styles.xml").to_string();
-    let mut parts = by_id(parts, "worksheet");
+    let is_sheet = |kind: &str| matches!(kind, "worksheet" | "chartsheet");
+    let parts = parts.into_iter().filter(|part| is_sheet(&part.kind));
+    let mut parts: HashMap<_, _> = parts.map(|part| (part.id, part.target)).collect();
     let (mut sheets, mut from_1904) = (Vec::new(), false);
     let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
     while xml.next_start()? {
@@ -56,12 +61,39 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         None => Vec::new(),
     };
     let workbook = Workbook { strings, styles, from_1904 };
-    let (mut lines, mut is_first) = (Lines::default(), true);
+    let (mut lines, mut is_first, mut charts) = (Lines::default(), true, Charts::default());
     for (title, part) in sheets {
         let Some(xml) = archive.xml(&part)? else { continue };
-        workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
+        let mut has_title = workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
+        for chart in charts_of(&mut archive, &part)? {
+            let text = charts.text(&mut archive, &chart, Named::Series)?.unwrap_or_default();
+            if !text.is_empty() && !std::mem::replace(&mut has_title, true) {
+                start_sheet(&title, &mut is_first, &mut lines)?;
+                lines.end_line()?;
+            }
+            lines.add(&text)?;
+        }
     }
-    lines.finished()
+    Ok(Extracted { left_out: charts.left_out(), ..lines.finished()?.into() })
+}
+
+/// The parts with the charts of a sheet, which are on its drawings.
+fn charts_of(archive: &mut Archive, sheet: &str) -> Result<Vec<String>> {
+    let parts = relationships(archive, sheet)?;
+    let mut charts = Vec::new();
+    for drawing in all_of_kind(&parts, "drawing") {
+        let parts = relationships(archive, drawing)?;
+        charts.extend(chart::of(&parts).map(|(_, part)| part.to_string()));
+    }
+    Ok(charts)
+}
+
+/// Begins a sheet with its name.
+fn start_sheet(title: &str, is_first: &mut bool, lines: &mut Lines) -> Result<()> {
+    if !std::mem::take(is_first) {
+        lines.end_page()?;
+    }
+    lines.add(title)
 }
 
 /// The strings that cells refer to by number.
@@ -101,15 +133,6 @@ impl Strings {
     }
 }
 
-/// What a number is shown as.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Shown {
-    date: bool,
-    time: bool,
-    /// Hours go on beyond 24.
-    elapsed: bool,
-}
-
 /// Reads which styles, by number, show dates.
 fn read_styles(mut xml: Xml) -> Result<Vec<Shown>> {
     let (mut own, mut styles) = (Vec::new(), Vec::new());
@@ -123,48 +146,9 @@ fn read_styles(mut xml: Xml) -> Result<Vec<Shown>> {
             _ => {}
         }
     }
-    let own: std::collections::HashMap<String, Shown> = own.into_iter().collect();
+    let own: HashMap<String, Shown> = own.into_iter().collect();
     let shown = |id: String| own.get(&id).copied().unwrap_or_else(|| built_in(&id));
     Ok(styles.into_iter().map(shown).collect())
-}
-
-/// What formats show that every file has, without declaring them.
-fn built_in(id: &str) -> Shown {
-    let of = |date, time, elapsed| Shown { date, time, elapsed };
-    match id.parse() {
-        Ok(14..=17 | 27..=31 | 36 | 50..=54 | 57 | 58) => of(true, false, false),
-        Ok(22) => of(true, true, false),
-        Ok(18..=21 | 32..=35 | 45 | 47 | 55 | 56) => of(false, true, false),
-        Ok(46) => of(false, true, true),
-        _ => Shown::default(),
-    }
-}
-
-/// What a format shows, by its code: `yyyy-mm-dd`, `[h]:mm`, `0.00" days"`.
-fn shown_by(code: &str) -> Shown {
-    let (mut shown, mut has_month) = (Shown::default(), false);
-    let mut chars = code.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => _ = chars.find(|c| *c == '"'),
-            '\\' | '_' | '*' => _ = chars.next(),
-            '[' => {
-                let inside: String = chars.by_ref().take_while(|c| *c != ']').collect();
-                let of_time = |c| matches!(c, 'h' | 'H' | 'm' | 'M' | 's' | 'S');
-                shown.elapsed |= !inside.is_empty() && inside.chars().all(of_time);
-                shown.time |= shown.elapsed;
-            }
-            'y' | 'Y' | 'd' | 'D' => shown.date = true,
-            'h' | 'H' | 's' | 'S' => shown.time = true,
-            'm' | 'M' => has_month = true,
-            // Another format, for negative numbers; `General` is a number.
-            ';' | 'G' => break,
-            _ => {}
-        }
-    }
-    // `m` is the minute beside an hour or second.
-    shown.date |= has_month && !shown.time;
-    shown
 }
 
 struct Workbook {
@@ -185,13 +169,14 @@ struct Cell {
 }
 
 impl Workbook {
+    /// Reads a sheet; returns whether it has cells with values.
     fn read_sheet(
         &self,
         mut xml: Xml,
         title: &str,
         is_first: &mut bool,
         lines: &mut Lines,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (mut cell, mut next) = (Cell::default(), 0);
         loop {
             match xml.step()? {
@@ -226,10 +211,7 @@ impl Workbook {
                             continue;
                         }
                         if !lines.is_in_table() {
-                            if !std::mem::take(is_first) {
-                                lines.end_page()?;
-                            }
-                            lines.add(title)?;
+                            start_sheet(title, is_first, lines)?;
                             lines.start_table()?;
                             lines.start_row()?;
                         }
@@ -244,7 +226,11 @@ impl Workbook {
                     _ => {}
                 },
                 Next::Text => {}
-                Next::Done => return lines.end_table(),
+                Next::Done => {
+                    let has_cells = lines.is_in_table();
+                    lines.end_table()?;
+                    return Ok(has_cells);
+                }
             }
         }
     }
@@ -340,6 +326,7 @@ mod tests {
             ("xl/worksheets/sheet3.xml", "<worksheet><sheetData><row><c/></row></sheetData></worksheet>"),
         ]))
         .unwrap()
+        .text
     }
 
     /// What a cell with these attributes and this content shows.

@@ -30,7 +30,7 @@ fn earlier_words(text: &str) -> DocumentWords {
 
 /// Adds a document as version 0.1 did.
 fn add_earlier(fixture: &Fixture, base: Id<KnowledgeBase>, text: &str) -> Id<Document> {
-    let prepared = content::Prepared { text: text.into(), words: earlier_words(text) };
+    let prepared = content::Prepared::of(text.into(), earlier_words(text));
     let prepared = std::sync::Arc::new(prepared);
     let mut position = None;
     loop {
@@ -67,11 +67,11 @@ fn earlier(fixture: &Fixture) -> Id<KnowledgeBase> {
     base
 }
 
-fn form(fixture: &Fixture, base: Id<KnowledgeBase>) -> Option<IndexForm> {
+pub fn form(fixture: &Fixture, base: Id<KnowledgeBase>) -> Option<IndexForm> {
     fixture.store.read_now(fixture.org, |view| view.get(&base)).unwrap()
 }
 
-fn sweep(fixture: &Fixture) {
+pub fn sweep(fixture: &Fixture) {
     let run = extension::RESOURCE.sweeps[0].run;
     let settings = RetentionSettings::default();
     let step = move |tx: &mut Tx| run(tx, &settings);
@@ -85,7 +85,7 @@ fn job_of(fixture: &Fixture, base: Id<KnowledgeBase>) -> Job {
 }
 
 /// Does a step of the job; returns whether there was something to do.
-fn extend_step(fixture: &Fixture, base: Id<KnowledgeBase>) -> bool {
+pub fn extend_step(fixture: &Fixture, base: Id<KnowledgeBase>) -> bool {
     let job = job_of(fixture, base);
     let handler = &extension::RESOURCE.jobs[0];
     let prepared = std::sync::Arc::new(std::sync::Mutex::new(None));

@@ -5,7 +5,7 @@ use crate::base::{Name, PublicKey, StableKey, Time};
 use crate::outbox::EventType;
 use crate::outside::Failure;
 use crate::resources::listings::{
-    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility,
+    CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility, TermForm,
 };
 use crate::resources::teams::testing::{add_scrum_master, agent, events, published, take};
 
@@ -187,6 +187,7 @@ fn listing(
             visibility,
             contact_policy: policy,
             card_state: CardState::Draft,
+            term_form: TermForm::Folded,
         })
     });
     made.unwrap();

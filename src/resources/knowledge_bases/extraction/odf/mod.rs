@@ -1,8 +1,11 @@
 //! OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP).
 
+mod lists;
+
 use super::archive::{Archive, Next, Xml};
 use super::lines::Lines;
 use crate::base::Result;
+use lists::Lists;
 
 /// A row or cell that is repeated is written at most 32 times: the ends of sheets are rows and cells
 /// that are repeated as often as a sheet has room.
@@ -37,10 +40,16 @@ pub fn text(kind: Kind, bytes: &[u8]) -> Result<String> {
     if is_encrypted(&mut archive)? {
         return Err(archive.encrypted());
     }
-    let Some(mut xml) = archive.xml("content.xml")? else { return Err(archive.other()) };
     let mut content = Content::new(kind);
+    if let Some(mut xml) = archive.xml("styles.xml")? {
+        while xml.next_start()? {
+            content.lists.declare(&mut xml)?;
+        }
+    }
+    let Some(mut xml) = archive.xml("content.xml")? else { return Err(archive.other()) };
     while xml.next_start()? {
         if xml.above(1) != "body" {
+            content.lists.declare(&mut xml)?;
             continue;
         }
         if xml.name() != body {
@@ -66,6 +75,7 @@ struct Content {
     kind: Kind,
     lines: Lines,
     notes: Lines,
+    lists: Lists,
     /// The depth of the note that is read, if one is.
     note_at: Option<usize>,
     /// How many paragraphs are open, one in another: what stands outside of them is white space.
@@ -89,6 +99,7 @@ impl Content {
             kind,
             lines: Lines::default(),
             notes: Lines::default(),
+            lists: Lists::default(),
             note_at: None,
             paragraphs: 0,
             has_page: false,
@@ -139,7 +150,14 @@ impl Content {
             // Drawings on a sheet are in none of its cells.
             "shapes" if in_sheet => xml.skip()?,
             "title" | "desc" if !matches!(xml.above(1), "p" | "h" | "span" | "a") => xml.skip()?,
-            "p" | "h" => self.paragraphs += 1,
+            "p" | "h" => {
+                self.paragraphs += 1;
+                if let Some(label) = self.lists.label(xml) {
+                    self.target().add(&label)?;
+                }
+            }
+            "list" => self.lists.start_list(xml),
+            "list-item" => self.lists.start_item(xml),
             "s" if self.paragraphs > 0 => {
                 let spaces = repeated(xml, "c").min(MAX_SPACES);
                 self.target().add(&" ".repeat(spaces))?;
@@ -175,6 +193,8 @@ impl Content {
     fn end(&mut self, xml: &Xml) -> Result<()> {
         let in_sheet = self.kind == Kind::Spreadsheet && self.cell_at.is_none();
         match xml.name() {
+            "list" => self.lists.end_list(),
+            "list-item" => self.lists.end_item(),
             "p" | "h" => {
                 self.paragraphs = self.paragraphs.saturating_sub(1);
                 self.target().end_paragraph()?;

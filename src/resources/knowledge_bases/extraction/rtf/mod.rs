@@ -1,5 +1,7 @@
 //! RTF files: the text that is shown, with tracked changes as if they were accepted.
 
+mod words;
+
 use std::collections::HashMap;
 
 use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
@@ -9,48 +11,12 @@ use super::charset::of_code_page;
 use super::lines::Lines;
 use super::text::unreadable;
 use crate::base::Result;
+use words::{SHOWN, SKIPPED, of_charset, written};
 
 const FORMAT: &str = "RTF";
 
 /// Groups are nested at most 1,000 deep: those of documents are some dozens.
 const MAX_DEPTH: usize = 1000;
-
-/// Destinations whose text is not that of the document, and that are not marked as such with `\*`.
-const SKIPPED: [&str; 30] = [
-    "annotation",
-    "atnid",
-    "author",
-    "colortbl",
-    "comment",
-    "datafield",
-    "fldinst",
-    "filetbl",
-    "footer",
-    "footerf",
-    "footerl",
-    "footerr",
-    "header",
-    "headerf",
-    "headerl",
-    "headerr",
-    "info",
-    "keywords",
-    "mmathPict",
-    "nonesttables",
-    "nonshppict",
-    "objdata",
-    "pict",
-    "rxe",
-    "sp",
-    "stylesheet",
-    "tc",
-    "template",
-    "txe",
-    "xe",
-];
-
-/// Destinations that are marked with `\*`, but have text of the document.
-const SHOWN: [&str; 4] = ["moMath", "moMathPara", "shpinst", "shptxt"];
 
 /// Returns the text of a file, with its notes at the end.
 pub fn text(bytes: &[u8]) -> Result<String> {
@@ -73,6 +39,8 @@ struct State {
     is_deleted: bool,
     is_hidden: bool,
     in_table: bool,
+    /// Whether it is the number or bullet of a paragraph of a list.
+    is_label: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -113,6 +81,7 @@ impl Default for Content {
             is_deleted: false,
             is_hidden: false,
             in_table: false,
+            is_label: false,
         };
         Content {
             lines: Lines::default(),
@@ -291,6 +260,9 @@ impl Content {
             }
             "pard" => self.state.in_table = false,
             "intbl" => self.state.in_table = true,
+            // What programs show that do not count themselves; it is followed by a tab.
+            "listtext" | "pntext" => self.state.is_label = true,
+            "tab" if self.state.is_label => self.add(" ")?,
             "footnote" if self.is_shown() => {
                 self.note_count += 1;
                 let label = format!("[{}]", self.note_count);
@@ -350,6 +322,9 @@ impl Content {
             let c = u32::try_from(code).ok().and_then(char::from_u32);
             return c.map_or(Ok(()), |c| self.add(c.encode_utf8(&mut [0; 4])));
         };
+        if self.state.is_label && (0xf000..0xf100).contains(&unit) {
+            return self.add("•");
+        }
         let high = self.high.take();
         if (0xd800..0xdc00).contains(&unit) {
             self.high = Some(unit);
@@ -377,6 +352,10 @@ impl Content {
         }
         let pending = std::mem::take(&mut self.pending);
         let (text, _) = self.state.encoding.decode_without_bom_handling(&pending);
+        // The bullets of the fonts Symbol and Wingdings.
+        if self.state.is_label && matches!(&*text, "·" | "§" | "Ø" | "ü") {
+            return self.add("•");
+        }
         self.add(&text)
     }
 
@@ -413,44 +392,6 @@ impl Content {
         self.lines.add(&notes)?;
         self.lines.finished()
     }
-}
-
-/// The text for which a control word stands; none for most.
-fn written(word: &str) -> &'static str {
-    match word {
-        "tab" => "\t",
-        "nestcell" | "emspace" | "enspace" | "qmspace" => " ",
-        "emdash" => "—",
-        "endash" => "–",
-        "lquote" => "‘",
-        "rquote" => "’",
-        "ldblquote" => "“",
-        "rdblquote" => "”",
-        "bullet" => "•",
-        _ => "",
-    }
-}
-
-/// The encoding of a font by the number of its character set; none for the one of the file.
-fn of_charset(charset: i32) -> Option<&'static Encoding> {
-    let code_page = match charset {
-        77 => 10_000,
-        128 => 932,
-        129 => 949,
-        134 => 936,
-        136 => 950,
-        161 => 1253,
-        162 => 1254,
-        163 => 1258,
-        177 => 1255,
-        178 => 1256,
-        186 => 1257,
-        204 => 1251,
-        222 => 874,
-        238 => 1250,
-        _ => return None,
-    };
-    Some(of_code_page(code_page))
 }
 
 #[cfg(test)]
@@ -519,6 +460,20 @@ mod tests {
         ] {
             is_read(rtf, read);
         }
+    }
+
+    #[test]
+    fn paragraphs_of_lists_have_their_numbers_and_bullets() {
+        is_read(
+            "{\\listtext\\pard\\plain 1.\\tab}one\\par{\\pntext\\f0 b)\\tab}two\\tab x\\par",
+            "1. one\nb) two\tx\n",
+        );
+        is_read(
+            "{\\listtext\\f3\\'b7\\tab}a\\par{\\listtext\\f9\\'a7\\tab}\\'a71\\par",
+            "• a\n• §1\n",
+        );
+        // What Unicode has for private use is a bullet of a font of symbols, too.
+        is_read("{\\listtext\\u-3913\\'b7\\tab}a", "• a\n");
     }
 
     #[test]

@@ -1,0 +1,303 @@
+//! DOCX files (Office Open XML), with tracked changes as if they were accepted.
+
+mod numbering;
+mod toggles;
+
+use std::collections::HashMap;
+
+use super::archive::{Archive, Next, Relationship, Xml, of_kind, relationships};
+use super::chart::Charts;
+use super::lines::Lines;
+use super::numbers::roman;
+use super::text::{Extracted, unreadable};
+use crate::base::Result;
+use numbering::{Numbered, Numbering};
+use toggles::{is_on, is_true};
+
+const FORMAT: &str = "DOCX";
+
+/// Returns the text of a file: a line for each paragraph, with footnotes and endnotes at the end.
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
+    let mut archive = Archive::open(FORMAT, bytes)?;
+    let document = document_name(&mut archive)?;
+    let parts = relationships(&mut archive, &document)?;
+    let mut content = Content::default();
+    content.read_lists(&mut archive, &parts)?;
+    let mut charts = Charts::default();
+    content.charts = charts.by_id(&mut archive, &parts)?;
+    let xml = archive.xml(&document)?;
+    content.read(xml.ok_or_else(|| unreadable("the DOCX file has no document"))?)?;
+    for notes in [&FOOTNOTES, &ENDNOTES] {
+        let Some(name) = of_kind(&parts, notes.part) else { continue };
+        let name = name.to_string();
+        if let Some(xml) = archive.xml(&name)? {
+            content.read(xml)?;
+        }
+    }
+    let text = content.lines.finished()?;
+    Ok(Extracted { left_out: charts.left_out(), ..text.into() })
+}
+
+/// Returns the name of the part with the document: as the file says, or else by its usual name.
+fn document_name(archive: &mut Archive) -> Result<String> {
+    let parts = relationships(archive, "")?;
+    let names_one = |name: &&str| name.starts_with("word/");
+    if let Some(name) = of_kind(&parts, "officeDocument").filter(names_one) {
+        return Ok(name.into());
+    }
+    let is_document = |name: &&str| {
+        let number = name.strip_prefix("word/document").and_then(|rest| rest.strip_suffix(".xml"));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let found = archive.names().find(is_document).map(String::from);
+    found.ok_or_else(|| archive.other())
+}
+
+/// A kind of notes.
+struct Notes {
+    /// The kind of the part with their texts.
+    part: &'static str,
+    /// How one with this number is named in the text.
+    label: fn(u32) -> String,
+}
+
+const FOOTNOTES: Notes = Notes { part: "footnotes", label: |number| format!("[{number}]") };
+
+const ENDNOTES: Notes = Notes { part: "endnotes", label: |number| format!("[{}]", roman(number)) };
+
+/// The text as it is read.
+#[derive(Default)]
+struct Content {
+    lines: Lines,
+    paragraphs: Vec<Paragraph>,
+    /// Whether the paragraph before goes on with this one.
+    goes_on: bool,
+    numbering: Numbering,
+    /// The texts of charts by their ids.
+    charts: HashMap<String, String>,
+    /// The fields that are open, and how many of them have not come to their result.
+    fields: Vec<Field>,
+    instructions: usize,
+    /// The numbers of the notes that the text refers to, by their ids.
+    footnotes: HashMap<String, u32>,
+    endnotes: HashMap<String, u32>,
+}
+
+/// A paragraph that is open.
+#[derive(Default)]
+struct Paragraph {
+    /// Whether the mark at its end is deleted: it goes on with the next one.
+    is_deleted: bool,
+    /// Whether this mark is not shown, and its number neither.
+    is_hidden: bool,
+    numbered: Numbered,
+}
+
+#[derive(PartialEq, Eq)]
+enum Field {
+    Instruction,
+    Result,
+}
+
+impl Content {
+    /// Reads which lists there are.
+    fn read_lists(&mut self, archive: &mut Archive, parts: &[Relationship]) -> Result<()> {
+        if let Some(name) = of_kind(parts, "styles")
+            && let Some(xml) = archive.xml(name)?
+        {
+            self.numbering.read_styles(xml)?;
+        }
+        if let Some(name) = of_kind(parts, "numbering")
+            && let Some(xml) = archive.xml(name)?
+        {
+            self.numbering.read_lists(xml)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, mut xml: Xml) -> Result<()> {
+        loop {
+            match xml.step()? {
+                Next::Start => self.start(&mut xml)?,
+                Next::End => self.end(&xml)?,
+                Next::Text if xml.name() == "t" && self.instructions == 0 => {
+                    self.lines.add(xml.text())?;
+                }
+                Next::Text => {}
+                Next::Done => return self.lines.end_line(),
+            }
+        }
+    }
+
+    fn start(&mut self, xml: &mut Xml) -> Result<()> {
+        match (xml.name(), xml.above(1)) {
+            ("footnote", "footnotes") => self.note(xml, &FOOTNOTES)?,
+            ("endnote", "endnotes") => self.note(xml, &ENDNOTES)?,
+            ("p", _) => self.paragraphs.push(Paragraph::default()),
+            ("pStyle", "pPr") if xml.above(2) == "p" => self.numbered(xml),
+            ("numId" | "ilvl", "numPr") if xml.above(3) == "p" => self.numbered(xml),
+            ("tbl", _) => self.lines.start_table()?,
+            ("tr", _) => self.lines.start_row()?,
+            ("tc", _) => self.lines.start_cell()?,
+            ("txbxContent", _) => self.lines.end_line()?,
+            // A deleted row, cell or paragraph mark; else what was deleted, or moved to another place.
+            ("del", "trPr") => return self.skip_row(xml),
+            ("cellDel", "tcPr") => xml.skip_above(2)?,
+            ("del" | "moveFrom", "rPr") => {
+                if let ("pPr", Some(open)) = (xml.above(2), self.paragraphs.last_mut()) {
+                    open.is_deleted = true;
+                }
+            }
+            ("del" | "moveFrom", _) => xml.skip()?,
+            // Text that is not shown.
+            ("vanish", "rPr") if xml.above(2) == "r" && is_on(xml) => xml.skip_above(2)?,
+            ("vanish", "rPr") if xml.above(2) == "pPr" && is_on(xml) => {
+                if let Some(open) = self.paragraphs.last_mut() {
+                    open.is_hidden = true;
+                }
+            }
+            ("chart", "graphicData") => {
+                if let Some(text) = xml.attribute("id").and_then(|id| self.charts.remove(&id)) {
+                    self.lines.end_line()?;
+                    self.lines.add(&text)?;
+                }
+            }
+            // The same again, for programs that do not know the newer form.
+            ("Fallback", _) => xml.skip()?,
+            ("fldChar", "r") => self.field(xml),
+            (_, "r") if self.instructions > 0 => {}
+            ("tab" | "ptab", "r") => self.lines.add("\t")?,
+            ("br" | "cr", "r") => self.lines.add("\n")?,
+            ("noBreakHyphen", "r") => self.lines.add("-")?,
+            ("sym", "r") => {
+                let char = xml.attribute("char").unwrap_or_default();
+                let font = xml.attribute("font").unwrap_or_default();
+                if let Some(symbol) = symbol(&char, &font) {
+                    self.lines.add(symbol.encode_utf8(&mut [0; 4]))?;
+                }
+            }
+            ("footnoteReference", "r") => self.reference(xml, &FOOTNOTES)?,
+            ("endnoteReference", "r") => self.reference(xml, &ENDNOTES)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, xml: &Xml) -> Result<()> {
+        match xml.name() {
+            "pPr" if xml.above(1) == "p" => self.number()?,
+            "p" => {
+                // A field that has no result at the end of its paragraph will have none.
+                self.fields.clear();
+                self.instructions = 0;
+                self.goes_on = self.paragraphs.pop().is_some_and(|paragraph| paragraph.is_deleted);
+                if !self.goes_on {
+                    self.lines.end_paragraph()?;
+                }
+            }
+            "tr" => self.lines.end_row()?,
+            "tbl" => self.lines.end_table()?,
+            "txbxContent" => self.lines.end_line()?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn numbered(&mut self, xml: &Xml) {
+        if let Some(open) = self.paragraphs.last_mut() {
+            open.numbered.read(xml);
+        }
+    }
+
+    /// Adds the number of a paragraph, whose properties come first. One that goes on with the next one
+    /// is numbered as that, before which there is text then.
+    fn number(&mut self) -> Result<()> {
+        let Some(open) = self.paragraphs.last() else { return Ok(()) };
+        if open.is_deleted || open.is_hidden {
+            return Ok(());
+        }
+        match self.numbering.next(&open.numbered) {
+            Some(number) if !self.goes_on => self.lines.add(&number),
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves out the rest of a row, whose properties come first.
+    fn skip_row(&mut self, xml: &mut Xml) -> Result<()> {
+        xml.skip_above(2)?;
+        self.lines.end_row()
+    }
+
+    /// A field has an instruction, then its result; fields in the instruction are part of it.
+    fn field(&mut self, xml: &Xml) {
+        match xml.attribute("fldCharType").as_deref() {
+            Some("begin") => {
+                self.fields.push(Field::Instruction);
+                self.instructions += 1;
+            }
+            Some("separate") => {
+                if let Some(field @ Field::Instruction) = self.fields.last_mut() {
+                    *field = Field::Result;
+                    self.instructions -= 1;
+                }
+            }
+            _ => {
+                if self.fields.pop() == Some(Field::Instruction) {
+                    self.instructions -= 1;
+                }
+            }
+        }
+    }
+
+    /// Adds the number of a note, unless it has a mark of its own.
+    fn reference(&mut self, xml: &Xml, notes: &Notes) -> Result<()> {
+        let Some(id) = xml.attribute("id") else { return Ok(()) };
+        let of_kind = self.notes(notes);
+        let next = u32::try_from(of_kind.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let label = (notes.label)(*of_kind.entry(id).or_insert(next));
+        let has_mark = xml.attribute("customMarkFollows").is_some_and(|value| is_true(&value));
+        if has_mark { Ok(()) } else { self.lines.add(&label) }
+    }
+
+    /// Begins a note with its number. What the text does not refer to is no note, but a line above them.
+    fn note(&mut self, xml: &mut Xml, notes: &Notes) -> Result<()> {
+        let id = xml.attribute("id").unwrap_or_default();
+        match self.notes(notes).get(&id).copied() {
+            Some(number) => self.lines.add(&format!("{} ", (notes.label)(number))),
+            None => xml.skip(),
+        }
+    }
+
+    fn notes(&mut self, notes: &Notes) -> &mut HashMap<String, u32> {
+        if notes.part == ENDNOTES.part { &mut self.endnotes } else { &mut self.footnotes }
+    }
+}
+
+/// What the letters of the font Symbol are, from `A` and from `a` on.
+const GREEK: [&str; 2] = ["ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", "αβχδεφγηιϕκλμνοπθρστυϖωξψζ"];
+
+/// The character of a symbol with this code, in hexadecimal digits, and font. `None` if it is a picture.
+fn symbol(code: &str, font: &str) -> Option<char> {
+    let code = u32::from_str_radix(code, 16).ok()?;
+    // The codes of fonts of symbols are their own, in an area for private use.
+    let own = match code {
+        0xf000..=0xf0ff => u8::try_from(code - 0xf000).ok()?,
+        _ => return char::from_u32(code).filter(|c| !matches!(c, '\u{e000}'..='\u{f8ff}')),
+    };
+    match (font, own) {
+        ("Symbol", b'A'..=b'Z') => GREEK[0].chars().nth((own - b'A').into()),
+        ("Symbol", b'a'..=b'z') => GREEK[1].chars().nth((own - b'a').into()),
+        ("Symbol", 0x20..0x7f) => Some(own.into()),
+        ("Wingdings", 0x6f | 0xa8) => Some('☐'),
+        ("Wingdings", 0xfb) => Some('✗'),
+        ("Wingdings", 0xfc) => Some('✓'),
+        ("Wingdings", 0xfd) => Some('☒'),
+        ("Wingdings", 0xfe) => Some('☑'),
+        ("Wingdings" | "Wingdings 2" | "Wingdings 3" | "Webdings", _) => None,
+        (_, 0x20..0x7f) => Some(own.into()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
