@@ -42,7 +42,8 @@ const FROM_SAMPLES: &[&str] = &[
 ];
 
 /// Tables without a row in a directory: theirs exist for about a second, once an invitation was
-/// accepted, or once a schedule was due, and refer to rows of others, so that a sample would dangle. Their samples are read by the
+/// accepted, or once a schedule was due, and refer to rows of others, so that a sample would dangle. Their
+/// samples are read by the
 /// tests of records.
 const WITHOUT_ROWS: &[&str] =
     &["password_reset_mails", "document_changes", "invited_accounts", "schedules.runs"];
