@@ -41,7 +41,7 @@ fn places<'a>(source: &'a Source, code: &str) -> impl Iterator<Item = usize> + u
 /// Every `stored_enum!(Name { Variant = 0, Other(field: Type) = 1 })` of a source.
 fn declared(source: &Source) -> Vec<(String, String, u8)> {
     let mut found = Vec::new();
-    for at in places(source, "stored_enum!(") {
+    for at in places(source, "stored_enum!").filter(|at| source.tokens[at + 2].is("(")) {
         let body = &source.tokens[at + 3..];
         let name = &body[0].text;
         let mut last = "";

@@ -167,7 +167,7 @@ fn no_function_is_too_long() {
             ("src/a.rs", &function("fn a()", 68), ""),
             ("src/a.rs", &function("\nfn a()", 69), "src/a.rs:2: a: 71 lines of code, over 70"),
             ("src/a.rs", &function("pub async fn a(b: [u8; 2]) -> C where D: E", 69), "71 lines"),
-            ("src/a.rs", &function("impl A { fn a()", 69), "a: 71 lines"),
+            ("src/a.rs", &format!("impl A {{ {} }}", function("fn a()", 69)), "a: 71 lines"),
             ("src/a.rs", &format!("fn a() {{\n{}}}", "// A.\n\n".repeat(70)), ""),
             ("src/a.rs", &(String::from("trait A { fn a(); }") + &function("mod b", 80)), ""),
             ("src/a.rs", &function("static A: fn(u8) -> B = ", 80), ""),

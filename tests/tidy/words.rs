@@ -93,13 +93,13 @@ const BANS: &[Ban] = &[
         instead: "use the store's View and Tx",
     },
     Ban {
-        code: &[".set_org(", ".in_org("],
+        code: &[".set_org", ".in_org"],
         paths: &["src/resources/"],
         except: OTHER_ORGANIZATIONS,
         instead: "an operation sees the organization of its request alone (Req, View, Tx)",
     },
     Ban {
-        code: &["fetch_member("],
+        code: &["fetch_member"],
         paths: &["src/resources/teams/"],
         // The check itself, what every member sees of an agent, and what the service does.
         except: &[
