@@ -1,7 +1,6 @@
 //! The background job that appends entries to the audit logs, and what the commands `roadstead audit`
 //! read, from a running server through the control socket or from the directory itself.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,7 @@ use crate::base::{Error, Id, Kind, Result};
 use crate::outbox::log_failure;
 use crate::resources::{audit_logs, organizations};
 use crate::store::check::Findings;
-use crate::store::{Org, Store, Subscribe};
+use crate::store::{Org, Store};
 
 // ── The job ──────────────────────────────────────────────────────────────────
 
@@ -27,12 +26,8 @@ const DELAY: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Appends pending entries to the chains until the server stops.
-pub(super) async fn chain(
-    store: Store,
-    commits: Arc<dyn Subscribe>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let mut audited = commits.subscribe(AUDITED);
+pub(super) async fn chain(store: Store, mut stopping: watch::Receiver<bool>) {
+    let mut audited = store.signals().subscribe(AUDITED);
     let mut rounds = Rounds::default();
     while !*stopping.borrow() {
         // Entries with later ids are left for the next round.

@@ -39,8 +39,8 @@ pub(super) fn store_for_rest(store: &Store, leases: Option<&WorkLeases>) -> Opti
 }
 
 async fn work(runner: Runner, stopping: watch::Receiver<bool>) {
-    let (store, commits) = (runner.store.clone(), runner.commits.clone());
-    tokio::join!(audit::chain(store, commits, stopping.clone()), runner.run(stopping));
+    let store = runner.store.clone();
+    tokio::join!(audit::chain(store, stopping.clone()), runner.run(stopping));
 }
 
 async fn held(leases: &mut WorkLeases) -> WorkLease {

@@ -56,7 +56,7 @@ pub use secret_key::{KeySource, key_in_file};
 pub use status::{ServerStatus, Setting, SettingSource, Startup, StoreStatus, store_status};
 use tls::OwnTls;
 
-use crate::api::execute::{self, Executor, LocalCoordination, OnSetup};
+use crate::api::execute::{self, Coordination, Executor, OnSetup};
 use crate::api::{OrganizationCreators, Route, SystemMonitor};
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Email, Id, Result};
@@ -195,7 +195,7 @@ impl Server {
         let routes = resources::routes();
         let outside = outgoing(&config)?;
         let setup_required = is_setup_required(&store, &addresses)?;
-        let coordination = LocalCoordination::new(store.clone(), config.rate_limit, setup_required);
+        let coordination = Coordination::new(store.clone(), config.rate_limit, setup_required);
         let coordination = Arc::new(match &config.leases {
             Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
             None => coordination.on_setup(on_setup),
@@ -230,7 +230,7 @@ impl Server {
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
         });
-        let runner = runner(&store, coordination, outside, settings.clone(), deliveries.clone());
+        let runner = runner(&store, outside, settings.clone(), deliveries.clone());
         let monitor = Monitor {
             context: context.clone(),
             deliveries,
@@ -290,14 +290,12 @@ fn outgoing(config: &ServerConfig) -> Result<Outside> {
 /// The runner of background work.
 fn runner(
     store: &Store,
-    commits: Arc<LocalCoordination>,
     outside: Outside,
     settings: RetentionSettings,
     meters: Arc<DeliveryMeters>,
 ) -> Runner {
     Runner {
         store: store.clone(),
-        commits,
         mail: outside.mail.clone(),
         outside,
         jobs: resources::jobs(),

@@ -23,7 +23,7 @@ use hyper::header::{HOST, HeaderMap};
 
 use super::context::link_base;
 use super::*;
-use crate::api::execute::{self, Executor, LocalCoordination};
+use crate::api::execute::{self, Coordination, Executor};
 use crate::api::{Calls, Empty, Input, Outcome, Output, Req, ResourceRef, Route, op};
 use crate::auth::ANYONE;
 use crate::base::Result;
@@ -168,7 +168,7 @@ async fn start_speaking(speaks: Speaks, setup_required: bool, max_connections: u
     });
     let executor = Executor::new(execute::ExecutorConfig {
         system: Arc::default(),
-        coordination: Arc::new(LocalCoordination::new(store.clone(), 0, setup_required)),
+        coordination: Arc::new(Coordination::new(store.clone(), 0, setup_required)),
         store: store.clone(),
         outside: outside.unwrap(),
         stopping: stopping.clone(),

@@ -22,7 +22,7 @@ use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
 use crate::outside::smtp::MAIL_TIMEOUT;
-use crate::store::{Org, Store, Subscribe, Tx, WorkHints};
+use crate::store::{Org, Store, Tx, WorkHints};
 
 /// At most 8 calls of one job at once, as of one request.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -40,8 +40,6 @@ const CORRECT_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Runner {
     pub store: Store,
-    /// The commits after which jobs may be due.
-    pub commits: Arc<dyn Subscribe>,
     /// The HTTP client for calls.
     pub outside: Outside,
     pub mail: Arc<dyn MailSender>,
@@ -86,7 +84,7 @@ impl Runner {
         sweeps.spawn(runner.clone().correct_times(stop.clone()));
         let mut jobs = JoinSet::new();
         let (mut in_flight, mut scan) = (InFlight::default(), DueScan::default());
-        let mut enqueued = runner.commits.subscribe(ENQUEUED);
+        let mut enqueued = runner.store.signals().subscribe(ENQUEUED);
         let mut is_new = true;
         while !*stop.borrow() {
             while let Some(ended) = jobs.try_join_next_with_id() {

@@ -72,7 +72,7 @@ pub use rotation::{Rotation, RotationProgress};
 pub use rows::{RowLoader, Rows, record_tables};
 pub use sealed_field::SealedField;
 pub use sealing_key::SealingKey;
-pub use signals::{ACCESS_CHANGED, Listener, Signals, Subscribe, Topic};
+pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
@@ -283,13 +283,6 @@ impl Store {
             (table.check_sealed)(&*reader, &self.context.keys, &mut findings)?;
         }
         Ok(findings)
-    }
-}
-
-/// The commits of this process.
-impl Subscribe for Store {
-    fn subscribe(&self, topic: Topic) -> Listener {
-        self.signals.subscribe(topic)
     }
 }
 

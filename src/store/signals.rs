@@ -16,12 +16,6 @@ pub type Topic = Uuid;
 /// woken at once.
 pub const ACCESS_CHANGED: Topic = Uuid::nil();
 
-/// Where to subscribe to the commits of all processes that share a store.
-pub trait Subscribe: Send + Sync {
-    /// Subscribes to a topic. Signals are hints and may be lost.
-    fn subscribe(&self, topic: Topic) -> Listener;
-}
-
 /// The subscriptions to all topics, within this process.
 #[derive(Default)]
 pub struct Signals {

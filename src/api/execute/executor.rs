@@ -58,8 +58,8 @@ pub struct Executor {
     pub authenticator: Authenticator,
     /// The last uses of API keys.
     pub key_usage: KeyUsage,
-    /// The state shared with other processes that serve the same store.
-    pub coordination: Arc<dyn Coordination>,
+    /// What requests have to do with each other besides the store.
+    pub coordination: Arc<Coordination>,
     /// What executing requests counts for the metrics.
     pub meters: Arc<Meters>,
     pub(super) passwords: Passwords,
@@ -92,8 +92,8 @@ pub struct ExecutorConfig {
     pub store: Store,
     /// The client for outgoing calls.
     pub outside: Outside,
-    /// The state shared with other processes that serve the same store.
-    pub coordination: Arc<dyn Coordination>,
+    /// What requests have to do with each other besides the store.
+    pub coordination: Arc<Coordination>,
     /// What the server knows of itself.
     pub system: Arc<SystemMonitor>,
     /// Set when the process begins to stop.
@@ -155,12 +155,12 @@ impl Executor {
 
     /// Subscribes to the commits in an organization.
     pub fn subscribe_to(&self, org: Id<Org>) -> Listener {
-        self.coordination.subscribe(org_topic(org))
+        self.store.signals().subscribe(org_topic(org))
     }
 
     /// Subscribes to changes of who may do what: whoever goes on telling of changes asks again then.
     pub fn subscribe_to_access(&self) -> Listener {
-        self.coordination.subscribe(ACCESS_CHANGED)
+        self.store.signals().subscribe(ACCESS_CHANGED)
     }
 
     /// Returns when the process begins to stop.

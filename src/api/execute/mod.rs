@@ -41,7 +41,7 @@ mod works;
 mod write;
 
 pub use content_cache::ContentCache;
-pub use coordination::{Coordination, LocalCoordination, OnSetup};
+pub use coordination::{Coordination, OnSetup};
 pub use download::DownloadStream;
 pub use etag::Etag;
 pub use executor::{Executor, ExecutorConfig};

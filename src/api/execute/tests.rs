@@ -155,7 +155,7 @@ impl Fixture {
         let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(ExecutorConfig {
             system: Arc::default(),
-            coordination: Arc::new(LocalCoordination::new(store.clone(), 0, false)),
+            coordination: Arc::new(Coordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
             stopping,
@@ -386,7 +386,7 @@ async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(ExecutorConfig {
         system: Arc::default(),
-        coordination: Arc::new(LocalCoordination::new(fixture.executor.store.clone(), 0, true)),
+        coordination: Arc::new(Coordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),
         stopping: fixture.executor.stopping.clone(),

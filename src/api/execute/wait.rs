@@ -105,8 +105,8 @@ impl LongPoll {
         let executor = &self.auth.executor;
         let mut stopping = executor.stopping.clone();
         // Subscribes before it polls, so that no commit in between is missed.
-        let mut access = executor.coordination.subscribe(ACCESS_CHANGED);
-        let mut subscription = executor.coordination.subscribe(self.poll().await?.topic);
+        let mut access = executor.store.signals().subscribe(ACCESS_CHANGED);
+        let mut subscription = executor.store.signals().subscribe(self.poll().await?.topic);
         loop {
             let poll = self.poll().await?;
             if poll.ready {

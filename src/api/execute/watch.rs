@@ -48,7 +48,7 @@ pub async fn watch(
             Some((to, subscription, access)) if *to == topic => (subscription, access),
             // Polls again after subscribing, so that no commit in between is missed.
             _ => {
-                let subscribe = |topic| executor.coordination.subscribe(topic);
+                let subscribe = |topic| executor.store.signals().subscribe(topic);
                 subscribed = Some((topic, subscribe(topic), subscribe(ACCESS_CHANGED)));
                 continue;
             }

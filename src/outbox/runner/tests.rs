@@ -108,7 +108,6 @@ fn org(number: u128) -> Id<Org> {
 fn runner() -> Runner {
     let store = Store::in_memory(Clock::at(NOON), TABLES);
     Runner {
-        commits: Arc::new(store.clone()),
         store,
         outside: outside::Outside::new(outside::ClientConfig::default()).unwrap(),
         mail: Arc::new(mail::NotConfigured),

@@ -169,7 +169,6 @@ async fn read(stream: &mut TcpStream) -> Option<String> {
 pub fn runner_over(store: Store, mail: Arc<dyn MailSender>) -> Runner {
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     Runner {
-        commits: Arc::new(store.clone()),
         store,
         outside: Outside::new(outside::ClientConfig { allow_private, extra_roots_pem: None })
             .unwrap(),

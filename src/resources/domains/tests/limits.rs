@@ -8,9 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::*;
-use crate::api::execute::{
-    Arguments, Body, Coordination, Executor, ExecutorConfig, LocalCoordination, Request,
-};
+use crate::api::execute::{Arguments, Body, Coordination, Executor, ExecutorConfig, Request};
 use crate::api::{Action, OrgSlugMode, RawArgs};
 use crate::auth::{RawCredential, Session};
 use crate::outside::{ClientConfig, Outside, Resolver};
@@ -20,7 +18,7 @@ use crate::resources::listings::Listing;
 struct Server {
     fixture: Fixture,
     executor: Arc<Executor>,
-    coordination: Arc<LocalCoordination>,
+    coordination: Arc<Coordination>,
     /// A session of the owner.
     token: String,
     runtime: Runtime,
@@ -34,7 +32,7 @@ impl Server {
         let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
         let client = Outside::new(ClientConfig { allow_private, extra_roots_pem: None }).unwrap();
         let (running, stopping) = watch::channel(false);
-        let coordination = Arc::new(LocalCoordination::new(store.clone(), 0, false));
+        let coordination = Arc::new(Coordination::new(store.clone(), 0, false));
         let executor = Arc::new(Executor::new(ExecutorConfig {
             system: Arc::default(),
             coordination: coordination.clone(),
