@@ -134,19 +134,28 @@ pub fn queried(text: &str) -> Vec<Vec<String>> {
 }
 
 /// Returns the terms by which a listing is found: the first ones, of which those of the description
-/// come last.
+/// come last, and of these what words are without accents.
 fn terms((profile, form): Indexed) -> BTreeSet<String> {
     let skills = || profile.skills.iter().map(|skill| skill.as_str());
     let name = [profile.display_name.as_str(), &profile.handle, &profile.stable_key];
-    let texts = name.into_iter().chain(skills()).chain(profile.description.as_deref());
+    let texts = name.into_iter().chain(skills());
     let exact = [EVERY.into(), handle_term(&profile.handle)].into_iter();
     let skills = skills().map(|skill| skill_term(skill, form));
-    let words = texts.flat_map(|text| match form {
-        TermForm::Earlier => earlier_words(text),
-        TermForm::Folded => words(text).into_iter().flat_map(with_bare).collect(),
-    });
+    let description = profile.description.as_deref().unwrap_or_default();
+    let of_texts: Vec<String> = match form {
+        TermForm::Earlier => texts.chain([description]).flat_map(earlier_words).collect(),
+        TermForm::Folded => {
+            let named = texts.flat_map(words).flat_map(|word| {
+                let bare = bare(&word);
+                [Some(word), bare].into_iter().flatten()
+            });
+            let described = words(description);
+            let last: Vec<String> = described.iter().filter_map(|word| bare(word)).collect();
+            named.chain(described).chain(last).collect()
+        }
+    };
     let mut found = BTreeSet::new();
-    for term in exact.chain(skills).chain(words) {
+    for term in exact.chain(skills).chain(of_texts) {
         if found.len() == MAX_TERMS {
             break;
         }
@@ -155,10 +164,9 @@ fn terms((profile, form): Indexed) -> BTreeSet<String> {
     found
 }
 
-/// A word, and what it is without its accents, if that is another one.
-fn with_bare(word: String) -> Vec<String> {
-    let bare = first_chars(&without_accents(&word));
-    if bare == word { vec![word] } else { vec![word, bare] }
+/// What a word is without its accents, if that is another one.
+fn bare(word: &str) -> Option<String> {
+    Some(first_chars(&without_accents(word))).filter(|bare| bare != word)
 }
 
 #[cfg(test)]

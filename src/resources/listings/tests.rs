@@ -277,6 +277,18 @@ fn name_handle_and_skills_are_found_after_any_description() {
     assert_eq!(found(&fixture, &fixture.member, json!({"q": "w1499"})).len(), 0);
 }
 
+#[test]
+fn words_without_accents_displace_no_word_of_a_description() {
+    let fixture = Fixture::new();
+    let described = |count: usize| -> String { (0..count).map(|n| format!("é{n} ")).collect() };
+    make(&fixture, json!({"displayName": "Zoë", "description": described(200)})).unwrap();
+    for (q, expected) in [("zoe é0 é199", 1), ("e0", 1), ("e199", 0), ("é200", 0)] {
+        let hits = found(&fixture, &fixture.member, json!({"q": q}));
+        assert_eq!(hits.len(), expected, "{q}");
+    }
+    fixture.assert_sound();
+}
+
 /// Listings of two organizations with words of a small vocabulary, pages of every size, against a
 /// scan of all of them.
 #[test]

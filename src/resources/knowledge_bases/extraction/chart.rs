@@ -99,8 +99,9 @@ fn read(mut xml: Xml, named: Named) -> Result<String> {
     use std::fmt::Write as _;
     let (mut lines, mut series, mut categories) =
         (Lines::default(), Names::default(), Names::default());
-    // What is open: a title, a series' name or its categories, by depth; and the text of a point.
-    let (mut place, mut point) = (None, BoundedText::default());
+    // What is open: a title, a series' name or its categories, by depth; and the text of a point, and
+    // the format of its numbers.
+    let (mut place, mut point, mut format) = (None, BoundedText::default(), BoundedText::default());
     loop {
         match xml.step()? {
             Next::Start => match (xml.name(), xml.above(1)) {
@@ -111,6 +112,7 @@ fn read(mut xml: Xml, named: Named) -> Result<String> {
                     place = Some((xml.depth(), Place::Categories));
                 }
                 ("pt" | "v", _) => point.text.clear(),
+                ("formatCode", _) => format.text.clear(),
                 _ => {}
             },
             Next::Text if xml.name() == "t" && matches!(xml.above(1), "r" | "fld") => {
@@ -124,14 +126,16 @@ fn read(mut xml: Xml, named: Named) -> Result<String> {
             {
                 point.write_str(xml.text()).map_err(|_| too_long())?;
             }
-            // Dates are numbers of days: nobody looks for those.
-            Next::Text if xml.name() == "formatCode" && shown_by(xml.text()).date => {
-                xml.skip_above(1)?;
+            // A text may come in pieces.
+            Next::Text if xml.name() == "formatCode" => {
+                format.write_str(xml.text()).map_err(|_| too_long())?;
             }
             Next::Text => {}
             Next::End => {
                 match (xml.name(), place) {
                     ("p", _) => lines.end_line()?,
+                    // Dates are numbers of days: nobody looks for those.
+                    ("formatCode", _) if shown_by(&format.text).date => xml.skip_above(1)?,
                     ("pt", Some((_, place))) | ("v", Some((_, place @ Place::Series))) => {
                         let name = std::mem::take(&mut point.text);
                         match place {
@@ -202,6 +206,8 @@ mod tests {
             (numbers("General"), numbers("d/m/yyyy")),
             ("Cod\n2019\n".into(), "Cod\n".into())
         );
+        let text = (numbers("0&quot; days&quot;"), numbers("d&quot;. &quot;mmm"));
+        assert_eq!(text, ("Cod\n2019\n".into(), "Cod\n".into()));
         let newer = r#"<cx:chartSpace><cx:chartData><cx:data><cx:strDim type="cat"><cx:f>A</cx:f><cx:lvl><cx:pt idx="0">Spring tide</cx:pt></cx:lvl></cx:strDim></cx:data></cx:chartData>
             <cx:chart><cx:title><cx:tx><cx:rich><a:p><a:r><a:t>Ebb</a:t></a:r></a:p></cx:rich></cx:tx></cx:title><cx:series><cx:tx><cx:txData><cx:f>B</cx:f><cx:v>Level</cx:v></cx:txData></cx:tx></cx:series></cx:chart></cx:chartSpace>"#;
         assert_eq!(of_chart(newer), "Ebb\nLevel\nSpring tide\n");
@@ -286,5 +292,30 @@ mod tests {
         let chart = "Catch by harbour\nTonnes\nHerring\tCod\n";
         assert_eq!(read.text, format!("Tides\n1\n{chart}\u{c}Figure\n{chart}"));
         assert_eq!(read.left_out, ["a chart is damaged and left out"]);
+    }
+
+    #[test]
+    fn a_sheet_is_read_whose_references_are_damaged() {
+        let own = relationships(&[("a", "drawing", "../d/1.xml")]);
+        let of_drawing = relationships(&[("a", "chart", "../c/1.xml")]);
+        for (of_sheet, of_drawing) in
+            [("<a>", of_drawing.as_str()), ("<a></b>", ""), (own.as_str(), "<a>")]
+        {
+            let read = xlsx::text(&archive(&[
+                (
+                    "xl/workbook.xml",
+                    "<workbook><sheets><sheet name=\"Tides\" r:id=\"a\"/></sheets></workbook>",
+                ),
+                ("xl/_rels/workbook.xml.rels", &relationships(&[("a", "worksheet", "ws/s.xml")])),
+                ("xl/ws/s.xml", "<worksheet><row><c><v>1</v></c></row></worksheet>"),
+                ("xl/ws/_rels/s.xml.rels", of_sheet),
+                ("xl/d/_rels/1.xml.rels", of_drawing),
+                ("xl/c/1.xml", CHART),
+            ]));
+            let read = read.unwrap();
+            assert_eq!(read.text, "Tides\n1\n");
+            let said = "the references of a sheet or drawing are damaged: its charts are left out";
+            assert_eq!(read.left_out, [said]);
+        }
     }
 }

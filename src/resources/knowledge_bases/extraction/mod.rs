@@ -56,15 +56,9 @@ static FORMATS: [Format; 10] = [
     Format::new("EPUB", MediaType::Epub, epub::text),
     Format::new("PPTX", MediaType::Pptx, pptx::text),
     Format::new("XLSX", MediaType::Xlsx, xlsx::text),
-    Format::new("ODT", MediaType::Odt, |bytes| {
-        odf::text(odf::Kind::Text, bytes).map(Extracted::from)
-    }),
-    Format::new("ODS", MediaType::Ods, |bytes| {
-        odf::text(odf::Kind::Spreadsheet, bytes).map(Extracted::from)
-    }),
-    Format::new("ODP", MediaType::Odp, |bytes| {
-        odf::text(odf::Kind::Presentation, bytes).map(Extracted::from)
-    }),
+    Format::new("ODT", MediaType::Odt, |bytes| odf::text(odf::Kind::Text, bytes)),
+    Format::new("ODS", MediaType::Ods, |bytes| odf::text(odf::Kind::Spreadsheet, bytes)),
+    Format::new("ODP", MediaType::Odp, |bytes| odf::text(odf::Kind::Presentation, bytes)),
 ];
 
 impl Format {

@@ -1,6 +1,6 @@
 //! What the text of a file may be, and the errors of one that is not.
 
-use crate::base::{Error, Kind};
+use crate::base::{Error, Kind, Result};
 
 /// A file has at most 10 MiB.
 pub const MAX_FILE_BYTES: usize = 10 * 1024 * 1024;
@@ -37,6 +37,27 @@ pub struct Extracted {
     pub charset: Option<&'static str>,
 }
 
+/// Returns what was read of a part that a text can do without. Of one that is damaged that is nothing,
+/// and `left_out` says once what is missing.
+///
+/// # Errors
+/// Those of other kinds: what is too much stays so.
+pub fn unless_damaged<T: Default>(
+    read: Result<T>,
+    left_out: &mut Vec<String>,
+    missing: &str,
+) -> Result<T> {
+    match read {
+        Err(error) if error.kind() == Kind::Invalid => {
+            if left_out.iter().all(|other| other != missing) {
+                left_out.push(missing.into());
+            }
+            Ok(T::default())
+        }
+        read => read,
+    }
+}
+
 impl From<String> for Extracted {
     /// The whole text of a file.
     fn from(text: String) -> Self {
@@ -63,6 +84,23 @@ impl std::fmt::Write for BoundedText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_that_is_damaged_is_done_without_and_named_once() {
+        let mut left_out = Vec::new();
+        assert_eq!(unless_damaged(Ok(7), &mut left_out, "a part").unwrap(), 7);
+        assert!(left_out.is_empty());
+        for _ in 0..2 {
+            let damaged =
+                unless_damaged(Err::<u32, _>(unreadable("it is")), &mut left_out, "a part");
+            assert_eq!((damaged.unwrap(), left_out.len()), (0, 1));
+        }
+        let large = unless_damaged(Err::<u32, _>(too_long()), &mut left_out, "another");
+        assert_eq!(
+            (large.unwrap_err().kind(), &left_out[..]),
+            (Kind::TooLarge, &["a part".into()][..])
+        );
+    }
 
     #[test]
     fn a_bounded_text_takes_no_more_than_its_limit() {

@@ -9,7 +9,7 @@ use super::archive::{Archive, Next, Xml, all_of_kind, of_kind, relationships};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
 use super::number_format::{Shown, built_in, shown_by};
-use super::text::{BoundedText, Extracted, too_long};
+use super::text::{BoundedText, Extracted, too_long, unless_damaged};
 use crate::base::Result;
 
 const FORMAT: &str = "XLSX";
@@ -62,10 +62,11 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     };
     let workbook = Workbook { strings, styles, from_1904 };
     let (mut lines, mut is_first, mut charts) = (Lines::default(), true, Charts::default());
+    let mut left_out = Vec::new();
     for (title, part) in sheets {
         let Some(xml) = archive.xml(&part)? else { continue };
         let mut has_title = workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
-        for chart in charts_of(&mut archive, &part)? {
+        for chart in charts_of(&mut archive, &part, &mut left_out)? {
             let text = charts.text(&mut archive, &chart, Named::Series)?.unwrap_or_default();
             if !text.is_empty() && !std::mem::replace(&mut has_title, true) {
                 start_sheet(&title, &mut is_first, &mut lines)?;
@@ -74,15 +75,21 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
             lines.add(&text)?;
         }
     }
-    Ok(Extracted { left_out: charts.left_out(), ..lines.finished()?.into() })
+    left_out.extend(charts.left_out());
+    Ok(Extracted { left_out, ..lines.finished()?.into() })
 }
 
-/// The parts with the charts of a sheet, which are on its drawings.
-fn charts_of(archive: &mut Archive, sheet: &str) -> Result<Vec<String>> {
-    let parts = relationships(archive, sheet)?;
+/// The parts with the charts of a sheet, which are on its drawings; cells can do without them.
+fn charts_of(
+    archive: &mut Archive,
+    sheet: &str,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<String>> {
+    let missing = "the references of a sheet or drawing are damaged: its charts are left out";
+    let parts = unless_damaged(relationships(archive, sheet), left_out, missing)?;
     let mut charts = Vec::new();
     for drawing in all_of_kind(&parts, "drawing") {
-        let parts = relationships(archive, drawing)?;
+        let parts = unless_damaged(relationships(archive, drawing), left_out, missing)?;
         charts.extend(chart::of(&parts).map(|(_, part)| part.to_string()));
     }
     Ok(charts)

@@ -9,7 +9,7 @@ use super::archive::{Archive, Next, Relationship, Xml, of_kind, relationships};
 use super::chart::Charts;
 use super::lines::Lines;
 use super::numbers::roman;
-use super::text::{Extracted, unreadable};
+use super::text::{Extracted, unless_damaged, unreadable};
 use crate::base::Result;
 use numbering::{Numbered, Numbering};
 use toggles::{is_on, is_true};
@@ -22,7 +22,7 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let document = document_name(&mut archive)?;
     let parts = relationships(&mut archive, &document)?;
     let mut content = Content::default();
-    content.read_lists(&mut archive, &parts)?;
+    let mut left_out = content.read_lists(&mut archive, &parts)?;
     let mut charts = Charts::default();
     content.charts = charts.by_id(&mut archive, &parts)?;
     let xml = archive.xml(&document)?;
@@ -35,7 +35,8 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
         }
     }
     let text = content.lines.finished()?;
-    Ok(Extracted { left_out: charts.left_out(), ..text.into() })
+    left_out.extend(charts.left_out());
+    Ok(Extracted { left_out, ..text.into() })
 }
 
 /// Returns the name of the part with the document: as the file says, or else by its usual name.
@@ -70,8 +71,8 @@ const ENDNOTES: Notes = Notes { part: "endnotes", label: |number| format!("[{}]"
 struct Content {
     lines: Lines,
     paragraphs: Vec<Paragraph>,
-    /// Whether the paragraph before goes on with this one.
-    goes_on: bool,
+    /// The line of the paragraph before, if it goes on with the next one.
+    goes_on: Option<Line>,
     numbering: Numbering,
     /// The texts of charts by their ids.
     charts: HashMap<String, String>,
@@ -91,6 +92,20 @@ struct Paragraph {
     /// Whether this mark is not shown, and its number neither.
     is_hidden: bool,
     numbered: Numbered,
+    /// Whether its text, or its end, was read.
+    is_begun: bool,
+    line: Line,
+}
+
+/// What the line of a paragraph has so far; several paragraphs have one if the marks between them are
+/// deleted.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Line {
+    #[default]
+    Empty,
+    /// Text without a number.
+    Text,
+    Numbered,
 }
 
 #[derive(PartialEq, Eq)]
@@ -100,19 +115,22 @@ enum Field {
 }
 
 impl Content {
-    /// Reads which lists there are.
-    fn read_lists(&mut self, archive: &mut Archive, parts: &[Relationship]) -> Result<()> {
-        if let Some(name) = of_kind(parts, "styles")
-            && let Some(xml) = archive.xml(name)?
-        {
-            self.numbering.read_styles(xml)?;
+    /// Reads which lists there are; returns what is missing of them.
+    fn read_lists(&mut self, archive: &mut Archive, parts: &[Relationship]) -> Result<Vec<String>> {
+        let mut left_out = Vec::new();
+        let styles = "the styles are damaged: numbers and bullets of lists may be missing";
+        let lists = "the lists are damaged: their numbers and bullets are left out";
+        for (kind, missing) in [("styles", styles), ("numbering", lists)] {
+            let Some(name) = of_kind(parts, kind) else { continue };
+            let numbering = &mut self.numbering;
+            let read = archive.xml(name).and_then(|xml| match xml {
+                Some(xml) if kind == "styles" => numbering.read_styles(xml),
+                Some(xml) => numbering.read_lists(xml),
+                None => Ok(()),
+            });
+            unless_damaged(read, &mut left_out, missing)?;
         }
-        if let Some(name) = of_kind(parts, "numbering")
-            && let Some(xml) = archive.xml(name)?
-        {
-            self.numbering.read_lists(xml)?;
-        }
-        Ok(())
+        Ok(left_out)
     }
 
     fn read(&mut self, mut xml: Xml) -> Result<()> {
@@ -121,7 +139,7 @@ impl Content {
                 Next::Start => self.start(&mut xml)?,
                 Next::End => self.end(&xml)?,
                 Next::Text if xml.name() == "t" && self.instructions == 0 => {
-                    self.lines.add(xml.text())?;
+                    self.add(xml.text())?;
                 }
                 Next::Text => {}
                 Next::Done => return self.lines.end_line(),
@@ -133,13 +151,19 @@ impl Content {
         match (xml.name(), xml.above(1)) {
             ("footnote", "footnotes") => self.note(xml, &FOOTNOTES)?,
             ("endnote", "endnotes") => self.note(xml, &ENDNOTES)?,
-            ("p", _) => self.paragraphs.push(Paragraph::default()),
+            ("p", _) => {
+                let line = self.goes_on.take().unwrap_or_default();
+                self.paragraphs.push(Paragraph { line, ..Paragraph::default() });
+            }
             ("pStyle", "pPr") if xml.above(2) == "p" => self.numbered(xml),
             ("numId" | "ilvl", "numPr") if xml.above(3) == "p" => self.numbered(xml),
             ("tbl", _) => self.lines.start_table()?,
             ("tr", _) => self.lines.start_row()?,
             ("tc", _) => self.lines.start_cell()?,
-            ("txbxContent", _) => self.lines.end_line()?,
+            ("txbxContent", _) => {
+                self.number()?;
+                self.lines.end_line()?;
+            }
             // A deleted row, cell or paragraph mark; else what was deleted, or moved to another place.
             ("del", "trPr") => return self.skip_row(xml),
             ("cellDel", "tcPr") => xml.skip_above(2)?,
@@ -158,6 +182,7 @@ impl Content {
             }
             ("chart", "graphicData") => {
                 if let Some(text) = xml.attribute("id").and_then(|id| self.charts.remove(&id)) {
+                    self.number()?;
                     self.lines.end_line()?;
                     self.lines.add(&text)?;
                 }
@@ -166,14 +191,14 @@ impl Content {
             ("Fallback", _) => xml.skip()?,
             ("fldChar", "r") => self.field(xml),
             (_, "r") if self.instructions > 0 => {}
-            ("tab" | "ptab", "r") => self.lines.add("\t")?,
-            ("br" | "cr", "r") => self.lines.add("\n")?,
-            ("noBreakHyphen", "r") => self.lines.add("-")?,
+            ("tab" | "ptab", "r") => self.add("\t")?,
+            ("br" | "cr", "r") => self.add("\n")?,
+            ("noBreakHyphen", "r") => self.add("-")?,
             ("sym", "r") => {
                 let char = xml.attribute("char").unwrap_or_default();
                 let font = xml.attribute("font").unwrap_or_default();
                 if let Some(symbol) = symbol(&char, &font) {
-                    self.lines.add(symbol.encode_utf8(&mut [0; 4]))?;
+                    self.add(symbol.encode_utf8(&mut [0; 4]))?;
                 }
             }
             ("footnoteReference", "r") => self.reference(xml, &FOOTNOTES)?,
@@ -185,13 +210,16 @@ impl Content {
 
     fn end(&mut self, xml: &Xml) -> Result<()> {
         match xml.name() {
-            "pPr" if xml.above(1) == "p" => self.number()?,
             "p" => {
                 // A field that has no result at the end of its paragraph will have none.
                 self.fields.clear();
                 self.instructions = 0;
-                self.goes_on = self.paragraphs.pop().is_some_and(|paragraph| paragraph.is_deleted);
-                if !self.goes_on {
+                if self.paragraphs.last().is_some_and(|open| open.is_deleted) {
+                    self.goes_on = self.paragraphs.pop().map(|open| open.line);
+                } else {
+                    self.number()?;
+                    self.paragraphs.pop();
+                    self.goes_on = None;
                     self.lines.end_paragraph()?;
                 }
             }
@@ -209,17 +237,29 @@ impl Content {
         }
     }
 
-    /// Adds the number of a paragraph, whose properties come first. One that goes on with the next one
-    /// is numbered as that, before which there is text then.
+    /// Adds text of a paragraph.
+    fn add(&mut self, text: &str) -> Result<()> {
+        if !text.is_empty() {
+            self.number()?;
+        }
+        self.lines.add(text)
+    }
+
+    /// Adds the number of the paragraph before its text. Until there is some, it may turn out to go on
+    /// with the next one, as which it is numbered then; a line is numbered once.
     fn number(&mut self) -> Result<()> {
-        let Some(open) = self.paragraphs.last() else { return Ok(()) };
-        if open.is_deleted || open.is_hidden {
+        let Some(open) = self.paragraphs.last_mut() else { return Ok(()) };
+        if std::mem::replace(&mut open.is_begun, true) || open.line == Line::Numbered {
             return Ok(());
         }
-        match self.numbering.next(&open.numbered) {
-            Some(number) if !self.goes_on => self.lines.add(&number),
-            _ => Ok(()),
+        let before = std::mem::replace(&mut open.line, Line::Text);
+        if open.is_hidden {
+            return Ok(());
         }
+        let Some(number) = self.numbering.next(&open.numbered) else { return Ok(()) };
+        open.line = Line::Numbered;
+        // The number of a text that has begun comes too late to be shown, and counts.
+        if before == Line::Empty { self.lines.add(&number) } else { Ok(()) }
     }
 
     /// Leaves out the rest of a row, whose properties come first.
@@ -256,7 +296,7 @@ impl Content {
         let next = u32::try_from(of_kind.len()).unwrap_or(u32::MAX).saturating_add(1);
         let label = (notes.label)(*of_kind.entry(id).or_insert(next));
         let has_mark = xml.attribute("customMarkFollows").is_some_and(|value| is_true(&value));
-        if has_mark { Ok(()) } else { self.lines.add(&label) }
+        if has_mark { Ok(()) } else { self.add(&label) }
     }
 
     /// Begins a note with its number. What the text does not refer to is no note, but a line above them.

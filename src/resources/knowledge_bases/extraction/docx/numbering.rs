@@ -16,6 +16,12 @@ const LEVELS: usize = 9;
 /// A number has a text of at most 64 characters around it; Word takes 31.
 const MAX_TEXT: usize = 64;
 
+/// The name of a style has at most 256 characters; Word takes 253.
+const MAX_NAME: usize = 256;
+
+/// At most so many definitions, and as many instances of them, are read; Word takes some 2,000.
+const MAX_LISTS: usize = 10_000;
+
 /// Styles that are based on each other, and links between lists and styles: at most so many are followed.
 const MAX_STEPS: usize = 32;
 
@@ -97,74 +103,88 @@ fn level_of(xml: &Xml) -> Option<usize> {
 }
 
 impl Numbering {
-    /// Reads which lists the styles of paragraphs and lists have.
+    /// Reads which lists the styles of paragraphs and lists have: nothing of a part that is damaged.
     pub fn read_styles(&mut self, mut xml: Xml) -> Result<()> {
-        let mut id = None;
+        let (mut id, mut styles) = (None, HashMap::<String, Style>::new());
         while xml.next_start()? {
             match (xml.name(), xml.above(1)) {
                 ("style", "styles") => {
                     id = xml.attribute("styleId");
                     if let Some(id) = &id {
-                        self.styles.insert(id.clone(), Style::default());
+                        styles.insert(id.clone(), Style::default());
                     }
                 }
                 ("basedOn", "style") => {
-                    if let Some(style) = id.as_ref().and_then(|id| self.styles.get_mut(id)) {
+                    if let Some(style) = id.as_ref().and_then(|id| styles.get_mut(id)) {
                         style.based_on = xml.attribute("val");
                     }
                 }
                 ("numId" | "ilvl", "numPr") if xml.above(3) == "style" => {
-                    if let Some(style) = id.as_ref().and_then(|id| self.styles.get_mut(id)) {
+                    if let Some(style) = id.as_ref().and_then(|id| styles.get_mut(id)) {
                         style.numbered.read(&xml);
                     }
                 }
                 _ => {}
             }
         }
+        self.styles = styles;
         Ok(())
     }
 
-    /// Reads the lists.
+    /// Reads the lists: nothing of a part that is damaged.
     pub fn read_lists(&mut self, mut xml: Xml) -> Result<()> {
         let (mut definition, mut instance, mut at) = (String::new(), String::new(), None);
+        let mut definitions = HashMap::<String, Definition>::new();
+        let mut instances = HashMap::<String, Instance>::new();
         while xml.next_start()? {
             match (xml.name(), xml.above(1)) {
                 ("abstractNum", "numbering") => {
                     definition = xml.attribute("abstractNumId").unwrap_or_default();
-                    self.definitions.insert(definition.clone(), Definition::default());
+                    if definitions.len() < MAX_LISTS {
+                        definitions.insert(definition.clone(), Definition::default());
+                    }
                 }
                 ("numStyleLink", "abstractNum") => {
-                    let link = xml.attribute("val");
-                    self.definitions.entry(definition.clone()).or_default().link = link;
+                    if let Some(of) = definitions.get_mut(&definition) {
+                        of.link = xml.attribute("val");
+                    }
                 }
                 ("lvl", "abstractNum") => {
                     let Some(at) = level_of(&xml) else { continue };
                     let level = Level::read(&mut xml)?;
-                    let of = self.definitions.entry(definition.clone()).or_default();
-                    of.levels[at] = Some(level);
+                    if let Some(of) = definitions.get_mut(&definition) {
+                        of.levels[at] = Some(level);
+                    }
                 }
                 ("num", "numbering") => {
                     instance = xml.attribute("numId").unwrap_or_default();
-                    self.instances.insert(instance.clone(), Instance::default());
+                    if instances.len() < MAX_LISTS {
+                        instances.insert(instance.clone(), Instance::default());
+                    }
                 }
                 ("lvlOverride", "num") => at = level_of(&xml),
                 ("abstractNumId", "num") => {
-                    let of = self.instances.entry(instance.clone()).or_default();
-                    of.definition = xml.attribute("val").unwrap_or_default();
+                    if let Some(of) = instances.get_mut(&instance) {
+                        of.definition = xml.attribute("val").unwrap_or_default();
+                    }
                 }
                 ("startOverride", "lvlOverride") => {
                     let Some(at) = at else { continue };
-                    let start = xml.attribute("val").and_then(|start| start.parse().ok());
-                    self.instances.entry(instance.clone()).or_default().starts[at] = start;
+                    if let Some(of) = instances.get_mut(&instance) {
+                        of.starts[at] = xml.attribute("val").and_then(|start| start.parse().ok());
+                    }
                 }
                 ("lvl", "lvlOverride") => {
                     let Some(at) = at else { continue };
                     let level = Level::read(&mut xml)?;
-                    self.instances.entry(instance.clone()).or_default().levels[at] = Some(level);
+                    if let Some(of) = instances.get_mut(&instance) {
+                        of.levels[at] = Some(level);
+                    }
                 }
                 _ => {}
             }
         }
+        (self.definitions, self.instances) = (definitions, instances);
         Ok(())
     }
 }
@@ -185,21 +205,22 @@ impl Level {
 
     fn property(&mut self, xml: &mut Xml) -> Result<()> {
         let value = || xml.attribute("val");
+        let short = |value: String, most| value.chars().take(most).collect();
         match (xml.name(), xml.above(1)) {
             ("start", "lvl") => self.start = value().and_then(|start| start.parse().ok()),
             // `001, 002, …` is a format of its own.
             ("numFmt", "lvl" | "Choice") => {
                 let own = xml.attribute("format").filter(|_| value().as_deref() == Some("custom"));
-                self.format = own.or_else(value).unwrap_or_default();
+                self.format = short(own.or_else(value).unwrap_or_default(), MAX_TEXT);
             }
             ("Fallback", _) => xml.skip()?,
             ("lvlText", "lvl") => {
-                self.text = value().unwrap_or_default().chars().take(MAX_TEXT).collect();
+                self.text = short(value().unwrap_or_default(), MAX_TEXT);
             }
             ("suff", "lvl") => self.is_close = value().as_deref() == Some("nothing"),
             ("lvlRestart", "lvl") => self.restart = value().and_then(|level| level.parse().ok()),
             ("isLgl", "lvl") => self.is_legal = is_on(xml),
-            ("pStyle", "lvl") => self.style = value(),
+            ("pStyle", "lvl") => self.style = value().map(|style| short(style, MAX_NAME)),
             ("vanish", "rPr") => self.is_hidden = is_on(xml),
             _ => {}
         }
@@ -247,16 +268,23 @@ impl Numbering {
     /// Counts a paragraph; returns what stands before its text.
     pub fn next(&mut self, paragraph: &Numbered) -> Option<String> {
         let (list, at) = self.place(paragraph)?;
-        let (list, definition) = self.resolved(list)?;
-        let instance = self.instances.get_mut(&list)?;
+        let (linked, definition) = self.resolved(&list)?;
+        let (instance, other) = (self.instances.get(&list)?, self.instances.get(&linked)?);
         let definition = self.definitions.get_mut(&definition)?;
-        let level = |at: usize| instance.levels[at].as_ref().or(definition.levels[at].as_ref());
+        let level = |at: usize| {
+            let own = instance.levels[at].as_ref().or(other.levels[at].as_ref());
+            own.or(definition.levels[at].as_ref())
+        };
         let own = level(at)?.clone();
         let starts: [u32; LEVELS] = std::array::from_fn(|at| {
             let declared = level(at).and_then(|level| level.start);
-            instance.starts[at].or(declared).unwrap_or(if level(at).is_some() { 0 } else { 1 })
+            let own = instance.starts[at].or(other.starts[at]);
+            own.or(declared).unwrap_or(if level(at).is_some() { 0 } else { 1 })
         });
-        let begins = instance.starts[at].is_some() && !instance.has_begun[at];
+        // The list that says where this level begins, if one of them does.
+        let says = if instance.starts[at].is_some() { list } else { linked };
+        let of = self.instances.get(&says)?;
+        let begins = of.starts[at].is_some() && !of.has_begun[at];
         let next = match definition.counted[at] {
             Some(last) if !begins => last.saturating_add(1),
             _ => starts[at],
@@ -275,7 +303,7 @@ impl Numbering {
         for (counted, is_kept) in definition.counted.iter_mut().zip(kept) {
             counted.take_if(|_| !is_kept);
         }
-        instance.has_begun[at] = true;
+        self.instances.get_mut(&says)?.has_begun[at] = true;
         if text.is_empty() {
             return None;
         }
@@ -310,26 +338,27 @@ impl Numbering {
     }
 
     fn level_of_style(&self, list: &str, style: &str) -> Option<usize> {
-        let (list, definition) = self.resolved(list.into())?;
-        let (instance, definition) =
-            (self.instances.get(&list)?, self.definitions.get(&definition)?);
+        let (linked, definition) = self.resolved(list)?;
+        let (instance, other) = (self.instances.get(list)?, self.instances.get(&linked)?);
+        let definition = self.definitions.get(&definition)?;
         let of = |levels: &[Option<Level>; LEVELS]| {
             let is_own = |level: &Option<Level>| {
                 level.as_ref().is_some_and(|level| level.style.as_deref() == Some(style))
             };
             levels.iter().position(is_own)
         };
-        of(&instance.levels).or_else(|| of(&definition.levels))
+        of(&instance.levels).or_else(|| of(&other.levels)).or_else(|| of(&definition.levels))
     }
 
-    /// Follows the link of a list to another one, by its style.
-    fn resolved(&self, mut list: String) -> Option<(String, String)> {
+    /// Follows the link of a list to another one, by its style; returns that, which is the list itself
+    /// if it has no link, and its definition. What the list itself says comes first.
+    fn resolved<'a>(&'a self, mut list: &'a str) -> Option<(String, String)> {
         for _ in 0..MAX_STEPS {
-            let definition = &self.instances.get(&list)?.definition;
+            let definition = &self.instances.get(list)?.definition;
             let Some(link) = &self.definitions.get(definition)?.link else {
-                return Some((list, definition.clone()));
+                return Some((list.into(), definition.clone()));
             };
-            list = self.styles.get(link)?.numbered.list.clone()?;
+            list = self.styles.get(link)?.numbered.list.as_deref()?;
         }
         None
     }
@@ -342,6 +371,10 @@ fn shown<'a>(
     level: impl Fn(usize) -> Option<&'a Level>,
 ) -> String {
     if own.format == "bullet" {
+        // The letter in a font that is wide and round.
+        if own.text == "o" {
+            return "◦".into();
+        }
         return own.text.chars().map(bullet).collect();
     }
     let (mut shown, mut chars) = (String::new(), own.text.chars().peekable());
@@ -362,10 +395,9 @@ fn shown<'a>(
     shown
 }
 
-/// A bullet: fonts of symbols have theirs in an area for private use, and one is the letter `o`.
+/// A bullet: fonts of symbols have theirs in an area for private use.
 fn bullet(c: char) -> char {
     match c {
-        'o' => '◦',
         '·' | '\u{e000}'..='\u{f8ff}' => '•',
         c => c,
     }

@@ -139,12 +139,18 @@ fn a_document_without_relationships_is_found_by_its_name() {
     assert!(other.message().contains("no DOCX"), "{other}");
 }
 
-/// A document with these lists and styles, and a paragraph for each of these properties.
+/// The numbers in a document with these lists and styles, and a paragraph for each of these properties.
 fn numbered(lists: &str, styles: &str, paragraphs: &[&str]) -> String {
     let p = |properties: &&str| {
         format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>x</w:t></w:r></w:p>")
     };
     let body: String = paragraphs.iter().map(p).collect();
+    let read = of_lists(lists, styles, &body).text;
+    read.trim_end().replace(" x", "").replace('\n', " ")
+}
+
+/// What is read of a document with these lists, styles and body.
+fn of_lists(lists: &str, styles: &str, body: &str) -> Extracted {
     let own = [("a", "numbering", "numbering.xml"), ("b", "styles", "styles.xml")];
     let file = archive(&[
         ("word/document.xml", &format!("<w:document><w:body>{body}</w:body></w:document>")),
@@ -152,7 +158,7 @@ fn numbered(lists: &str, styles: &str, paragraphs: &[&str]) -> String {
         ("word/numbering.xml", &format!("<w:numbering>{lists}</w:numbering>")),
         ("word/styles.xml", &format!("<w:styles>{styles}</w:styles>")),
     ]);
-    text(&file).unwrap().text.trim_end().replace(" x", "").replace('\n', " ")
+    text(&file).unwrap()
 }
 
 fn level(at: usize, format: &str, text: &str, more: &str) -> String {
@@ -232,7 +238,8 @@ fn numbers_are_in_their_formats() {
     let lists =
         definition(1, &[level(0, "decimal", "%1", own), legal, close]) + &instance(1, 1, "");
     assert_eq!(numbered(&lists, "", &[&on(1, 0), &on(1, 1), &on(1, 2)]), "001 1.1 -x");
-    for (written, shown) in [("&#xF0B7;", "•"), ("o", "◦"), ("–", "–"), ("&#xF0A7;", "•")]
+    for (written, shown) in
+        [("&#xF0B7;", "•"), ("o", "◦"), ("–", "–"), ("&#xF0A7;", "•"), ("no", "no")]
     {
         let lists = definition(1, &[level(0, "bullet", written, "")]) + &instance(1, 1, "");
         assert_eq!(numbered(&lists, "", &[&on(1, 0)]), shown, "{written}");
@@ -272,6 +279,18 @@ fn styles_put_paragraphs_on_lists() {
         numbered(&lists, &styles, &[&one, &two, &three, &not, &looped, &own, &on(3, 0), &one]),
         "1 1.1 1.2 x x a) b) 2"
     );
+    // A list that begins anew goes on by its style; so does one that the style begins.
+    let begins = |start: u32| {
+        format!("<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"{start}\"/></w:lvlOverride>")
+    };
+    let again = lists.clone() + &instance(4, 3, &begins(1)) + &instance(5, 3, "");
+    let [linked, anew, other] = [on(3, 0), on(4, 0), on(5, 0)];
+    assert_eq!(
+        numbered(&again, &styles, &[&linked, &linked, &anew, &anew, &linked, &other]),
+        "a) b) a) b) c) d)"
+    );
+    let again = again.replace(&instance(2, 2, ""), &instance(2, 2, &begins(5)));
+    assert_eq!(numbered(&again, &styles, &[&linked, &other, &anew, &on(2, 0)]), "e) f) a) b)");
     // A link that leads to itself.
     let looped =
         "<w:abstractNum w:abstractNumId=\"1\"><w:numStyleLink w:val=\"One\"/></w:abstractNum>";
@@ -286,5 +305,46 @@ fn deleted_and_hidden_paragraphs_are_not_counted() {
     let hidden = format!("{a}<w:rPr><w:vanish/></w:rPr>");
     let before = format!("<w:pPrChange><w:pPr>{a}</w:pPr></w:pPrChange>");
     assert_eq!(numbered(&lists, "", &[&a, &hidden, &before, &a]), "1. x x 2.");
-    assert_eq!(numbered(&lists, "", &[&a, &deleted, &a, &a]), "1. xx 3.");
+    // What goes on with the next one is numbered once, before the first text.
+    assert_eq!(numbered(&lists, "", &[&a, &deleted, &deleted, &a, &a]), "1. 2.xx 3.");
+    let p = |properties: &str, runs: &str| format!("<w:p><w:pPr>{properties}</w:pPr>{runs}</w:p>");
+    let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let gone = "<w:del><w:r><w:delText>B</w:delText></w:r></w:del>";
+    let of = |paragraphs: &[String]| of_lists(&lists, "", &paragraphs.concat()).text;
+    let (first, last) = (p(&a, &run("A")), p(&a, &run("C")));
+    assert_eq!(of(&[first.clone(), p(&deleted, gone), last.clone()]), "1. A\n2. C\n");
+    let none = "<w:rPr><w:del/></w:rPr>";
+    assert_eq!(of(&[first.clone(), p(none, gone), last.clone()]), "1. A\n2. C\n");
+    // The number of a text without one counts, as that of an item without text does.
+    assert_eq!(of(&[p(none, &run("A")), last.clone(), last.clone()]), "AC\n2. C\n");
+    assert_eq!(of(&[p(&a, ""), last.clone()]), "1.\n2. C\n");
+}
+
+#[test]
+fn damaged_lists_and_styles_are_left_out_and_the_answer_says_so() {
+    let lists = definition(1, &[level(0, "decimal", "%1.", "")]) + &instance(1, 1, "");
+    let body = format!("<w:p><w:pPr>{}</w:pPr><w:r><w:t>x</w:t></w:r></w:p>", on(1, 0));
+    let whole = of_lists(&lists, "", &body);
+    assert_eq!(whole, "1. x\n".to_string().into());
+    for broken in ["<w:p>", "</w:q>", "&a;"] {
+        let read = of_lists(&lists, broken, &body);
+        assert_eq!(read.text, "1. x\n");
+        assert_eq!(
+            read.left_out,
+            ["the styles are damaged: numbers and bullets of lists may be missing"]
+        );
+        let read = of_lists(&format!("{lists}{broken}"), "", &body);
+        assert_eq!(read.text, "x\n");
+        assert_eq!(
+            read.left_out,
+            ["the lists are damaged: their numbers and bullets are left out"]
+        );
+    }
+}
+
+#[test]
+fn lists_beyond_ten_thousand_are_left_out() {
+    let all: String = (1..=10_001).map(|id| instance(id, 1, "")).collect();
+    let lists = definition(1, &[level(0, "decimal", "%1.", "")]) + &all;
+    assert_eq!(numbered(&lists, "", &[&on(10_000, 0), &on(10_001, 0)]), "1. x");
 }

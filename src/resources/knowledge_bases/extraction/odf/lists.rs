@@ -12,9 +12,6 @@ const LEVELS: usize = 10;
 /// What stands before and behind a number has at most 64 characters.
 const MAX_TEXT: usize = 64;
 
-/// The name of the style of headings: no other style has none.
-const HEADINGS: &str = "";
-
 #[derive(Clone, Debug, Default)]
 struct Level {
     is_bullet: bool,
@@ -37,6 +34,8 @@ type Counted = [Option<u32>; LEVELS];
 #[derive(Default)]
 pub struct Lists {
     styles: HashMap<String, Style>,
+    /// The style of headings, and how far they are counted.
+    outline: Option<Style>,
     headings: Counted,
     /// The lists that are open, each in an item of the one before.
     open: Vec<OpenList>,
@@ -47,19 +46,26 @@ pub struct Lists {
 }
 
 struct OpenList {
-    style: String,
+    /// The name of its style, or of that of the list around it.
+    style: Option<String>,
     id: Option<String>,
-    /// Whether no paragraph of its item was read.
-    is_new_item: bool,
+    /// Its item, until a paragraph of it was read.
+    item: Option<NewItem>,
+}
+
+/// An item that is not counted yet.
+struct NewItem {
+    /// The number that it says it has.
+    start: Option<u32>,
 }
 
 impl Lists {
     /// Reads the style of lists that started, if it is one.
     pub fn declare(&mut self, xml: &mut Xml) -> Result<()> {
         let name = match xml.name() {
-            "outline-style" => HEADINGS.into(),
+            "outline-style" => None,
             "list-style" => match xml.attribute("name") {
-                Some(name) => name,
+                Some(name) => Some(name),
                 None => return Ok(()),
             },
             _ => return Ok(()),
@@ -77,7 +83,10 @@ impl Lists {
                 Next::End | Next::Text => {}
             }
         }
-        self.styles.insert(name, style);
+        match name {
+            Some(name) => _ = self.styles.insert(name, style),
+            None => self.outline = Some(style),
+        }
         Ok(())
     }
 
@@ -93,68 +102,57 @@ impl Lists {
                 _ => {}
             }
         }
-        let outer = self.open.last().map(|list| list.style.clone());
-        let style = style.or_else(|| outer.clone()).unwrap_or_default();
-        if outer.is_none() {
-            let earlier = match &continued {
-                Some(id) => self.by_id.get(id),
-                None => self.by_style.get(&style).filter(|_| continues),
+        if let Some(outer) = self.open.last() {
+            style = style.or_else(|| outer.style.clone());
+        } else {
+            let earlier = match (&continued, &style) {
+                (Some(id), _) => self.by_id.get(id),
+                (None, Some(style)) => self.by_style.get(style).filter(|_| continues),
+                (None, None) => None,
             };
             self.counted = earlier.copied().unwrap_or_default();
-        } else if let Some(counted) = self.counted.get_mut(self.open.len())
-            && !continues
-            && continued.is_none()
-        {
-            *counted = None;
         }
-        self.open.push(OpenList { style, id, is_new_item: false });
+        self.open.push(OpenList { style, id, item: None });
     }
 
     /// Ends the innermost list.
     pub fn end_list(&mut self) {
         let Some(OpenList { style, id, .. }) = self.open.pop() else { return };
         if self.open.is_empty() {
-            self.by_style.insert(style, self.counted);
+            style.and_then(|style| self.by_style.insert(style, self.counted));
             id.and_then(|id| self.by_id.insert(id, self.counted));
         }
     }
 
-    /// Counts the item whose element starts.
+    /// Begins the item whose element starts.
     pub fn start_item(&mut self, xml: &Xml) {
-        let Some(at) = self.open.len().checked_sub(1) else { return };
-        let list = &mut self.open[at];
-        list.is_new_item = true;
-        let start = xml.attribute("start-value").and_then(|start| start.parse().ok());
-        let declared = self.styles.get(&list.style).and_then(|style| style.get(at)?.as_ref());
-        let first = declared.map_or(1, |level| level.start);
-        if let Some(counted) = self.counted.get_mut(at) {
-            let next = counted.map_or(first, |last| last.saturating_add(1));
-            *counted = Some(start.unwrap_or(next));
+        if let Some(list) = self.open.last_mut() {
+            let start = xml.attribute("start-value").and_then(|start| start.parse().ok());
+            list.item = Some(NewItem { start });
         }
     }
 
     /// Ends an item of the innermost list.
     pub fn end_item(&mut self) {
         if let Some(list) = self.open.last_mut() {
-            list.is_new_item = false;
+            list.item = None;
         }
     }
 
     /// Returns what stands before the paragraph or heading that starts.
     pub fn label(&mut self, xml: &Xml) -> Option<String> {
-        if let Some(at) = self.open.len().checked_sub(1) {
+        if let Some(list) = self.open.last_mut() {
+            let item = list.item.take();
             // The paragraph of an item in an item is the first one of both.
-            let is_first = std::mem::take(&mut self.open[at].is_new_item);
             for outer in &mut self.open {
-                outer.is_new_item = false;
+                outer.item = None;
             }
-            let style = self.styles.get(&self.open[at].style).filter(|_| is_first)?;
-            return shown(style, at, &self.counted);
+            return self.label_of(item?);
         }
         if xml.name() != "h" || xml.attribute("is-list-header").as_deref() == Some("true") {
             return None;
         }
-        let style = self.styles.get(HEADINGS)?;
+        let style = self.outline.as_ref()?;
         let at = xml.attribute("outline-level")?.parse::<usize>().ok()?.checked_sub(1)?;
         let level = style.get(at)?.as_ref()?;
         let restarts = xml.attribute("restart-numbering").as_deref() == Some("true");
@@ -164,6 +162,22 @@ impl Lists {
         self.headings[at] = Some(next);
         self.headings[at + 1..].fill(None);
         shown(style, at, &self.headings)
+    }
+
+    /// Counts an item at its first paragraph, on the level of that: one that has only a list counts
+    /// there alone, as long as its own level has a number.
+    fn label_of(&mut self, item: NewItem) -> Option<String> {
+        let at = self.open.len().checked_sub(1).filter(|at| *at < LEVELS)?;
+        let style = self.open[at].style.as_ref().and_then(|name| self.styles.get(name));
+        let first =
+            |at: usize| style.and_then(|style| style[at].as_ref()).map_or(1, |level| level.start);
+        for (outer, counted) in self.counted[..at].iter_mut().enumerate() {
+            counted.get_or_insert_with(|| first(outer));
+        }
+        let next = self.counted[at].map_or_else(|| first(at), |last| last.saturating_add(1));
+        self.counted[at] = Some(item.start.unwrap_or(next));
+        self.counted[at + 1..].fill(None);
+        shown(style?, at, &self.counted)
     }
 }
 
@@ -248,7 +262,7 @@ mod tests {
             "<office:document-content>{OWN}<office:body><office:text>{body}</office:text></office:body></office:document-content>"
         );
         let files = [("content.xml", content.as_str()), ("styles.xml", STYLES)];
-        text(Kind::Text, &archive(&files)).unwrap()
+        text(Kind::Text, &archive(&files)).unwrap().text
     }
 
     fn list(attributes: &str, items: &[&str]) -> String {
@@ -291,6 +305,29 @@ mod tests {
             "</text:list-item></text:list>".repeat(40)
         );
         assert_eq!(read(&deep), "b\n");
+    }
+
+    #[test]
+    fn a_list_without_a_style_has_no_numbers_of_headings() {
+        let p = "<text:p>a</text:p>";
+        assert_eq!(read(&list("", &[p, p])), "a\na\n");
+        assert_eq!(read(&list("text:continue-numbering=\"true\"", &[p])), "a\n");
+        // Nor is a style without a name that of headings.
+        assert_eq!(read(&list("text:style-name=\"\"", &[p])), "a\n");
+    }
+
+    #[test]
+    fn an_item_that_has_only_a_list_counts_on_the_level_of_that() {
+        let p = |text: &str| format!("<text:p>{text}</text:p>");
+        let (n, again) =
+            ("text:style-name=\"N\"", "text:style-name=\"N\" text:continue-numbering=\"true\"");
+        let begun = list(n, &[&format!("{}{}", p("a"), list("", &[&p("b")]))]);
+        let only = list("", &[&p("c")]);
+        let whole = [begun, p("between"), list(again, &[&only, &p("d"), &only])];
+        assert_eq!(read(&whole.concat()), "1) a\n(IV) b\nbetween\n(V) c\n2) d\n(IV) c\n");
+        // Two lists of one item go on; at the beginning, the level around them has its first number.
+        let two = format!("{only}{}{only}", p("e"));
+        assert_eq!(read(&list(n, &[&two, &p("f")])), "(IV) c\ne\n(V) c\n2) f\n");
     }
 
     #[test]

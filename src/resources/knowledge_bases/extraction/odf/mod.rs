@@ -4,6 +4,7 @@ mod lists;
 
 use super::archive::{Archive, Next, Xml};
 use super::lines::Lines;
+use super::text::{Extracted, unless_damaged};
 use crate::base::Result;
 use lists::Lists;
 
@@ -34,18 +35,17 @@ impl Kind {
 }
 
 /// Returns the text of a file: paragraphs and notes; sheets with their names; or slides.
-pub fn text(kind: Kind, bytes: &[u8]) -> Result<String> {
+pub fn text(kind: Kind, bytes: &[u8]) -> Result<Extracted> {
     let (format, body) = kind.names();
     let mut archive = Archive::open(format, bytes)?;
     if is_encrypted(&mut archive)? {
         return Err(archive.encrypted());
     }
     let mut content = Content::new(kind);
-    if let Some(mut xml) = archive.xml("styles.xml")? {
-        while xml.next_start()? {
-            content.lists.declare(&mut xml)?;
-        }
-    }
+    let (lists, mut left_out) = (styles(&mut archive), Vec::new());
+    let missing =
+        "the styles are damaged: numbers and bullets of lists and headings may be missing";
+    content.lists = unless_damaged(lists, &mut left_out, missing)?;
     let Some(mut xml) = archive.xml("content.xml")? else { return Err(archive.other()) };
     while xml.next_start()? {
         if xml.above(1) != "body" {
@@ -58,7 +58,18 @@ pub fn text(kind: Kind, bytes: &[u8]) -> Result<String> {
         }
         content.read(&mut xml)?;
     }
-    content.finished()
+    Ok(Extracted { left_out, ..content.finished()?.into() })
+}
+
+/// Reads the lists of the styles that all of the document has.
+fn styles(archive: &mut Archive) -> Result<Lists> {
+    let mut lists = Lists::default();
+    if let Some(mut xml) = archive.xml("styles.xml")? {
+        while xml.next_start()? {
+            lists.declare(&mut xml)?;
+        }
+    }
+    Ok(lists)
 }
 
 fn is_encrypted(archive: &mut Archive) -> Result<bool> {
@@ -281,7 +292,9 @@ mod tests {
             "<office:automatic-styles><number:text>no</number:text></office:automatic-styles>";
         let content =
             format!("<office:document-content>{styles}{content}</office:document-content>");
-        text(kind, &archive(&[("mimetype", ""), ("content.xml", &content)]))
+        let read = text(kind, &archive(&[("mimetype", ""), ("content.xml", &content)]))?;
+        assert!(read.left_out.is_empty());
+        Ok(read.text)
     }
 
     #[test]
@@ -361,6 +374,22 @@ mod tests {
         };
         let read = of_content(Kind::Presentation, &[page("one"), page("two")].concat()).unwrap();
         assert_eq!(read, "one\nSay one\n\u{c}two\nSay two\n");
+    }
+
+    #[test]
+    fn damaged_styles_are_left_out_and_the_answer_says_so() {
+        let content = "<a><body><text><h outline-level=\"1\">Tides</h></text></body></a>";
+        let level = "<outline-level-style level=\"1\" num-format=\"1\"/>";
+        let outline = format!("<a><outline-style>{level}</outline-style></a>");
+        let of = |styles: &str| {
+            text(Kind::Text, &archive(&[("content.xml", content), ("styles.xml", styles)]))
+        };
+        assert_eq!(of(&outline).unwrap(), "1 Tides\n".to_string().into());
+        for broken in [&outline[..outline.len() - 4], "<!DOCTYPE a [<!ENTITY b \"c\">]><a/>"] {
+            let read = of(broken).unwrap();
+            assert_eq!((read.text.as_str(), read.left_out.len()), ("Tides\n", 1), "{broken}");
+            assert!(read.left_out[0].contains("styles are damaged"), "{:?}", read.left_out);
+        }
     }
 
     #[test]

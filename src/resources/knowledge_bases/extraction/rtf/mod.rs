@@ -258,6 +258,8 @@ impl Content {
                 number.map_or(Ok(()), |number| self.unicode(number))?;
                 self.left_out = self.state.substitutes;
             }
+            // A number says how it looks itself, and is where its paragraph is.
+            "pard" if self.state.is_label => {}
             "pard" => self.state.in_table = false,
             "intbl" => self.state.in_table = true,
             // What programs show that do not count themselves; it is followed by a tab.
@@ -471,6 +473,11 @@ mod tests {
         is_read(
             "{\\listtext\\f3\\'b7\\tab}a\\par{\\listtext\\f9\\'a7\\tab}\\'a71\\par",
             "• a\n• §1\n",
+        );
+        // In a cell, too.
+        is_read(
+            "\\trowd\\pard\\intbl{\\listtext\\pard\\plain 1.\\tab}one\\cell two\\cell\\row\\pard end\\par",
+            "1. one\ttwo\nend\n",
         );
         // What Unicode has for private use is a bullet of a font of symbols, too.
         is_read("{\\listtext\\u-3913\\'b7\\tab}a", "• a\n");
