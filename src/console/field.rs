@@ -265,16 +265,20 @@ impl Field {
     /// What was sent, as the API takes it; `None` if it is to be absent.
     fn sent(&self, visit: &Visit, is_new: bool) -> Option<Value> {
         let sent = visit.form.get(self.name);
-        let is_as_sent = matches!(self.input, Input::Area(_) | Input::Secret) && self.is_required;
+        let is_empty = sent.trim().is_empty();
+        // The API keeps texts as they are: one that somebody else has sent is not to change by being saved.
+        let is_as_sent = match self.input {
+            Input::Area(_) => true,
+            Input::Secret => self.is_required,
+            _ => false,
+        };
         let text = if is_as_sent { sent } else { sent.trim() };
         let may_be_empty = !self.is_required || matches!(self.input, Input::Select);
         match self.content {
             Content::Flag => Some(json!(visit.form.sent(self.name).is_some())),
             Content::Words => Some(json!(words(sent))),
-            Content::Object if text.is_empty() => Some(json!({})),
-            _ if text.is_empty() && may_be_empty => {
-                (self.is_stored && !is_new).then_some(Value::Null)
-            }
+            Content::Object if is_empty => Some(json!({})),
+            _ if is_empty && may_be_empty => (self.is_stored && !is_new).then_some(Value::Null),
             Content::Object => {
                 // Null would leave what there is.
                 let object = serde_json::from_str::<Value>(text).ok();

@@ -354,48 +354,79 @@ fn an_account_that_the_authority_has_forgotten_or_deactivated_is_made_again_at_o
 
 #[test]
 fn an_authority_that_takes_no_account_at_all_is_not_given_one_after_the_other() {
-    let case = Case::new();
-    case.authority.set_lifetime(Span::days(90), Span::days(70));
-    case.with_certificate();
-    case.authority.set(Mood::Deactivates);
-    for made in [2, 2, 2] {
-        case.forget_pause();
-        let mut serving = case.serve(DOMAIN, &[]);
-        case.says(|one| {
-            let has_ended = case.stored()["endedAt"].is_string();
-            has_ended
-                && one["message"].as_str().is_some_and(|text| text.contains("was deactivated"))
-        });
-        case.ended(&mut serving);
-        assert_eq!(case.authority.accounts(), made);
+    for (mood, part) in [(Mood::Deactivates, "was deactivated"), (Mood::Disowns, "who is that")] {
+        let case = Case::new();
+        case.authority.set_lifetime(Span::days(90), Span::days(70));
+        case.with_certificate();
+        case.authority.set(mood);
+        for made in [2, 2, 2] {
+            case.forget_pause();
+            let mut serving = case.serve(DOMAIN, &[]);
+            let said = case.says(|one| {
+                let has_ended = case.stored()["endedAt"].is_string();
+                has_ended && one["message"].as_str().is_some_and(|text| text.contains(part))
+            });
+            let said = said["message"].as_str().unwrap();
+            assert!(said.contains("stop the server and remove tls-acme.json"), "{said}");
+            case.ended(&mut serving);
+            assert_eq!(case.authority.accounts(), made);
+        }
     }
 }
 
 #[test]
-fn a_certificate_that_cannot_be_kept_is_served_and_written_once_that_is_possible() {
+fn an_account_is_kept_until_the_authority_has_made_another() {
     let case = Case::new();
-    let mut serving = case.start(DOMAIN, &[]);
-    serving.expect_errors(&[
-        "the TLS certificate that was issued is served, and it cannot be written",
-    ]);
-    let file = case.place.file("tls-acme.pem");
-    // A directory in its place, which no file replaces.
-    fs::create_dir(&file).unwrap();
-    fs::write(file.join("x"), "x").unwrap();
-    case.authority.look_at(Some(serving.address));
-    let served = case.certificate(serving.address, DOMAIN);
-    assert_eq!(case.fails_of("so that a restart loses it"), "error");
-    let requests = case.authority.requests();
-    fs::remove_dir_all(&file).unwrap();
-    within(CALL_ENDS, "the file", || file.is_file().then_some(()));
+    case.authority.set_lifetime(Span::days(90), Span::days(70));
+    case.with_certificate();
+    let account = case.stored()["account"].clone();
+    case.authority.set(Mood::Closed);
+    case.forget_pause();
+    let mut serving = case.serve(DOMAIN, &[]);
+    case.fails_of("no more accounts");
+    case.ended(&mut serving);
+    let stored = case.stored();
+    assert_eq!((&stored["account"], &stored["isAccountReplaced"]), (&account, &json!(false)));
+    // It was another reason.
+    case.authority.set(Mood::Good);
+    case.authority.set_lifetime(Span::days(90), Span::ZERO);
+    case.forget_pause();
+    let mut serving = case.serve(DOMAIN, &[]);
     case.says(|one| one["level"] == "ok");
-    assert_eq!(case.stored()["failures"], 0);
-    let log = case.ended(&mut serving);
-    assert!(log.contains("the TLS certificate that is served is written now"), "{log}");
-    let mut again = case.serve(DOMAIN, &[]);
-    assert_eq!(case.shown(again.address, DOMAIN), Some(served));
-    case.ended(&mut again);
-    assert_eq!((case.authority.requests(), mode(&file)), (requests, 0o600));
+    case.ended(&mut serving);
+    assert_eq!((case.authority.accounts(), &case.stored()["account"]), (1, &account));
+}
+
+#[test]
+fn what_cannot_be_kept_of_a_certificate_is_served_and_written_once_that_is_possible() {
+    for (name, part) in [
+        ("tls-acme.pem", "so that a restart loses it"),
+        ("tls-acme.json", "so that a start asks for another"),
+    ] {
+        let case = Case::new();
+        let mut serving = case.start(DOMAIN, &[]);
+        serving.expect_errors(&["the TLS certificate that was issued is served, and "]);
+        eventually("an order", || (!case.authority.orders().is_empty()).then_some(()));
+        let file = case.place.file(name);
+        // A directory in its place, which no file replaces.
+        let _ = fs::remove_file(&file);
+        fs::create_dir(&file).unwrap();
+        fs::write(file.join("x"), "x").unwrap();
+        case.authority.look_at(Some(serving.address));
+        let served = case.certificate(serving.address, DOMAIN);
+        assert_eq!(case.fails_of(part), "error");
+        let requests = case.authority.requests();
+        fs::remove_dir_all(&file).unwrap();
+        within(CALL_ENDS, "the file", || file.is_file().then_some(()));
+        case.says(|one| one["level"] == "ok");
+        assert_eq!(case.stored()["failures"], 0);
+        let log = case.ended(&mut serving);
+        assert!(log.contains("the TLS certificate that is served is written now"), "{log}");
+        let mut again = case.serve(DOMAIN, &[]);
+        assert_eq!(case.shown(again.address, DOMAIN), Some(served));
+        case.ended(&mut again);
+        assert_eq!((case.authority.requests(), mode(&file)), (requests, 0o600));
+    }
 }
 
 // ── What goes wrong ──────────────────────────────────────────────────────────

@@ -225,6 +225,24 @@ fn what_a_wake_of_a_schedule_tells_and_whom_is_changed() {
 }
 
 #[test]
+fn a_text_of_a_schedule_that_is_saved_again_stays_as_it_was_sent() {
+    let server = Running::new();
+    let (team, _) = server.team("crew", "scribe");
+    let (api, ada) = (server.ada(), server.signed_in("ada@acme.test"));
+    let task = json!({"title": "Count", "description": "  - one\n  - two\n"});
+    let body = json!({"name": "Count", "everySecs": 600, "task": task});
+    let made = api.post(&format!("/teams/{team}/schedules"), body).id();
+    let (path, at) =
+        (format!("/teams/{team}/schedules/{made}"), format!("/o/acme/teams/crew/schedules/{made}"));
+    let before = api.get(&path).ok();
+    let page = press(&ada, &ada.get(&at), ("action", "save"), &[]);
+    page.shows("The schedule was saved.");
+    assert_eq!(api.get(&path).ok(), before);
+    press(&ada, &page, ("action", "save"), &[("description", " \n ")]);
+    assert_eq!(api.get(&path).ok()["task"]["description"], json!(null));
+}
+
+#[test]
 fn a_team_and_a_member_that_are_deleted_twice_are_gone_once() {
     let server = Running::new();
     server.add("ben", "member");
@@ -324,6 +342,9 @@ fn a_schedule_is_made_changed_paused_and_deleted() {
     page.shows("Its first time has not come yet.");
     let page = press(&ada, &page, ("action", "save"), &[("cron", ""), ("everySecs", "600")]);
     page.shows("The schedule was saved.").shows("every 10 min");
+    let refused = press(&ada, &page, ("action", "save"), &[("everySecs", "")]);
+    assert_eq!(refused.status, 400, "it is due at some time");
+    assert!(refused.has_problem("cron"));
     // What it creates.
     let work = [("title", "Write it all"), ("description", "With figures."), ("priority", "4")];
     let page = press(&ada, &page, ("action", "save"), &work);

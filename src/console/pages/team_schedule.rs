@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::confirm::Confirm;
 use super::team_schedules::{CRON, NOBODY, ON_MISSED, OVERLAP, Schedule};
@@ -120,7 +121,12 @@ async fn settings(visit: &Visit, place: &TeamPlace, crew: &Crew) -> Result<Form>
         Field::select("onMissed", missed, ON_MISSED),
         Field::select("overlap", "While the last task is open", OVERLAP),
     ]);
-    let form = Form::change(visit, &path, fields).await?;
+    let form = Form::change(visit, &path, fields).await?.refined(|visit, _, body| {
+        if visit.form.some("cron").is_none() && visit.form.some("everySecs").is_none() {
+            // Null would leave what there is.
+            body["cron"] = json!("");
+        }
+    });
     Ok(form.action("save").done(visit.path.as_str(), Flash::ScheduleSaved))
 }
 

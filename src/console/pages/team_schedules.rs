@@ -113,6 +113,11 @@ impl Schedule {
         self.stopped.as_deref().map_or(String::new(), sentence)
     }
 
+    /// Whether it begins again when it is resumed: why it has stopped says so then.
+    pub fn is_resumable(&self) -> bool {
+        self.stopped.as_deref().is_some_and(|why| why.contains("resume the schedule"))
+    }
+
     /// What it does, in words.
     pub fn what(&self) -> &'static str {
         if self.task.is_some() { "Creates a task" } else { "Wakes an agent" }

@@ -30,6 +30,10 @@ pub enum Mood {
     Limits,
     /// It takes new accounts, and orders nothing for any.
     Deactivates,
+    /// It takes new accounts, and knows none.
+    Disowns,
+    /// It takes no account, neither one that there is nor another.
+    Closed,
     /// It asks for a proof of another kind.
     OtherProof,
     /// It issues certificates for other names.
@@ -383,14 +387,17 @@ impl State {
             }
             (Value::Null, Value::String(kid))
                 if self.deactivated.contains(kid)
-                    || (self.mood == Mood::Deactivates && path == "/order") =>
+                    || (matches!(self.mood, Mood::Deactivates | Mood::Closed)
+                        && path == "/order") =>
             {
                 let why = "that account was deactivated";
                 return Err(Reply::problem(401, "unauthorized", why));
             }
             (Value::Null, Value::String(kid)) => match self.accounts.get(kid) {
-                Some((key, thumb)) => (kid.clone(), key.clone(), thumb.clone()),
-                None => return Err(Reply::problem(400, "accountDoesNotExist", "who is that")),
+                Some((key, thumb)) if self.mood != Mood::Disowns => {
+                    (kid.clone(), key.clone(), thumb.clone())
+                }
+                _ => return Err(Reply::problem(400, "accountDoesNotExist", "who is that")),
             },
             _ => return Err(malformed("jwk or kid")),
         };
@@ -414,6 +421,9 @@ impl State {
 
     /// Whether it takes an account, or the changes of one.
     fn met(&mut self, account: &str, payload: &Value) -> Result<(), Reply> {
+        if self.mood == Mood::Closed {
+            return Err(Reply::problem(403, "unauthorized", "no more accounts"));
+        }
         let contact = payload["contact"][0].as_str().unwrap_or_default();
         if contact.ends_with(".invalid") {
             return Err(Reply::problem(400, "invalidContact", "that domain has no mail"));

@@ -17,6 +17,7 @@ use super::schedule;
 use super::settings::AcmeSettings;
 use super::stored::{self, Stored};
 use crate::app::data_dir_error::DataDirError;
+use crate::app::placement::ACME_STATE;
 use crate::app::tls::own::OwnTls;
 use crate::app::tls::watch::Expiry;
 use crate::base::Time;
@@ -124,25 +125,26 @@ impl Renewing {
         let directory = &self.settings.directory;
         let had_account =
             self.stored.account.as_ref().is_some_and(|account| account.directory == *directory);
-        match self.ordered(calls).await {
+        match self.ordered(calls, false).await {
             Err(refused) if had_account && self.stored.may_replace_account(refused.account) => {
                 let why = &refused.why;
                 tracing::warn!(
                     "the authority does not take the account any more, and another one is made: {why}"
                 );
-                self.stored.account = None;
-                self.stored.is_account_replaced = true;
-                self.ordered(calls).await
+                self.ordered(calls, true).await
             }
             done => done,
         }
     }
 
-    async fn ordered(&mut self, calls: &Calls) -> Result<Issued, Refused> {
-        let account = order::account(calls, &self.settings, self.stored.account.as_ref());
-        let (account, new) = account.await?;
+    /// Orders a certificate, by another account if that is wanted. The one that there is stays until another
+    /// is made: the authority may have refused it for a reason of its own, and may make none.
+    async fn ordered(&mut self, calls: &Calls, by_another: bool) -> Result<Issued, Refused> {
+        let known = self.stored.account.as_ref().filter(|_| !by_another);
+        let (account, new) = order::account(calls, &self.settings, known).await?;
         if let Some(new) = new {
             self.stored.account = Some(new);
+            self.stored.is_account_replaced |= by_another;
             self.save()?;
         }
         let challenges = self.own.tls().challenges().cloned();
@@ -168,7 +170,7 @@ impl Renewing {
         self.stored.succeeded(&self.settings.directory, &facts, now);
         self.unkept = Some(pem);
         if let Err(error) = self.keep() {
-            // A start would not find it: so what is written of the attempt stays that it was interrupted.
+            // A start would not find all: so what is written of the attempt stays that it was interrupted.
             tracing::error!("the TLS certificate that was issued is served, and {error}");
         }
         self.tell(now);
@@ -181,27 +183,25 @@ impl Renewing {
         Ok(())
     }
 
-    /// Writes the certificate that is served, if that is still to be done.
+    /// Writes the certificate that is served and what is known of it, if that is still to be done.
     fn keep(&mut self) -> Result<(), String> {
         let Some(pem) = &self.unkept else { return Ok(()) };
-        if let Err(error) = block_in_place(|| stored::keep(&self.dir, pem)) {
-            let problem = format!(
-                "it cannot be written to {}, so that a restart loses it: {error}; that is tried again every \
-                 {} s",
-                self.dir.display(),
-                LOOK_INTERVAL.as_secs()
-            );
+        let written = block_in_place(|| stored::keep(&self.dir, pem)).map_err(|error| {
+            let dir = self.dir.display();
+            format!("it cannot be written to {dir}, so that a restart loses it: {error}")
+        });
+        let saved = written.and_then(|()| {
+            self.save()
+                .map_err(|refused| format!("{}, so that a start asks for another", refused.why))
+        });
+        if let Err(problem) = saved {
+            let secs = LOOK_INTERVAL.as_secs();
+            let problem = format!("{problem}; that is tried again every {secs} s");
             self.own.set_problem(Some(problem.clone()));
             return Err(problem);
         }
         self.unkept = None;
         self.own.set_problem(None);
-        if let Err(refused) = self.save() {
-            tracing::warn!(
-                "after the next start a certificate is asked for again: {}",
-                refused.why
-            );
-        }
         Ok(())
     }
 
@@ -214,10 +214,13 @@ impl Renewing {
 
     /// Notes and logs why there is no new certificate.
     fn refuse(&mut self, refused: Refused, asked_pause: Option<i64>) {
-        let Refused { why, account } = refused;
+        let Refused { mut why, account } = refused;
         let now = Clock::system().now();
-        if account == AccountFault::Unknown {
-            self.stored.account = None;
+        if account != AccountFault::None && self.stored.is_account_replaced {
+            why.push_str(&format!(
+                "; to have another account made, stop the server and remove {ACME_STATE} from its data \
+                 directory"
+            ));
         }
         self.stored.failed(why.clone(), asked_pause, now);
         let unsaved = self.save().err();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn of_accounts_that_are_not_authorized_one_is_replaced_until_something_is_issued() {
+    fn of_accounts_that_are_refused_one_is_replaced_until_something_is_issued() {
         let (settings, facts) = (settings(&["a.test"]), facts("2030-01-01", 90, &["a.test"]));
         let mut stored = Stored::default();
         let may = |stored: &Stored| {
@@ -220,10 +220,17 @@ mod tests {
                 .map(|fault| stored.may_replace_account(fault))
         };
         assert_eq!(may(&stored), [false, true, true]);
-        stored.is_account_replaced = true;
-        assert_eq!(may(&stored), [false, true, false]);
         stored.begin(&settings, facts.not_before, 0);
-        stored.succeeded(&settings.directory, &facts, facts.not_before);
+        stored.is_account_replaced = true;
+        assert_eq!(may(&stored), [false; 3]);
+        let domains = AcmeSettings { domains: vec!["b.test".into()], ..settings.clone() };
+        stored.begin(&domains, facts.not_before, 0);
+        assert_eq!(may(&stored), [false; 3]);
+        let directory = AcmeSettings { directory: "https://other.test/dir".into(), ..domains };
+        stored.begin(&directory, facts.not_before, 0);
+        assert_eq!(may(&stored), [false, true, true], "another authority");
+        stored.is_account_replaced = true;
+        stored.succeeded(&directory.directory, &facts, facts.not_before);
         assert_eq!(may(&stored), [false, true, true]);
     }
 }

@@ -133,6 +133,9 @@ impl Stored {
         if self.asked.as_ref() != Some(settings) {
             self.failures = 0;
         }
+        if self.asked.as_ref().is_none_or(|asked| asked.directory != settings.directory) {
+            self.is_account_replaced = false;
+        }
         self.failures = self.failures.saturating_add(1);
         self.asked = Some(settings.clone());
         (self.attempted_at, self.ended_at) = (Some(now), None);
@@ -195,14 +198,10 @@ impl Stored {
         earliest.map_or(wanted, |earliest| earliest.max(wanted))
     }
 
-    /// Whether another account is made in place of the one that an authority has refused so. Of those that
-    /// it does not authorize one, until it has issued something: authorities take few accounts.
+    /// Whether another account is made in place of the one that an authority has refused so: one, until it has
+    /// issued something. Authorities take few accounts.
     pub fn may_replace_account(&self, fault: AccountFault) -> bool {
-        match fault {
-            AccountFault::None => false,
-            AccountFault::Unknown => true,
-            AccountFault::Refused => !self.is_account_replaced,
-        }
+        fault != AccountFault::None && !self.is_account_replaced
     }
 
     /// Whether an attempt may be made because somebody asks for it: a certificate is wanted, and the last

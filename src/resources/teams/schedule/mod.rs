@@ -226,8 +226,7 @@ impl Schedule {
     pub fn correct(&mut self, now: Time) -> Option<Timing> {
         let mut most = CLOCK_SET_BACK_SECS;
         if let (None, Some(secs)) = (&self.cron, self.every_secs.map(i64::from)) {
-            // No first time is later: it began while the clock was ahead.
-            self.first_at = self.first_at.min(now.plus_secs(secs));
+            self.first_at = within_one(self.first_at, secs, now);
             most = most.min(secs);
         }
         let timing = self.timing()?;
@@ -247,6 +246,16 @@ impl Schedule {
         let later = |at: &Time| timing.next((*at).max(now));
         first.flat_map(|first| std::iter::successors(Some(first), later)).take(SHOWN).collect()
     }
+}
+
+/// Moves a first time that is later than one may be, as the clock was ahead then or is behind now, back by
+/// whole multiples of what lies between two: the times are the same ones once the clock is right.
+fn within_one(first: Time, secs: i64, now: Time) -> Time {
+    let millis = secs * 1000;
+    let beyond = first.millis() - now.millis() - millis;
+    // Rounded up.
+    let times = (beyond.max(0) + millis - 1) / millis;
+    first.plus_millis(-times * millis)
 }
 
 /// Returns the schedule of this team with this id, or 404. The caller checks that the team exists.

@@ -24,7 +24,7 @@ use crate::outbox::cancel;
 use crate::resources::pauses::{NewPause, Pause, PauseScope, Resume};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 pub use fire::rouse;
-use fire::{arm, has_lost_setter};
+use fire::{ZONE_UNKNOWN, arm, has_lost_setter};
 use runs::ScheduleRun;
 use stopped::{begin_again, why_stopped};
 
@@ -366,6 +366,8 @@ pub fn update(
     if let Some(task) = opened_task(&view, req.caller(), crew, patch.task.as_ref())? {
         (schedule.task, schedule.wake) = (Some(task), None);
     }
+    // A wake for an agent that has left fails; a task for it is for the team.
+    let crew = (old.team, old.wake.as_ref().map(|wake| wake.agent_id));
     if let Some(wake) = opened_wake(&view, req.caller(), crew, patch.wake.as_ref())? {
         (schedule.task, schedule.wake) = (None, Some(wake));
     }
@@ -425,7 +427,11 @@ fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<S
 fn resume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), Resume>) -> Result<ScheduleInfo> {
     let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut schedule = old.clone();
-    if old.paused.is_some() || why_stopped(&tx.view(), &old)?.is_some() {
+    let is_stopped = why_stopped(&tx.view(), &old)?.is_some();
+    if is_stopped && old.timing().is_none() {
+        return Err(Error::conflict("time_zone_unknown", ZONE_UNKNOWN));
+    }
+    if old.paused.is_some() || is_stopped {
         schedule.paused = None;
         schedule.updated_at = tx.now();
         begin_again(tx, &mut schedule)?;

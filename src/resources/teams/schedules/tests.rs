@@ -364,6 +364,22 @@ fn a_zone_is_no_other_rhythm_of_seconds() {
     assert_ne!(patched.next_times, cron.next_times);
 }
 
+#[test]
+fn an_agent_that_has_left_stays_in_a_wake_and_comes_into_none() {
+    let fixture = Fixture::new();
+    let team = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, team, "ann");
+    let wake = json!({"wake": {"agentId": ann, "text": "Look."}});
+    let patch = |at| fixture.write(update, at, Fixture::input(wake.clone()).unwrap());
+    let task = json!({"title": "Count", "assigneeAgentId": ann});
+    let task = (team, make(&fixture, team, hourly(json!({"task": task}))).id);
+    let woken = json!({"name": "n", "everySecs": 600, "wake": {"agentId": ann, "text": "x"}});
+    let woken = (team, make(&fixture, team, woken).id);
+    fixture.write(members::delete, (team, ann), ()).unwrap();
+    assert_eq!(code(patch(task)), "not_found");
+    assert_eq!(patch(woken).unwrap().wake.unwrap().text.as_str(), "Look.");
+}
+
 /// Gives the job of the only schedule up, as the runner does after a day of failures.
 fn give_up(fixture: &Fixture) {
     let job = jobs(fixture).remove(0);
@@ -405,21 +421,29 @@ fn a_zone_that_the_program_did_not_know_stops_a_schedule_until_it_is_saved_or_re
     let name = |zone: &'static str| {
         set(&fixture, at, move |one| one.time_zone = ZoneName::from_trusted(zone.into()));
     };
-    let saved = || drop(patch_as(&fixture, &fixture.member, at, json!({})));
-    let resumed = || drop(fixture.write(resume, at, Fixture::input(json!({})).unwrap()).unwrap());
-    for (again, count) in [(&saved as &dyn Fn(), 1), (&resumed, 2)] {
+    let saved = || fixture.write(update, at, Fixture::input(json!({})).unwrap());
+    let resumed = || fixture.write(resume, at, Fixture::input(json!({})).unwrap());
+    for (again, count) in [(&saved as &dyn Fn() -> Result<ScheduleInfo>, 1), (&resumed, 2)] {
         // Another version has it, this one does not.
         name("Europe/Nowhere");
         assert!(shown().stopped.unwrap().contains("does not know the time zone"));
+        // The console offers what the reason names.
+        assert!(!shown().stopped.unwrap().contains("resume the schedule"));
         pass(&fixture, 3600);
         assert_eq!(history(&fixture, at).last(), Some(&(Failed, 0)));
         assert_eq!((stored(&fixture, at).next_at, jobs(&fixture).len()), (None, 0));
-        again();
-        assert!(jobs(&fixture).is_empty(), "it is not known yet");
+        let before = stored(&fixture, at);
+        saved().unwrap();
+        assert_eq!(code(resumed()), "time_zone_unknown");
+        assert_eq!(stored(&fixture, at), before, "it is not known yet");
+        // A pause is ended all the same.
+        fixture.write(pause, at, Fixture::input(json!({})).unwrap()).unwrap();
+        assert!(resumed().unwrap().stopped.is_some());
         // The upgrade.
         name("UTC");
         assert!(shown().stopped.unwrap().contains("did not know"));
-        again();
+        assert!(shown().stopped.unwrap().contains("resume the schedule"));
+        again().unwrap();
         assert_eq!((shown().stopped, shown().next_times.len()), (None, 5));
         pass(&fixture, 3600);
         assert_eq!(history(&fixture, at).len(), 2 * count);
