@@ -6,20 +6,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::ServerConfig;
 use crate::base::Result;
-use crate::outside::{Service, Spans};
+use crate::outside::{ClientConfig, Resolver, Service, SpanTarget, Spans};
 use crate::store::Store;
 
 /// Time to send what is queued at the end, after the 8 s for connections: all of it has 10 s.
 const REST: Duration = Duration::from_millis(1500);
 
-/// The spans of a server; none if it has no collector.
-pub(super) fn spans(config: &ServerConfig, store: &Store) -> Result<Option<Arc<Spans>>> {
-    let Some(target) = config.spans.clone() else { return Ok(None) };
+/// The spans of a server with these settings; none if it has no collector.
+pub(super) fn spans(
+    target: Option<&SpanTarget>,
+    (calls, resolver): (ClientConfig, Resolver),
+    public_url: Option<&str>,
+    store: &Store,
+) -> Result<Option<Arc<Spans>>> {
+    let Some(target) = target.cloned() else { return Ok(None) };
     tracing::info!(collector = target.host(), "spans of requests are exported");
-    let (calls, resolver) = config.calls();
-    let service = Service::new(store.clock().new_id().to_string(), config.public_url.as_deref());
+    let service = Service::new(store.clock().new_id().to_string(), public_url);
     Ok(Some(Arc::new(Spans::new(target, service, calls, resolver)?)))
 }
 

@@ -65,6 +65,7 @@ mod restricted_agents;
 mod routes;
 mod scopes;
 mod service_accounts;
+mod spans;
 mod system;
 mod teams;
 mod tools;

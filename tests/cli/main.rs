@@ -50,6 +50,7 @@ mod rotation;
 mod secrets;
 mod serving;
 mod shown;
+mod spans;
 mod teamwork;
 mod terminal;
 mod tls;
