@@ -27,6 +27,7 @@ mod secret_key;
 pub mod shared_store;
 #[cfg(feature = "postgres")]
 pub mod shared_store_rotation;
+mod spans;
 mod status;
 pub mod tls;
 mod written_by;
@@ -69,7 +70,7 @@ use crate::mcp::{self, Mcp};
 use crate::outbox::runner::Runner;
 use crate::outbox::{DeliveryMeters, RetentionSettings};
 use crate::outside::smtp::{Smtp, SmtpConfig};
-use crate::outside::{Children, ClientConfig, Outside, Resolver};
+use crate::outside::{Children, ClientConfig, Outside, Resolver, SpanTarget, Spans};
 use crate::resources::{self, organizations};
 use crate::store::engine::{SeenNodes, WorkLeases};
 use crate::store::{Org, Store};
@@ -101,6 +102,8 @@ pub struct ServerConfig {
     pub extra_roots_pem: Option<Vec<u8>>,
     /// `--smtp-url` and `--mail-from`; mail cannot be sent without.
     pub smtp: Option<SmtpConfig>,
+    /// `--otlp-endpoint` and `--otlp-header-file`: the collector of spans.
+    pub spans: Option<SpanTarget>,
     /// How outgoing calls resolve names.
     pub resolver: Resolver,
     /// This program, for child processes; files in some formats cannot be read without.
@@ -131,6 +134,7 @@ impl Default for ServerConfig {
             allow_private: Vec::new(),
             extra_roots_pem: None,
             smtp: None,
+            spans: None,
             resolver: Resolver::default(),
             program: None,
             data_directory: None,
@@ -159,6 +163,7 @@ pub struct Server {
     serving: tokio::task::JoinHandle<()>,
     working: tokio::task::JoinHandle<()>,
     flushing: tokio::task::JoinHandle<()>,
+    exporting: tokio::task::JoinHandle<()>,
     /// Set once the last request is answered.
     stop_flushing: watch::Sender<bool>,
     leases: Option<WorkLeases>,
@@ -195,11 +200,9 @@ impl Server {
         let routes = resources::routes();
         let outside = outgoing(&config)?;
         let setup_required = is_setup_required(&store, &addresses)?;
-        let coordination = Coordination::new(store.clone(), config.rate_limit, setup_required);
-        let coordination = Arc::new(match &config.leases {
-            Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
-            None => coordination.on_setup(on_setup),
-        });
+        let coordination = Arc::new(coordination(&store, &config, setup_required, on_setup));
+        let (collector, public_url) = (config.spans.as_ref(), config.public_url.as_deref());
+        let spans = spans::spans(collector, config.calls(), public_url, &store)?;
         let system = Arc::new(SystemMonitor::new(config.organization_creators));
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
@@ -211,7 +214,7 @@ impl Server {
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
         let site: Arc<dyn Site> = Arc::new(Console::new()?);
-        let metrics = metrics(&routes, &*site, &executor, &deliveries, &config);
+        let metrics = metrics(&routes, &*site, &executor, &deliveries, &spans, &config);
         let router = Arc::new(Router::new(routes)?);
         let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));
         let context = Arc::new(ServerContext {
@@ -229,6 +232,7 @@ impl Server {
             metrics,
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
+            spans: spans.clone(),
         });
         let runner = runner(&store, outside, settings.clone(), deliveries.clone());
         let monitor = Monitor {
@@ -245,7 +249,8 @@ impl Server {
             measuring: monitor.start(stopping.clone()),
             serving: tokio::spawn(http::serve(listeners, context, stopping.clone())),
             working: tokio::spawn(background::run(runner, config.leases.clone(), stopping)),
-            flushing: tokio::spawn(flush(executor, served)),
+            flushing: tokio::spawn(flush(executor, served.clone())),
+            exporting: tokio::spawn(spans::export(spans, served)),
             stop_flushing,
             leases: config.leases,
             store,
@@ -269,9 +274,25 @@ impl Server {
             // The jobs may have erased something since it was flushed for the last time.
             self.store.record_rest_of_erasures().await;
         };
-        if tokio::time::timeout(JOBS_END, jobs).await.is_err() {
+        let jobs = tokio::time::timeout(JOBS_END, jobs);
+        let (jobs, ()) = tokio::join!(jobs, spans::end(self.exporting));
+        if jobs.is_err() {
             tracing::warn!("some jobs did not end in time; they will run again");
         }
+    }
+}
+
+/// What the servers of an installation have in common, here for one.
+fn coordination(
+    store: &Store,
+    config: &ServerConfig,
+    setup_required: bool,
+    on_setup: Option<OnSetup>,
+) -> Coordination {
+    let coordination = Coordination::new(store.clone(), config.rate_limit, setup_required);
+    match &config.leases {
+        Some(_) => coordination.on_setup(on_setup).looking(is_set_up),
+        None => coordination.on_setup(on_setup),
     }
 }
 
@@ -325,12 +346,13 @@ fn metrics(
     site: &dyn Site,
     executor: &Executor,
     deliveries: &Arc<DeliveryMeters>,
+    spans: &Option<Arc<Spans>>,
     config: &ServerConfig,
 ) -> Metrics {
     let (store, requests) = (executor.store.meters(), executor.meters.clone());
     let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
-    let tls = config.tls.clone();
+    let (tls, spans) = (config.tls.clone(), spans.clone());
     let damaged = executor.store.clone();
     let started = executor.store.clock().now();
     let sources = Sources {
@@ -344,6 +366,7 @@ fn metrics(
             Box::new(move || store.families()),
             Box::new(move || vec![damage_found(&damaged)]),
             Box::new(move || deliveries.families()),
+            Box::new(move || spans.as_deref().map_or_else(Vec::new, Spans::families)),
             Box::new(move || host::families(started)),
             Box::new(|| vec![panics::family()]),
             Box::new(move || data_directory.as_deref().map_or_else(Vec::new, backup::families)),

@@ -36,6 +36,16 @@ impl TraceParent {
         format!("{:032x}", u128::from_be_bytes(self.trace))
     }
 
+    /// The id of the caller's part, in 16 hexadecimal digits.
+    pub fn span_id(&self) -> String {
+        format!("{:016x}", u64::from_be_bytes(self.span))
+    }
+
+    /// Whether the caller records the trace.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
+    }
+
     /// The same trace, of which another part is the caller of what follows.
     pub fn of_span(&self, span: [u8; 8]) -> Self {
         let span = if span == [0; 8] { self.span } else { span };
@@ -45,9 +55,9 @@ impl TraceParent {
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let (trace, span) = (self.trace_id(), u64::from_be_bytes(self.span));
+        let (trace, span) = (self.trace_id(), self.span_id());
         // Version 0 knows two flags.
-        write!(f, "00-{trace}-{span:016x}-{:02x}", self.flags & 3)
+        write!(f, "00-{trace}-{span}-{:02x}", self.flags & 3)
     }
 }
 
@@ -78,6 +88,11 @@ mod tests {
         let next = parent.of_span([0xA1; 8]).to_string();
         assert_eq!(next, "00-4bf92f3577b34da6a3ce929d0e0e4736-a1a1a1a1a1a1a1a1-01");
         assert_eq!(parent.of_span([0; 8]), parent);
+        assert_eq!(parent.span_id(), "00f067aa0ba902b7");
+        for (flags, is_sampled) in [("00", false), ("01", true), ("02", false), ("03", true)] {
+            let parent = TraceParent::parse(VALID.replace("-01", &format!("-{flags}")).as_bytes());
+            assert_eq!(parent.unwrap().is_sampled(), is_sampled, "{flags}");
+        }
     }
 
     #[test]

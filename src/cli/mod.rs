@@ -35,6 +35,7 @@ mod memory;
 mod migrate;
 mod open_files;
 mod openapi;
+mod otlp_flags;
 mod output;
 mod passphrase;
 mod password;

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::listening::{
     Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names, warn_of_port,
 };
+use super::otlp_flags::OtlpFlags;
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::{OrganizationCreators, SystemTls};
@@ -110,6 +111,9 @@ pub struct Serve {
     mail_from: Option<String>,
 
     #[command(flatten)]
+    otlp: OtlpFlags,
+
+    #[command(flatten)]
     pub(super) common: Common,
 }
 
@@ -191,6 +195,7 @@ impl Serve {
         let smtp = self.smtp(extra_roots_pem.clone())?;
         Ok(ServerConfig {
             smtp,
+            spans: self.otlp.target()?,
             open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
             trusted_proxies: self.trusted_proxy.clone(),

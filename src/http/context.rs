@@ -17,6 +17,7 @@ use super::site::Site;
 use super::tls::{HTTPS_PORT, OverTls};
 use crate::api::PublicDocument;
 use crate::api::execute::Executor;
+use crate::outside::Spans;
 
 /// The context that all requests share.
 pub struct ServerContext {
@@ -47,6 +48,8 @@ pub struct ServerContext {
     pub metrics_token: Option<MetricsToken>,
     /// Whether commits are replicated, if the store is not on this machine.
     pub is_replicated: Option<Arc<AtomicBool>>,
+    /// Takes a span of each request, if there is a collector for them.
+    pub spans: Option<Arc<Spans>>,
 }
 
 impl ServerContext {

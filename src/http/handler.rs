@@ -58,7 +58,7 @@ pub async fn answer(
             .headers_mut()
             .insert("preference-applied", HeaderValue::from_static("handling=lenient"));
     }
-    observed.answered(context, response.status().as_u16(), address, request_id);
+    observed.answered(context, head, response.status().as_u16(), address, request_id);
     response
 }
 

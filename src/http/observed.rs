@@ -2,13 +2,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use hyper::http::request::Parts;
 
 use super::context::ServerContext;
 use super::metrics::Endpoint;
+use super::tls::OverTls;
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Error, TraceParent};
+use crate::outside::{Span, Spans};
 
 /// The principal of a request without a credential.
 const ANONYMOUS: &str = "anonymous";
@@ -55,10 +60,21 @@ impl Observed {
         );
     }
 
-    /// Counts the response and, at `debug`, writes the line of the request.
-    pub fn answered(&self, context: &ServerContext, status: u16, client: IpAddr, request_id: &str) {
+    /// Counts the response and, at `debug`, writes the line of the request. Adds its span, if there is a
+    /// collector for them.
+    pub fn answered(
+        &self,
+        context: &ServerContext,
+        head: &Parts,
+        status: u16,
+        client: IpAddr,
+        request_id: &str,
+    ) {
         let duration = self.begun.elapsed();
         context.metrics.answered(self.endpoint, status, duration);
+        if let Some(spans) = &context.spans {
+            self.add_span(spans, context, head, status, duration);
+        }
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
@@ -79,4 +95,38 @@ impl Observed {
             "answered"
         );
     }
+
+    /// Adds the span of a request, unless its caller does not record the trace.
+    fn add_span(
+        &self,
+        spans: &Spans,
+        context: &ServerContext,
+        head: &Parts,
+        status: u16,
+        duration: Duration,
+    ) {
+        if self.trace.is_some_and(|trace| !trace.is_sampled()) {
+            return;
+        }
+        let clock = context.executor.store.clock();
+        let end_nanos = clock.now_nanos();
+        let took = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        spans.add(Span {
+            parent: self.trace,
+            random: clock.random(),
+            start_nanos: end_nanos.saturating_sub(took),
+            end_nanos,
+            method: method_name(&head.method),
+            route: (self.endpoint != Endpoint::Unmatched).then(|| self.endpoint.route()),
+            is_tls: head.extensions.get::<OverTls>().is_some(),
+            status,
+        });
+    }
+}
+
+/// A method as spans name it: one that a client makes up is none of its own.
+fn method_name(method: &Method) -> &'static str {
+    const KNOWN: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("_OTHER")
 }

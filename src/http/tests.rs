@@ -206,6 +206,7 @@ async fn start_speaking(speaks: Speaks, setup_required: bool, max_connections: u
         ),
         metrics_token: None,
         is_replicated: None,
+        spans: None,
         public_url: None,
         trusted_proxies: Vec::new(),
         document: LazyLock::new(|| Document::new(Bytes::from_static(b"{}"))),

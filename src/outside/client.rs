@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -46,6 +46,15 @@ pub struct ClientConfig {
     pub allow_private: Vec<IpNet>,
     /// PEM certificates to trust in addition to the built-in ones (`--ca-file`).
     pub extra_roots_pem: Option<Vec<u8>>,
+}
+
+impl ClientConfig {
+    /// The same settings for a server that an operator or user has named: it may have any address but
+    /// those of a cloud's metadata.
+    pub fn to_everywhere(self) -> Self {
+        let everywhere = [Ipv4Net::default().into(), Ipv6Net::default().into()];
+        ClientConfig { allow_private: everywhere.to_vec(), ..self }
+    }
 }
 
 /// The HTTP client for outgoing calls. Clones are cheap and share one limit of calls in flight.
@@ -229,6 +238,11 @@ impl KeptConnections {
     }
 }
 
+/// Whether the client sets this header itself.
+pub(super) fn is_reserved(name: &HeaderName) -> bool {
+    RESERVED_HEADERS.contains(name)
+}
+
 fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure> {
     let mut request = Request::new(Full::new(Bytes::from(call.body)));
     *request.method_mut() = match call.method {
@@ -244,7 +258,7 @@ fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure>
     for (name, value) in call.headers {
         let pair = (HeaderName::try_from(&name), HeaderValue::try_from(value));
         let (Ok(key), Ok(value)) = pair else { return Err(Failure::Header { name }) };
-        if RESERVED_HEADERS.contains(&key) {
+        if is_reserved(&key) {
             return Err(Failure::Header { name });
         }
         headers.append(key, value);

@@ -15,8 +15,10 @@ mod lookup_limit;
 pub mod mail;
 mod many;
 pub mod nip05;
+mod otlp;
 mod recipients;
 pub mod smtp;
+mod spans;
 pub mod webhook;
 
 #[cfg(test)]
@@ -28,3 +30,5 @@ pub use client::{ClientConfig, KeptConnections, Outside};
 pub use connect::Resolver;
 pub use lookup_limit::is_lookup;
 pub use many::CallResult;
+pub use otlp::{Service, Span, SpanTarget};
+pub use spans::Spans;

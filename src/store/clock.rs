@@ -89,6 +89,17 @@ impl Clock {
         })
     }
 
+    /// Returns the current time in nanoseconds since 1970: for what others compare with their own clocks.
+    pub fn now_nanos(&self) -> u64 {
+        let nanos = match &self.fixed {
+            Some(_) => i128::from(self.now().millis()) * 1_000_000,
+            None => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0)),
+        };
+        u64::try_from(nanos).unwrap_or(0)
+    }
+
     /// Returns a new UUIDv7, larger than all before it.
     pub fn new_id(&self) -> Uuid {
         let now = self.now().millis();

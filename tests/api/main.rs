@@ -66,6 +66,7 @@ mod routes;
 mod scheduling;
 mod scopes;
 mod service_accounts;
+mod spans;
 mod system;
 mod teams;
 mod tools;

@@ -51,6 +51,7 @@ mod schedules;
 mod secrets;
 mod serving;
 mod shown;
+mod spans;
 mod teamwork;
 mod terminal;
 mod tls;

@@ -6,7 +6,6 @@ use std::io::{self, Read as _};
 
 use clap::Args;
 use clap::builder::BoolishValueParser;
-use ipnet::IpNet;
 
 use super::api::Api;
 use super::profiles::{Profile, Profiles};
@@ -183,10 +182,8 @@ impl ClientFlags {
             })?),
         };
         // Unlike the server, a client calls no URL but the one that its user names.
-        let everywhere = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("it is a network"));
-        let allow_private: Vec<IpNet> = everywhere.to_vec();
-        let config = ClientConfig { allow_private, extra_roots_pem };
-        Outside::new(config).map_err(|error| Failure::Usage(error.to_string()))
+        let config = ClientConfig { extra_roots_pem, ..ClientConfig::default() };
+        Outside::new(config.to_everywhere()).map_err(|error| Failure::Usage(error.to_string()))
     }
 }
 

@@ -4,6 +4,7 @@ mod kept;
 mod limits;
 mod many;
 mod names;
+mod spans;
 mod tls;
 
 use std::io::ErrorKind;

@@ -10,7 +10,6 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Method as HttpMethod, Request, Response as HttpResponse, Uri};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
@@ -48,10 +47,8 @@ impl Callers {
     /// # Errors
     /// As [`Outside::new`].
     pub fn new(config: ClientConfig, resolver: Resolver) -> base::Result<Self> {
-        let all = [IpNet::from(Ipv4Net::default()), IpNet::from(Ipv6Net::default())];
-        let open = ClientConfig { allow_private: all.to_vec(), ..config.clone() };
         Ok(Callers {
-            of_authority: Outside::new(open)?.resolving(resolver.clone()),
+            of_authority: Outside::new(config.clone().to_everywhere())?.resolving(resolver.clone()),
             of_others: Outside::new(config)?.resolving(resolver),
         })
     }

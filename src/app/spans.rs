@@ -1,0 +1,42 @@
+//! The export of spans while a server runs, and at its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::base::Result;
+use crate::outside::{ClientConfig, Resolver, Service, SpanTarget, Spans};
+use crate::store::Store;
+
+/// Time to send what is queued at the end, after the 8 s for connections: all of it has 10 s.
+const REST: Duration = Duration::from_millis(1500);
+
+/// The spans of a server with these settings; none if it has no collector.
+pub(super) fn spans(
+    target: Option<&SpanTarget>,
+    (calls, resolver): (ClientConfig, Resolver),
+    public_url: Option<&str>,
+    store: &Store,
+) -> Result<Option<Arc<Spans>>> {
+    let Some(target) = target.cloned() else { return Ok(None) };
+    tracing::info!(collector = target.host(), "spans of requests are exported");
+    let service = Service::new(store.clock().new_id().to_string(), public_url);
+    Ok(Some(Arc::new(Spans::new(target, service, calls, resolver)?)))
+}
+
+/// Exports spans until the last request is answered, and then the rest.
+pub(super) async fn export(spans: Option<Arc<Spans>>, served: watch::Receiver<bool>) {
+    if let Some(spans) = spans {
+        spans.export(served).await;
+    }
+}
+
+/// Waits for the rest, but no longer than there is time.
+pub(super) async fn end(mut exporting: JoinHandle<()>) {
+    if tokio::time::timeout(REST, &mut exporting).await.is_err() {
+        exporting.abort();
+        tracing::warn!("the last spans could not be exported in time");
+    }
+}
