@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod client;
+mod postgres_engine;
 mod postgres_nodes;
 mod postgres_server;
 #[path = "api/receiver.rs"]

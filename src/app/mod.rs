@@ -282,7 +282,8 @@ impl Server {
     }
 }
 
-/// What the servers of an installation have in common, here for one.
+/// What the requests of this server have to do with each other; it looks whether another of the store has
+/// set that up, if there may be one.
 fn coordination(
     store: &Store,
     config: &ServerConfig,

@@ -277,32 +277,36 @@ impl Authenticator {
         Authenticator { tokens, cache: CredentialCache::new() }
     }
 
-    /// Returns what a result is valid for that is looked up from now on; `None` if it must not be
-    /// cached.
-    fn validity(&self, view: &View) -> Option<Validity> {
-        let access = view.access_version()?;
-        Some(Validity { keys: self.tokens.generation(), access })
+    /// Returns what a result is valid for whose lookup began with this generation of the keys; `None` if it
+    /// must not be cached.
+    fn validity(view: &View, keys: u64) -> Option<Validity> {
+        view.access_version().map(|access| Validity { keys, access })
     }
 
+    /// Returns what is known of a credential with these keys. Nothing is read for one that was not seen
+    /// lately: the store may be far away, and what can be no credential costs it nothing.
     fn cached<T>(
         &self,
-        validity: Option<Validity>,
+        view: &View,
+        keys: u64,
         raw: &RawCredential,
         read: impl FnOnce(&CachedCredential) -> Option<T>,
     ) -> Option<T> {
-        self.cache.get(validity, raw.fingerprint(), read)
+        let fingerprint = raw.fingerprint();
+        self.cache.last_known(fingerprint, |_| Some(()))?;
+        self.cache.get(Self::validity(view, keys), fingerprint, read)
     }
 
     fn cache(
         &self,
-        validity: Option<Validity>,
+        view: &View,
+        keys: u64,
         raw: &RawCredential,
-        identity: &Arc<Identity>,
-        caller: Option<&Arc<Caller>>,
+        (identity, caller): (&Arc<Identity>, Option<&Arc<Caller>>),
     ) {
         let new = || CachedCredential { identity: identity.clone(), callers: Vec::new() };
         let add = |known: &mut CachedCredential| known.callers.extend(caller.cloned());
-        self.cache.update(validity, raw.fingerprint(), new, add);
+        self.cache.update(Self::validity(view, keys), raw.fingerprint(), new, add);
     }
 
     /// Returns whose turn the work of a request takes: that of the organization, if the credential
@@ -321,13 +325,13 @@ impl Authenticator {
     /// # Errors
     /// 401 if it is absent, malformed, unknown, revoked or expired.
     pub fn identify(&self, view: &View, raw: &RawCredential) -> Result<Arc<Identity>> {
-        let validity = self.validity(view);
-        let known = self.cached(validity, raw, |known| Some(known.identity.clone()));
+        let keys = self.tokens.generation();
+        let known = self.cached(view, keys, raw, |known| Some(known.identity.clone()));
         let identity = match known {
             Some(identity) => identity,
             None => {
                 let identity = Arc::new(self.look_up(view, raw)?);
-                self.cache(validity, raw, &identity, None);
+                self.cache(view, keys, raw, (&identity, None));
                 identity
             }
         };
@@ -394,9 +398,9 @@ impl Authenticator {
     /// one the user is not a member of, and one the key does not belong to.
     pub fn authorize(&self, view: &View, raw: &RawCredential, slug: &str) -> Result<Arc<Caller>> {
         let is_in_org = |caller: &&Arc<Caller>| &*caller.org_slug == slug;
-        let validity = self.validity(view);
+        let keys = self.tokens.generation();
         let known =
-            self.cached(validity, raw, |known| known.callers.iter().find(is_in_org).cloned());
+            self.cached(view, keys, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -407,7 +411,7 @@ impl Authenticator {
             Err(_) => None,
         };
         let caller = Arc::new(enter(view, &identity, organization)?);
-        self.cache(validity, raw, &identity, Some(&caller));
+        self.cache(view, keys, raw, (&identity, Some(&caller)));
         Ok(caller)
     }
 
@@ -422,9 +426,9 @@ impl Authenticator {
         org: Id<Org>,
     ) -> Result<Arc<Caller>> {
         let is_in_org = |caller: &&Arc<Caller>| caller.org == org;
-        let validity = self.validity(view);
+        let keys = self.tokens.generation();
         let known =
-            self.cached(validity, raw, |known| known.callers.iter().find(is_in_org).cloned());
+            self.cached(view, keys, raw, |known| known.callers.iter().find(is_in_org).cloned());
         if let Some(caller) = known {
             caller.identity.require_unexpired(view)?;
             return Ok(caller);
@@ -432,7 +436,7 @@ impl Authenticator {
         let identity = self.identify(view, raw)?;
         let organization = view.get::<Organization>(&org)?;
         let caller = Arc::new(enter(view, &identity, organization)?);
-        self.cache(validity, raw, &identity, Some(&caller));
+        self.cache(view, keys, raw, (&identity, Some(&caller)));
         Ok(caller)
     }
 }

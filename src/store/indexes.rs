@@ -465,6 +465,7 @@ impl Reader for IncompleteReader {
     }
 
     fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
+        self.require_complete(entry.0)?;
         self.reader.will_find(entry, record)
     }
 

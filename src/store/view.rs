@@ -142,18 +142,12 @@ impl<'a> View<'a> {
         index: &'static Index<R, K>,
         key: &K,
     ) -> Result<Option<R>> {
-        let own = key.to_bytes();
-        self.will_find(index, &own)?;
-        let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
-        let record_key = [org_prefix::<R>(self.org).as_slice(), &record_key].concat();
+        let (owner, own) = (org_prefix::<R>(self.org), key.to_bytes());
+        let entry = [owner.as_slice(), &own].concat();
+        self.reading(|reader| reader.will_find((index.name(), &entry), (R::TABLE, &owner)))?;
+        let Some(record_key) = self.existing_key(index, &entry)? else { return Ok(None) };
+        let record_key = [owner, record_key].concat();
         Ok(Some(self.indexed(index, &own, &record_key)?.1))
-    }
-
-    /// Says what [`View::find`] reads.
-    fn will_find<R: Record, K: Key>(&self, index: &'static Index<R, K>, own: &[u8]) -> Result<()> {
-        let owner = org_prefix::<R>(self.org);
-        let entry = [owner.as_slice(), own].concat();
-        self.reading(|reader| reader.will_find((index.name(), &entry), (R::TABLE, &owner)))
     }
 
     /// Returns the key of the record with this key in a unique index, without reading the record.
@@ -163,25 +157,25 @@ impl<'a> View<'a> {
         key: &K,
     ) -> Result<Option<R::Key>> {
         let own = key.to_bytes();
-        let Some(record_key) = self.existing_key(index, &own)? else { return Ok(None) };
+        let entry = [org_prefix::<R>(self.org).as_slice(), &own].concat();
+        let Some(record_key) = self.existing_key(index, &entry)? else { return Ok(None) };
         R::Key::read(&mut record_key.as_slice())
             .map(Some)
             .ok_or_else(|| self.damage.wrong_entry(index.name(), &own))
     }
 
-    /// Returns the key of a record, without organization, that a unique index has under this key.
+    /// Returns the key of a record, without organization, that a unique index has in this entry.
     fn existing_key<R: Record, K: Key>(
         &self,
         index: &'static Index<R, K>,
-        own: &[u8],
+        entry: &[u8],
     ) -> Result<Option<Vec<u8>>> {
         debug_assert!(index.is_registered(), "{} is not among its record's indexes", index.name());
         if index.conflict().is_none() {
             return Err(Error::internal(format!("{} is not unique", index.name())));
         }
         let mut found = None;
-        let entry = [org_prefix::<R>(self.org).as_slice(), own].concat();
-        self.raw_get(index.name(), &entry, &mut |value| {
+        self.raw_get(index.name(), entry, &mut |value| {
             found = Some(value.to_vec());
             Ok(())
         })?;

@@ -4,7 +4,7 @@
 //! about access reads it in the same transaction. Two such commits come one after the other: the second
 //! conflicts and begins anew, so that it sees what the first has done. Equal values mean therefore that
 //! the same commits of this kind are seen, on every server, and after a standby was promoted that lacks
-//! some.
+//! some. Whoever comes to the store replaces it, too: so there is one from the beginning.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,6 +13,10 @@ pub const TABLE: i16 = 4;
 
 /// Its key.
 pub const KEY: &[u8] = b"access";
+
+/// Gives the row of table `$1` and key `$2` the value `$3`.
+pub const REPLACE: &str = "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3) \
+     ON CONFLICT (tbl, key) DO UPDATE SET value = excluded.value";
 
 /// The number by which this process knows the value that it has seen last: a larger one whenever it sees
 /// another than before.

@@ -11,7 +11,7 @@ use super::super::optimistic::Reads;
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::access;
 use super::connection::{Commit, Connection, Rows};
-use super::failure::{Failure, too_many_wait};
+use super::failure::{Failure, too_long, too_many_wait};
 use super::presence::Presence;
 use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
@@ -195,6 +195,10 @@ impl Shared {
             }
         };
         match writes {
+            Ok(_) if Instant::now() > deadline => {
+                self.abandon(connection);
+                End::Completed(Err(too_long()))
+            }
             Ok(writes) => self.write(connection, writes, (deadline, lease.as_deref())),
             Err(failure) => {
                 self.abandon(connection);

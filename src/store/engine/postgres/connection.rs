@@ -151,7 +151,7 @@ async fn open(url: &PostgresUrl, heed: Option<Heeding>) -> Result<RawConnection,
                 }
             }
         };
-        last = match tokio::time::timeout(HOST_TIME, opening).await {
+        let failure = match tokio::time::timeout(HOST_TIME, opening).await {
             Ok(Ok(opened)) => {
                 url.prefer(host);
                 return Ok(opened);
@@ -162,6 +162,10 @@ async fn open(url: &PostgresUrl, heed: Option<Heeding>) -> Result<RawConnection,
             },
             Err(_) => in_time(),
         };
+        // A standby behind the primary that has no connection left says nothing of that.
+        if !matches!((&last, &failure), (Failure::Crowded(_), Failure::Unavailable(_))) {
+            last = failure;
+        }
     }
     Err(last)
 }

@@ -73,6 +73,11 @@ struct KeptRows {
 }
 
 impl KeptRows {
+    /// Whether any row that may be kept still fits.
+    fn has_room(&self) -> bool {
+        self.bytes + MAX_KEPT_ROW_BYTES <= MAX_KEPT_BYTES
+    }
+
     fn get(&self, table: i16, key: &[u8]) -> Option<Option<Vec<u8>>> {
         self.rows.get(&table)?.get(key).cloned()
     }
@@ -136,13 +141,15 @@ impl TransactionReader {
         if let Some(failure) = &state.failure {
             return Err(failure.error());
         }
-        self.shared.meters.round_trips.add_one();
         let rows = match &state.connection {
             // It holds its turn meanwhile, and could not be committed in time.
             Some(_) if self.kind.writes && Instant::now() > self.deadline => {
                 Err(Failure::Refused(too_long()))
             }
-            Some(connection) => connection.query(statement(&connection.statements), params),
+            Some(connection) => {
+                self.shared.meters.round_trips.add_one();
+                connection.query(statement(&connection.statements), params)
+            }
             None => self.first_rows(statement, params).map(|(connection, rows)| {
                 state.connection = Some(connection);
                 rows
@@ -172,6 +179,7 @@ impl TransactionReader {
         params: &[Param],
     ) -> Result<(Connection, Vec<Row>), Failure> {
         let pool = &self.shared.pool;
+        self.shared.meters.round_trips.add_one();
         loop {
             let tried = pool.take(self.kind.writes, self.deadline).and_then(|mut connection| {
                 if self.kind.writes {
@@ -258,18 +266,24 @@ impl Reader for TransactionReader {
     ) -> Result<()> {
         let numbers = &self.shared.tables;
         let (index, table) = (numbers.number(index)?, numbers.number(table)?);
-        if self.kept(index, entry)?.is_some() {
+        // What cannot be kept would be read twice.
+        if self.kept(index, entry)?.is_some() || !self.state().kept.has_room() {
             return Ok(());
         }
-        let rows = self.rows(|one| &one.find, &[&index, &entry, &table, &owner])?;
+        let most = i32::try_from(MAX_KEPT_ROW_BYTES / 2).map_err(Error::internal)?;
+        let rows = self.rows(|one| &one.find, &[&index, &entry, &table, &owner, &most])?;
         let kept = &mut self.state().kept;
         let Some(row) = rows.first() else {
             kept.keep(index, entry, None);
             return Ok(());
         };
-        let (found, record) = (column(row, 0)?, row.try_get(1).map_err(Error::internal)?);
+        let found = column(row, 0)?;
         kept.keep(index, entry, Some(found));
-        kept.keep(table, &[owner, found].concat(), record);
+        let record: Option<&[u8]> = row.try_get(1).map_err(Error::internal)?;
+        let is_absent: bool = row.try_get(2).map_err(Error::internal)?;
+        if is_absent || record.is_some() {
+            kept.keep(table, &[owner, found].concat(), record);
+        }
         Ok(())
     }
 

@@ -58,7 +58,8 @@ pub const MOVE_SLOT: &str = "UPDATE kv_slot SET value = $3 WHERE id = $1 AND val
 /// The prepared statements of a connection.
 pub struct Statements {
     pub get: Statement,
-    /// An entry of a unique index, and the record under the owner `$4` and the key in it.
+    /// An entry of a unique index, and the record under the owner `$4` and the key in it: its value, if that
+    /// has no more than `$5` bytes, and whether there is none.
     pub find: Statement,
     pub ascending: Statement,
     pub ascending_to_end: Statement,
@@ -109,7 +110,9 @@ impl Statements {
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
             client.prepare(
-                "SELECT entry.value, record.value FROM kv AS entry \
+                "SELECT entry.value, \
+                 CASE WHEN octet_length(record.value) <= $5 THEN record.value END, \
+                 record.key IS NULL FROM kv AS entry \
                  LEFT JOIN kv AS record ON record.tbl = $3 AND record.key = $4 || entry.value \
                  WHERE entry.tbl = $1 AND entry.key = $2"
             ),
