@@ -61,10 +61,11 @@ impl SpanTarget {
         Ok(SpanTarget { url, headers: Vec::new(), is_tls, authority })
     }
 
-    /// Adds headers, a line `Name: value` for each. The error is a phrase that repeats none of them.
+    /// Adds headers, a line `Name: value` for each; lines that begin with `#` are comments. The error is a phrase that repeats none of them.
     pub fn with_headers(mut self, lines: &str) -> Result<Self, String> {
         for (number, line) in (1..).zip(lines.lines()) {
-            if line.trim().is_empty() {
+            // HTTP allows it in a name, so that what was commented out would be sent.
+            if line.trim().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }
             let wrong = |why: &str| format!("line {number} {why}");
@@ -73,6 +74,9 @@ impl SpanTarget {
             };
             let (name, value) = (name.trim(), value.trim());
             let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            if value.is_empty() {
+                return Err(wrong("has no value"));
+            }
             let (Ok(key), Ok(_)) = pair else {
                 return Err(wrong("is no header that HTTP allows: write Name: value"));
             };
@@ -339,11 +343,18 @@ mod tests {
     #[test]
     fn headers_are_lines_and_errors_repeat_none() {
         let target = || SpanTarget::parse("http://localhost:4318").unwrap();
-        let headers =
-            target().with_headers("Authorization: Basic a:b=\r\n\n x-org :  1\n").unwrap();
+        let lines = "Authorization: Basic a:b=\r\n\n x-org :  1\n#x-old: geheim\n # A comment\n";
+        let headers = target().with_headers(lines).unwrap();
         let expected = [("Authorization", "Basic a:b="), ("x-org", "1")];
         assert_eq!(headers.headers, expected.map(|(name, value)| (name.into(), value.into())));
-        for wrong in ["geheim", "a\nb: c\u{1}", "ge heim: a", "host: geheim", "Content-Type: a/b"] {
+        for wrong in [
+            "geheim",
+            "a\nb: c\u{1}",
+            "ge heim: a",
+            "geheim: ",
+            "host: geheim",
+            "Content-Type: a/b",
+        ] {
             let error = target().with_headers(wrong).err().unwrap();
             assert!(error.starts_with("line 1 ") && !error.contains("geheim"), "{wrong}: {error}");
         }

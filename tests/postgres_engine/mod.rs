@@ -117,7 +117,8 @@ fn runs_beside(
     let server = shared()?;
     let schema = new_schema();
     let (engine, second) = (open(server, &schema, None), open(server, &schema, None));
-    commit(&engine, |_| Ok(put(&[("entry", b"key"), ("there", b"1")]))).unwrap();
+    commit(&engine, |_| Ok(put(&[("entry", b"key"), ("there", b"1"), ("a", b"1"), ("b", b"1")])))
+        .unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
     commit(&engine, move |reader| {
