@@ -64,6 +64,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("visibility.private", "Private"),
     ("visibility.public", "Public"),
     ("wake.approval_decided", "A decision that it asked for"),
+    ("wake.claim_expired", "A task whose worker gave no sign of life"),
     ("wake.direct_message", "A message to it"),
     ("wake.external_request", "An outside agent that was accepted"),
     ("wake.notification", "A notification"),

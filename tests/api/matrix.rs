@@ -166,7 +166,12 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Member, Both, "all_teams", &["get"]),
     (Admin, Both, "all_teams", &["pause", "resume"]),
     (Admin, Both, "team", &["delete"]),
-    (Member, Both, "team_agent", &["list", "get", "create", "update", "delete", "pause", "resume"]),
+    (
+        Member,
+        Both,
+        "team_agent",
+        &["list", "get", "create", "update", "delete", "pause", "resume", "heartbeat"],
+    ),
     (Member, Both, "task", &["list", "get", "create", "update", "claim"]),
     (Member, Both, "message", &["list", "get", "create", "update", "consume"]),
     (Member, Both, "inbox_message", &["create"]),

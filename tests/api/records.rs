@@ -314,6 +314,8 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/agents"), json!({"stableKey": "bob", "role": "member"})).id();
     let task = json!({"title": "t", "description": "d", "projectId": "p", "assigneeAgentId": ann});
     let task = key.post(&format!("{team}/tasks"), task).id();
+    let claim = json!({"agentId": ann, "worker": "w", "leaseSecs": 86_400});
+    key.post(&format!("{team}/tasks/{task}/claim"), claim).ok();
     let note = json!({"body": "b", "subject": "s", "toAgentId": bob, "taskId": task});
     let note = key.post(&format!("{team}/messages"), note).id();
     key.post(&format!("{team}/messages/{note}/consume"), json!({"agentId": bob})).ok();

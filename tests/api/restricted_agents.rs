@@ -70,6 +70,7 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
         ("DELETE", crew.own(&format!("/memories/{memory}")), json!({})),
         ("GET", crew.own("/wakes"), json!({})),
         ("POST", crew.own("/wakes/ack"), json!({"wakeIds": []})),
+        ("POST", crew.own("/heartbeat"), json!({"worker": "w"})),
         ("GET", crew.own("/runs"), json!({})),
         ("POST", crew.own("/runs"), json!({"status": "succeeded", "costUsd": 99})),
         ("PATCH", crew.own(""), json!({"wakeUrl": "https://evil.test/"})),

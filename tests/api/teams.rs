@@ -182,6 +182,35 @@ fn only_one_of_many_claimers_gets_the_task() {
 }
 
 #[test]
+fn of_many_processes_of_one_agent_one_gets_the_task() {
+    let crew = Crew::new();
+    let (ann, task) = (crew.hire("ann"), crew.task(json!({"title": "t"})));
+    let path = format!("/tasks/{task}");
+    let claim = |worker: usize| {
+        let body = json!({"agentId": ann, "worker": format!("w{worker}"), "leaseSecs": 600});
+        crew.post(&format!("{path}/claim"), body)
+    };
+    let replies = at_once(16, claim);
+    let winners: Vec<_> = (0..16).filter(|n| replies[*n].status == 200).collect();
+    assert_eq!(winners.len(), 1);
+    for (_, reply) in replies.iter().enumerate().filter(|(n, _)| *n != winners[0]) {
+        reply.refused(409, "task_claimed");
+    }
+    assert_eq!(claim(winners[0]).ok()["claim"]["worker"], format!("w{}", winners[0]));
+    let beat = json!({"worker": format!("w{}", winners[0])});
+    let beat = crew.post(&format!("/agents/{ann}/heartbeat"), beat).ok();
+    assert_eq!(beat, json!({"taskIds": [task]}));
+    let late = json!({"status": "done", "fromAgentId": ann, "worker": "late"});
+    crew.patch(&path, late).refused(409, "task_claimed");
+    assert_eq!(crew.patch(&path, json!({"status": "open"})).ok()["claim"], json!(null));
+    let late = json!({"status": "done", "fromAgentId": ann, "worker": "late"});
+    crew.patch(&path, late).refused(409, "claim_ended");
+    crew.patch(&path, json!({"worker": "late"})).invalid(&["fromAgentId"]);
+    crew.post(&format!("{path}/claim"), json!({"agentId": ann, "leaseSecs": 60}))
+        .invalid(&["worker"]);
+}
+
+#[test]
 fn a_status_may_follow_any_other_and_a_patch_leaves_the_rest() {
     let crew = Crew::new();
     let ann = crew.hire("ann");

@@ -42,6 +42,30 @@ fn a_task_is_created_claimed_noted_and_done() {
 }
 
 #[test]
+fn a_worker_claims_a_task_with_a_lease_and_renews_it() {
+    let desk = Desk::new();
+    desk.team();
+    let as_agent = ["--team", "shipping", "--agent", "scribe"];
+    let made = desk.json(&["task", "create", "Count", "--team", "shipping"]);
+    let claim = ["task", "claim", "1", "--lease", "300", "--worker"];
+    let claimed = desk.json(&[&claim[..], &["one"], &as_agent].concat());
+    assert_eq!(
+        (&claimed["claim"]["worker"], &claimed["claim"]["leaseSecs"]),
+        (&json!("one"), &json!(300))
+    );
+    let other = desk.run(&[&claim[..], &["two"], &as_agent].concat());
+    other.fails(1, "the worker one of Scribe has the task since");
+    let beat = ["task", "heartbeat", "--worker", "one"];
+    assert_eq!(desk.json(&[&beat[..], &as_agent].concat())["taskIds"], json!([made["id"]]));
+    let shown = desk.run(&["task", "get", "1", "--team", "shipping"]).stdout;
+    assert!(shown.contains("worker: one, since "), "{shown}");
+    let done = ["task", "update", "1", "--status", "done", "--worker"];
+    desk.run(&[&done[..], &["two"], &as_agent].concat()).fails(1, "the worker one");
+    assert_eq!(desk.json(&[&done[..], &["one"], &as_agent].concat())["claim"], Value::Null);
+    desk.run(&["task", "claim", "1", "--lease", "300", "--team", "shipping"]).fails(2, "--worker");
+}
+
+#[test]
 fn agents_are_paused_and_resumed_and_schedules_made() {
     let desk = Desk::new();
     desk.team();

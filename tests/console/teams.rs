@@ -63,6 +63,10 @@ fn a_task_is_changed_assigned_and_annotated() {
     page.shows("The task was saved.").shows("In progress");
     let (status, assignee) = (task()["status"].clone(), task()["assigneeAgentId"].clone());
     assert_eq!((status, assignee), (json!("in_progress"), json!(agent)));
+    let claim = json!({"agentId": agent, "worker": "host-1:42", "leaseSecs": 600});
+    let id = task()["id"].as_str().unwrap().to_string();
+    api.post(&format!("/teams/{team}/tasks/{id}/claim"), claim).ok();
+    ada.get(TASK).shows("host-1:42").shows("without a sign of life");
     let refused = press(&ada, &page, ("action", "edit"), &[("title", ""), ("description", "kept")]);
     assert_eq!(refused.status, 400);
     assert!(refused.has_problem("title"));

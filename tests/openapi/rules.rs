@@ -53,6 +53,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
     let other = "01890a5d-ac96-774b-bcce-b302099a8058";
     let rules = json!([{"type": "maxLength", "value": "long"}]);
     vec![
+        ("ClaimTask", "task.claim", json!({"worker": null})),
         ("GovernanceCheck", "governance.check", json!({"registryRef": null, "policyIds": null})),
         ("LlmProviderPatch", "llm_provider.update", json!({"config": {"model": ""}})),
         ("NewApiKey", "api_key.create", json!({"allowApproveAs": true})),
@@ -69,6 +70,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("NewToolDeployment", "deployment.create_tools", json!({"toolIds": [id, other]})),
         ("PolicyPatch", "policy.update", json!({"rules": rules})),
         ("ServiceAccountPatch", "service_account.update", json!({"role": "owner"})),
+        ("TaskPatch", "task.update", json!({"worker": "w"})),
         ("ToolPatch", "tool.update", json!({"version": "2.0.0"})),
         ("UserPatch", "user.update", json!({"image": "http://a.example/b.png"})),
     ]

@@ -29,6 +29,7 @@ enum TaskCommand {
     Get(Get),
     Create(Create),
     Claim(Claim),
+    Heartbeat(Heartbeat),
     Update(Update),
     Note(Note),
 }
@@ -40,6 +41,7 @@ impl Task {
             TaskCommand::Get(command) => command.run(),
             TaskCommand::Create(command) => command.run(),
             TaskCommand::Claim(command) => command.run(),
+            TaskCommand::Heartbeat(command) => command.run(),
             TaskCommand::Update(command) => command.run(),
             TaskCommand::Note(command) => command.run(),
         }
@@ -145,6 +147,18 @@ impl Get {
 fn task_text(task: &Value) -> String {
     let [number, title, status] = ["number", "title", "status"].map(|field| cell(&task[field]));
     let mut text = format!("#{number} {title}\nstatus: {status}");
+    if let Some(worker) = task["claim"]["worker"].as_str() {
+        let claim = &task["claim"];
+        text.push_str(&format!(
+            "\nworker: {}, since {}",
+            cell(&worker.into()),
+            time(&claim["since"])
+        ));
+        if claim["leaseEndsAt"].is_string() {
+            let end = time(&claim["leaseEndsAt"]);
+            text.push_str(&format!("; without a sign of life open again {end}"));
+        }
+    }
     if let Some(description) = task["description"].as_str() {
         text.push_str(&format!("\n\n{}", indented(description)));
     }
@@ -195,11 +209,21 @@ impl Create {
 
 /// Take a task for an agent
 #[derive(Args)]
-#[command(after_help = "Of many who claim a task at once, one gets it.\n\n\
-                        Example: roadstead task claim 7 --team shipping --agent scribe")]
+#[command(after_help = "Of many who claim a task at once, one gets it. With --worker also of \
+                        several processes of one agent.\n\n\
+                        Example: roadstead task claim 7 --team shipping --agent scribe \
+                        --worker host-1:4242 --lease 300")]
 struct Claim {
     /// Number or id
     task: String,
+
+    /// Process of the agent that takes it
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
+
+    /// Seconds without a sign of life of the worker after which the task is open again
+    #[arg(long, value_name = "SECONDS", requires = "worker")]
+    lease: Option<u32>,
 
     #[command(flatten)]
     flags: Flags,
@@ -212,7 +236,36 @@ impl Claim {
         let agent = team.acting(&self.flags.agent)?;
         let agent = agent.ok_or_else(|| Failure::Usage("claim takes --agent".into()))?;
         let path = team.path(&format!("/tasks/{}/claim", segment(&team.task(&self.task)?)));
-        print_changed(&self.flags, &api.post_in_org(&path, json!({"agentId": agent}))?)
+        let body = json!({"agentId": agent, "worker": self.worker, "leaseSecs": self.lease});
+        print_changed(&self.flags, &api.post_in_org(&path, body)?)
+    }
+}
+
+/// Renew the leases of a worker
+#[derive(Args)]
+#[command(after_help = "Prints the ids of the tasks that it still has.\n\n\
+                        Example: roadstead task heartbeat --team shipping --agent scribe --worker \
+                        host-1:4242")]
+struct Heartbeat {
+    /// Process of the agent that has the tasks
+    #[arg(long, value_name = "NAME")]
+    worker: String,
+
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Heartbeat {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.flags.client.connect()?;
+        let team = Team::find(&api, &self.flags.team)?;
+        let agent = team.acting(&self.flags.agent)?;
+        let agent = agent.ok_or_else(|| Failure::Usage("heartbeat takes --agent".into()))?;
+        let path = team.path(&format!("/agents/{}/heartbeat", segment(&agent)));
+        let answer = api.post_in_org(&path, json!({"worker": self.worker}))?;
+        let ids = answer["taskIds"].as_array().into_iter().flatten().map(cell);
+        let text = ids.collect::<Vec<_>>().join("\n");
+        output::print(self.flags.client.json, &answer, text)
     }
 }
 
@@ -247,6 +300,10 @@ struct Update {
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
 
+    /// Process of the agent that changes it; refused unless it has the task
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
+
     #[command(flatten)]
     flags: Flags,
 }
@@ -266,6 +323,7 @@ impl Update {
         put("title", self.title.map(Value::from));
         put("description", description.map(Value::from));
         put("priority", self.priority.map(Value::from));
+        put("worker", self.worker.map(Value::from));
         put("fromAgentId", team.acting(&self.flags.agent)?.map(Value::from));
         let assign = self.assign.as_deref().map(|name| team.agent(name)).transpose()?;
         put("assigneeAgentId", assign.map(Value::from));

@@ -5,7 +5,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -73,8 +73,18 @@ pub struct Task {
     pub assignee_agent_id: Nullable<String>,
     pub priority: u32,
     pub status: String,
-    pub created_at: crate::base::Time,
-    pub updated_at: crate::base::Time,
+    pub created_at: Time,
+    pub updated_at: Time,
+    pub claim: Nullable<Claim>,
+}
+
+/// The process of its agent that has a task.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    pub worker: String,
+    pub since: Time,
+    pub lease_ends_at: Nullable<Time>,
 }
 
 fn go(visit: &Visit) -> Result<Reply> {

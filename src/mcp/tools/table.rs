@@ -99,20 +99,22 @@ const ALL: &[ToolInfo] = &[
         .explained(&["assigneeAgentId"])
         .whole_in("task_get"),
     tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim")
+        .untold(&["leaseSecs"])
         .whole_in("task_get")
         .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
-        .untold(&["projectId"])
+        .untold(&["projectId", "worker"])
         .clears(&["description", "assigneeAgentId", "projectId"])
         .whole_in("task_get"),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")
         .about("Send a message to an agent (toAgentId) or a note on a task (taskId)")
+        .untold(&["worker"])
         .whole_in("message_list"),
     tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume")
         .whole_in("message_list")
         .idempotent(),
-    tool("inbox_send", Post, "/teams/{teamId}/inbox").whole_in("message_list"),
+    tool("inbox_send", Post, "/teams/{teamId}/inbox").untold(&["worker"]).whole_in("message_list"),
     tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
     tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
         .explained(&["supersedes"])
@@ -137,7 +139,7 @@ const ALL: &[ToolInfo] = &[
         .exact(),
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
-        .about("Ask people for an approval; look for their decision in approval_list")
+        .about("Ask people for an approval; a wake says when it is decided")
         .whole_in("approval_list"),
     tool("approval_list", Get, "/teams/{teamId}/approvals"),
 ];

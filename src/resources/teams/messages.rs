@@ -5,11 +5,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::claim::WorkerName;
+use super::claims::{check_worker, renew};
 use super::lists::merged;
 use super::member::{self, Member};
 use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};
 use super::task::{self, Task, fetch_task};
-use super::tasks::ClaimTask;
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, UsableMember, UsableMembers, open_optional};
 use super::wakes::{self, WakeCause};
@@ -44,9 +45,12 @@ pub struct NewMessage {
     task_id: Option<Id<Task>>,
     /// The agent of the team that sends it; absent, the user does.
     from_agent_id: Option<AgentRef>,
+    /// The process of the agent that sends it, whose leases it renews.
+    worker: Option<WorkerName>,
 }
 impl Input for NewMessage {
     fn check(&self, issues: &mut Vec<Issue>) {
+        check_worker(self.worker.as_ref(), self.from_agent_id.as_ref(), issues);
         if self.to_agent_id.is_none() && self.task_id.is_none() {
             issues.push(Issue::new("taskId", "is required when toAgentId is absent"));
         }
@@ -65,8 +69,22 @@ pub struct NewInboxMessage {
     subject: Option<Title>,
     body: Body,
     task_id: Option<Id<Task>>,
+    /// The process of the agent that sends it, whose leases it renews.
+    worker: Option<WorkerName>,
 }
 impl Input for NewInboxMessage {}
+
+/// The agent that reads the message.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"agentId": "01890a5d-ac96-774b-bcce-b302099a8057"}],
+))]
+pub struct ConsumeMessage {
+    /// An agent of the team.
+    agent_id: AgentRef,
+}
+impl Input for ConsumeMessage {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -119,7 +137,14 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
     let team = require_team(&view, req.params)?;
     let to = open_optional(&view, req.caller(), team, new.to_agent_id.as_ref())?;
     let task = new.task_id.map(|id| fetch_task(&view, team, id)).transpose()?;
-    let from = sender(&view, team, req.caller(), new.from_agent_id.as_ref())?;
+    let acting = open_optional(&view, req.caller(), team, new.from_agent_id.as_ref())?;
+    let from = match &acting {
+        Some(acting) => as_agent(&view, acting)?,
+        None => as_user(req.caller()),
+    };
+    if let Some(acting) = &acting {
+        renew(tx, acting, new.worker.as_ref())?;
+    }
     let message = Message {
         id: tx.new_id(),
         team_id: team,
@@ -155,6 +180,7 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
     if let Some(task) = new.task_id {
         fetch_task(&view, team.id, task)?;
     }
+    renew(tx, &agent, new.worker.as_ref())?;
     let message = Message {
         id: tx.new_id(),
         team_id: team.id,
@@ -216,7 +242,7 @@ pub(super) fn open(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>)>) -> Result<Me
 
 /// Marks a message read by the agent it is addressed to, or a note by the agent responsible for its
 /// task; mail of a peer that has no recipient, by the Scrum Master; 404 for any other agent.
-pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ClaimTask>) -> Result<Message> {
+pub fn consume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Message>), ConsumeMessage>) -> Result<Message> {
     let view = tx.view();
     let team = require_team(&view, req.params.0)?;
     let agent = req.input.agent_id.open(&view, req.caller(), team)?.id;
@@ -254,11 +280,13 @@ pub fn sender(
 ) -> Result<Sender> {
     match from_agent_id {
         Some(named) => as_agent(view, &named.open(view, caller, team)?),
-        None => {
-            let (id, name) = (caller.user().cast(), caller.identity.name.clone());
-            Ok(Sender { kind: SenderType::User, id, name })
-        }
+        None => Ok(as_user(caller)),
     }
+}
+
+fn as_user(caller: &Caller) -> Sender {
+    let (id, name) = (caller.user().cast(), caller.identity.name.clone());
+    Sender { kind: SenderType::User, id, name }
 }
 
 fn as_agent(view: &View, member: &UsableMember) -> Result<Sender> {

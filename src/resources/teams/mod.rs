@@ -6,6 +6,8 @@
 //! while.
 
 mod approvals;
+mod claim;
+mod claims;
 mod exchange;
 mod lists;
 mod member;
@@ -43,6 +45,7 @@ pub const RESOURCE: Resource = Resource {
         &team::RESOURCE,
         &members::RESOURCE,
         &tasks::RESOURCE,
+        &claims::RESOURCE,
         &messages::RESOURCE,
         &wakes::RESOURCE,
         &memories::RESOURCE,

@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::claim::WorkerName;
+use super::claims::renew;
 use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{MonthlySpending, TEAM_IN_PATH, Team, fetch_team, require_team};
@@ -109,6 +111,8 @@ pub struct NewRun {
     error: Option<Description>,
     /// The task of the team that it worked on.
     task_id: Option<Id<Task>>,
+    /// The process of the agent that reports it, whose leases it renews.
+    worker: Option<WorkerName>,
 }
 
 impl Input for NewRun {}
@@ -129,6 +133,7 @@ pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<
     let team = fetch_team(&tx.view(), team)?;
     let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, agent))?;
     member::require_active(&tx.view(), &member)?;
+    renew(tx, &member, req.input.worker.as_ref())?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
     }

@@ -4,12 +4,15 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::claim::{TaskClaim, WorkerName};
 use super::member::{Member, scrum_master};
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Id, Result, Text, Time, Title};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec, no_upgrade,
+};
 
 /// The long text of a task.
 pub type TaskDescription = Text<0, 100_000>;
@@ -74,8 +77,10 @@ pub struct Task {
     /// The user who created it, also through a key; null if the service did.
     pub created_by: Option<Id<User>>,
     pub created_at: Time,
-    /// When any field last changed.
+    /// When any field last changed; the end of a lease does not count.
     pub updated_at: Time,
+    /// The process that has it; null if its agent did not say which.
+    pub claim: Option<TaskClaim>,
 }
 crate::base::portable!(Task {
     id,
@@ -90,6 +95,7 @@ crate::base::portable!(Task {
     created_by,
     created_at,
     updated_at,
+    claim,
 });
 
 impl Output for Task {
@@ -108,6 +114,11 @@ impl Task {
     pub fn is_workable(&self) -> bool {
         matches!(self.status, TaskStatus::Open | TaskStatus::InProgress)
     }
+
+    /// Whether it is begun and not closed, so that a process may have it.
+    pub fn is_begun(&self) -> bool {
+        matches!(self.status, TaskStatus::InProgress | TaskStatus::Blocked)
+    }
 }
 
 /// Tasks by status, then by team.
@@ -122,6 +133,17 @@ pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
 /// Tasks by their number in the team, by which people name them.
 pub static BY_NUMBER: Index<Task, (Id<Team>, u32)> =
     Index::non_unique("tasks.by_number", |task| Some((task.team_id, task.number)));
+
+/// Tasks with a lease, by the process that has them.
+pub static BY_WORKER: Index<Task, (Id<Member>, WorkerName)> =
+    Index::non_unique("tasks.by_worker", |task| {
+        let claim = task.claim.as_ref().filter(|claim| claim.lease_secs.is_some())?;
+        Some((task.assignee_agent_id?, claim.worker.clone()))
+    });
+
+/// Tasks with a lease, by its end.
+pub static BY_LEASE_END: Index<Task, Time> =
+    Index::non_unique("tasks.by_lease_end", |task| task.claim.as_ref()?.lease_ends_at);
 
 /// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(
@@ -142,7 +164,8 @@ static TEAM: Reference<Task, Team> = Reference::cascade(
 static ASSIGNEE: Reference<Task, Member> = Reference::clear(
     &["assignee_agent_id"],
     |tx: &Tx, task: &Task, _| {
-        Ok(Task { assignee_agent_id: None, updated_at: tx.now(), ..task.clone() })
+        let (assignee_agent_id, claim, updated_at) = (None, None, tx.now());
+        Ok(Task { assignee_agent_id, claim, updated_at, ..task.clone() })
     },
     |member: &Member| (Some(member.id), false).to_bytes(),
     |task: &Task, _| {
@@ -156,13 +179,23 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 impl Record for Task {
     const TABLE: &'static str = "tasks";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER, &BY_WORKER, &BY_LEASE_END];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("created_by", "history: who made it may have left"),
+        ("claim.by", "history: who claimed it may have left"),
+    ];
+    const VERSION: u8 = 2;
     type Key = (Id<Team>, Id<Task>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

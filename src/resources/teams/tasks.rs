@@ -1,8 +1,10 @@
-//! Operations on tasks: create, update, claim (reference: teams-and-wakes, "Tasks").
+//! Operations on tasks: list, create, update (reference: teams-and-wakes, "Tasks").
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::claim::WorkerName;
+use super::claims::{check_worker, renew, require_held, with_claim_kept};
 use super::lists::merged;
 use super::member::{Member, require_active};
 use super::task::{
@@ -14,7 +16,7 @@ use super::usable::{AgentRef, open_optional};
 use super::wakes::{self, WakeCause};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{Error, Id, Int, Nullable, Result, Title};
+use crate::base::{Error, Id, Int, Issue, Nullable, Result, Title};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -60,6 +62,8 @@ impl Input for NewTask {}
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
     "examples" = [{"status": "done"}],
+    "if" = {"required": ["worker"], "properties": {"worker": {"type": "string"}}},
+    "then" = {"required": ["fromAgentId"], "properties": {"fromAgentId": {"type": "string"}}},
 ))]
 pub struct TaskPatch {
     title: Option<Title>,
@@ -74,20 +78,14 @@ pub struct TaskPatch {
     project_id: Nullable<ProjectId>,
     /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<AgentRef>,
+    /// The process of the agent that makes the change; refused unless it has the task.
+    worker: Option<WorkerName>,
 }
-impl Input for TaskPatch {}
-
-/// The agent that performs the action: that claims the task, or reads the message.
-#[derive(Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend(
-    "examples" = [{"agentId": "01890a5d-ac96-774b-bcce-b302099a8057"}],
-))]
-pub struct ClaimTask {
-    /// An agent of the team.
-    pub agent_id: AgentRef,
+impl Input for TaskPatch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        check_worker(self.worker.as_ref(), self.from_agent_id.as_ref(), issues);
+    }
 }
-impl Input for ClaimTask {}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -183,6 +181,7 @@ pub fn make(
         created_by,
         created_at: tx.now(),
         updated_at: tx.now(),
+        claim: None,
     };
     tx.insert(&task)?;
     wake_assignee(tx, &task, assignee, acting)?;
@@ -204,7 +203,7 @@ fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
 /// reopened task loses an assignee that has left.
 ///
 /// # Errors
-/// 409 if a paused agent takes it.
+/// 409 if a paused agent takes it, or the worker that makes the change does not have it.
 pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
     let (team, id) = req.params;
     require_team(&tx.view(), team)?;
@@ -214,6 +213,14 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     let named = patch.assignee_agent_id.value().filter(|named| !is_same(named));
     let assignee = open_optional(&tx.view(), req.caller(), team, named)?;
     let acting = open_optional(&tx.view(), req.caller(), team, patch.from_agent_id.as_ref())?;
+    let old = match (&acting, &patch.worker) {
+        (Some(acting), Some(worker)) => {
+            require_held(&tx.view(), &old, acting, worker)?;
+            renew(tx, acting, Some(worker))?;
+            fetch_task(&tx.view(), team, id)?
+        }
+        _ => old,
+    };
 
     let mut task = old.clone();
     if let Some(title) = &patch.title {
@@ -235,6 +242,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     if old.is_closed() && !task.is_closed() {
         task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
     }
+    let mut task = with_claim_kept(&old, task);
     if let Some(acting) = &acting
         && takes(&old, &task, acting)
     {
@@ -275,36 +283,6 @@ fn resumption<'a>(old: &Task, task: &'a Task) -> Option<WakeCause<'a>> {
     })
 }
 
-/// Assigns a task to the agent that claims it. A repetition by the same agent changes nothing.
-///
-/// # Errors
-/// 409 if the task is closed, another agent has it, or the agent is paused.
-pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<Task> {
-    let (team, id) = req.params;
-    require_team(&tx.view(), team)?;
-    let old = fetch_task(&tx.view(), team, id)?;
-    let agent = req.input.agent_id.open(&tx.view(), req.caller(), team)?;
-    require_active(&tx.view(), &agent)?;
-    let agent = agent.id;
-    if old.is_closed() {
-        return Err(Error::conflict("task_closed", "the task is closed; reopen it to claim it"));
-    }
-    if current_assignee(&tx.view(), &old)?.is_some_and(|assignee| assignee != agent) {
-        return Err(Error::conflict("task_claimed", "another agent has the task"));
-    }
-    let status = match old.status {
-        TaskStatus::Open => TaskStatus::InProgress,
-        other => other,
-    };
-    if old.assignee_agent_id == Some(agent) && old.status == status {
-        return Ok(old); // A repetition.
-    }
-    let updated_at = tx.now();
-    let task = Task { assignee_agent_id: Some(agent), status, updated_at, ..old.clone() };
-    tx.replace(&old, &task)?;
-    Ok(task)
-}
-
 /// Wakes the new assignee of a task, unless it acted itself.
 fn wake_assignee(
     tx: &mut Tx,
@@ -339,9 +317,6 @@ pub fn routes() -> Vec<Route> {
         Route::patch(ONE, MEMBER, "task.update", op::write(update))
             .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
             .about("Update a task"),
-        Route::post("/teams/{teamId}/tasks/{taskId}/claim", MEMBER, "task.claim", op::write(claim))
-            .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
-            .about("Claim a task for an agent"),
     ]
 }
 

@@ -11,7 +11,7 @@ use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, open_optional};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{Id, Result, Text, Time, Title};
+use crate::base::{Error, Id, Result, Text, Time, Title};
 use crate::outbox::{About, EventType, publish};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -177,27 +177,55 @@ fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<Timeline
     let team = fetch_team(&tx.view(), req.params)?;
     let named = req.input.agent_id.as_ref();
     let agent = open_optional(&tx.view(), req.caller(), team.id, named)?;
-    let name = |agent| member::name(&tx.view(), agent);
-    let agent_name = agent.as_deref().map(name).transpose()?;
     let entry = TimelineEntry {
         id: tx.new_id(),
         team_id: team.id,
         kind: req.input.kind,
         title: req.input.title.clone(),
         body: req.input.body.clone(),
-        agent_id: agent.map(|agent| agent.id),
+        agent_id: agent.as_ref().map(|agent| agent.id),
         created_by: req.caller().user(),
         created_at: tx.now(),
     };
-    tx.insert(&entry)?;
+    add(tx, &team, &entry, agent.as_deref())?;
+    Ok(entry)
+}
+
+/// Adds an entry and publishes the event of its kind.
+fn add(tx: &mut Tx, team: &Team, entry: &TimelineEntry, agent: Option<&Member>) -> Result<()> {
+    let name = |agent| member::name(&tx.view(), agent);
+    let agent_name = agent.map(name).transpose()?;
+    tx.insert(entry)?;
     let payload = json!({
         "teamId": team.id, "teamName": team.name,
         "entryId": entry.id, "title": entry.title,
         "agentId": entry.agent_id, "agentName": agent_name,
     });
     let about = About::resource("timeline_entry", entry.id);
-    publish(tx, entry.kind.event_type(), about, payload)?;
-    Ok(entry)
+    publish(tx, entry.kind.event_type(), about, payload)
+}
+
+/// Notes what the service has done by itself about the work of an agent, on the account of `by`.
+pub fn note_progress(
+    tx: &mut Tx,
+    team: &Team,
+    agent: Option<&Member>,
+    by: Id<User>,
+    title: &str,
+    body: &str,
+) -> Result<()> {
+    let invalid = |why| Error::internal(format!("a note cannot be an entry: {why}"));
+    let entry = TimelineEntry {
+        id: tx.new_id(),
+        team_id: team.id,
+        kind: TimelineKind::ProgressUpdate,
+        title: Title::parse(title).map_err(invalid)?,
+        body: Some(Text::parse(body).map_err(invalid)?),
+        agent_id: agent.map(|agent| agent.id),
+        created_by: by,
+        created_at: tx.now(),
+    };
+    add(tx, team, &entry, agent)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

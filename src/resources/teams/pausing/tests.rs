@@ -7,7 +7,7 @@ use crate::resources::teams::testing::{
     add_agent, agent, code, hire, insert_agent, take, task, team,
 };
 use crate::resources::teams::wakes::Wake;
-use crate::resources::teams::{members, tasks};
+use crate::resources::teams::{claims, members, tasks};
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ACCESS_CHANGED, Listener};
 
@@ -29,7 +29,7 @@ fn reason() -> Value {
 fn claim(fixture: &Fixture, (team, ann): Place) -> Result<()> {
     let id = task(fixture, team, json!({"title": "Free"})).id;
     let claim = Fixture::input(json!({"agentId": ann})).unwrap();
-    fixture.write(tasks::claim, (team, id), claim).map(drop)
+    fixture.write(claims::claim, (team, id), claim).map(drop)
 }
 
 /// Pauses and resumes by each kind of pause; the scope that is shown while it lasts.

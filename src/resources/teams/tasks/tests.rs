@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::resources::teams::claims::claim;
 use crate::resources::teams::members;
 use crate::resources::teams::task::assignee_or_scrum_master;
 use crate::resources::teams::testing::{add_agent, add_scrum_master, code, take, task, team};
@@ -33,7 +34,7 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
         "id": first.id, "teamId": crew, "number": 1, "title": "one", "description": null,
         "projectId": null, "assigneeAgentId": null, "priority": 2, "status": "open",
         "createdBy": first.created_by, "createdAt": "2026-01-15T12:00:00.000Z",
-        "updatedAt": "2026-01-15T12:00:00.000Z",
+        "updatedAt": "2026-01-15T12:00:00.000Z", "claim": null,
     });
     assert_eq!(serde_json::to_value(&first).unwrap(), expected);
     assert!(first.created_by.is_some());

@@ -11,7 +11,7 @@ use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message;
 use crate::resources::teams::peer;
-use crate::resources::teams::task::{self, Task};
+use crate::resources::teams::task::{self, Task, TaskStatus};
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::usable::UsableMember;
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
@@ -208,11 +208,15 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
         (WakeReason::TaskUnblocked | WakeReason::TaskReopened, Some(task)) => {
             Ok(task.is_workable() && task.assignee_agent_id == Some(wake.agent))
         }
+        // Who was told of a free task may not be its agent.
+        (WakeReason::ClaimExpired, Some(task)) => Ok(task.status == TaskStatus::Open
+            && task.assignee_agent_id.is_none_or(|agent| agent == wake.agent)),
         (
             WakeReason::TaskAssigned
             | WakeReason::TaskNote
             | WakeReason::TaskUnblocked
-            | WakeReason::TaskReopened,
+            | WakeReason::TaskReopened
+            | WakeReason::ClaimExpired,
             None,
         ) => Ok(false),
         (WakeReason::ExternalRequest, _) => match wake.peer_id {

@@ -80,6 +80,8 @@ pub enum WakeCause<'a> {
     /// This task of its own is not blocked any more.
     TaskUnblocked(&'a Task),
     TaskReopened(&'a Task),
+    /// The worker that had this task has given no sign of life.
+    ClaimExpired(&'a Task),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),
     /// This schedule that wakes it is due, and tells it this.
@@ -156,6 +158,10 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         }
         WakeCause::TaskReopened(task) => {
             wake.reason = WakeReason::TaskReopened;
+            wake.task_id = Some(task.id);
+        }
+        WakeCause::ClaimExpired(task) => {
+            wake.reason = WakeReason::ClaimExpired;
             wake.task_id = Some(task.id);
         }
         WakeCause::ApprovalDecided(task) => {

@@ -11,7 +11,7 @@ use crate::resources::teams::team::Team;
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
 };
-use crate::resources::teams::{member, members, messages, tasks};
+use crate::resources::teams::{claims, member, members, messages, tasks};
 use crate::resources::testing::{Fixture, NOON, args};
 use crate::store::{ListSource, PageRequest};
 
@@ -533,7 +533,7 @@ fn notes_on_a_claimed_task_do_not_wake_the_scrum_master() {
     note(&fixture, &free);
     assert_eq!(peek(&fixture, (crew, sam)).len(), 1);
     let claim = Fixture::input(json!({"agentId": ann})).unwrap();
-    fixture.write(tasks::claim, (crew, free.id), claim).unwrap();
+    fixture.write(claims::claim, (crew, free.id), claim).unwrap();
     assert!(take(&fixture, crew, sam).is_empty());
     assert_eq!(dropped(&fixture), 1);
 }

@@ -43,6 +43,8 @@ pub enum WakeReason {
     ApprovalDecided,
     /// A schedule that wakes it is due.
     Schedule,
+    /// The worker that had a task has given no sign of life; the task is open again.
+    ClaimExpired,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -54,6 +56,7 @@ crate::store::stored_enum!(WakeReason {
     TaskReopened = 6,
     ApprovalDecided = 7,
     Schedule = 8,
+    ClaimExpired = 9,
 });
 
 /// A notice that an agent has something to do.
@@ -230,7 +233,8 @@ impl Wake {
             WakeReason::TaskAssigned
             | WakeReason::TaskNote
             | WakeReason::TaskUnblocked
-            | WakeReason::TaskReopened => self.task_id?.cast(),
+            | WakeReason::TaskReopened
+            | WakeReason::ClaimExpired => self.task_id?.cast(),
             // Those about no task are about one thing, too: the agent reads what was decided.
             WakeReason::ApprovalDecided => self.task_id.map_or(Id::NIL, Id::cast),
             WakeReason::ExternalRequest => self.peer_id?.cast(),
