@@ -1,5 +1,6 @@
 //! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
+use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
-use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
+use super::sweeps::{Continuity, RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -380,8 +381,9 @@ impl Runner {
     }
 
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {
+        let mut continuity = Continuity::default();
         while !*stop.borrow() {
-            if let Err(error) = self.sweep_once(sweep, &stop).await {
+            if let Err(error) = self.sweep_once(sweep, &mut continuity, &stop).await {
                 log_failure!(error, sweep = sweep.name, "a sweep failed");
             }
             tokio::select! {
@@ -391,38 +393,54 @@ impl Runner {
         }
     }
 
-    async fn sweep_once(&self, sweep: &'static Sweep, stop: &watch::Receiver<bool>) -> Result<()> {
+    /// Runs a sweep until nothing is left. Organizations take turns, step by step: what is due in one
+    /// delays no other.
+    async fn sweep_once(
+        &self,
+        sweep: &'static Sweep,
+        continuity: &mut Continuity,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
         let organizations =
             if sweep.installation { vec![Id::NIL] } else { (self.organizations)(&self.store)? };
-        for org in organizations {
+        let mut left = VecDeque::from(organizations);
+        while !*stop.borrow()
+            && let Some(org) = left.pop_front()
+        {
             // A failure in one organization must not stop the sweep of the others.
-            if let Err(error) = self.sweep_one(sweep, org, stop).await {
-                log_failure!(error, sweep = sweep.name, %org, "a sweep failed");
+            match self.sweep_step(sweep, org, continuity).await {
+                Ok(SweepProgress::Clean) => {}
+                Ok(SweepProgress::More) => left.push_back(org),
+                Err(error) => {
+                    if error.kind() == Kind::Busy {
+                        *continuity = Continuity::default(); // Nobody can write.
+                    }
+                    log_failure!(error, sweep = sweep.name, %org, "a sweep failed");
+                }
             }
         }
         Ok(())
     }
 
-    async fn sweep_one(
+    async fn sweep_step(
         &self,
         sweep: &'static Sweep,
         org: Id<Org>,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<()> {
-        while !*stop.borrow() {
-            let settings = self.settings.clone();
-            let step = move |tx: &mut Tx| {
-                tx.mark_deletion();
-                let progress = (sweep.run)(tx, &settings)?;
-                Ok((progress, tx.removed_rows().clone()))
-            };
-            let (swept, removed) = self.store.write(org, step).await?;
-            self.meters.swept(&removed);
-            if swept == SweepProgress::Clean {
-                break;
-            }
-        }
-        Ok(())
+        continuity: &mut Continuity,
+    ) -> Result<SweepProgress> {
+        let (settings, before) = (self.settings.clone(), *continuity);
+        let step = move |tx: &mut Tx| {
+            tx.mark_deletion();
+            let now = tx.now();
+            let running_since = before.since(sweep, now);
+            let settings = RetentionSettings { running_since, ..settings.clone() };
+            let progress = (sweep.run)(tx, &settings)?;
+            Ok((progress, tx.removed_rows().clone(), now))
+        };
+        let (progress, removed, at) = self.store.write(org, step).await?;
+        *continuity = before.after(sweep, at);
+        self.meters.swept(&removed);
+        Ok(progress)
     }
 }
 

@@ -198,8 +198,12 @@ fn of_many_processes_of_one_agent_one_gets_the_task() {
     }
     assert_eq!(claim(winners[0]).ok()["claim"]["worker"], format!("w{}", winners[0]));
     let beat = json!({"worker": format!("w{}", winners[0])});
+    let tag = |reply: &Reply| reply.header("etag").map(str::to_string);
+    let before = tag(&crew.get(&path));
     let beat = crew.post(&format!("/agents/{ann}/heartbeat"), beat).ok();
-    assert_eq!(beat, json!({"taskIds": [task]}));
+    assert_eq!(beat["leases"][0]["taskId"], task);
+    assert!(beat["leases"][0]["leaseEndsAt"].is_string());
+    assert_eq!(tag(&crew.get(&path)), before, "a sign of life leaves the task as it is");
     let late = json!({"status": "done", "fromAgentId": ann, "worker": "late"});
     crew.patch(&path, late).refused(409, "task_claimed");
     assert_eq!(crew.patch(&path, json!({"status": "open"})).ok()["claim"], json!(null));

@@ -56,7 +56,10 @@ fn a_worker_claims_a_task_with_a_lease_and_renews_it() {
     let other = desk.run(&[&claim[..], &["two"], &as_agent].concat());
     other.fails(1, "the worker one of Scribe has the task since");
     let beat = ["task", "heartbeat", "--worker", "one"];
-    assert_eq!(desk.json(&[&beat[..], &as_agent].concat())["taskIds"], json!([made["id"]]));
+    let leases = &desk.json(&[&beat[..], &as_agent].concat())["leases"];
+    assert_eq!((leases.as_array().unwrap().len(), &leases[0]["taskId"]), (1, &made["id"]));
+    let note = ["task", "note", "1", "Still counting", "--worker", "one"];
+    desk.json(&[&note[..], &as_agent].concat());
     let shown = desk.run(&["task", "get", "1", "--team", "shipping"]).stdout;
     assert!(shown.contains("worker: one, since "), "{shown}");
     let done = ["task", "update", "1", "--status", "done", "--worker"];

@@ -70,6 +70,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("NewToolDeployment", "deployment.create_tools", json!({"toolIds": [id, other]})),
         ("PolicyPatch", "policy.update", json!({"rules": rules})),
         ("ServiceAccountPatch", "service_account.update", json!({"role": "owner"})),
+        ("NewTask", "task.create", json!({"worker": "w"})),
         ("TaskPatch", "task.update", json!({"worker": "w"})),
         ("ToolPatch", "tool.update", json!({"version": "2.0.0"})),
         ("UserPatch", "user.update", json!({"image": "http://a.example/b.png"})),

@@ -8,6 +8,7 @@ use super::flags::ClientFlags;
 use super::listed::Listed;
 use super::lookup::{AgentFlag, Team, TeamFlag};
 use super::table::{Table, cell, time};
+use super::task::put_given;
 use super::text_file::text_or_stdin;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -150,6 +151,10 @@ struct Send {
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
 
+    /// Process of --agent that sends it, whose leases it renews
+    #[arg(long, value_name = "NAME", requires = "agent")]
+    worker: Option<String>,
+
     #[command(flatten)]
     flags: Flags,
 }
@@ -167,6 +172,7 @@ impl Send {
             "taskId": task,
             "fromAgentId": from,
         });
+        put_given(&mut body, "worker", self.worker);
         let path = if self.to_people {
             if body["fromAgentId"].is_null() {
                 return Err(Failure::Usage("--to-people takes --agent: who writes?".into()));

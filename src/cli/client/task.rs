@@ -154,9 +154,8 @@ fn task_text(task: &Value) -> String {
             cell(&worker.into()),
             time(&claim["since"])
         ));
-        if claim["leaseEndsAt"].is_string() {
-            let end = time(&claim["leaseEndsAt"]);
-            text.push_str(&format!("; without a sign of life open again {end}"));
+        if let Some(secs) = claim["leaseSecs"].as_u64() {
+            text.push_str(&format!("; open again after {secs} s without a sign of life"));
         }
     }
     if let Some(description) = task["description"].as_str() {
@@ -236,7 +235,9 @@ impl Claim {
         let agent = team.acting(&self.flags.agent)?;
         let agent = agent.ok_or_else(|| Failure::Usage("claim takes --agent".into()))?;
         let path = team.path(&format!("/tasks/{}/claim", segment(&team.task(&self.task)?)));
-        let body = json!({"agentId": agent, "worker": self.worker, "leaseSecs": self.lease});
+        let mut body = json!({"agentId": agent});
+        put_given(&mut body, "worker", self.worker);
+        put_given(&mut body, "leaseSecs", self.lease);
         print_changed(&self.flags, &api.post_in_org(&path, body)?)
     }
 }
@@ -263,8 +264,8 @@ impl Heartbeat {
         let agent = agent.ok_or_else(|| Failure::Usage("heartbeat takes --agent".into()))?;
         let path = team.path(&format!("/agents/{}/heartbeat", segment(&agent)));
         let answer = api.post_in_org(&path, json!({"worker": self.worker}))?;
-        let ids = answer["taskIds"].as_array().into_iter().flatten().map(cell);
-        let text = ids.collect::<Vec<_>>().join("\n");
+        let leases = answer["leases"].as_array().into_iter().flatten();
+        let text = leases.map(|lease| cell(&lease["taskId"])).collect::<Vec<_>>().join("\n");
         output::print(self.flags.client.json, &answer, text)
     }
 }
@@ -343,6 +344,10 @@ struct Note {
     /// The note, or - to read it from stdin
     text: String,
 
+    /// Process of the agent that writes it, whose leases it renews
+    #[arg(long, value_name = "NAME", requires = "agent")]
+    worker: Option<String>,
+
     #[command(flatten)]
     flags: Flags,
 }
@@ -352,13 +357,21 @@ impl Note {
         let text = text_or_stdin(&self.text)?;
         let api = self.flags.client.connect()?;
         let team = Team::find(&api, &self.flags.team)?;
-        let body = json!({
+        let mut body = json!({
             "taskId": team.task(&self.task)?,
             "body": text,
             "fromAgentId": team.acting(&self.flags.agent)?,
         });
+        put_given(&mut body, "worker", self.worker);
         let message = api.post_in_org(&team.path("/messages"), body)?;
         output::print(self.flags.client.json, &message, "noted")
+    }
+}
+
+/// Puts a field into a body, if it is given: servers before it refuse it, even as null.
+pub(super) fn put_given(body: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body[name] = value.into();
     }
 }
 

@@ -84,7 +84,7 @@ pub struct Task {
 pub struct Claim {
     pub worker: String,
     pub since: Time,
-    pub lease_ends_at: Nullable<Time>,
+    pub lease_secs: Nullable<u32>,
 }
 
 fn go(visit: &Visit) -> Result<Reply> {

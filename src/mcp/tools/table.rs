@@ -91,15 +91,17 @@ const ALL: &[ToolInfo] = &[
         .about("Wait for an agent's wakes, which say that there is work; each is leased for 60 seconds")
         .untold(&["cursor", "peek"])
         .explained(&["wait"]),
-    tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack").idempotent(),
+    tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack")
+        .untold(&["worker"])
+        .idempotent(),
     tool("task_list", Get, "/teams/{teamId}/tasks").whole_in("task_get"),
     tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
     tool("task_create", Post, "/teams/{teamId}/tasks")
-        .untold(&["projectId"])
+        .untold(&["projectId", "worker"])
         .explained(&["assigneeAgentId"])
         .whole_in("task_get"),
     tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim")
-        .untold(&["leaseSecs"])
+        .untold(&["worker", "leaseSecs"])
         .whole_in("task_get")
         .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::claim::WorkerName;
-use super::claims::{check_worker, renew};
+use super::claims::check_worker;
+use super::lease::renew;
 use super::lists::merged;
 use super::member::{self, Member};
 use super::message::{Audience, BY_INBOX, BY_TASK, Message, Sender, SenderType};

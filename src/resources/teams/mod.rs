@@ -9,6 +9,8 @@ mod approvals;
 mod claim;
 mod claims;
 mod exchange;
+mod lease;
+mod leases;
 mod lists;
 mod member;
 mod members;
@@ -46,6 +48,7 @@ pub const RESOURCE: Resource = Resource {
         &members::RESOURCE,
         &tasks::RESOURCE,
         &claims::RESOURCE,
+        &leases::RESOURCE,
         &messages::RESOURCE,
         &wakes::RESOURCE,
         &memories::RESOURCE,

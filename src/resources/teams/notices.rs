@@ -42,6 +42,7 @@ pub fn create_task(
         assignee_agent_id: None,
         priority: None,
         from_agent_id: None,
+        worker: None,
     };
     tasks::make(tx, team, &task, (assignee.as_ref(), None), None).map(drop)
 }

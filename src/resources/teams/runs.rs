@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::claim::WorkerName;
-use super::claims::renew;
+use super::lease::renew;
 use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{MonthlySpending, TEAM_IN_PATH, Team, fetch_team, require_team};

@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::claim::{TaskClaim, WorkerName};
+use super::claim::TaskClaim;
 use super::member::{Member, scrum_master};
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
@@ -77,7 +77,7 @@ pub struct Task {
     /// The user who created it, also through a key; null if the service did.
     pub created_by: Option<Id<User>>,
     pub created_at: Time,
-    /// When any field last changed; the end of a lease does not count.
+    /// When any field last changed.
     pub updated_at: Time,
     /// The process that has it; null if its agent did not say which.
     pub claim: Option<TaskClaim>,
@@ -115,6 +115,11 @@ impl Task {
         matches!(self.status, TaskStatus::Open | TaskStatus::InProgress)
     }
 
+    fn without_lease(self) -> Self {
+        let claim = self.claim.map(|claim| TaskClaim { lease_secs: None, ..claim });
+        Task { claim, ..self }
+    }
+
     /// Whether it is begun and not closed, so that a process may have it.
     pub fn is_begun(&self) -> bool {
         matches!(self.status, TaskStatus::InProgress | TaskStatus::Blocked)
@@ -133,17 +138,6 @@ pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
 /// Tasks by their number in the team, by which people name them.
 pub static BY_NUMBER: Index<Task, (Id<Team>, u32)> =
     Index::non_unique("tasks.by_number", |task| Some((task.team_id, task.number)));
-
-/// Tasks with a lease, by the process that has them.
-pub static BY_WORKER: Index<Task, (Id<Member>, WorkerName)> =
-    Index::non_unique("tasks.by_worker", |task| {
-        let claim = task.claim.as_ref().filter(|claim| claim.lease_secs.is_some())?;
-        Some((task.assignee_agent_id?, claim.worker.clone()))
-    });
-
-/// Tasks with a lease, by its end.
-pub static BY_LEASE_END: Index<Task, Time> =
-    Index::non_unique("tasks.by_lease_end", |task| task.claim.as_ref()?.lease_ends_at);
 
 /// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(
@@ -178,9 +172,9 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
-    const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER, &BY_WORKER, &BY_LEASE_END];
+    // Its lease, which moves by itself, brings the seconds with it.
+    const EXPORT: Export<Self> = Export::WHOLE.normalized(Task::without_lease);
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("created_by", "history: who made it may have left"),

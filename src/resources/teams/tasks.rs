@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::claim::WorkerName;
-use super::claims::{check_worker, renew, require_held, with_claim_kept};
+use super::claims::{check_worker, require_held, with_claim_kept};
+use super::lease::{give, renew};
 use super::lists::merged;
 use super::member::{Member, require_active};
 use super::task::{
@@ -40,6 +41,8 @@ type TaskNumber = Int<1, { u32::MAX as i64 }>;
 #[schemars(extend(
     "examples" = [{"title": "Write the release notes",
         "assigneeAgentId": "01890a5d-ac96-774b-bcce-b302099a8057", "priority": 2}],
+    "if" = {"required": ["worker"], "properties": {"worker": {"type": "string"}}},
+    "then" = {"required": ["fromAgentId"], "properties": {"fromAgentId": {"type": "string"}}},
 ))]
 pub struct NewTask {
     /// A short summary.
@@ -54,8 +57,14 @@ pub struct NewTask {
     pub priority: Option<Priority>,
     /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<AgentRef>,
+    /// The process of the agent that creates it, whose leases it renews.
+    pub worker: Option<WorkerName>,
 }
-impl Input for NewTask {}
+impl Input for NewTask {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        check_worker(self.worker.as_ref(), self.from_agent_id.as_ref(), issues);
+    }
+}
 
 /// Changes to a task; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
@@ -156,6 +165,9 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
     {
         require_active(&view, acting)?; // It takes the task.
     }
+    if let Some(acting) = &acting {
+        renew(tx, acting, new.worker.as_ref())?;
+    }
     make(tx, team, new, (assignee.as_deref(), acting.as_deref()), Some(req.caller().user()))
 }
 
@@ -213,14 +225,10 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     let named = patch.assignee_agent_id.value().filter(|named| !is_same(named));
     let assignee = open_optional(&tx.view(), req.caller(), team, named)?;
     let acting = open_optional(&tx.view(), req.caller(), team, patch.from_agent_id.as_ref())?;
-    let old = match (&acting, &patch.worker) {
-        (Some(acting), Some(worker)) => {
-            require_held(&tx.view(), &old, acting, worker)?;
-            renew(tx, acting, Some(worker))?;
-            fetch_task(&tx.view(), team, id)?
-        }
-        _ => old,
-    };
+    if let (Some(acting), Some(worker)) = (&acting, &patch.worker) {
+        require_held(&tx.view(), &old, acting, worker)?;
+        renew(tx, acting, Some(worker))?;
+    }
 
     let mut task = old.clone();
     if let Some(title) = &patch.title {
@@ -251,6 +259,9 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     if task != old {
         task.updated_at = tx.now();
         tx.replace(&old, &task)?;
+    }
+    if task.claim != old.claim {
+        give(tx, &task)?; // None: the change has ended the claim.
     }
     if task.assignee_agent_id != old.assignee_agent_id {
         wake_assignee(tx, &task, assignee.as_deref(), acting.as_deref())?;

@@ -3,14 +3,16 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::outbox::EventType;
+use crate::outbox::{EventType, RetentionSettings, SweepProgress};
 use crate::resources::pauses::NewPause;
+use crate::resources::teams::lease::insert_moved;
+use crate::resources::teams::leases::{self, heartbeat};
 use crate::resources::teams::testing::{
-    add_agent, add_scrum_master, code, events, message, published, take, task, team,
+    add_agent, add_scrum_master, code, events, message, published, repeat, take, task, team,
 };
-use crate::resources::teams::wakes::WakeReason;
+use crate::resources::teams::wakes::{self, WakeReason};
 use crate::resources::teams::{members, messages, pausing, runs, tasks, team as teams};
-use crate::resources::testing::{Fixture, NOON};
+use crate::resources::testing::{Fixture, NOON, args};
 use crate::store::ListSource;
 
 /// A team with ann and a free task.
@@ -38,7 +40,28 @@ impl World {
         if body["agentId"].is_null() {
             body["agentId"] = json!(self.ann);
         }
-        self.fixture.write(claim, (self.team, task.id), Fixture::input(body)?)
+        let claimed = self.fixture.write(claim, (self.team, task.id), Fixture::input(body)?)?;
+        let end = self.lease_of(task).map(|lease| lease.ends_at);
+        assert_eq!(claimed.lease_ends_at, end, "what is said is what is stored");
+        Ok(claimed.task)
+    }
+
+    /// Has workers of ann claim so many further tasks with a lease of a minute, in one transaction:
+    /// the store of tests copies all it has at each commit.
+    fn lease_many(&self, body: Value, count: usize) {
+        repeat(&self.fixture, tasks::create, self.team, body, count);
+        let (team, ann, who) = (self.team, self.ann, self.fixture.member.clone());
+        let claimed = self.fixture.store.write_blocking(self.fixture.org, move |tx| {
+            let free = |task: &Task| task.assignee_agent_id.is_none() && task.number > 1;
+            let tasks: Vec<Task> = tx.all(ListSource::TABLE, &team)?;
+            for (n, task) in tasks.iter().filter(|task| free(task)).enumerate() {
+                let worker = format!("many-{}", n / MAX_LEASES);
+                let body = json!({"agentId": ann, "worker": worker, "leaseSecs": 60});
+                claim(tx, &Req::new(&args((team, task.id), Fixture::input(body)?), &who))?;
+            }
+            Ok(())
+        });
+        claimed.unwrap();
     }
 
     /// Has a worker of ann claim the task with a lease of a minute.
@@ -52,7 +75,8 @@ impl World {
 
     fn beat(&self, worker: &str) -> Vec<Id<Task>> {
         let body = Fixture::input(json!({"worker": worker})).unwrap();
-        self.fixture.write(heartbeat, (self.team, self.ann), body).unwrap().task_ids
+        let leases = self.fixture.write(heartbeat, (self.team, self.ann), body).unwrap().leases;
+        leases.into_iter().map(|lease| lease.task_id).collect()
     }
 
     fn now(&self) -> Task {
@@ -60,9 +84,23 @@ impl World {
         self.fixture.store.read_now(self.fixture.org, |view| view.fetch(&(team, id))).unwrap()
     }
 
+    fn lease_of(&self, task: &Task) -> Option<Lease> {
+        let key = (task.team_id, task.id);
+        self.fixture.store.read_now(self.fixture.org, |view| view.get(&key)).unwrap()
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        let all = |view: &View| view.all(ListSource::TABLE, &());
+        self.fixture.store.read_now(self.fixture.org, all).unwrap()
+    }
+
     fn secs_left(&self) -> Option<i64> {
-        let end = self.now().claim?.lease_ends_at?;
-        Some(end.secs() - self.fixture.store.clock().now().secs())
+        let end = self.lease_of(&self.task)?.ends_at;
+        Some(end.secs() - self.clock().secs())
+    }
+
+    fn clock(&self) -> Time {
+        self.fixture.store.clock().now()
     }
 
     /// Lets time pass on a server that has run for long, and its sweep run.
@@ -71,10 +109,16 @@ impl World {
         self.sweep(Time::from_millis(0));
     }
 
-    fn sweep(&self, started_at: Time) {
-        let settings = RetentionSettings { started_at, ..RetentionSettings::default() };
-        let run = RESOURCE.sweeps[0].run;
-        self.fixture.store.write_blocking(self.fixture.org, move |tx| run(tx, &settings)).unwrap();
+    /// Runs the sweep, which has run without a gap since then, to its end; returns its steps.
+    fn sweep(&self, running_since: Time) -> usize {
+        let settings = RetentionSettings { running_since, ..RetentionSettings::default() };
+        let run = leases::RESOURCE.sweeps[0].run;
+        let step = || {
+            let settings = settings.clone();
+            let (store, org) = (&self.fixture.store, self.fixture.org);
+            store.write_blocking(org, move |tx| run(tx, &settings)).unwrap()
+        };
+        1 + (0..1000).take_while(|_| step() == SweepProgress::More).count()
     }
 
     fn wakes(&self, agent: Id<Member>) -> Vec<(WakeReason, Option<Id<Task>>)> {
@@ -88,7 +132,7 @@ fn of_two_processes_of_an_agent_one_gets_the_task_and_may_say_so_again() {
     let world = World::new();
     let won = world.claim(json!({"worker": "one"})).unwrap();
     assert_eq!((won.status, won.assignee_agent_id), (TaskStatus::InProgress, Some(world.ann)));
-    let claim = json!({"worker": "one", "since": NOON, "leaseSecs": null, "leaseEndsAt": null});
+    let claim = json!({"worker": "one", "since": NOON, "leaseSecs": null});
     assert_eq!(json!(won)["claim"], claim);
     world.fixture.pass_secs(5);
     assert_eq!(world.claim(json!({"worker": "one"})).unwrap(), won);
@@ -212,7 +256,14 @@ fn every_sign_of_life_of_the_worker_renews_its_leases() {
         body[name] = value;
         body
     };
-    let signs: [&dyn Fn(&str); 6] = [
+    let makes = |body: Value| drop(task(&world.fixture, team, body));
+    let acknowledges = |body: Value| {
+        let body = Fixture::input(body).unwrap();
+        world.fixture.write(wakes::acknowledge, (team, ann), body).unwrap();
+    };
+    let signs: [&dyn Fn(&str); 8] = [
+        &|worker| makes(json!({"title": "t", "fromAgentId": ann, "worker": worker})),
+        &|worker| acknowledges(json!({"wakeIds": [], "worker": worker})),
         &|worker| drop(world.claim(json!({"worker": worker}))),
         &|worker| drop(world.patch(json!({"fromAgentId": ann, "worker": worker}))),
         &|worker| drop(world.beat(worker)),
@@ -227,8 +278,7 @@ fn every_sign_of_life_of_the_worker_renews_its_leases() {
         sign("one");
         assert_eq!(world.secs_left(), Some(60));
     }
-    let now = world.now();
-    assert_eq!(now.updated_at, before.updated_at);
+    assert_eq!(world.now(), before, "signs of life leave the task as it is");
     // Without a worker, and by its people, nothing is renewed.
     world.pass(30);
     world.patch(json!({"title": "New", "fromAgentId": ann})).unwrap();
@@ -340,16 +390,39 @@ fn an_agent_that_leaves_is_not_woken_for_what_it_had() {
 }
 
 #[test]
-fn a_blocked_task_whose_lease_ends_stays_blocked() {
+fn an_assigned_task_that_is_blocked_wakes_its_agent_when_it_is_unblocked() {
     let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    world.patch(json!({"assigneeAgentId": world.ann, "fromAgentId": world.ann})).unwrap();
     world.lease();
     world.patch(json!({"status": "blocked"})).unwrap();
     world.pass(60);
     let now = world.now();
     assert_eq!((now.status, now.claim), (TaskStatus::Blocked, None));
-    assert!(world.wakes(world.ann).is_empty());
     let title = "#1 has no worker: no sign of life of the worker one for 60 s";
     assert_eq!(events(&world.fixture).pop().unwrap().payload.0["title"], title);
+    assert!(world.wakes(world.ann).is_empty() && world.wakes(sam).is_empty());
+    world.patch(json!({"status": "open"})).unwrap();
+    assert_eq!(world.wakes(world.ann), [(WakeReason::TaskUnblocked, Some(now.id))]);
+}
+
+#[test]
+fn a_free_task_that_is_blocked_when_the_lease_ends_wakes_the_scrum_master() {
+    for is_opened in [false, true] {
+        let world = World::new();
+        let sam = add_scrum_master(&world.fixture, world.team, "sam");
+        world.lease();
+        world.patch(json!({"status": "blocked"})).unwrap();
+        world.pass(60);
+        let now = world.now();
+        assert_eq!((now.status, now.assignee_agent_id), (TaskStatus::Blocked, None));
+        if is_opened {
+            world.patch(json!({"status": "open"})).unwrap();
+        }
+        assert_eq!(world.wakes(sam), [(WakeReason::ClaimExpired, Some(now.id))]);
+        assert!(world.wakes(world.ann).is_empty());
+        world.fixture.assert_sound();
+    }
 }
 
 #[test]
@@ -374,39 +447,99 @@ fn a_paused_agent_keeps_its_lease_by_heartbeats_alone_and_is_woken_when_it_is_re
 }
 
 #[test]
-fn no_lease_ends_before_a_server_that_was_down_has_run_for_a_minute() {
+fn after_a_gap_a_lease_has_its_full_length_again() {
     let world = World::new();
+    let bob = task(&world.fixture, world.team, json!({"title": "Longer"}));
     world.lease();
-    world.fixture.pass_secs(3600);
-    let started_at = NOON.plus_secs(3600);
-    world.sweep(started_at);
-    assert!(world.now().claim.is_some());
+    world.claim_other(&bob, json!({"worker": "one", "leaseSecs": 3600})).unwrap();
+    // So it is after a start, after a database was away, and after the clock has jumped ahead.
+    world.fixture.pass_secs(7200);
+    let back = world.clock();
+    world.sweep(back);
+    assert_eq!(world.secs_left(), Some(60));
     world.fixture.pass_secs(59);
-    world.sweep(started_at);
-    assert_eq!(world.beat("one"), [world.task.id]);
-    world.fixture.pass_secs(59);
-    world.sweep(started_at);
+    world.sweep(back);
     assert!(world.now().claim.is_some());
     world.fixture.pass_secs(1);
-    world.sweep(started_at);
+    world.sweep(back);
+    assert_eq!(world.now().claim, None, "the shorter one");
+    world.fixture.pass_secs(3539);
+    world.sweep(back);
+    assert_eq!(world.beat("one"), [bob.id]);
+    world.fixture.pass_secs(3600);
+    world.sweep(back);
+    assert!(world.leases().is_empty());
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_gap_prolongs_no_lease_that_was_renewed_since() {
+    let world = World::new();
+    world.lease();
+    world.fixture.pass_secs(7200);
+    let back = world.clock();
+    world.fixture.pass_secs(30);
+    world.beat("one");
+    world.fixture.pass_secs(59);
+    world.sweep(back);
+    assert!(world.now().claim.is_some());
+    world.fixture.pass_secs(1);
+    world.sweep(back);
     assert_eq!(world.now().claim, None);
 }
 
 #[test]
-fn a_clock_that_was_ahead_prolongs_no_lease_and_a_start_then_no_grace() {
+fn leases_of_a_clock_that_was_ahead_begin_anew_however_many_they_are() {
     let world = World::new();
     const YEAR: i64 = 365 * 24 * 3600;
     world.fixture.pass_secs(YEAR);
     world.lease();
+    world.lease_many(json!({"title": "More"}), 600);
     world.fixture.pass_secs(-YEAR);
-    let started_at = NOON.plus_secs(YEAR);
-    world.sweep(started_at);
+    assert_eq!(world.sweep(world.clock()), 2, "500 in a step");
     assert_eq!(world.secs_left(), Some(60), "it begins anew");
     world.fixture.pass_secs(59);
-    world.sweep(started_at);
-    assert!(world.now().claim.is_some());
+    world.sweep(NOON);
+    assert_eq!(world.leases().len(), 601);
     world.fixture.pass_secs(1);
-    world.sweep(started_at);
+    assert_eq!(world.sweep(NOON), 7, "100 ends in a step");
+    assert_eq!((world.now().claim, world.leases().len()), (None, 0));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn leases_of_large_tasks_are_renewed_and_ended() {
+    let world = World::new();
+    let text = "\u{1f600}".repeat(100_000); // 400 KB
+    for _ in 0..5 {
+        world.lease_many(json!({"title": "Long", "description": text}), 10);
+    }
+    let renewed = || -> usize { (0..2).map(|_| world.beat("many-0").len()).sum() };
+    world.fixture.pass_secs(30);
+    assert_eq!(renewed(), 100, "20 MB of tasks");
+    world.fixture.pass_secs(60);
+    assert_eq!(world.sweep(NOON), 9, "6 in a step");
+    assert!(world.leases().is_empty());
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_lease_that_has_moved_with_its_organization_begins_anew() {
+    let world = World::new();
+    world.claim(json!({"worker": "one"})).unwrap();
+    let arrives = |worker: &str, secs: u32| {
+        let worker = WorkerName::parse(worker).unwrap();
+        let (team, task, agent) = (world.team, world.task.id, world.ann);
+        let moved = Lease { team, task, agent, worker, secs, ends_at: Time::from_millis(0) };
+        let insert = move |tx: &mut Tx| insert_moved(tx, &moved);
+        world.fixture.store.write_blocking(world.fixture.org, insert).unwrap();
+        world.secs_left()
+    };
+    assert_eq!([arrives("two", 60), arrives("one", 9), arrives("one", 86_401)], [None; 3]);
+    assert_eq!(world.now().claim.unwrap().lease_secs, None);
+    assert_eq!(arrives("one", 60), Some(60));
+    assert_eq!(world.now().claim.unwrap().lease_secs, Some(60));
+    world.pass(60);
     assert_eq!(world.now().claim, None);
     world.fixture.assert_sound();
 }

@@ -187,6 +187,7 @@ fn new_task(template: &TaskTemplate) -> NewTask {
         assignee_agent_id: None,
         priority: Int::new(template.priority.into()),
         from_agent_id: None,
+        worker: None,
     }
 }
 

@@ -16,7 +16,7 @@ fn patch(fixture: &Fixture, task: &Task, body: Value) -> Result<Task> {
 
 fn claim_for(fixture: &Fixture, task: &Task, agent: Id<Member>) -> Result<Task> {
     let body = Fixture::input(json!({"agentId": agent})).unwrap();
-    fixture.write(claim, (task.team_id, task.id), body)
+    fixture.write(claim, (task.team_id, task.id), body).map(|claimed| claimed.task)
 }
 
 /// The numbers of the tasks that a query gives, in its order.

@@ -8,6 +8,8 @@ use super::wake::{BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, same
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::auth::Caller;
 use crate::base::{BoundedList, Id, Result};
+use crate::resources::teams::claim::WorkerName;
+use crate::resources::teams::lease::renew;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message;
 use crate::resources::teams::peer;
@@ -42,6 +44,8 @@ impl Input for WakeFilter {}
 pub struct AckWakes {
     /// The wakes to acknowledge; unknown ones are ignored.
     wake_ids: BoundedList<Id<Wake>, 0, MAX_ACKED>,
+    /// The process of the agent that acknowledges them, whose leases it renews.
+    worker: Option<WorkerName>,
 }
 impl Input for AckWakes {}
 
@@ -124,8 +128,9 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 /// Deletes acknowledged wakes; unknown ids are ignored, and so are those of wakes that a later cause
 /// has joined, which have another id.
 pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> Result<AckedWakes> {
-    let agent = fetch_agent(&tx.view(), req.caller(), req.params)?.id;
-    let mut acknowledged = 0;
+    let agent = fetch_agent(&tx.view(), req.caller(), req.params)?;
+    renew(tx, &agent, req.input.worker.as_ref())?;
+    let (agent, mut acknowledged) = (agent.id, 0);
     for id in req.input.wake_ids.iter() {
         if let Some(wake) = tx.find(&BY_ID, &(agent, *id))? {
             tx.remove(&wake)?;
@@ -208,9 +213,12 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
         (WakeReason::TaskUnblocked | WakeReason::TaskReopened, Some(task)) => {
             Ok(task.is_workable() && task.assignee_agent_id == Some(wake.agent))
         }
-        // Who was told of a free task may not be its agent.
-        (WakeReason::ClaimExpired, Some(task)) => Ok(task.status == TaskStatus::Open
-            && task.assignee_agent_id.is_none_or(|agent| agent == wake.agent)),
+        // Who was told of a free task may not be its agent. A blocked one wakes its agent later.
+        (WakeReason::ClaimExpired, Some(task)) => Ok(match task.status {
+            TaskStatus::Open => task.assignee_agent_id.is_none_or(|agent| agent == wake.agent),
+            TaskStatus::Blocked => task.assignee_agent_id.is_none(),
+            _ => false,
+        }),
         (
             WakeReason::TaskAssigned
             | WakeReason::TaskNote

@@ -28,6 +28,8 @@ use crate::outbox::{EventType, LogEntry};
 use crate::store::{TableInfo, Tx, View};
 
 #[cfg(test)]
+#[cfg(test)]
+pub use delivery::acknowledge;
 pub use delivery::take;
 use wake::{DroppedWakes, same_subject};
 pub use wake::{Wake, WakeReason};
