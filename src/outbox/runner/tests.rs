@@ -302,7 +302,8 @@ async fn a_sweep_is_told_since_when_it_runs_without_a_gap() {
         name: "test",
         every_secs: 5,
         run: |tx, settings| {
-            if tx.count::<Event>(ListSource::TABLE, &(), 9)? == 3 && tx.now() == NOON.plus_secs(23) {
+            if tx.count::<Event>(ListSource::TABLE, &(), 9)? == 3 && tx.now() == NOON.plus_secs(23)
+            {
                 return Err(Error::busy("disk_full", "the disk is full", 1));
             }
             let at = settings.running_since;

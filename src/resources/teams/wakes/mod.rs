@@ -28,9 +28,7 @@ use crate::outbox::{EventType, LogEntry};
 use crate::store::{TableInfo, Tx, View};
 
 #[cfg(test)]
-#[cfg(test)]
-pub use delivery::acknowledge;
-pub use delivery::take;
+pub use delivery::{acknowledge, take};
 use wake::{DroppedWakes, same_subject};
 pub use wake::{Wake, WakeReason};
 pub use webhooks::enqueue_pending_posts;
