@@ -347,8 +347,7 @@ impl<S: LocalStorage> Writer<S> {
             if writes.is_empty() {
                 return Ok(());
             }
-            self.meters.commit_attempts.observe(group.len() as u64);
-            self.meters.commit_bytes.observe(writes.bytes() as u64);
+            self.meters.commit_begins(group.len(), writes);
             match self.commit(writes) {
                 GroupOutcome::Known(end) => return end,
                 GroupOutcome::Conflict => {}
