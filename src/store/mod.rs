@@ -279,8 +279,8 @@ impl Store {
         let mut findings = check::Findings::default();
         findings.unbuilt.extend_from_slice(&self.unbuilt);
         for table in tables {
-            (table.check)(&*reader, &self.context.references, &mut findings)?;
-            (table.check_sealed)(&*reader, &self.context.keys, &mut findings)?;
+            check::table(&table.table, &*reader, &self.context.references, &mut findings)?;
+            reseal::check_sealed(table, &*reader, &self.context.keys, &mut findings)?;
         }
         Ok(findings)
     }
@@ -304,7 +304,7 @@ pub fn table_names(tables: &[TableInfo]) -> Vec<&'static str> {
         .iter()
         .chain(TABLES)
         .flat_map(|table| {
-            let indexes = (table.indexes)().into_iter().map(|index| index.name);
+            let indexes = table.indexes().into_iter().map(|index| index.name);
             std::iter::once(table.name).chain(indexes)
         })
         .collect();

@@ -26,6 +26,11 @@ impl<R> SealedField<R> {
     where
         Self: 'a,
     {
-        [table.as_bytes(), key, self.name.as_bytes()]
+        sealed_context(table, key, self.name)
     }
+}
+
+/// Returns the associated data of the field `name` of the record stored in `table` under `key`.
+pub(super) fn sealed_context<'a>(table: &'a str, key: &'a [u8], name: &'a str) -> [&'a [u8]; 3] {
+    [table.as_bytes(), key, name.as_bytes()]
 }

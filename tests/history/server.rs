@@ -86,7 +86,15 @@ impl Server {
         let owner = Arc::new(Who { org: "acme".into(), bearer });
         let begun = Instant::now();
         let owner_id = session["user"]["id"].as_str().unwrap().to_string();
-        Server { place, serving, faults: Arc::default(), owner, owner_id, begun, rows: AtomicU64::new(0) }
+        Server {
+            place,
+            serving,
+            faults: Arc::default(),
+            owner,
+            owner_id,
+            begun,
+            rows: AtomicU64::new(0),
+        }
     }
 
     pub fn address(&self) -> SocketAddr {

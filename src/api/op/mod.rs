@@ -67,6 +67,8 @@ impl Operation {
     ) -> Self {
         // Derived at the first request: those of all routes would take much of a start.
         let names = OnceLock::new();
+        let input: SchemaOf = |generator| generator.subschema_for::<I>();
+        let output: SchemaOf = |generator| generator.subschema_for::<O>();
         Operation {
             shape,
             calls: false,
@@ -74,10 +76,10 @@ impl Operation {
             has_text: false,
             upload: None,
             params: P::schemas,
-            input: |generator| generator.subschema_for::<I>(),
-            output: |generator| generator.subschema_for::<O>(),
+            input,
+            output,
             bind: Box::new(move |is_patch, path, raw| {
-                let names = names.get_or_init(|| InputNames::of::<I, O>(shape));
+                let names = names.get_or_init(|| InputNames::of(shape, input, output));
                 let route = RouteNames { shape, path, names, others: names.others(is_patch) };
                 let (hint, args, mut common) = bind::bind::<P, I>(&route, raw)?;
                 Ok(BoundRequest { hint, action: bind(args, &mut common) })
