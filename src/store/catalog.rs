@@ -3,7 +3,7 @@
 use super::export::{self, TableExport};
 use super::record::{IndexInfo, Record, Table, entry};
 use super::reference::{AnyReference, References};
-use super::reseal::{self, SealedInfo};
+use super::sealed_field::SealedInfo;
 use crate::base::Result;
 
 /// One line of the catalog: a table with its indexes and references, and how its records are read.
@@ -18,7 +18,7 @@ pub struct TableInfo {
     pub unbound: &'static [(&'static str, &'static str)],
     /// Whether and how its rows are exported.
     pub export: fn() -> TableExport,
-    /// Its sealed fields.
+    /// Its sealed fields, in the order of [`Record::SEALED`].
     pub sealed: fn() -> Vec<SealedInfo>,
     pub(super) table: Table,
 }
@@ -32,7 +32,7 @@ impl TableInfo {
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
             export: export::of_table::<R>,
-            sealed: reseal::sealed_fields::<R>,
+            sealed: || R::SEALED.iter().map(|field| field.info()).collect(),
             table: Table::of::<R>(),
         }
     }

@@ -67,10 +67,9 @@ pub use record::{
 };
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};
-pub use reseal::SealedInfo;
 pub use rotation::{Rotation, RotationProgress};
 pub use rows::{RowLoader, Rows, record_tables};
-pub use sealed_field::SealedField;
+pub use sealed_field::{SealedField, SealedInfo};
 pub use sealing_key::SealingKey;
 pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;

@@ -6,8 +6,7 @@ use super::catalog::TableInfo;
 use super::check::Findings;
 use super::codec::hex;
 use super::engine::{KeyRange, Order, Reader};
-use super::record::Record;
-use super::sealed_field::sealed_context;
+use super::sealed_field::{SealedInfo, sealed_context};
 use super::sealing_key::sealing_key;
 use super::tx::Tx;
 use super::view::View;
@@ -17,18 +16,6 @@ use crate::base::{Error, Id, Keys, Result};
 /// in between do not wait.
 const RESEALED_ROWS: usize = 100;
 const RESEALED_BYTES: usize = 4 * 1024 * 1024;
-
-/// A sealed field in the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealedInfo {
-    pub field: &'static str,
-    /// The secrets in it, for people.
-    pub what: &'static str,
-}
-
-pub(super) fn sealed_fields<R: Record>() -> Vec<SealedInfo> {
-    R::SEALED.iter().map(|field| SealedInfo { field: field.name, what: field.what }).collect()
-}
 
 /// A step of resealing one table.
 pub struct ResealStep {

@@ -16,7 +16,7 @@ mod waiting;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema};
 
 pub use bind::CommonParams;
 use bind::RouteNames;
@@ -24,6 +24,7 @@ pub use content::{Upload, download, upload};
 pub use function::{Calling, ReadFn, WriteFn, calling};
 pub use hash::{Complete, hash};
 use names::InputNames;
+pub use names::SchemaOf;
 pub use shape::Shape;
 pub use waiting::{take, watch};
 
@@ -37,8 +38,6 @@ use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
 type Binder = Box<dyn Fn(bool, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
-/// Generates a schema; the schemas it refers to are added to the generator.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// An operation whose types are erased but for their schemas.
 pub struct Operation {

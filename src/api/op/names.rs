@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use schemars::Schema;
 use schemars::generate::SchemaSettings;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
-use super::{SchemaOf, Shape};
+use super::Shape;
 use crate::api::read::{ObjectParameters, OtherNames};
+
+/// Generates a schema; the schemas it refers to are added to the generator.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The names that a request may use.
 pub struct InputNames {
