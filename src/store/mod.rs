@@ -25,6 +25,8 @@ mod paging;
 mod record;
 mod recording;
 mod reference;
+#[cfg(test)]
+mod rehearsal;
 mod removal;
 pub mod repair;
 mod repair_steps;
@@ -181,11 +183,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Returns a store in memory that runs about half of all attempts twice, for tests.
+    /// Returns a store in memory that runs about half of all attempts once more than needed.
+    #[cfg(test)]
     pub fn in_memory(clock: Clock, tables: &[TableInfo]) -> Self {
-        let mut storage = engine::Memory::running_twice(clock.now().millis() as u64);
+        let (mut storage, seed) = (engine::Memory::default(), clock.now().millis() as u64);
         build_indexes(&mut storage, tables, &|_| {}).expect("memory does not fail");
-        Self::start(storage, clock, Keys::new([7; 32]), tables).expect("memory does not fail")
+        let store = Self::start(storage, clock, Keys::new([7; 32]), tables);
+        let store = store.expect("memory does not fail");
+        store.through(Arc::new(rehearsal::Rehearsing::new(store.engine.clone(), seed)))
     }
 
     /// Returns the source of time, ids and randomness.
