@@ -3,56 +3,14 @@
 //! Stems are stored: the same words must have the same ones in all versions, or documents be indexed
 //! anew (`IndexForm`).
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 
+pub use crate::base::Language;
 use crate::base::without_accents;
 
 /// A stem counts up to its 40th character, as a word does.
 const MAX_STEM_CHARS: usize = 40;
 
-/// The language of a knowledge base, by its code in BCP 47.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Language {
-    /// Czech.
-    Cs,
-    /// Danish.
-    Da,
-    /// German.
-    De,
-    /// English.
-    En,
-    /// Spanish.
-    Es,
-    /// Finnish.
-    Fi,
-    /// French.
-    Fr,
-    /// Hungarian.
-    Hu,
-    /// Italian.
-    It,
-    /// Dutch.
-    Nl,
-    /// Norwegian.
-    No,
-    /// Polish.
-    Pl,
-    /// Portuguese.
-    Pt,
-    /// Romanian.
-    Ro,
-    /// Russian.
-    Ru,
-    /// Swedish.
-    Sv,
-    /// Turkish.
-    Tr,
-    /// Ukrainian.
-    Uk,
-}
 crate::store::stored_enum!(Language {
     Cs = 0,
     Da = 1,
@@ -75,57 +33,6 @@ crate::store::stored_enum!(Language {
 });
 
 impl Language {
-    /// All of them.
-    pub const ALL: [Self; 18] = [
-        Language::Cs,
-        Language::Da,
-        Language::De,
-        Language::En,
-        Language::Es,
-        Language::Fi,
-        Language::Fr,
-        Language::Hu,
-        Language::It,
-        Language::Nl,
-        Language::No,
-        Language::Pl,
-        Language::Pt,
-        Language::Ro,
-        Language::Ru,
-        Language::Sv,
-        Language::Tr,
-        Language::Uk,
-    ];
-
-    /// Its code.
-    pub fn code(self) -> &'static str {
-        match self {
-            Language::Cs => "cs",
-            Language::Da => "da",
-            Language::De => "de",
-            Language::En => "en",
-            Language::Es => "es",
-            Language::Fi => "fi",
-            Language::Fr => "fr",
-            Language::Hu => "hu",
-            Language::It => "it",
-            Language::Nl => "nl",
-            Language::No => "no",
-            Language::Pl => "pl",
-            Language::Pt => "pt",
-            Language::Ro => "ro",
-            Language::Ru => "ru",
-            Language::Sv => "sv",
-            Language::Tr => "tr",
-            Language::Uk => "uk",
-        }
-    }
-
-    /// Returns the language with this code.
-    pub fn named(code: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|language| language.code() == code)
-    }
-
     /// Returns the stem of a folded word, without accents.
     pub fn stem(self, folded: &str) -> String {
         // Each by its constant, so that the program has no others.
@@ -197,20 +104,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_language_is_named_by_its_code() {
-        for language in Language::ALL {
-            assert_eq!(Language::named(language.code()), Some(language));
-            assert_eq!(serde_json::to_value(language).unwrap(), language.code());
-        }
-        assert_eq!(Language::named("xx"), None);
-    }
-
     proptest! {
         #[test]
         fn any_word_has_a_stem(word in "\\PC{1,40}|[a-zäöüß'а-яії]{1,40}") {
             let word = fold_first(&word, MAX_STEM_CHARS).into_owned();
-            for language in Language::ALL {
+            for language in Language::all() {
                 let stem = language.stem(&word);
                 prop_assert!(word.is_empty() || !stem.is_empty());
                 prop_assert!(stem.chars().count() <= 40);
