@@ -1,17 +1,17 @@
 //! The rows of a content: its text in pieces, and its words.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
 use super::document::DocumentContent;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
-use super::language::Language;
+use super::language::{AFTER_STEMS, Language, STEM};
 use super::varint;
 use super::words::{DocumentWords, Term};
+use crate::api::Calls;
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 
@@ -96,9 +96,9 @@ impl Record for DocumentTerms {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
     pub text: String,
-    pub words: DocumentWords,
-    /// The words with their stems, in the language in which they were asked for first.
-    stemmed: OnceLock<(Language, DocumentWords)>,
+    pub words: Arc<DocumentWords>,
+    /// The words with their stems in a language.
+    stemmed: Option<(Language, Arc<DocumentWords>)>,
 }
 
 /// How far a content is stored: the bytes of its text, then the number of its words.
@@ -117,29 +117,47 @@ impl Prepared {
 
     /// Returns a text with these words.
     pub fn of(text: String, words: DocumentWords) -> Self {
-        Prepared { text, words, stemmed: OnceLock::new() }
+        Prepared { text, words: Arc::new(words), stemmed: None }
     }
 
-    /// Returns the words as they are stored in a knowledge base of this language.
-    pub fn words_in(&self, language: Option<Language>) -> Cow<'_, DocumentWords> {
-        let Some(language) = language else { return Cow::Borrowed(&self.words) };
-        let of = || (language, self.words.clone().with_stems(language));
-        match self.stemmed.get_or_init(of) {
-            (known, words) if *known == language => Cow::Borrowed(words),
-            _ => Cow::Owned(of().1),
+    /// Returns it with the stems in a language, if there is one.
+    pub fn stemmed(self, language: Option<Language>) -> Self {
+        let of = |language| (language, Arc::new((*self.words).clone().with_stems(language)));
+        Prepared { stemmed: language.map(of), ..self }
+    }
+
+    /// Returns the words as they are stored in a knowledge base of this language. Stems take too long to
+    /// find for a transaction: they are work of the request, unless they are known.
+    ///
+    /// # Errors
+    /// 500 if they are not found yet: the run is discarded.
+    pub fn words_in(
+        &self,
+        language: Option<Language>,
+        calls: &mut Calls,
+    ) -> Result<Arc<DocumentWords>> {
+        let Some(language) = language else { return Ok(self.words.clone()) };
+        match &self.stemmed {
+            Some((known, words)) if *known == language => return Ok(words.clone()),
+            _ => {}
         }
+        // A request has one text.
+        let mut tag = [0; 32];
+        tag[..2].copy_from_slice(language.code().as_bytes());
+        let words = self.words.clone();
+        let found = calls.computed(tag, move || (*words).clone().with_stems(language));
+        found.ok_or_else(|| Error::internal("the stems are not found yet"))
     }
 
-    /// Stores the next part, with the stems of this language: as much as one transaction should write.
-    /// Returns how far it is stored then, and whether this is all of it.
+    /// Stores the next part, with these words: as much as one transaction should write. Returns how far
+    /// it is stored then, and whether this is all of it.
     pub fn store(
         &self,
         tx: &mut Tx,
         (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
-        language: Option<Language>,
+        DocumentWords { terms, .. }: &DocumentWords,
         mut stored: Stored,
     ) -> Result<(Stored, bool)> {
-        let terms = &self.words_in(language).terms;
         let mut room = PART_BYTES;
         while stored.text_bytes < self.text.len() && room > 0 {
             let rest = &self.text[stored.text_bytes..];
@@ -219,6 +237,66 @@ impl DocumentTerms {
             rest = others;
         }
         Ok(extended)
+    }
+
+    /// Returns the row of a content in which its first stem is or would be, if it has one.
+    fn with_first_stem(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<Option<Self>> {
+        match Self::up_to(view, content, STEM)? {
+            None => Self::after(view, content, STEM),
+            found => Ok(found),
+        }
+    }
+
+    /// Whether a content has stems of other languages than this one.
+    pub fn has_other_stems(
+        view: &View,
+        content: (Id<KnowledgeBase>, Ordinal),
+        language: Option<Language>,
+    ) -> Result<bool> {
+        let mut row = Self::with_first_stem(view, content)?;
+        while let Some(here) = row.filter(|row| row.first.as_str() < AFTER_STEMS) {
+            for entry in here.entries() {
+                if Language::is_of_other(language, entry?.0) {
+                    return Ok(true);
+                }
+            }
+            row = Self::after(view, content, &here.first)?;
+        }
+        Ok(false)
+    }
+
+    /// Drops the stems of other languages than this one from the terms of a content, until `room` is
+    /// used up. The index must not have them any more. Returns whether none is left.
+    pub fn drop_other_stems(
+        tx: &mut Tx,
+        content: (Id<KnowledgeBase>, Ordinal),
+        language: Option<Language>,
+        room: &mut usize,
+    ) -> Result<bool> {
+        let mut row = Self::with_first_stem(&tx.view(), content)?;
+        while let Some(here) = row.filter(|row| row.first.as_str() < AFTER_STEMS) {
+            if *room == 0 {
+                return Ok(false);
+            }
+            row = Self::after(&tx.view(), content, &here.first)?;
+            let all: Vec<(&str, Term)> = here.entries().collect::<Result<_>>()?;
+            let is_kept = |(term, _): &&(&str, Term)| !Language::is_of_other(language, term);
+            let kept: Vec<_> = all.iter().filter(is_kept).copied().collect();
+            if kept.len() == all.len() {
+                continue;
+            }
+            *room = room.saturating_sub(here.entries.len());
+            // Fewer terms than those of a row are one row.
+            let new = (!kept.is_empty()).then(|| Self::of_first(content, kept.into_iter()).0);
+            match new {
+                Some(new) if new.first == here.first => tx.replace(&here, &new)?,
+                new => {
+                    tx.remove(&here)?;
+                    new.map_or(Ok(()), |new| tx.insert(&new))?;
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Adds terms to a row, if there is one; it becomes as many as it needs to. Returns the bytes that

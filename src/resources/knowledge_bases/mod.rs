@@ -187,6 +187,7 @@ fn update(
         tx.replace(&old, &new)?;
     }
     if new.language != old.language {
+        changes::begin_anew(tx, new.id)?;
         extension::enqueue_for(tx, &new)?;
     }
     to_info(&tx.view(), new)
