@@ -198,11 +198,11 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
-        let outside = outgoing(&config)?;
-        let setup_required = is_setup_required(&store, &addresses)?;
-        let coordination = Arc::new(coordination(&store, &config, setup_required, on_setup));
         let (collector, public_url) = (config.spans.as_ref(), config.public_url.as_deref());
         let spans = spans::spans(collector, config.calls(), public_url, &store)?;
+        let outside = outgoing(&config)?.with_spans(spans.clone());
+        let setup_required = is_setup_required(&store, &addresses)?;
+        let coordination = Arc::new(coordination(&store, &config, setup_required, on_setup));
         let system = Arc::new(SystemMonitor::new(config.organization_creators));
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {

@@ -23,7 +23,9 @@ pub(super) fn spans(
     let Some(target) = target.cloned() else { return Ok(None) };
     tracing::info!(collector = target.host(), "spans of requests are exported");
     let service = Service::new(store.clock().new_id().to_string(), public_url);
-    Ok(Some(Arc::new(Spans::new(target, service, calls, resolver)?)))
+    let store = store.clone();
+    let clock = move || (store.clock().now_nanos(), store.clock().random());
+    Ok(Some(Arc::new(Spans::new(target, service, (calls, resolver), Box::new(clock))?)))
 }
 
 /// Exports spans until the last request is answered, and then the rest.

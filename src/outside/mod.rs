@@ -30,5 +30,5 @@ pub use client::{ClientConfig, KeptConnections, Outside};
 pub use connect::Resolver;
 pub use lookup_limit::is_lookup;
 pub use many::CallResult;
-pub use otlp::{Service, Span, SpanTarget};
-pub use spans::Spans;
+pub use otlp::{Service, Side, Span, SpanTarget};
+pub use spans::{SpanClock, Spans};

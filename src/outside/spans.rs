@@ -6,18 +6,18 @@
 //! operator's choice, and collectors are mostly on the same machine or network.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::call::{BodyLimit, Call, Failure, Limits, Method};
+use super::call::{BodyLimit, Call, Failure, Limits, Method, Response};
 use super::client::{ClientConfig, Outside};
-use super::connect::Resolver;
-use super::otlp::{self, Service, Span, SpanTarget};
+use super::connect::{Resolver, Target};
+use super::otlp::{self, Service, Side, Span, SpanTarget};
 use crate::base::metrics::{Counter, Family};
-use crate::base::{self, LogLimit};
+use crate::base::{self, LogLimit, TraceParent};
 
 /// Spans that wait to be sent: some 200 bytes each.
 const MAX_QUEUED: usize = 4096;
@@ -36,6 +36,9 @@ const LIMITS: Limits = Limits {
     https_only: false,
 };
 
+/// Says what time it is, in nanoseconds since 1970, and gives random bytes.
+pub type SpanClock = Box<dyn Fn() -> (u64, [u8; 24]) + Send + Sync>;
+
 /// Spans on their way to a collector.
 pub struct Spans {
     queue: Mutex<VecDeque<Span>>,
@@ -44,6 +47,7 @@ pub struct Spans {
     outside: Outside,
     target: SpanTarget,
     service: Service,
+    clock: SpanClock,
     exported: Counter,
     dropped: Counter,
 }
@@ -56,8 +60,8 @@ impl Spans {
     pub fn new(
         target: SpanTarget,
         service: Service,
-        config: ClientConfig,
-        resolver: Resolver,
+        (config, resolver): (ClientConfig, Resolver),
+        clock: SpanClock,
     ) -> base::Result<Self> {
         Ok(Spans {
             queue: Mutex::default(),
@@ -65,6 +69,7 @@ impl Spans {
             outside: Outside::new(config.to_everywhere())?.resolving(resolver),
             target,
             service,
+            clock,
             exported: Counter::new(),
             dropped: Counter::new(),
         })
@@ -84,6 +89,22 @@ impl Spans {
         if queue.len() == MAX_BATCH {
             self.is_full.notify_one();
         }
+    }
+
+    /// Begins the span of a call, unless it is told that the trace is not recorded. The calls to the
+    /// collector have none.
+    pub(super) fn calling(self: &Arc<Self>, call: &Call) -> Option<CallSpan> {
+        let server = Target::parse(&call.url, false).ok()?.server();
+        let told = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("traceparent"));
+        let told = told.and_then(|(_, value)| TraceParent::parse(value.as_bytes()));
+        if told.is_some_and(|told| !told.is_sampled()) {
+            return None;
+        }
+        let (start_nanos, random) = (self.clock)();
+        let side = Side::Client { told, server, end: Err(DROPPED) };
+        let method = call.method.name();
+        let span = Span { parent: None, random, start_nanos, end_nanos: start_nanos, method, side };
+        Some(CallSpan { spans: self.clone(), span: Some(span) })
     }
 
     /// What is counted.
@@ -169,6 +190,38 @@ impl Spans {
             tracing::warn!(spans = dropped, problem, suppressed, "spans could not be exported");
         }
         is_success
+    }
+}
+
+/// Why a call has no answer that nobody waited for any more.
+const DROPPED: &str = "cancelled";
+
+/// The span of a call under way. It is exported when it is dropped, too.
+pub(super) struct CallSpan {
+    spans: Arc<Spans>,
+    span: Option<Span>,
+}
+
+impl CallSpan {
+    /// Ends it, unless the call was not made.
+    pub fn end(mut self, answer: &Result<Response, Failure>) {
+        let known = match answer {
+            Ok(answer) => Some(Ok(answer.status)),
+            Err(failure) => otlp::reason(failure).map(Err),
+        };
+        match (known, self.span.as_mut().map(|span| &mut span.side)) {
+            (Some(known), Some(Side::Client { end, .. })) => *end = known,
+            _ => self.span = None,
+        }
+    }
+}
+
+impl Drop for CallSpan {
+    fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            let (end_nanos, _) = (self.spans.clock)();
+            self.spans.add(Span { end_nanos: end_nanos.max(span.start_nanos), ..span });
+        }
     }
 }
 
