@@ -12,11 +12,12 @@ use std::ops::{ControlFlow, Range};
 
 use bincode::{Decode, Encode};
 
-use super::content::{DocumentTerms, PART_BYTES};
+use super::content::PART_BYTES;
 use super::document::DocumentContent;
 use super::knowledge_base::{IndexMerge, KnowledgeBase, Ordinal, change_state, merge, state};
 use super::language::Language;
 use super::postings::{Edit, Posting, edit, length_step};
+use super::terms::DocumentTerms;
 use super::words::Term;
 use crate::base::{Error, Id, Result};
 use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};

@@ -11,11 +11,12 @@
 use std::ops::ControlFlow;
 
 use super::changes::{self, ChangeKind};
-use super::content::{self, DocumentTerms, PART_BYTES};
+use super::content::{self, PART_BYTES};
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{FORM, IndexForm, KnowledgeBase, Ordinal, state};
 use super::language::{AFTER_STEMS, Language, STEM};
 use super::postings::DocumentPostings;
+use super::terms::{DocumentTerms, edge};
 use super::words::{DocumentWords, Term};
 use crate::api::{Metric, Resource};
 use crate::base::metrics::FamilyKind;
@@ -117,7 +118,7 @@ const STEMLESS_FORM: u32 = 2;
 /// Whether there are stems in an index.
 fn has_stems(view: &View, base: Id<KnowledgeBase>) -> Result<bool> {
     let (start, end) = ((base, STEM.to_string(), 0), (base, AFTER_STEMS.to_string(), 0));
-    Ok(content::edge::<DocumentPostings>(view, &start, &end, Order::Ascending)?.is_some())
+    Ok(edge::<DocumentPostings>(view, &start, &end, Order::Ascending)?.is_some())
 }
 
 /// The concurrency key of the jobs.

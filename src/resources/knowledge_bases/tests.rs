@@ -298,7 +298,7 @@ fn what_was_deleted_leaves_nothing_behind() {
     fixture.assert_sound();
     assert_eq!(count::<DocumentContent>(&fixture), 0);
     assert_eq!(count::<content::DocumentText>(&fixture), 0);
-    assert_eq!(count::<content::DocumentTerms>(&fixture), 0);
+    assert_eq!(count::<terms::DocumentTerms>(&fixture), 0);
     assert_eq!(count::<postings::DocumentPostings>(&fixture), 0);
     assert_eq!(count::<changes::DocumentChange>(&fixture), 0);
     let state = fixture.store.read_now(fixture.org, |view| knowledge_base::state(view, base));
@@ -320,7 +320,7 @@ fn a_deleted_knowledge_base_takes_everything_along() {
     fixture.complete_removals();
     fixture.assert_sound();
     assert_eq!(count::<Document>(&fixture), 1);
-    assert_eq!(count::<content::DocumentTerms>(&fixture), 1);
+    assert_eq!(count::<terms::DocumentTerms>(&fixture), 1);
     assert_eq!(count::<postings::DocumentPostings>(&fixture), 0);
     assert_eq!(found(&fixture, other, "words"), ["d"]);
 }

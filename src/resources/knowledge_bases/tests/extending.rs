@@ -4,8 +4,8 @@
 use crate::base::{Importing, Portable as _};
 use crate::outbox::{Effect, Prepared, RetentionSettings, Settled, SweepProgress};
 
-use super::super::content::DocumentTerms;
 use super::super::knowledge_base::IndexForm;
+use super::super::terms::DocumentTerms;
 use super::super::words::{DocumentWords, Term, earlier_form};
 use super::super::{content, extension};
 use super::*;

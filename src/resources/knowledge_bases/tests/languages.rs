@@ -1,6 +1,6 @@
 //! Other forms of words, in the language of a knowledge base.
 
-use super::super::content::DocumentTerms;
+use super::super::terms::DocumentTerms;
 use super::extending::{extend_step, form, sweep};
 use super::*;
 use crate::store::Record as _;
