@@ -19,7 +19,7 @@ use super::connect::{self, Connection, Lookup, Resolver, Target};
 use super::idle::IdleConnections;
 use super::lookup_limit::{LookupLimit, is_lookup};
 use super::mail::{MailSender, NotConfigured};
-use super::spans::Spans;
+use super::span::Spans;
 use crate::base;
 
 /// How long an ignored body is still read. Servers that write status and body in two steps take a

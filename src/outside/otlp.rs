@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::call::Failure;
 use super::client::is_reserved;
 use super::connect::Target;
+use super::span::{Side, Span};
 use crate::base::TraceParent;
 
 /// The path of traces below the base URL of a collector.
@@ -105,81 +106,6 @@ impl SpanTarget {
             Some((name, port)) if !port.ends_with(']') => name,
             _ => &self.authority,
         }
-    }
-}
-
-/// A request that was answered, or a call that was made.
-#[derive(Clone, Debug)]
-pub struct Span {
-    /// The trace, and the part of it that called; none if the span begins one.
-    pub parent: Option<TraceParent>,
-    /// Random bytes: for the id of the span, and for that of the trace which it begins.
-    pub random: [u8; 24],
-    /// When it began, in nanoseconds since 1970.
-    pub start_nanos: u64,
-    /// When its answer began, or the call ended.
-    pub end_nanos: u64,
-    /// `_OTHER` for one that is not known.
-    pub method: &'static str,
-    pub side: Side,
-}
-
-/// What is known of a span by who made it.
-#[derive(Clone, Debug)]
-pub enum Side {
-    /// A request that this server has answered.
-    Server {
-        /// The pattern of the path; none if there is no such path.
-        route: Option<String>,
-        is_tls: bool,
-        status: u16,
-    },
-    /// A call that it has made.
-    Client {
-        /// What the call told whom it called: the trace, and this span as a part of it.
-        told: Option<TraceParent>,
-        /// Host, port and whether it is encrypted.
-        server: (String, u16, bool),
-        /// The status, or why there is no answer, in a word.
-        end: Result<u16, &'static str>,
-    },
-}
-
-impl Span {
-    /// The status, if there is an answer.
-    fn status(&self) -> Option<u16> {
-        match &self.side {
-            Side::Server { status, .. } => Some(*status),
-            Side::Client { end, .. } => end.ok(),
-        }
-    }
-
-    /// What went wrong; nothing of a client's errors in spans of the server, as the conventions have it.
-    fn error(&self) -> Option<String> {
-        let failing = match &self.side {
-            Side::Server { .. } => 500,
-            Side::Client { end: Err(reason), .. } => return Some(reason.to_string()),
-            Side::Client { .. } => 400,
-        };
-        self.status().filter(|status| *status >= failing).map(|status| status.to_string())
-    }
-}
-
-/// Why a call has no answer, in a word. `None` if it was not made.
-pub(super) fn reason(failure: &Failure) -> Option<&'static str> {
-    match failure {
-        Failure::Url(_)
-        | Failure::Header { .. }
-        | Failure::Busy
-        | Failure::TooMuch
-        | Failure::TooOften { .. } => None,
-        Failure::Name { .. } => Some("name_resolution"),
-        Failure::Address { .. } => Some("address_not_allowed"),
-        Failure::Connect { .. } => Some("connection"),
-        Failure::Tls { .. } => Some("tls"),
-        Failure::TimedOut { .. } => Some("timeout"),
-        Failure::TooLarge { .. } => Some("answer_too_large"),
-        Failure::Protocol { .. } => Some("protocol"),
     }
 }
 

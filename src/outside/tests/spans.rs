@@ -7,12 +7,13 @@ use super::*;
 use crate::base::metrics::SampleValue;
 
 /// Spans for a collector at this port of this machine.
-fn spans_to(port: u16) -> Spans {
+fn spans_to(port: u16) -> SpanExporter {
     let target = SpanTarget::parse(&format!("http://127.0.0.1:{port}")).unwrap();
     let target = target.with_headers("x-key: geheim").unwrap();
     let service = Service::new("one".into(), None);
     let calls = (ClientConfig::default(), Resolver::default());
-    Spans::new(target, service, calls, Box::new(|| (1, [7; 24]))).unwrap()
+    let spans = Arc::new(Spans::new(Box::new(|| (1, [7; 24]))));
+    SpanExporter::new(spans, target, service, calls).unwrap()
 }
 
 fn span() -> Span {
@@ -26,13 +27,13 @@ fn span() -> Span {
     }
 }
 
-fn add(spans: &Spans, count: usize) {
-    (0..count).for_each(|_| spans.add(span()));
+fn add(exporter: &SpanExporter, count: usize) {
+    (0..count).for_each(|_| exporter.spans.add(span()));
 }
 
 /// How many were exported, and how many dropped.
-fn counted(spans: &Spans) -> [f64; 2] {
-    let [exported, dropped] = spans.families().try_into().unwrap();
+fn counted(exporter: &SpanExporter) -> [f64; 2] {
+    let [exported, dropped] = exporter.spans.families().try_into().unwrap();
     assert_eq!(exported.name, "roadstead_otlp_spans_exported");
     [exported, dropped].map(|family| match family.samples[0].value {
         SampleValue::Number(number) => number,
@@ -131,8 +132,8 @@ async fn each_call_is_a_span_and_those_of_an_unrecorded_trace_and_those_not_made
     let (closed, listener) = unused_listener();
     drop(listener);
     let (port, seen) = answering(OK).await;
-    let spans = Arc::new(spans_to(port));
-    let outside = open_to_loopback().with_spans(Some(spans.clone()));
+    let spans = spans_to(port);
+    let outside = open_to_loopback().with_spans(Some(spans.spans.clone()));
     let to = |url: String, told: &str| {
         let limits = Limits {
             total: Duration::from_secs(5),

@@ -465,7 +465,7 @@ fn a_listing_that_cannot_be_folded_does_not_stop_the_others() {
     assert_eq!(left(), 40);
     while fold_step(&fixture) == SweepProgress::More {}
     assert_eq!(left(), 1);
-    let found = found(&fixture, &fixture.owner, json!({"q": "strasse", "limit": 100}));
+    let found = found(&fixture, &fixture.owner, json!({"q": "strasse"}));
     assert_eq!(found.len(), 39);
     assert_eq!(fold_step(&fixture), SweepProgress::Clean);
 }
