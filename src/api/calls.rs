@@ -31,6 +31,10 @@ pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 /// alone.
 pub type Work = Box<dyn FnOnce(&Children) -> Result<WorkResult> + Send>;
 
+/// A computation that takes too long for a transaction, and no more than a second. Its result depends
+/// on its tag alone.
+pub type Computation = Box<dyn FnOnce() -> WorkResult + Send>;
+
 /// The result of costly work, of a type that its operation knows.
 pub type WorkResult = Arc<dyn Any + Send + Sync>;
 
@@ -48,6 +52,8 @@ pub struct KnownResults {
     pub mailed: HashMap<Tag, Result<(), MailFailure>>,
     /// The results of costly work.
     pub worked: HashMap<Tag, Result<WorkResult>>,
+    /// The results of computations.
+    pub computed: HashMap<Tag, WorkResult>,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
@@ -71,6 +77,8 @@ pub struct PendingCalls {
     pub mails: Vec<(Tag, Mail)>,
     /// The work to do.
     pub works: Vec<(Tag, Work)>,
+    /// The computations to make.
+    pub computations: Vec<(Tag, Computation)>,
     /// Whether look-ups are for the organization that the domain has confirmed.
     pub for_holder: bool,
 }
@@ -82,6 +90,7 @@ impl PendingCalls {
             && self.searches.is_empty()
             && self.mails.is_empty()
             && self.works.is_empty()
+            && self.computations.is_empty()
     }
 }
 
@@ -195,6 +204,20 @@ impl Calls {
             result.downcast().map_err(|_| Error::internal("two kinds of work have one tag"))
         };
         known.map(|result| result.and_then(of_type))
+    }
+
+    /// Returns the result of this computation; `None` if it has not been made yet, as with
+    /// [`Calls::send`]. One tag is of one type.
+    pub fn computed<T: Send + Sync + 'static>(
+        &mut self,
+        tag: Tag,
+        compute: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<Arc<T>> {
+        let known = self.known.as_ref().and_then(|known| known.computed.get(&tag).cloned());
+        if known.is_none() && self.asked.computations.iter().all(|(asked, _)| *asked != tag) {
+            self.asked.computations.push((tag, Box::new(|| Arc::new(compute()))));
+        }
+        known.and_then(|known| known.downcast().ok())
     }
 
     /// Returns whether the mail of this tag was accepted; `None` as with [`Calls::send`].

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::base::{Id, Result, Time, TraceParent};
 use crate::outside::Call;
-use crate::store::{AnyIndex, Export, Index, Org, Record, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -94,6 +94,18 @@ pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
     (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
 });
 
+/// Dead jobs by organization, so that they are counted.
+static DEAD: Index<Job, Id<Org>> =
+    Index::non_unique("jobs.dead", |job| job.dead.then_some(job.org));
+
+/// More dead jobs than this are not counted.
+const MAX_COUNTED: usize = 10_000;
+
+/// Returns how many jobs of the view's organization are dead.
+pub fn dead_jobs(view: &View) -> Result<u64> {
+    Ok(view.count(&DEAD, &view.org(), MAX_COUNTED)? as u64)
+}
+
 /// When a job is due, its concurrency key, and its organization.
 pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
 
@@ -101,7 +113,7 @@ impl Record for Job {
     const TABLE: &'static str = "jobs";
     const EXPORT: Export<Self> = Export::of(|job: &Self| job.org);
     const ORG_SCOPED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE, &DEAD];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),
         ("target", "of any table: a handler that finds its target missing ends the job"),

@@ -194,10 +194,12 @@ impl Runner {
             tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         }
         let again = if may_wait { wait } else { postpone };
-        let postponed = self.store.write(Id::NIL, move |tx| again(tx, &job));
-        if let Err(error) = postponed.await {
+        let (kind, id) = (job.kind.clone(), job.id);
+        match self.store.write(Id::NIL, move |tx| again(tx, &job)).await {
+            Ok(false) => {}
+            Ok(true) => tracing::error!(kind, job = %id, "a job is given up"),
             // It becomes due again when its lease ends.
-            log_failure!(error, "a failed job cannot be postponed");
+            Err(error) => log_failure!(error, "a failed job cannot be postponed"),
         }
     }
 

@@ -52,7 +52,7 @@ impl Record for PendingRemoval {
 }
 
 /// The removals of one transaction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Removal {
     /// Deferred references to follow; the last is next.
     unfinished: Vec<Unfinished>,
@@ -66,6 +66,7 @@ pub(super) struct Removal {
     bytes: usize,
 }
 
+#[derive(Clone)]
 struct Unfinished {
     reference: &'static dyn AnyReference,
     of: Referrers,

@@ -322,6 +322,20 @@ impl<'a> Tx<'a> {
         Ok(bytes)
     }
 
+    /// Makes changes that belong together: if one of them fails, none is made, and the transaction goes
+    /// on without them.
+    ///
+    /// # Errors
+    /// Those of `changes`.
+    pub fn attempt<T>(&mut self, changes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = (self.writes.clone(), self.removal.clone(), self.removed_rows.clone());
+        let made = changes(self);
+        if made.is_err() {
+            (self.writes, self.removal, self.removed_rows) = before;
+        }
+        made
+    }
+
     pub(super) fn overlay(&self) -> Overlay<'_> {
         Overlay { base: self.reader, writes: &self.writes }
     }

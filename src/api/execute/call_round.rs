@@ -85,6 +85,11 @@ impl<'a> CallRound<'a> {
     /// mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         self.do_work(asked.works, from).await?;
+        if !asked.computations.is_empty() {
+            let (tags, computations): (Vec<_>, Vec<_>) = asked.computations.into_iter().unzip();
+            let results = self.executor.computations.make(computations, from).await?;
+            Arc::make_mut(&mut self.known).computed.extend(tags.into_iter().zip(results));
+        }
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches, from).await?;

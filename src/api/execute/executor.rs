@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::computations::Computations;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
@@ -75,6 +76,7 @@ pub struct Executor {
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
+    pub(super) computations: Computations,
     /// Requests that make calls.
     pub(super) call_slots: Slots,
     /// Streams of what changes.
@@ -117,6 +119,7 @@ impl Executor {
             refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
             works: Works::default(),
+            computations: Computations::default(),
             call_slots: Slots::new(CALLS),
             streams: Slots::new(STREAMS),
             system,

@@ -12,6 +12,7 @@ mod call_round;
 mod condition;
 mod content_cache;
 mod context;
+mod computations;
 mod coordination;
 mod download;
 mod etag;

@@ -445,3 +445,27 @@ fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
     assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
     fixture.assert_sound();
 }
+
+#[test]
+fn a_listing_that_cannot_be_folded_does_not_stop_the_others() {
+    let fixture = Fixture::new();
+    for n in 0..40 {
+        let handle = format!("a{n}@acme.test");
+        make(&fixture, json!({"handle": handle, "description": "Straße"})).unwrap();
+    }
+    make_earlier(&fixture);
+    // Of the oldest one a row of the index is missing.
+    let spoil = |tx: &mut Tx| {
+        let first: Listing = tx.view().first(&EARLIER_TERMS, &(), Order::Ascending)?.unwrap();
+        let row: ListingTerm = tx.fetch(&("straße".to_string(), first.id))?;
+        tx.remove(&row)
+    };
+    fixture.store.write_blocking(fixture.org, spoil).unwrap();
+    let left = || fixture.store.read_now(fixture.org, |view| (EARLIER.read)(view)).unwrap();
+    assert_eq!(left(), 40);
+    while fold_step(&fixture) == SweepProgress::More {}
+    assert_eq!(left(), 1);
+    let found = found(&fixture, &fixture.owner, json!({"q": "strasse"}));
+    assert_eq!(found.len(), 39);
+    assert_eq!(fold_step(&fixture), SweepProgress::Clean);
+}

@@ -10,7 +10,7 @@ use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 
 use super::text::{BoundedText, too_long, unreadable};
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 
 /// All that is read of a file has at most 96 MiB once inflated: texts take a few bytes of markup for
 /// each of their own, and sheets some ten. More is a file that was made to fill memory or time.
@@ -62,6 +62,11 @@ impl<'a> Archive<'a> {
     /// The names of the files, in lower case and in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
+    }
+
+    /// Whether there is a part of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(&name.to_ascii_lowercase())
     }
 
     /// Returns the XML of a part; none if there is no part of this name.
@@ -362,6 +367,20 @@ pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationsh
     Ok(found)
 }
 
+/// Returns the name of the part in this folder that all others belong to: as the file says, or else its
+/// usual name. If what says so is damaged, the part may still be where it usually is.
+///
+/// # Errors
+/// Those of [`relationships`], if it is not.
+pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<String> {
+    let parts = match relationships(archive, "") {
+        Err(error) if error.kind() == Kind::Invalid && archive.has(usual) => Vec::new(),
+        read => read?,
+    };
+    let is_own = |name: &&str| name.starts_with(folder);
+    Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
+}
+
 /// Returns the first part of this kind.
 pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
     relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())
@@ -383,7 +402,6 @@ pub fn by_id(relationships: Vec<Relationship>, kind: &str) -> HashMap<String, St
 mod tests {
     use super::super::testing;
     use super::*;
-    use crate::base::Kind;
 
     /// The text of all elements of a part with this content, beside so many other files.
     fn text(xml: &str, others: usize) -> Result<String> {

@@ -4,8 +4,8 @@
 use crate::base::{Importing, Portable as _};
 use crate::outbox::{Effect, Prepared, RetentionSettings, Settled, SweepProgress};
 
-use super::super::content::DocumentTerms;
 use super::super::knowledge_base::IndexForm;
+use super::super::terms::DocumentTerms;
 use super::super::words::{DocumentWords, Term, earlier_form};
 use super::super::{content, extension};
 use super::*;
@@ -31,29 +31,7 @@ fn earlier_words(text: &str) -> DocumentWords {
 /// Adds a document as version 0.1 did.
 fn add_earlier(fixture: &Fixture, base: Id<KnowledgeBase>, text: &str) -> Id<Document> {
     let prepared = content::Prepared::of(text.into(), earlier_words(text));
-    let prepared = std::sync::Arc::new(prepared);
-    let mut position = None;
-    loop {
-        let (prepared, at) = (prepared.clone(), position.clone());
-        let outcome = fixture.store.write_blocking(fixture.org, move |tx| {
-            let name = Name::parse("d").unwrap();
-            let file = documents::File {
-                name: &name,
-                media_type: document::MediaType::Text,
-                size: 0,
-                prepared: &prepared,
-                left_out: &[],
-                charset: None,
-            };
-            let calls = Calls::new(Default::default()).at(at.clone());
-            documents::write(tx, base, None, &file, &calls)
-        });
-        match outcome.unwrap() {
-            Outcome::Partial(next) => position = Some(next.next),
-            Outcome::Done(made) => return made.id,
-            Outcome::Refused(error) => panic!("{error}"),
-        }
-    }
+    run(fixture, write_prepared, args(base, prepared)).unwrap().0.id
 }
 
 /// A knowledge base as version 0.1 has left it.
