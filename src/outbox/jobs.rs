@@ -4,14 +4,14 @@
 //! crash it becomes due again, at the latest at the next start. The count is the fencing token: an
 //! attempt that ends after its lease finds another count and changes nothing. A job that cannot be
 //! executed at all (its handler fails, or there is none) is retried with back-off and, after a day of
-//! that, is dead: kept for inspection, never due.
+//! that, is [dead](super::dead): kept for inspection, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use crate::base::{Id, Result, Time, TraceParent};
 use crate::outside::Call;
-use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Org, Record, codec, no_upgrade};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -94,17 +94,9 @@ pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
     (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
 });
 
-/// Dead jobs by organization, so that they are counted.
-static DEAD: Index<Job, Id<Org>> =
-    Index::non_unique("jobs.dead", |job| job.dead.then_some(job.org));
-
-/// More dead jobs than this are not counted.
-const MAX_COUNTED: usize = 10_000;
-
-/// Returns how many jobs of the view's organization are dead.
-pub fn dead_jobs(view: &View) -> Result<u64> {
-    Ok(view.count(&DEAD, &view.org(), MAX_COUNTED)? as u64)
-}
+/// Dead jobs by the record that they are about, with the time of the last attempt.
+pub static DEAD: Index<Job, (Id<Target>, Time)> =
+    Index::non_unique("jobs.dead", |job| job.dead.then_some((job.target, job.due_at)));
 
 /// When a job is due, its concurrency key, and its organization.
 pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);

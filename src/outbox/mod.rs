@@ -6,6 +6,7 @@
 
 mod attempts;
 mod channels;
+mod dead;
 mod deliveries;
 mod delivering;
 mod due_scan;
@@ -31,6 +32,7 @@ pub use channels::{
     CHANNEL_SECRET, Channel, MAX_CHANNELS, OLD_SECRET_SECS, SUBSCRIPTIONS, Subscription,
     forget_old_secrets, in_app, in_app_since,
 };
+pub use dead::{FORGET_DEAD_JOBS, dead_jobs, remove_dead};
 pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
     mend_deliveries,
@@ -43,7 +45,7 @@ pub use guards::HiddenGuards;
 pub use handlers::{
     JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue, retry_at, settle_mail,
 };
-pub use jobs::{Job, Target, dead_jobs};
+pub use jobs::{Job, Target};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;
 pub use redelivery::{Redelivery, redeliver_range};

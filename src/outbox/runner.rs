@@ -411,17 +411,20 @@ impl Runner {
         org: Id<Org>,
         stop: &watch::Receiver<bool>,
     ) -> Result<()> {
+        let mut settings = self.settings.clone();
         while !*stop.borrow() {
-            let settings = self.settings.clone();
+            let own = settings.clone();
             let step = move |tx: &mut Tx| {
                 tx.mark_deletion();
-                let progress = (sweep.run)(tx, &settings)?;
+                let progress = (sweep.run)(tx, &own)?;
                 Ok((progress, tx.removed_rows().clone()))
             };
             let (swept, removed) = self.store.write(org, step).await?;
             self.meters.swept(&removed);
-            if swept == SweepProgress::Clean {
-                break;
+            match swept {
+                SweepProgress::Clean => break,
+                SweepProgress::More => {}
+                SweepProgress::MoreBehind(position) => settings.behind = Some(position),
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::executor::Executor;
 use super::outside_calls::OutsideCall;
 use super::slots::Slot;
 use crate::api::action::CallTime;
-use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
+use crate::api::calls::{Calls, Computation, KnownResults, PendingCalls, Tag, Work};
 use crate::base::{Error, Result};
 use crate::outside::mail::MailFailure;
 use crate::outside::{Call, is_lookup};
@@ -41,6 +41,8 @@ pub struct CallRound<'a> {
     deadline: Option<Instant>,
     /// Held as long as the results of costly work are.
     slot: Option<Arc<Slot>>,
+    /// Held as long as those of computations are.
+    computing: Option<Arc<Slot>>,
     /// The mails that were sent, until what counts them is committed or not.
     mailing: Vec<InFlightGuard>,
 }
@@ -56,6 +58,7 @@ impl<'a> CallRound<'a> {
             from_outside,
             deadline: None,
             slot: None,
+            computing: None,
             mailing: Vec::new(),
         }
     }
@@ -85,11 +88,7 @@ impl<'a> CallRound<'a> {
     /// mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         self.do_work(asked.works, from).await?;
-        if !asked.computations.is_empty() {
-            let (tags, computations): (Vec<_>, Vec<_>) = asked.computations.into_iter().unzip();
-            let results = self.executor.computations.make(computations, from).await?;
-            Arc::make_mut(&mut self.known).computed.extend(tags.into_iter().zip(results));
-        }
+        self.compute(asked.computations, from).await?;
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches, from).await?;
@@ -155,6 +154,25 @@ impl<'a> CallRound<'a> {
         let results = self.executor.works.run(slot.clone(), children, works).await?;
         self.slot = Some(slot);
         Arc::make_mut(&mut self.known).worked.extend(tags.into_iter().zip(results));
+        Ok(())
+    }
+
+    async fn compute(
+        &mut self,
+        computations: Vec<(Tag, Computation)>,
+        (user, lane): (Lane, Lane),
+    ) -> Result<()> {
+        if computations.is_empty() {
+            return Ok(());
+        }
+        let slot = match self.computing.take() {
+            Some(slot) => slot,
+            None => Arc::new(self.executor.computations.slot(user, lane).await?),
+        };
+        let (tags, computations): (Vec<_>, Vec<_>) = computations.into_iter().unzip();
+        let results = self.executor.computations.make(slot.clone(), computations).await?;
+        self.computing = Some(slot);
+        Arc::make_mut(&mut self.known).computed.extend(tags.into_iter().zip(results));
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! Computations of operations, such as finding the stems of a long text: a second at most, which is too
 //! long for a transaction and for a thread that serves requests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::slots::{SlotLimits, Slots};
-use crate::api::calls::{Computation, WorkResult};
+use super::slots::{Slot, SlotLimits, Slots};
+use crate::api::calls::{Computation, Computed};
 use crate::base::{Error, Result};
 use crate::store::Lane;
 
@@ -28,18 +29,26 @@ impl Default for Computations {
 }
 
 impl Computations {
-    /// Returns the results of these computations of this user in this lane, in their order.
+    /// Waits for a slot, to be held until the request is answered: the results are in memory until
+    /// then.
     ///
     /// # Errors
-    /// 503 if no slot became free in time; 500 if one panics.
+    /// 503 if none became free in time.
+    pub async fn slot(&self, user: Lane, lane: Lane) -> Result<Slot> {
+        self.0.take(user, lane).await
+    }
+
+    /// Returns the results of these computations, in their order. A dropped request holds its slot until
+    /// they end.
+    ///
+    /// # Errors
+    /// 500 if one panics.
     pub async fn make(
         &self,
+        slot: Arc<Slot>,
         computations: Vec<Computation>,
-        (user, lane): (Lane, Lane),
-    ) -> Result<Vec<WorkResult>> {
-        let slot = self.0.take(user, lane).await?;
+    ) -> Result<Vec<Computed>> {
         let made = tokio::task::spawn_blocking(move || {
-            // A dropped request holds its slot until its computation ends.
             let _slot = slot;
             computations.into_iter().map(|compute| compute()).collect()
         });
@@ -49,26 +58,31 @@ impl Computations {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::time::timeout;
 
     use super::*;
 
+    async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+        timeout(Duration::ZERO, future).await.ok()
+    }
+
     #[tokio::test]
     async fn an_organization_computes_one_at_a_time_and_others_beside_it() {
         let computations = Computations::default();
-        let from = ([1; 16], [9; 16]);
+        let slot = Arc::new(computations.slot([1; 16], [9; 16]).await.unwrap());
         let (end, ended) = std::sync::mpsc::channel::<()>();
-        let waits: Computation = Box::new(move || Arc::new(ended.recv().is_err()));
-        let made = Box::pin(computations.make(vec![waits], from));
-        assert!(timeout(Duration::ZERO, made).await.is_err());
-        let next = || Box::new(|| Arc::new(7_u8) as WorkResult) as Computation;
-        let again = computations.make(vec![next()], from);
-        assert!(timeout(Duration::ZERO, again).await.is_err(), "the first one goes on");
-        let others = computations.make(vec![next()], ([2; 16], [8; 16])).await.unwrap();
-        assert_eq!(others[0].downcast_ref::<u8>(), Some(&7));
-        drop(end);
-        assert_eq!(computations.make(vec![next()], from).await.unwrap().len(), 1);
+        let waits: Computation =
+            Box::new(move || Computed { result: Arc::new(ended.recv().is_err()), bytes: 1 });
+        let made = Box::pin(computations.make(slot, vec![waits]));
+        assert!(soon(made).await.is_none());
+        assert!(soon(computations.slot([1; 16], [9; 16])).await.is_none(), "the first one goes on");
+        let slot = Arc::new(computations.slot([2; 16], [8; 16]).await.unwrap());
+        let next: Computation = Box::new(|| Computed { result: Arc::new(7_u8), bytes: 1 });
+        let made = computations.make(slot.clone(), vec![next]).await.unwrap();
+        assert_eq!(made[0].result.downcast_ref::<u8>(), Some(&7));
+        assert!(soon(computations.slot([2; 16], [8; 16])).await.is_none(), "its result is held");
+        drop((slot, end));
+        assert!(computations.slot([1; 16], [9; 16]).await.is_ok());
+        assert!(computations.slot([2; 16], [8; 16]).await.is_ok());
     }
 }

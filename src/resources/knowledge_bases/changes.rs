@@ -20,7 +20,7 @@ use super::postings::{Edit, Posting, edit, length_step};
 use super::terms::DocumentTerms;
 use super::words::Term;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue, remove_dead};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
@@ -105,9 +105,18 @@ pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<(
         (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
     })?;
     tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })?;
-    if !had_job {
+    // One that was given up does not merge any more.
+    if !had_job || remove_dead(tx, &MERGE, knowledge_base.cast())? {
         let due = tx.now().plus_millis(DELAY_MILLIS);
         enqueue(tx, &MERGE, knowledge_base.cast(), Some(knowledge_base.cast()), due)?;
+    }
+    Ok(())
+}
+
+/// Begins the merge again if its job was given up, for a knowledge base to which nothing is added.
+pub fn begin_again(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
+    if remove_dead(tx, &MERGE, base.cast())? {
+        enqueue(tx, &MERGE, base.cast(), Some(base.cast()), tx.now())?;
     }
     Ok(())
 }
@@ -225,6 +234,9 @@ fn end(
 ) -> Result<Option<u64>> {
     let mut room = PART_BYTES;
     for change in changes {
+        if room == 0 {
+            return Ok(Some(change.number));
+        }
         let content = (base, change.ordinal);
         let is_done = match change.kind {
             ChangeKind::Removed => {

@@ -107,7 +107,8 @@ impl Prepared {
         let mut tag = [0; 32];
         tag[..2].copy_from_slice(language.code().as_bytes());
         let words = self.words.clone();
-        let found = calls.computed(tag, move || (*words).clone().with_stems(language));
+        let compute = move || (*words).clone().with_stems(language);
+        let found = calls.computed(tag, compute, DocumentWords::bytes);
         found.ok_or_else(|| Error::internal("the stems are not found yet"))
     }
 

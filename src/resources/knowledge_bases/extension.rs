@@ -62,6 +62,7 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     for base in bases {
         let base: KnowledgeBase = tx.fetch(&base)?;
         enqueue_for(tx, &base)?;
+        changes::begin_again(tx, base.id)?;
     }
     Ok(SweepProgress::Clean)
 }
@@ -100,7 +101,11 @@ pub fn enqueue_for(tx: &mut Tx, of: &KnowledgeBase) -> Result<()> {
         changes::add(tx, &content, ChangeKind::Extended)?;
     }
     let job: Option<Job> = new.job.map(|job| tx.get(&job)).transpose()?.flatten();
-    let has_job = job.is_some_and(|job| !job.dead);
+    let has_job = job.as_ref().is_some_and(|job| !job.dead);
+    if let Some(dead) = job.filter(|job| job.dead) {
+        tx.remove(&dead)?;
+        new.job = None;
+    }
     if new.next < new.until && !has_job {
         // One key for all: they must not take the processor from everyone else.
         new.job = Some(enqueue(tx, &EXTEND, base.cast(), Some(KEY), tx.now())?);
@@ -135,6 +140,7 @@ const EARLIER: Metric = Metric {
         let bases: Vec<KnowledgeBase> = view.all(ListSource::TABLE, &())?;
         bases.iter().map(|base| to_extend(view, base.id)).sum()
     },
+    installation: false,
 };
 
 fn to_extend(view: &View, base: Id<KnowledgeBase>) -> Result<u64> {

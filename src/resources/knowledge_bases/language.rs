@@ -151,8 +151,15 @@ impl Language {
     /// Whether a term is a stem in another language, or in any if there is none now.
     pub fn is_of_other(language: Option<Self>, term: &str) -> bool {
         let Some(stem) = term.strip_prefix(STEM) else { return false };
-        let code = stem.split(':').next().unwrap_or_default();
-        language.is_none_or(|language| language.code() != code)
+        let is_of =
+            |own: Language| stem.strip_prefix(own.code()).is_some_and(|rest| rest.starts_with(':'));
+        !language.is_some_and(is_of)
+    }
+
+    /// Where the terms of its stems are: from the first of these, included, to the other.
+    pub fn stem_span(self) -> (String, String) {
+        // The character after the colon is the semicolon.
+        (self.stem_term(""), format!("{STEM}{};", self.code()))
     }
 
     /// Returns the term for words of this stem.
@@ -238,7 +245,12 @@ mod tests {
         let of = |language, term| Language::is_of_other(language, term);
         assert!(of(None, "^en:answer") && of(Some(Language::De), "^en:answer"));
         assert!(!of(Some(Language::En), "^en:answer"));
+        assert!(of(Some(Language::En), "^en") && of(Some(Language::En), "^enx:a"));
         assert!(!of(None, "answer") && !of(Some(Language::En), "~cafe") && !of(None, "&日本"));
+        let (first, after) = Language::En.stem_span();
+        let is_within = |term: &str| first.as_str() <= term && term < after.as_str();
+        assert!(is_within("^en:a") && is_within("^en:\u{10ffff}"));
+        assert!(!is_within("^de:z") && !is_within("^es:a"));
     }
 
     proptest! {

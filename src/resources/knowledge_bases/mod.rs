@@ -141,6 +141,7 @@ const PENDING: Metric = Metric {
         let pending = bases.iter().map(|base| changes::pending(view, base.id));
         pending.sum()
     },
+    installation: false,
 };
 
 // ── Operations ───────────────────────────────────────────────────────────────

@@ -112,12 +112,37 @@ impl DocumentTerms {
         Ok(extended)
     }
 
-    /// Returns the row of a content in which its first stem is or would be, if it has one.
-    fn with_first_stem(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<Option<Self>> {
-        match Self::up_to(view, content, STEM)? {
-            None => Self::after(view, content, STEM),
-            found => Ok(found),
+    /// Returns a row of a content with stems of other languages than this one, if there is any, and takes
+    /// what it reads from `room`. It looks where they would be: before and after those of the language.
+    fn with_other_stems(
+        view: &View,
+        content: (Id<KnowledgeBase>, Ordinal),
+        language: Option<Language>,
+        room: &mut usize,
+    ) -> Result<Option<Self>> {
+        let spans = match language.map(Language::stem_span) {
+            None => vec![(STEM.to_string(), AFTER_STEMS.to_string())],
+            Some((first, after)) => {
+                vec![(STEM.to_string(), first), (after, AFTER_STEMS.to_string())]
+            }
+        };
+        for (start, end) in spans {
+            if let Some(row) = Self::up_to(view, content, &start)? {
+                *room = room.saturating_sub(row.bytes());
+                for entry in row.entries() {
+                    if Language::is_of_other(language, entry?.0) {
+                        return Ok(Some(row));
+                    }
+                }
+            }
+            if let Some(row) = Self::after(view, content, &start)? {
+                *room = room.saturating_sub(row.bytes());
+                if row.first < end {
+                    return Ok(Some(row));
+                }
+            }
         }
+        Ok(None)
     }
 
     /// Whether a content has stems of other languages than this one.
@@ -126,39 +151,26 @@ impl DocumentTerms {
         content: (Id<KnowledgeBase>, Ordinal),
         language: Option<Language>,
     ) -> Result<bool> {
-        let mut row = Self::with_first_stem(view, content)?;
-        while let Some(here) = row.filter(|row| row.first.as_str() < AFTER_STEMS) {
-            for entry in here.entries() {
-                if Language::is_of_other(language, entry?.0) {
-                    return Ok(true);
-                }
-            }
-            row = Self::after(view, content, &here.first)?;
-        }
-        Ok(false)
+        Ok(Self::with_other_stems(view, content, language, &mut 0)?.is_some())
     }
 
     /// Drops the stems of other languages than this one from the terms of a content, until `room` is
-    /// used up. The index must not have them any more. Returns whether none is left.
+    /// used up by what is read and written. The index must not have them any more. Returns whether none
+    /// is left.
     pub fn drop_other_stems(
         tx: &mut Tx,
         content: (Id<KnowledgeBase>, Ordinal),
         language: Option<Language>,
         room: &mut usize,
     ) -> Result<bool> {
-        let mut row = Self::with_first_stem(&tx.view(), content)?;
-        while let Some(here) = row.filter(|row| row.first.as_str() < AFTER_STEMS) {
-            if *room == 0 {
-                return Ok(false);
-            }
-            row = Self::after(&tx.view(), content, &here.first)?;
+        while *room > 0 {
+            let Some(here) = Self::with_other_stems(&tx.view(), content, language, room)? else {
+                return Ok(true);
+            };
             let all: Vec<(&str, Term)> = here.entries().collect::<Result<_>>()?;
             let is_kept = |(term, _): &&(&str, Term)| !Language::is_of_other(language, term);
             let kept: Vec<_> = all.iter().filter(is_kept).copied().collect();
-            if kept.len() == all.len() {
-                continue;
-            }
-            *room = room.saturating_sub(here.entries.len());
+            *room = room.saturating_sub(here.bytes());
             // Fewer terms than those of a row are one row.
             let new = (!kept.is_empty()).then(|| Self::of_first(content, kept.into_iter()).0);
             match new {
@@ -169,7 +181,7 @@ impl DocumentTerms {
                 }
             }
         }
-        Ok(true)
+        Ok(false)
     }
 
     /// Adds terms to a row, if there is one; it becomes as many as it needs to. Returns the bytes that

@@ -224,6 +224,12 @@ impl DocumentWords {
         self.terms.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         self
     }
+
+    /// How many bytes they take in memory.
+    pub fn bytes(&self) -> usize {
+        let row = size_of::<(String, Term)>();
+        self.terms.iter().map(|(term, _)| row + term.capacity()).sum()
+    }
 }
 
 /// The terms of a document, by kind.

@@ -17,6 +17,7 @@ use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::agents;
 use crate::api::{Deleted, Input, Metric, Req, Resource, Route, op};
@@ -61,11 +62,11 @@ pub const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
-/// A step folds the terms of 16 listings: at most some thousand rows each.
+/// A step folds the terms of 16 listings, or finds that it cannot: at most some thousand rows each.
 const FOLDED_AT_ONCE: usize = 16;
 
-/// It looks at no more than this, also if some of them cannot be folded.
-const LOOKED_AT: usize = 10_000;
+/// No more than this are counted.
+const MAX_COUNTED: usize = 10_000;
 
 /// An organization has at most 1,000 listings on one domain: a verification looks all of them up
 /// within 25 s, and may hold a document of 64 KiB of each.
@@ -291,35 +292,51 @@ const FOLD_TERMS: Sweep = Sweep {
     installation: false,
 };
 
-fn fold_terms(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+fn fold_terms(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     tx.unmark_deletion();
-    let (mut earlier, mut folded, mut left) = (Vec::new(), 0, Vec::new());
-    let (start, end) = (Time::from_millis(0), Time::from_millis(i64::MAX));
-    tx.view().entries(&EARLIER_TERMS, &start, &end, Order::Ascending, |_, listing| {
-        earlier.push(listing);
-        let is_enough = earlier.len() == LOOKED_AT;
-        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
-    for id in earlier {
-        if folded == FOLDED_AT_ONCE {
-            return Ok(SweepProgress::More);
-        }
+    let behind = settings.behind.map(|(at, listing)| (at, Id::<Listing>::new(listing)));
+    let start = behind.unwrap_or((Time::from_millis(0), Id::NIL));
+    let mut earlier = Vec::new();
+    tx.view().entries(
+        &EARLIER_TERMS,
+        &start,
+        &Time::from_millis(i64::MAX),
+        Order::Ascending,
+        |at, listing| {
+            if Some((at, listing)) != behind {
+                earlier.push((at, listing));
+            }
+            let is_enough = earlier.len() == FOLDED_AT_ONCE;
+            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        },
+    )?;
+    let mut left = Vec::new();
+    for (_, id) in &earlier {
         let fold = |tx: &mut Tx| {
-            let old: Listing = tx.fetch(&id)?;
+            let old: Listing = tx.fetch(id)?;
             save(tx, Some(&old), &Listing { term_form: TermForm::Folded, ..old.clone() })
         };
-        match tx.attempt(fold) {
-            Ok(()) => folded += 1,
-            // One that is damaged does not stop the others: it is found as before.
-            Err(error) if error.kind() == Kind::Internal => left.push((id, error)),
-            Err(error) => return Err(error),
+        // One that is damaged does not stop the others: it is found as before.
+        if let Err(error) = tx.attempt(fold) {
+            left.push((id, passable(error)?));
         }
     }
     if let Some((id, error)) = left.first() {
         let (org, listings) = (tx.org(), left.len());
         tracing::error!(%error, %org, listing = %id, listings, "the terms of listings cannot be folded");
     }
-    Ok(SweepProgress::Clean)
+    let last = earlier.last().filter(|_| earlier.len() == FOLDED_AT_ONCE);
+    Ok(last.map_or(SweepProgress::Clean, |(at, listing)| {
+        SweepProgress::MoreBehind((*at, Uuid::from_bytes(*listing.bytes())))
+    }))
+}
+
+/// Returns the error of a listing, if it is of that one alone.
+///
+/// # Errors
+/// The same, if it is of the store: then the others would fail, too.
+fn passable(error: Error) -> Result<Error> {
+    if error.kind() == Kind::Busy { Err(error) } else { Ok(error) }
 }
 
 /// How far that is.
@@ -327,7 +344,8 @@ const EARLIER: Metric = Metric {
     name: "roadstead_listings_to_fold",
     kind: FamilyKind::Gauge,
     help: "Listings of version 0.1 that are not found as others are yet; if they stay, the log says why",
-    read: |view| Ok(view.count(&EARLIER_TERMS, &(), LOOKED_AT)? as u64),
+    read: |view| Ok(view.count(&EARLIER_TERMS, &(), MAX_COUNTED)? as u64),
+    installation: false,
 };
 
 fn delete(tx: &mut Tx, req: &Req<Id<Listing>>) -> Result<Deleted> {

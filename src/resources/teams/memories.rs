@@ -149,7 +149,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
     let words = Words::of(req.input.q.as_deref());
     view.page(&LIVE, &agent.key(), Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
-        req.input.tag.as_ref().is_none_or(has_tag) && words.match_all(&memory.content)
+        req.input.tag.as_ref().is_none_or(has_tag) && words.match_all(&[&memory.content])
     })
 }
 

@@ -102,7 +102,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
             && agent_id.is_none_or(|id| message.to_agent_id == Some(id))
             && task_id.is_none_or(|id| message.task_id == Some(id))
             && unread.is_none_or(|unread| message.read_at.is_none() == unread)
-            && (q.is_none() || words.match_all(&text_of(message)))
+            && words.match_all(&texts_of(message))
     };
     let inbox = match (agent_id, audience) {
         (Some(_), Some(Audience::Human)) => return Ok(Page::single(vec![])),
@@ -122,10 +122,10 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
     }
 }
 
-/// The text in which a message is looked for.
-fn text_of(message: &Message) -> String {
+/// The texts in which a message is looked for: no phrase goes on from one into the other.
+fn texts_of(message: &Message) -> [&str; 2] {
     let subject = message.subject.as_ref().map_or("", |subject| subject.as_str());
-    format!("{subject}\n{}", message.body.as_str())
+    [subject, message.body.as_str()]
 }
 
 /// Sends a message to an agent, or a note to the agent responsible for a task.

@@ -39,20 +39,24 @@ impl Words {
         Words(found)
     }
 
-    /// Whether all of them occur in a text.
-    pub fn match_all(&self, text: &str) -> bool {
-        if self.0.is_empty() {
-            return true;
+    /// Whether each of them occurs in one of these texts.
+    pub fn match_all(&self, texts: &[&str]) -> bool {
+        let mut left: Vec<_> = self.0.iter().collect();
+        let has_phrases = self.0.keys().any(|word| word.contains(' '));
+        for text in texts {
+            if left.is_empty() {
+                break;
+            }
+            let mut text = fold(text);
+            if has_phrases {
+                text = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
+            }
+            let bare = LazyCell::new(|| without_accents(&text));
+            left.retain(|(word, has_accents)| {
+                !(text.contains(*word) || !**has_accents && bare.contains(*word))
+            });
         }
-        let mut text = fold(text);
-        if self.0.keys().any(|word| word.contains(' ')) {
-            text = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
-        }
-        let bare = LazyCell::new(|| without_accents(&text));
-        let has = |(word, has_accents): (&String, &bool)| {
-            text.contains(word) || !has_accents && bare.contains(word)
-        };
-        self.0.iter().all(has)
+        left.is_empty()
     }
 }
 

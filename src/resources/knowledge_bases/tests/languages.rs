@@ -1,5 +1,7 @@
 //! Other forms of words, in the language of a knowledge base.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::super::terms::DocumentTerms;
 use super::extending::{extend_step, form, sweep};
 use super::*;
@@ -279,6 +281,32 @@ fn another_form_is_found_with_accents_and_without_them() {
             merge_all(&fixture, base);
         }
     }
+}
+
+#[test]
+fn the_end_of_a_merge_looks_for_stems_of_other_languages_only_where_they_would_be() {
+    const DOCUMENTS: usize = 30;
+    let read = std::sync::Arc::<AtomicUsize>::default();
+    let fixture = Fixture::counting(DocumentTerms::TABLE, read.clone());
+    let base = make(&fixture);
+    set_language(&fixture, base, Some("en"));
+    // Some twenty rows of stems each.
+    let text: String = (0..1_500).map(|n| format!("{}{n:05}xing ", "lorem".repeat(6))).collect();
+    for n in 0..DOCUMENTS {
+        add(&fixture, base, &format!("d{n}"), &text);
+    }
+    let merge = || {
+        let merge = |view: &View| super::super::knowledge_base::merge(view, base);
+        fixture.store.read_now(fixture.org, merge).unwrap()
+    };
+    while !merge().is_applied {
+        assert!(merge_step(&fixture, base));
+    }
+    read.store(0, Ordering::Relaxed);
+    assert!(merge_step(&fixture, base));
+    assert!(!merge().is_applied, "it has ended");
+    let read = read.load(Ordering::Relaxed);
+    assert!(read <= 8 * DOCUMENTS, "{read}");
 }
 
 #[test]

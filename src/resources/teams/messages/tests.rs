@@ -285,6 +285,8 @@ fn messages_are_found_by_their_words_in_any_form() {
         ("οδυσσευς department", 1),
         ("\"on call\"", 1),
         ("\"call on\"", 0),
+        ("\"größe\" \"on call\"", 1),
+        ("\"größe café\"", 0),
         ("another café", 0),
         ("e", 2),
         ("", 2),
