@@ -361,6 +361,9 @@ impl<R: Record> AnyRecord for R {
     }
 }
 
+/// Reads a stored record of any version from its key and value.
+type DecodeFn = fn(&[u8], &[u8]) -> Result<Box<dyn AnyRecord>>;
+
 /// What reading and writing needs to know of the table of a record.
 #[derive(Clone, Copy)]
 pub struct Table {
@@ -369,8 +372,7 @@ pub struct Table {
     pub(super) org_prefix_len: usize,
     /// See [`Record::AFFECTS_ACCESS`].
     pub(super) affects_access: bool,
-    /// Reads a stored record of any version from its key and value.
-    pub(super) decode: fn(&[u8], &[u8]) -> Result<Box<dyn AnyRecord>>,
+    pub(super) decode: DecodeFn,
     index_count: usize,
     index_at: fn(usize) -> &'static dyn IndexTable,
 }
