@@ -21,7 +21,7 @@ pub(super) fn exporter(
     store: &Store,
 ) -> Result<Option<SpanExporter>> {
     let Some(target) = target.cloned() else { return Ok(None) };
-    tracing::info!(collector = target.host(), "spans of requests are exported");
+    tracing::info!(collector = target.host(), "spans of requests and calls are exported");
     let service = Service::new(store.clock().new_id().to_string(), public_url);
     let store = store.clone();
     let clock = move || (store.clock().now_nanos(), store.clock().random());

@@ -12,8 +12,23 @@ macro_rules! languages {
             $(#[doc = $name] #[serde(rename = $code)] $language,)+
         }
 
-        /// All of them, with code and name.
-        const ALL: &[(Language, &str, &str)] = &[$((Language::$language, $code, $name),)+];
+        impl Language {
+            const ALL: &[Language] = &[$(Language::$language,)+];
+
+            /// Its code.
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(Language::$language => $code,)+
+                }
+            }
+
+            /// Its name in English.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Language::$language => $name,)+
+                }
+            }
+        }
     };
 }
 
@@ -41,22 +56,7 @@ languages! {
 impl Language {
     /// All of them, in the order of their codes.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
-        ALL.iter().map(|(language, ..)| *language)
-    }
-
-    fn entry(self) -> (&'static str, &'static str) {
-        let own = ALL.iter().find(|(language, ..)| *language == self);
-        own.map_or(("", ""), |(_, code, name)| (code, name))
-    }
-
-    /// Its code.
-    pub fn code(self) -> &'static str {
-        self.entry().0
-    }
-
-    /// Its name in English.
-    pub fn name(self) -> &'static str {
-        self.entry().1
+        Self::ALL.iter().copied()
     }
 
     /// Returns the language with this code.

@@ -1,5 +1,5 @@
-//! Dead jobs: those that were given up. They are counted, replaced when what they were to do is begun
-//! again, and forgotten after a time.
+//! Dead jobs: those that were given up. They are counted for a time, and replaced when what they were to
+//! do is begun again. They stay: records may say that they have a job by them.
 
 use std::ops::ControlFlow;
 
@@ -7,16 +7,28 @@ use uuid::Uuid;
 
 use super::handlers::JobHandler;
 use super::jobs::{DEAD, Job, Target};
-use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
-use crate::base::{Id, Result, Time};
+use crate::base::{Id, Kind, Result, Time};
 use crate::store::{Order, Tx, View};
 
-/// More dead jobs than this are not counted, nor looked at in a step of a sweep.
-const MAX_COUNTED: usize = 10_000;
+/// More dead jobs than this are not looked at to count them: those of the newest records are.
+const MAX_LOOKED_AT: usize = 10_000;
 
-/// Returns how many jobs are dead, of all organizations and of the installation.
+/// A dead job is counted for 30 days: time enough to hear of it.
+const COUNTED_SECS: i64 = 30 * 24 * 3600;
+
+/// Returns how many jobs have died lately, of all organizations and of the installation.
 pub fn dead_jobs(view: &View) -> Result<u64> {
-    Ok(view.count(&DEAD, &(), MAX_COUNTED)? as u64)
+    let since = view.now().minus_secs(COUNTED_SECS);
+    let (mut looked_at, mut lately) = (0, 0);
+    let start = (Id::<Target>::new(Uuid::nil()), Time::from_millis(i64::MIN));
+    let end = (Id::<Target>::new(Uuid::max()), Time::from_millis(i64::MAX));
+    view.entries(&DEAD, &start, &end, Order::Descending, |(_, at), _| {
+        looked_at += 1;
+        lately += u64::from(at >= since);
+        let is_enough = looked_at == MAX_LOOKED_AT;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(lately)
 }
 
 /// Removes the dead jobs of a kind that are about this record, in whose place another one is enqueued.
@@ -30,7 +42,11 @@ pub fn remove_dead(tx: &mut Tx, handler: &JobHandler, target: Id<Target>) -> Res
     })?;
     let mut is_any = false;
     for id in dead {
-        let job: Job = tx.fetch(&id)?;
+        // One that cannot be read has been noted as damage, and is in the way of nothing else.
+        let job: Job = match tx.fetch(&id) {
+            Err(error) if error.kind() == Kind::Internal => continue,
+            job => job?,
+        };
         if job.kind == handler.kind {
             tx.remove(&job)?;
             is_any = true;
@@ -39,37 +55,11 @@ pub fn remove_dead(tx: &mut Tx, handler: &JobHandler, target: Id<Target>) -> Res
     Ok(is_any)
 }
 
-/// Dead jobs are kept for 30 days, so that somebody can find out why.
-const DEAD_KEPT_SECS: i64 = 30 * 24 * 3600;
-
-/// Removes dead jobs that are older.
-pub const FORGET_DEAD_JOBS: Sweep =
-    Sweep { name: "forget dead jobs", every_secs: 3600, run: forget_dead, installation: true };
-
-fn forget_dead(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
-    let before = tx.now().minus_secs(DEAD_KEPT_SECS);
-    let (mut old, mut looked_at) = (Vec::new(), 0);
-    let [start, end] = [Uuid::nil(), Uuid::max()].map(|id| (Id::<Target>::new(id), before));
-    tx.view().entries(&DEAD, &start, &end, Order::Ascending, |(_, at), id| {
-        looked_at += 1;
-        if at < before {
-            old.push(id);
-        }
-        let is_enough = old.len() == SWEEP_ROWS || looked_at == MAX_COUNTED;
-        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
-    for id in &old {
-        let job: Job = tx.fetch(id)?;
-        tx.remove(&job)?;
-    }
-    Ok(SweepProgress::after(old.len()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::outbox::{Prepared, Settled, TABLES, enqueue};
-    use crate::store::{Clock, Store};
+    use crate::store::{Clock, ListSource, Store};
 
     const KIND: JobHandler = JobHandler {
         kind: "test.kind",
@@ -121,20 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn dead_jobs_are_forgotten_after_30_days_and_not_before() {
+    fn dead_jobs_are_counted_for_30_days_and_kept() {
         const DAY_SECS: i64 = 24 * 3600;
         let store = store();
-        let sweep = || {
-            let step = |tx: &mut Tx| (FORGET_DEAD_JOBS.run)(tx, &RetentionSettings::default());
-            assert_eq!(store.write_blocking(Id::NIL, step).unwrap(), SweepProgress::Clean);
-        };
-        leave(&store, 1, &KIND, 9);
+        leave(&store, 1, &KIND, 0);
         store.clock().advance_secs(29 * DAY_SECS);
         leave(&store, 0, &KIND, 3);
-        sweep();
         assert_eq!(count(&store), 2);
         store.clock().advance_secs(2 * DAY_SECS);
-        sweep();
         assert_eq!(count(&store), 1);
+        let kept = store.read_now(Id::NIL, |view| view.all::<Job>(ListSource::TABLE, &()));
+        assert_eq!(kept.unwrap().len(), 2);
     }
 }

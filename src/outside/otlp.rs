@@ -63,7 +63,8 @@ impl SpanTarget {
         Ok(SpanTarget { url, headers: Vec::new(), is_tls, authority })
     }
 
-    /// Adds headers, a line `Name: value` for each; lines that begin with `#` are comments. The error is a phrase that repeats none of them.
+    /// Adds headers, a line `Name: value` for each; lines that begin with `#` are comments. The error is a
+    /// phrase that repeats none of them.
     pub fn with_headers(mut self, lines: &str) -> Result<Self, String> {
         for (number, line) in (1..).zip(lines.lines()) {
             // HTTP allows it in a name, so that what was commented out would be sent.

@@ -132,8 +132,7 @@ impl Spans {
         }
     }
 
-    /// Begins the span of a call, unless it is told that the trace is not recorded. The calls to the
-    /// collector have none.
+    /// Begins the span of a call, unless it is told that the trace is not recorded.
     pub(super) fn calling(self: &Arc<Self>, call: &Call) -> Option<CallSpan> {
         let server = Target::parse(&call.url, false).ok()?.server();
         let told = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("traceparent"));

@@ -201,7 +201,7 @@ pub fn sweeps() -> Vec<&'static Sweep> {
         .iter()
         .chain(api::used_events::SWEEPS)
         .chain(api::audit::SWEEPS)
-        .chain([&outbox::COMPLETE_REMOVALS, &outbox::FORGET_ERASURES, &outbox::FORGET_DEAD_JOBS]);
+        .chain([&outbox::COMPLETE_REMOVALS, &outbox::FORGET_ERASURES]);
     below.chain(entries().flat_map(|entry| entry.sweeps)).collect()
 }
 

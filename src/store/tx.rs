@@ -329,9 +329,11 @@ impl<'a> Tx<'a> {
     /// Those of `changes`.
     pub fn attempt<T>(&mut self, changes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = (self.writes.clone(), self.removal.clone(), self.removed_rows.clone());
+        let (org, trace) = (self.org, self.trace);
         let made = changes(self);
         if made.is_err() {
             (self.writes, self.removal, self.removed_rows) = before;
+            (self.org, self.trace) = (org, trace);
         }
         made
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::computations::Computations;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::key_usage::KeyUsage;
@@ -15,7 +14,7 @@ use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
 use super::slots::{Slot, SlotLimits, Slots};
-use super::works::Works;
+use super::works::{COMPUTATIONS, FILES, Works};
 use crate::api::SystemMonitor;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
@@ -76,7 +75,7 @@ pub struct Executor {
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
-    pub(super) computations: Computations,
+    pub(super) computations: Works,
     /// Requests that make calls.
     pub(super) call_slots: Slots,
     /// Streams of what changes.
@@ -118,8 +117,8 @@ impl Executor {
             signature_checks: SignatureChecks::default(),
             refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
-            works: Works::default(),
-            computations: Computations::default(),
+            works: Works::new(FILES),
+            computations: Works::new(COMPUTATIONS),
             call_slots: Slots::new(CALLS),
             streams: Slots::new(STREAMS),
             system,

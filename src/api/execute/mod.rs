@@ -12,7 +12,6 @@ mod call_round;
 mod condition;
 mod content_cache;
 mod context;
-mod computations;
 mod coordination;
 mod download;
 mod etag;

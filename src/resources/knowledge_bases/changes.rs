@@ -234,9 +234,6 @@ fn end(
 ) -> Result<Option<u64>> {
     let mut room = PART_BYTES;
     for change in changes {
-        if room == 0 {
-            return Ok(Some(change.number));
-        }
         let content = (base, change.ordinal);
         let is_done = match change.kind {
             ChangeKind::Removed => {

@@ -14,6 +14,9 @@ use crate::api::Calls;
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 
+/// The stems of so many words are found within a transaction: in a millisecond at most.
+const FEW_TERMS: usize = 100;
+
 /// A piece of text has at most 16 KiB: a passage is cut from one or two of them.
 const PIECE_BYTES: usize = 16 * 1024;
 
@@ -88,8 +91,8 @@ impl Prepared {
         Prepared { stemmed: language.map(of), ..self }
     }
 
-    /// Returns the words as they are stored in a knowledge base of this language. Stems take too long to
-    /// find for a transaction: they are work of the request, unless they are known.
+    /// Returns the words as they are stored in a knowledge base of this language. The stems of many words
+    /// take too long to find for a transaction: they are work of the request, unless they are known.
     ///
     /// # Errors
     /// 500 if they are not found yet: the run is discarded.
@@ -99,9 +102,13 @@ impl Prepared {
         calls: &mut Calls,
     ) -> Result<Arc<DocumentWords>> {
         let Some(language) = language else { return Ok(self.words.clone()) };
-        match &self.stemmed {
-            Some((known, words)) if *known == language => return Ok(words.clone()),
-            _ => {}
+        if let Some((known, words)) = &self.stemmed
+            && *known == language
+        {
+            return Ok(words.clone());
+        }
+        if self.words.terms.len() <= FEW_TERMS {
+            return Ok(Arc::new((*self.words).clone().with_stems(language)));
         }
         // A request has one text.
         let mut tag = [0; 32];

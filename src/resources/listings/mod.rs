@@ -310,40 +310,37 @@ fn fold_terms(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
             Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         },
     )?;
-    let mut left = Vec::new();
-    for (_, id) in &earlier {
+    let (mut last, mut folded) = (None, 0);
+    for (at, id) in &earlier {
         let fold = |tx: &mut Tx| {
             let old: Listing = tx.fetch(id)?;
             save(tx, Some(&old), &Listing { term_form: TermForm::Folded, ..old.clone() })
         };
-        // One that is damaged does not stop the others: it is found as before.
-        if let Err(error) = tx.attempt(fold) {
-            left.push((id, passable(error)?));
+        match tx.attempt(fold) {
+            Ok(()) => {}
+            // There is room for it in the next step.
+            Err(error) if error.kind() == Kind::TooLarge && last.is_some() => break,
+            // Of the store, or of this run: the others would fail, too.
+            Err(error) if matches!(error.kind(), Kind::TooLarge | Kind::Busy) => return Err(error),
+            // One that is damaged does not stop the others: it is found as before.
+            Err(error) => {
+                let why = error.log_detail().unwrap_or(error.message());
+                let what = format!("the terms of the listing {id} cannot be folded: {why}");
+                tx.view().damage.note(&what);
+            }
         }
+        last = Some((*at, Uuid::from_bytes(*id.bytes())));
+        folded += 1;
     }
-    if let Some((id, error)) = left.first() {
-        let (org, listings) = (tx.org(), left.len());
-        tracing::error!(%error, %org, listing = %id, listings, "the terms of listings cannot be folded");
-    }
-    let last = earlier.last().filter(|_| earlier.len() == FOLDED_AT_ONCE);
-    Ok(last.map_or(SweepProgress::Clean, |(at, listing)| {
-        SweepProgress::MoreBehind((*at, Uuid::from_bytes(*listing.bytes())))
-    }))
-}
-
-/// Returns the error of a listing, if it is of that one alone.
-///
-/// # Errors
-/// The same, if it is of the store: then the others would fail, too.
-fn passable(error: Error) -> Result<Error> {
-    if error.kind() == Kind::Busy { Err(error) } else { Ok(error) }
+    let is_over = folded == earlier.len() && folded < FOLDED_AT_ONCE;
+    Ok(last.filter(|_| !is_over).map_or(SweepProgress::Clean, SweepProgress::MoreBehind))
 }
 
 /// How far that is.
 const EARLIER: Metric = Metric {
     name: "roadstead_listings_to_fold",
     kind: FamilyKind::Gauge,
-    help: "Listings of version 0.1 that are not found as others are yet; if they stay, the log says why",
+    help: "Listings of version 0.1 that are not found as others are yet; if they stay, doctor says why",
     read: |view| Ok(view.count(&EARLIER_TERMS, &(), MAX_COUNTED)? as u64),
     installation: false,
 };
