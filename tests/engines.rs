@@ -15,7 +15,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use records::*;
 use roadstead::base::Result;
-use roadstead::store::engine::{LogBeside, LogSettings, LoggedRedb, Redb};
+use roadstead::store::engine::{LogBeside, LogSettings, LoggedRedb, Memory, Redb};
 use roadstead::store::{ListSource, Order, PageRequest, Record, Store, Tx, View};
 
 /// One thing to do in a transaction. Keys and values come from small ranges, so that they meet.
@@ -419,7 +419,7 @@ proptest! {
     fn engines_answer_as_the_model_does(transactions in prop::collection::vec(transaction(), 1..24)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");
-        let memory = Store::in_memory(clock(), TABLES);
+        let memory = start(Memory::default());
         let file = start(Redb::create(&path, tables()).unwrap());
         let logged_path = dir.path().join("logged.redb");
         let with_log = logged(&logged_path, Redb::create(&logged_path, tables()).unwrap());

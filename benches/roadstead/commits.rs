@@ -83,7 +83,6 @@ impl<S: LocalStorage> Engine<S> {
         match self.storage.commit(&writes) {
             CommitOutcome::Done(_) => begun.elapsed(),
             CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => panic!("{error:?}"),
-            CommitOutcome::Conflict => panic!("a conflict"),
         }
     }
 

@@ -31,6 +31,19 @@ pub type Search = Box<dyn FnOnce() -> Result<bool> + Send>;
 /// alone.
 pub type Work = Box<dyn FnOnce(&Children) -> Result<WorkResult> + Send>;
 
+/// A computation that takes too long for a transaction, and no more than a second. Its result depends
+/// on its tag alone.
+pub type Computation = Box<dyn FnOnce() -> Computed + Send>;
+
+/// The result of a computation.
+#[derive(Clone)]
+pub struct Computed {
+    /// What was computed, of a type that its operation knows.
+    pub result: WorkResult,
+    /// How many bytes it takes.
+    pub bytes: usize,
+}
+
 /// The result of costly work, of a type that its operation knows.
 pub type WorkResult = Arc<dyn Any + Send + Sync>;
 
@@ -48,15 +61,18 @@ pub struct KnownResults {
     pub mailed: HashMap<Tag, Result<(), MailFailure>>,
     /// The results of costly work.
     pub worked: HashMap<Tag, Result<WorkResult>>,
+    /// The results of computations.
+    pub computed: HashMap<Tag, Computed>,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
 
 impl KnownResults {
-    /// The bytes of all answers.
+    /// The bytes of all answers, and of what was computed.
     pub fn bytes(&self) -> usize {
         let answers = self.heard.values().filter_map(|result| result.answer.as_ref().ok());
-        answers.map(|answer| answer.body.len()).sum()
+        let computed = self.computed.values().map(|computed| computed.bytes);
+        answers.map(|answer| answer.body.len()).chain(computed).sum()
     }
 }
 
@@ -71,6 +87,8 @@ pub struct PendingCalls {
     pub mails: Vec<(Tag, Mail)>,
     /// The work to do.
     pub works: Vec<(Tag, Work)>,
+    /// The computations to make.
+    pub computations: Vec<(Tag, Computation)>,
     /// Whether look-ups are for the organization that the domain has confirmed.
     pub for_holder: bool,
 }
@@ -82,6 +100,7 @@ impl PendingCalls {
             && self.searches.is_empty()
             && self.mails.is_empty()
             && self.works.is_empty()
+            && self.computations.is_empty()
     }
 }
 
@@ -195,6 +214,25 @@ impl Calls {
             result.downcast().map_err(|_| Error::internal("two kinds of work have one tag"))
         };
         known.map(|result| result.and_then(of_type))
+    }
+
+    /// Returns the result of this computation; `None` if it has not been made yet, as with
+    /// [`Calls::send`]. One tag is of one type. `bytes` says how many bytes a result takes.
+    pub fn computed<T: Send + Sync + 'static>(
+        &mut self,
+        tag: Tag,
+        compute: impl FnOnce() -> T + Send + 'static,
+        bytes: fn(&T) -> usize,
+    ) -> Option<Arc<T>> {
+        let known = self.known.as_ref().and_then(|known| known.computed.get(&tag).cloned());
+        if known.is_none() && self.asked.computations.iter().all(|(asked, _)| *asked != tag) {
+            let compute = move || {
+                let result = compute();
+                Computed { bytes: bytes(&result), result: Arc::new(result) }
+            };
+            self.asked.computations.push((tag, Box::new(compute)));
+        }
+        known.and_then(|known| known.result.downcast().ok())
     }
 
     /// Returns whether the mail of this tag was accepted; `None` as with [`Calls::send`].

@@ -96,6 +96,8 @@ pub struct Metric {
     pub help: &'static str,
     /// Reads the value of the view's organization.
     pub read: fn(&View) -> Result<u64>,
+    /// Whether it is read once for the installation, in no organization, instead of once for each.
+    pub installation: bool,
 }
 
 /// Records that a retention removes when they are old; `/metrics` shows the time of the oldest.

@@ -198,11 +198,12 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let (stop_flushing, served) = watch::channel(false);
         let routes = resources::routes();
-        let outside = outgoing(&config)?;
+        let (collector, public_url) = (config.spans.as_ref(), config.public_url.as_deref());
+        let exporter = spans::exporter(collector, config.calls(), public_url, &store)?;
+        let spans = exporter.as_ref().map(|exporter| exporter.spans.clone());
+        let outside = outgoing(&config)?.with_spans(spans.clone());
         let setup_required = is_setup_required(&store, &addresses)?;
         let coordination = Arc::new(coordination(&store, &config, setup_required, on_setup));
-        let (collector, public_url) = (config.spans.as_ref(), config.public_url.as_deref());
-        let spans = spans::spans(collector, config.calls(), public_url, &store)?;
         let system = Arc::new(SystemMonitor::new(config.organization_creators));
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
@@ -232,7 +233,7 @@ impl Server {
             metrics,
             metrics_token: config.metrics_token,
             is_replicated: config.is_replicated,
-            spans: spans.clone(),
+            spans,
         });
         let runner = runner(&store, outside, settings.clone(), deliveries.clone());
         let monitor = Monitor {
@@ -250,7 +251,7 @@ impl Server {
             serving: tokio::spawn(http::serve(listeners, context, stopping.clone())),
             working: tokio::spawn(background::run(runner, config.leases.clone(), stopping)),
             flushing: tokio::spawn(flush(executor, served.clone())),
-            exporting: tokio::spawn(spans::export(spans, served)),
+            exporting: tokio::spawn(spans::export(exporter, served)),
             stop_flushing,
             leases: config.leases,
             store,

@@ -82,6 +82,7 @@ texts! {
     DomainAdded = "The domain was added.",
     DomainReleased = "The domain was released.",
     KnowledgeBaseCreated = "The knowledge base was created.",
+    KnowledgeBaseSaved = "The knowledge base was saved.",
     KnowledgeBaseDeleted = "The knowledge base was deleted.",
     DocumentAdded = "The document was added.",
     DocumentsAdded = "The documents were added.",

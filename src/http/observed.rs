@@ -13,7 +13,7 @@ use super::tls::OverTls;
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Error, TraceParent};
-use crate::outside::{Span, Spans};
+use crate::outside::{Side, Span, Spans};
 
 /// The principal of a request without a credential.
 const ANONYMOUS: &str = "anonymous";
@@ -117,9 +117,11 @@ impl Observed {
             start_nanos: end_nanos.saturating_sub(took),
             end_nanos,
             method: method_name(&head.method),
-            route: (self.endpoint != Endpoint::Unmatched).then(|| self.endpoint.route()),
-            is_tls: head.extensions.get::<OverTls>().is_some(),
-            status,
+            side: Side::Server {
+                route: (self.endpoint != Endpoint::Unmatched).then(|| self.endpoint.route()),
+                is_tls: head.extensions.get::<OverTls>().is_some(),
+                status,
+            },
         });
     }
 }

@@ -73,15 +73,16 @@ pub fn finish(tx: &mut Tx, job: &Job, settled: &Settled) -> Result<()> {
     }
 }
 
-/// Lets a job wait that could not be executed now.
-pub fn wait(tx: &mut Tx, job: &Job) -> Result<()> {
-    let Some(now) = leased(tx, job)? else { return Ok(()) };
-    tx.replace(&now, &now.due(tx.now().plus_secs(BUSY_SECS), tx.now()))
+/// Lets a job wait that could not be executed now; it is not dead.
+pub fn wait(tx: &mut Tx, job: &Job) -> Result<bool> {
+    let Some(now) = leased(tx, job)? else { return Ok(false) };
+    tx.replace(&now, &now.due(tx.now().plus_secs(BUSY_SECS), tx.now()))?;
+    Ok(false)
 }
 
-/// Postpones a job whose execution failed, or marks it dead.
-pub fn postpone(tx: &mut Tx, job: &Job) -> Result<()> {
-    let Some(now) = leased(tx, job)? else { return Ok(()) };
+/// Postpones a job whose execution failed, or marks it dead; returns whether it is.
+pub fn postpone(tx: &mut Tx, job: &Job) -> Result<bool> {
+    let Some(now) = leased(tx, job)? else { return Ok(false) };
     let since = now.failing_since.unwrap_or(tx.now());
     let failures = now.failures + 1;
     let again = retry_at(tx.now(), since, failures);
@@ -91,5 +92,6 @@ pub fn postpone(tx: &mut Tx, job: &Job) -> Result<()> {
         dead: again.is_none(),
         ..now.due(again.unwrap_or(now.due_at), tx.now())
     };
-    tx.replace(&now, &failed)
+    tx.replace(&now, &failed)?;
+    Ok(failed.dead)
 }

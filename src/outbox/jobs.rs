@@ -4,7 +4,7 @@
 //! crash it becomes due again, at the latest at the next start. The count is the fencing token: an
 //! attempt that ends after its lease finds another count and changes nothing. A job that cannot be
 //! executed at all (its handler fails, or there is none) is retried with back-off and, after a day of
-//! that, is dead: kept for inspection, never due.
+//! that, is [dead](super::dead): kept for inspection, never due.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
@@ -94,6 +94,10 @@ pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
     (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
 });
 
+/// Dead jobs by the record that they are about, with the time of the last attempt.
+pub static DEAD: Index<Job, (Id<Target>, Time)> =
+    Index::non_unique("jobs.dead", |job| job.dead.then_some((job.target, job.due_at)));
+
 /// When a job is due, its concurrency key, and its organization.
 pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
 
@@ -101,7 +105,7 @@ impl Record for Job {
     const TABLE: &'static str = "jobs";
     const EXPORT: Export<Self> = Export::of(|job: &Self| job.org);
     const ORG_SCOPED: bool = false;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DUE, &DEAD];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("org", "organizations are not removed"),
         ("target", "of any table: a handler that finds its target missing ends the job"),

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 
 use super::channels::Channel;
+use super::dead::remove_dead;
 use super::deliveries::{BY_CHANNEL, Delivery, DeliveryStatus, LogEntry};
 use super::delivering::schedule;
 use super::events::EventType;
@@ -82,11 +83,15 @@ pub fn redeliver_range(
     (from, to): (Time, Time),
     status: Option<DeliveryStatus>,
 ) -> Result<Redelivery> {
-    if tx.get::<Redelivery>(&channel)?.is_some() {
-        return Err(Error::conflict(
-            "redelivery_under_way",
-            "another redelivery of this channel is under way; wait until it is done",
-        ));
+    if let Some(earlier) = tx.get::<Redelivery>(&channel)? {
+        // One that was given up is never done.
+        if !remove_dead(tx, &REDELIVER, channel.cast())? {
+            return Err(Error::conflict(
+                "redelivery_under_way",
+                "another redelivery of this channel is under way; wait until it is done",
+            ));
+        }
+        tx.remove(&earlier)?;
     }
     let now = tx.now();
     let redelivery =

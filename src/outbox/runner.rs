@@ -18,7 +18,7 @@ use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
-use super::sweeps::{Continuity, RetentionSettings, Sweep, SweepProgress};
+use super::sweeps::{Continuity, RetentionSettings, Sweep, SweepPosition, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -195,10 +195,12 @@ impl Runner {
             tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         }
         let again = if may_wait { wait } else { postpone };
-        let postponed = self.store.write(Id::NIL, move |tx| again(tx, &job));
-        if let Err(error) = postponed.await {
+        let (kind, id) = (job.kind.clone(), job.id);
+        match self.store.write(Id::NIL, move |tx| again(tx, &job)).await {
+            Ok(false) => {}
+            Ok(true) => tracing::error!(kind, job = %id, "a job is given up"),
             // It becomes due again when its lease ends.
-            log_failure!(error, "a failed job cannot be postponed");
+            Err(error) => log_failure!(error, "a failed job cannot be postponed"),
         }
     }
 
@@ -403,14 +405,15 @@ impl Runner {
     ) -> Result<()> {
         let organizations =
             if sweep.installation { vec![Id::NIL] } else { (self.organizations)(&self.store)? };
-        let mut left = VecDeque::from(organizations);
+        let mut left: VecDeque<_> = organizations.into_iter().map(|org| (org, None)).collect();
         while !*stop.borrow()
-            && let Some(org) = left.pop_front()
+            && let Some((org, behind)) = left.pop_front()
         {
             // A failure in one organization must not stop the sweep of the others.
-            match self.sweep_step(sweep, org, continuity).await {
+            match self.sweep_step(sweep, org, behind, continuity).await {
                 Ok(SweepProgress::Clean) => {}
-                Ok(SweepProgress::More) => left.push_back(org),
+                Ok(SweepProgress::More) => left.push_back((org, None)),
+                Ok(SweepProgress::MoreBehind(position)) => left.push_back((org, Some(position))),
                 Err(error) => {
                     if error.kind() == Kind::Busy {
                         *continuity = Continuity::default(); // Nobody can write.
@@ -426,6 +429,7 @@ impl Runner {
         &self,
         sweep: &'static Sweep,
         org: Id<Org>,
+        behind: Option<SweepPosition>,
         continuity: &mut Continuity,
     ) -> Result<SweepProgress> {
         let (settings, before) = (self.settings.clone(), *continuity);
@@ -433,7 +437,7 @@ impl Runner {
             tx.mark_deletion();
             let now = tx.now();
             let running_since = before.since(sweep, now);
-            let settings = RetentionSettings { running_since, ..settings.clone() };
+            let settings = RetentionSettings { running_since, behind, ..settings.clone() };
             let progress = (sweep.run)(tx, &settings)?;
             Ok((progress, tx.removed_rows().clone(), now))
         };

@@ -1,9 +1,12 @@
 //! Sweeps: periodic work in small steps, so that requests run in between. Most of them delete
 //! expired records.
 
+use std::ops::ControlFlow;
+
+use uuid::Uuid;
+
 use crate::base::{Result, Time};
 use crate::store::{ListSource, Order, Record, Tx, View};
-use std::ops::ControlFlow;
 
 /// A periodic job.
 pub struct Sweep {
@@ -24,7 +27,12 @@ pub enum SweepProgress {
     Clean,
     /// There may be more: the next step follows at once.
     More,
+    /// The same, behind this record: some before it stay as they are.
+    MoreBehind(SweepPosition),
 }
+
+/// A record in an index by time: what its key begins with, and its id.
+pub type SweepPosition = (Time, Uuid);
 
 impl SweepProgress {
     /// Returns whether a step that handled this many rows, at most [`SWEEP_ROWS`], left some.
@@ -64,7 +72,7 @@ pub const SWEEP_ROWS: usize = 500;
 /// and the sweep would never get beyond them.
 const SWEEP_BYTES: usize = 4 * 1024 * 1024;
 
-/// The operator's settings for background work.
+/// The operator's settings for background work, and how far a sweep is.
 #[derive(Clone, Debug)]
 pub struct RetentionSettings {
     /// How long deleted and superseded memories are kept, in seconds (`--memory-retention`).
@@ -79,6 +87,8 @@ pub struct RetentionSettings {
     /// Since when the sweep that is given it has run without a gap. Before, there was no server, or it could
     /// not write, or the clock was another one.
     pub running_since: Time,
+    /// Where a step begins: where the one before it ended, if that has said so.
+    pub behind: Option<SweepPosition>,
 }
 
 impl Default for RetentionSettings {
@@ -90,6 +100,7 @@ impl Default for RetentionSettings {
             stale_after_secs: 15 * 60,
             started_at: Time::from_millis(0),
             running_since: Time::from_millis(0),
+            behind: None,
         }
     }
 }

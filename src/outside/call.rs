@@ -21,6 +21,20 @@ pub enum Method {
     Delete,
 }
 
+impl Method {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Patch => "PATCH",
+            Method::Put => "PUT",
+            Method::Delete => "DELETE",
+        }
+    }
+}
+
 /// An HTTP request to send. It has no `Debug`: the URL and the headers may hold secrets.
 #[derive(Clone)]
 pub struct Call {

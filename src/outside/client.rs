@@ -19,6 +19,7 @@ use super::connect::{self, Connection, Lookup, Resolver, Target};
 use super::idle::IdleConnections;
 use super::lookup_limit::{LookupLimit, is_lookup};
 use super::mail::{MailSender, NotConfigured};
+use super::span::Spans;
 use crate::base;
 
 /// How long an ignored body is still read. Servers that write status and body in two steps take a
@@ -73,6 +74,8 @@ pub struct Outside {
     lookups: Arc<LookupLimit>,
     /// Whether look-ups take what is kept for holders.
     for_holder: bool,
+    /// Where the spans of calls go, if anywhere.
+    spans: Option<Arc<Spans>>,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
     /// Starts child processes.
@@ -92,6 +95,7 @@ impl Outside {
             slots: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             lookups: Arc::default(),
             for_holder: false,
+            spans: None,
             mail: Arc::new(NotConfigured),
             children: Children::default(),
         })
@@ -100,6 +104,11 @@ impl Outside {
     /// Sends mail through this sender; without one every mail fails.
     pub fn with_mail(self, mail: Arc<dyn MailSender>) -> Self {
         Outside { mail, ..self }
+    }
+
+    /// Exports a span of each call.
+    pub fn with_spans(self, spans: Option<Arc<Spans>>) -> Self {
+        Outside { spans, ..self }
     }
 
     /// Returns the client for look-ups by which a domain is asked again for what it has confirmed: some
@@ -136,12 +145,22 @@ impl Outside {
         self.send_over(call, None).await
     }
 
-    /// Sends one call over a connection that was kept, if there is one.
+    /// Sends one call, with a span of it.
     async fn send_over(
         &self,
         call: Call,
         kept: Option<&IdleConnections>,
     ) -> Result<Response, Failure> {
+        let span = self.spans.as_ref().and_then(|spans| spans.calling(&call));
+        let answer = self.make(call, kept).await;
+        if let Some(span) = span {
+            span.end(&answer);
+        }
+        answer
+    }
+
+    /// Sends one call over a connection that was kept, if there is one.
+    async fn make(&self, call: Call, kept: Option<&IdleConnections>) -> Result<Response, Failure> {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
         let target = Target::parse(&call.url, limits.https_only)?;

@@ -18,6 +18,7 @@ pub mod nip05;
 mod otlp;
 mod recipients;
 pub mod smtp;
+mod span;
 mod spans;
 pub mod webhook;
 
@@ -30,5 +31,6 @@ pub use client::{ClientConfig, KeptConnections, Outside};
 pub use connect::Resolver;
 pub use lookup_limit::is_lookup;
 pub use many::CallResult;
-pub use otlp::{Service, Span, SpanTarget};
-pub use spans::Spans;
+pub use otlp::{Service, SpanTarget};
+pub use span::{Side, Span, SpanClock, Spans};
+pub use spans::SpanExporter;

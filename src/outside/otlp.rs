@@ -1,5 +1,5 @@
 //! Spans as OTLP has them: protobuf's JSON form of `ExportTraceServiceRequest`, with the attributes of
-//! OpenTelemetry's conventions for HTTP servers (reference: command-line, "Traces").
+//! OpenTelemetry's conventions for HTTP servers and clients (reference: command-line, "Traces").
 
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -8,15 +8,17 @@ use serde_json::{Value, json};
 use super::call::Failure;
 use super::client::is_reserved;
 use super::connect::Target;
+use super::span::{Side, Span};
 use crate::base::TraceParent;
 
 /// The path of traces below the base URL of a collector.
 const PATH: &str = "/v1/traces";
 
-/// `SPAN_KIND_SERVER`.
+/// `SPAN_KIND_SERVER` and `SPAN_KIND_CLIENT`.
 const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
 
-/// `STATUS_CODE_ERROR`. The answers to a client's errors have no status, as the conventions have it.
+/// `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
 
 /// Bits of `flags` beside those of the trace: that the parent is known to be elsewhere, and is.
@@ -61,7 +63,8 @@ impl SpanTarget {
         Ok(SpanTarget { url, headers: Vec::new(), is_tls, authority })
     }
 
-    /// Adds headers, a line `Name: value` for each; lines that begin with `#` are comments. The error is a phrase that repeats none of them.
+    /// Adds headers, a line `Name: value` for each; lines that begin with `#` are comments. The error is a
+    /// phrase that repeats none of them.
     pub fn with_headers(mut self, lines: &str) -> Result<Self, String> {
         for (number, line) in (1..).zip(lines.lines()) {
             // HTTP allows it in a name, so that what was commented out would be sent.
@@ -105,25 +108,6 @@ impl SpanTarget {
             _ => &self.authority,
         }
     }
-}
-
-/// A request that was answered.
-#[derive(Clone, Debug)]
-pub struct Span {
-    /// The trace, and the part of it that called; none if the request begins one.
-    pub parent: Option<TraceParent>,
-    /// Random bytes: for the id of the span, and for that of the trace which it begins.
-    pub random: [u8; 24],
-    /// When the request came, in nanoseconds since 1970.
-    pub start_nanos: u64,
-    /// When its answer began.
-    pub end_nanos: u64,
-    /// `_OTHER` for one that is not known.
-    pub method: &'static str,
-    /// The pattern of the path; none if there is no such path.
-    pub route: Option<String>,
-    pub is_tls: bool,
-    pub status: u16,
 }
 
 /// The server whose spans they are.
@@ -175,19 +159,23 @@ pub(super) fn body(service: &Service, spans: &[Span]) -> Vec<u8> {
 
 fn encoded(service: &Service, span: &Span) -> Value {
     let (own, begun) = span.random.split_at(8);
-    let is_failed = span.status >= 500;
     let remote = if span.parent.is_some() { IS_REMOTE } else { 0 };
+    let (trace, own, kind) = match &span.side {
+        Side::Client { told: Some(told), .. } => (Some(told), told.span_id(), CLIENT),
+        Side::Client { told: None, .. } => (None, hex(own), CLIENT),
+        Side::Server { .. } => (span.parent.as_ref(), hex(own), SERVER),
+    };
     let mut value = json!({
-        "traceId": span.parent.map_or_else(|| hex(begun), |parent| parent.trace_id()),
-        "spanId": hex(own),
+        "traceId": trace.map_or_else(|| hex(begun), TraceParent::trace_id),
+        "spanId": own,
         // Only what is sampled is exported.
         "flags": 1 | HAS_IS_REMOTE | remote,
         "name": name(span),
-        "kind": SERVER,
+        "kind": kind,
         "startTimeUnixNano": span.start_nanos.to_string(),
         "endTimeUnixNano": span.end_nanos.to_string(),
         "attributes": attributes(service, span),
-        "status": if is_failed { json!({"code": ERROR}) } else { json!({}) },
+        "status": if span.error().is_some() { json!({"code": ERROR}) } else { json!({}) },
     });
     if let Some(parent) = span.parent {
         value["parentSpanId"] = parent.span_id().into();
@@ -195,30 +183,36 @@ fn encoded(service: &Service, span: &Span) -> Value {
     value
 }
 
-/// Few names for however many requests: of the method and the pattern of the path.
+/// Few names for however many requests: of the method and the pattern of the path. What others call has
+/// no pattern.
 fn name(span: &Span) -> String {
     let method = if span.method == "_OTHER" { "HTTP" } else { span.method };
-    match &span.route {
-        Some(route) => format!("{method} {route}"),
-        None => method.into(),
+    match &span.side {
+        Side::Server { route: Some(route), .. } => format!("{method} {route}"),
+        _ => method.into(),
     }
 }
 
 /// Neither the path nor the query: both may hold secrets, and a path names what others called it.
 fn attributes(service: &Service, span: &Span) -> Vec<Value> {
-    let is_tls = span.is_tls || service.public.as_ref().is_some_and(|(_, _, is_tls)| *is_tls);
+    let public = service.public.as_ref();
+    let (server, is_tls) = match &span.side {
+        Side::Client { server, .. } => (Some(server), server.2),
+        Side::Server { is_tls, .. } => (public, *is_tls || public.is_some_and(|public| public.2)),
+    };
     let mut attributes = vec![
         text("http.request.method", span.method),
         text("url.scheme", if is_tls { "https" } else { "http" }),
-        number("http.response.status_code", span.status.into()),
     ];
-    attributes.extend(span.route.as_deref().map(|route| text("http.route", route)));
-    if let Some((host, port, _)) = &service.public {
+    let status = span.status();
+    attributes.extend(status.map(|status| number("http.response.status_code", status.into())));
+    if let Side::Server { route: Some(route), .. } = &span.side {
+        attributes.push(text("http.route", route));
+    }
+    if let Some((host, port, _)) = server {
         attributes.extend([text("server.address", host), number("server.port", (*port).into())]);
     }
-    if span.status >= 500 {
-        attributes.push(text("error.type", &span.status.to_string()));
-    }
+    attributes.extend(span.error().map(|error| text("error.type", &error)));
     attributes
 }
 
@@ -255,10 +249,12 @@ mod tests {
             start_nanos: 1_800_000_000_123_456_789,
             end_nanos: 1_800_000_000_123_999_999,
             method: "GET",
-            route: Some("/api/teams/{teamId}".into()),
-            is_tls: false,
-            status: 200,
+            side: answered(Some("/api/teams/{teamId}"), 200),
         }
+    }
+
+    fn answered(route: Option<&str>, status: u16) -> Side {
+        Side::Server { route: route.map(String::from), is_tls: false, status }
     }
 
     fn sent(service: &Service, span: Span) -> (Value, Vec<(String, String)>) {
@@ -302,7 +298,8 @@ mod tests {
     #[test]
     fn errors_are_those_of_the_server_and_what_is_no_route_has_a_name_of_its_method() {
         let service = Service::new("one".into(), Some("https://agents.test"));
-        let (failed, attributes) = sent(&service, Span { status: 503, ..span() });
+        let (failed, attributes) =
+            sent(&service, Span { side: answered(Some("/a"), 503), ..span() });
         assert_eq!(failed["status"], json!({"code": 2}));
         for (key, value) in [
             ("error.type", "503"),
@@ -312,12 +309,43 @@ mod tests {
         ] {
             assert!(attributes.contains(&(key.into(), value.into())), "{key}: {attributes:?}");
         }
-        let missing = Span { status: 404, route: None, ..span() };
+        let missing = Span { side: answered(None, 404), ..span() };
         let (missing, attributes) = sent(&service, missing);
         assert_eq!((&missing["name"], &missing["status"]), (&json!("GET"), &json!({})));
         assert!(!attributes.iter().any(|(key, _)| key == "http.route" || key == "error.type"));
-        let (other, _) = sent(&service, Span { method: "_OTHER", route: None, ..span() });
+        let (other, _) =
+            sent(&service, Span { method: "_OTHER", side: answered(None, 200), ..span() });
         assert_eq!(other["name"], "HTTP");
+    }
+
+    #[test]
+    fn a_call_is_a_span_of_a_client_with_the_ids_that_it_told() {
+        let service = Service::new("one".into(), Some("https://agents.test"));
+        let of = |told: Option<&str>, end| {
+            let told = told.and_then(|told| TraceParent::parse(told.as_bytes()));
+            let side = Side::Client { told, server: ("hooks.test".into(), 8443, true), end };
+            sent(&service, Span { method: "POST", side, ..span() })
+        };
+        let (call, attributes) = of(Some(PARENT), Ok(204));
+        assert_eq!((&call["kind"], &call["name"]), (&json!(3), &json!("POST")));
+        assert_eq!(call["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!((&call["spanId"], &call["status"]), (&json!("00f067aa0ba902b7"), &json!({})));
+        let expected = [
+            ("http.request.method", "POST"),
+            ("url.scheme", "https"),
+            ("http.response.status_code", "204"),
+            ("server.address", "hooks.test"),
+            ("server.port", "8443"),
+        ];
+        assert_eq!(attributes, expected.map(|(key, value)| (key.into(), value.into())));
+        for (end, error) in [(Ok(404), "404"), (Ok(503), "503"), (Err("timeout"), "timeout")] {
+            let (failed, attributes) = of(None, end);
+            assert_eq!(failed["traceId"], "08090a0b0c0d0e0f1011121314151617");
+            assert_eq!(failed["status"], json!({"code": 2}));
+            assert!(attributes.contains(&("error.type".into(), error.into())), "{attributes:?}");
+            let has_status = attributes.iter().any(|(key, _)| key == "http.response.status_code");
+            assert_eq!(has_status, end.is_ok());
+        }
     }
 
     #[test]

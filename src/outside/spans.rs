@@ -5,25 +5,20 @@
 //! is asked less and less often. Its address is not restricted as those of other calls are: it is the
 //! operator's choice, and collectors are mostly on the same machine or network.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::call::{BodyLimit, Call, Failure, Limits, Method};
 use super::client::{ClientConfig, Outside};
 use super::connect::Resolver;
-use super::otlp::{self, Service, Span, SpanTarget};
-use crate::base::metrics::{Counter, Family};
+use super::otlp::{self, Service, SpanTarget};
+use super::span::{MAX_BATCH, Span, Spans};
 use crate::base::{self, LogLimit};
 
-/// Spans that wait to be sent: some 200 bytes each.
-const MAX_QUEUED: usize = 4096;
-
-/// Spans of a batch. It is sent when there are as many, or after [`EVERY`].
-const MAX_BATCH: usize = 512;
+/// A batch is sent when it is full, or after this.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// While the collector fails, it is asked after 5, 10, 20 … seconds, up to this.
@@ -36,65 +31,29 @@ const LIMITS: Limits = Limits {
     https_only: false,
 };
 
-/// Spans on their way to a collector.
-pub struct Spans {
-    queue: Mutex<VecDeque<Span>>,
-    /// Told when a batch is full.
-    is_full: Notify,
+/// Sends spans to a collector.
+pub struct SpanExporter {
+    /// Those that wait for it.
+    pub spans: Arc<Spans>,
     outside: Outside,
     target: SpanTarget,
     service: Service,
-    exported: Counter,
-    dropped: Counter,
 }
 
-impl Spans {
-    /// Spans of a server for a collector. Of `config` only the certificate authorities count.
+impl SpanExporter {
+    /// An exporter of spans of a server. Of `config` only the certificate authorities count.
     ///
     /// # Errors
     /// As [`Outside::new`].
     pub fn new(
+        spans: Arc<Spans>,
         target: SpanTarget,
         service: Service,
-        config: ClientConfig,
-        resolver: Resolver,
+        (config, resolver): (ClientConfig, Resolver),
     ) -> base::Result<Self> {
-        Ok(Spans {
-            queue: Mutex::default(),
-            is_full: Notify::new(),
-            outside: Outside::new(config.to_everywhere())?.resolving(resolver),
-            target,
-            service,
-            exported: Counter::new(),
-            dropped: Counter::new(),
-        })
-    }
-
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Span>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts a span into the queue, or drops it if that is full.
-    pub fn add(&self, span: Span) {
-        let mut queue = self.queue();
-        if queue.len() >= MAX_QUEUED {
-            return self.dropped.add_one();
-        }
-        queue.push_back(span);
-        if queue.len() == MAX_BATCH {
-            self.is_full.notify_one();
-        }
-    }
-
-    /// What is counted.
-    pub fn families(&self) -> Vec<Family> {
-        let exported = "Spans that the collector has taken";
-        let dropped =
-            "Spans that were not sent: the queue was full, or the collector did not take them";
-        vec![
-            Family::counter("roadstead_otlp_spans_exported", exported, &self.exported),
-            Family::counter("roadstead_otlp_spans_dropped", dropped, &self.dropped),
-        ]
+        // Without spans of its own.
+        let outside = Outside::new(config.to_everywhere())?.resolving(resolver);
+        Ok(SpanExporter { spans, outside, target, service })
     }
 
     /// Sends batches until `stopping` becomes true; then what is left, unless that fails.
@@ -106,7 +65,7 @@ impl Spans {
                 _ = stopping.wait_for(|stopping| *stopping) => true,
             };
             loop {
-                let batch = self.batch();
+                let batch = self.spans.batch();
                 let has_more = batch.len() == MAX_BATCH;
                 if !batch.is_empty() {
                     failures = if self.send(&batch).await { 0 } else { failures + 1 };
@@ -116,8 +75,7 @@ impl Spans {
                 }
             }
             if is_last {
-                let left = std::mem::take(&mut *self.queue()).len();
-                return self.dropped.add(left as u64);
+                return self.spans.drop_all();
             }
         }
     }
@@ -126,15 +84,9 @@ impl Spans {
     async fn due(&self, failures: u32) {
         match failures {
             // Whether there are enough or it is time does not matter.
-            0 => drop(timeout(EVERY, self.is_full.notified()).await),
+            0 => drop(timeout(EVERY, self.spans.is_full.notified()).await),
             _ => sleep((EVERY * (1 << (failures - 1).min(4))).min(LONGEST_PAUSE)).await,
         }
-    }
-
-    fn batch(&self) -> Vec<Span> {
-        let mut queue = self.queue();
-        let len = queue.len().min(MAX_BATCH);
-        queue.drain(..len).collect()
     }
 
     /// Sends a batch once; returns whether the collector has answered with success.
@@ -160,8 +112,8 @@ impl Spans {
             }
             Err(failure) => (false, reason(&failure), batch.len() as u64),
         };
-        self.exported.add(batch.len() as u64 - dropped);
-        self.dropped.add(dropped);
+        self.spans.exported.add(batch.len() as u64 - dropped);
+        self.spans.dropped.add(dropped);
         static LIMIT: LogLimit = LogLimit::new();
         if dropped > 0
             && let Some(suppressed) = LIMIT.admit(Instant::now())

@@ -3,13 +3,15 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use crate::api::{Args, Principal, Req, Uploaded};
 use crate::auth::{
     AddressProof, Caller, Credential, Identity, Membership, Organization, Role, User,
 };
-use crate::base::{Email, Id, Name, Result, Slug, Time};
-use crate::store::{Clock, Org, PageRequest, Store, Tx, View};
+use crate::base::{Email, Id, Keys, Name, Result, Slug, Time};
+use crate::store::engine::{Counting, GroupCommit, Memory};
+use crate::store::{Clock, Org, PageRequest, Signals, Store, Tx, View, build_indexes};
 
 /// A store with an organization and its users.
 #[derive(Clone)]
@@ -37,7 +39,21 @@ pub const NOON: Time = Time::from_millis(1_768_478_400_000);
 impl Fixture {
     /// Creates a store with the organization `acme`, its owner Ada and its member Ben.
     pub fn new() -> Self {
-        let store = Store::in_memory(Clock::at(NOON), &crate::resources::tables());
+        Self::over(Store::in_memory(Clock::at(NOON), &crate::resources::tables()))
+    }
+
+    /// The same with a store that adds what is read of a table to a count.
+    pub fn counting(table: &'static str, count: Arc<AtomicUsize>) -> Self {
+        let (mut storage, signals) = (Memory::default(), Arc::<Signals>::default());
+        let tables = crate::resources::tables();
+        build_indexes(&mut storage, &tables, &|_| {}).unwrap();
+        let engine = GroupCommit::start(storage, signals.clone()).unwrap();
+        let engine = Counting::over(Arc::new(engine), table, count);
+        let (clock, keys) = (Clock::at(NOON), Keys::new([7; 32]));
+        Self::over(Store::start_over(engine, signals, clock, keys, &tables).unwrap())
+    }
+
+    fn over(store: Store) -> Self {
         let org = store.write_blocking(Id::NIL, |tx| organization(tx, "acme")).unwrap();
         let owner = person(&store, org, "ada", Role::Owner);
         let member = person(&store, org, "ben", Role::Member);

@@ -1,59 +1,26 @@
-//! The catalog: the tables of a store, each with its indexes and references and how to check it.
+//! The catalog: the tables of a store, each with its indexes and references.
 
-use super::check::{self, Findings};
-use super::engine::Reader;
 use super::export::{self, TableExport};
-use super::record::{IndexInfo, Record, decode, encode, entry};
+use super::record::{IndexInfo, Record, Table, entry};
 use super::reference::{AnyReference, References};
-use super::repair_steps::RepairSteps;
-use super::reseal::{self, ResealStep, SealedInfo};
-use super::tx::Tx;
-use crate::base::{Keys, Result};
+use super::sealed_field::SealedInfo;
+use crate::base::Result;
 
-/// Reads a stored record of any version from its key and value, and returns the key and value of its
-/// entry in the table's index at this position, if it has one.
-type EntryOf = fn(usize, &[u8], &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>>;
-
-/// One line of the catalog: a table with its indexes and references, and how to check it.
+/// One line of the catalog: a table with its indexes and references, and how its records are read.
 #[derive(Clone, Copy)]
 pub struct TableInfo {
     pub name: &'static str,
-    pub indexes: fn() -> Vec<IndexInfo>,
-    /// Returns an index entry of a stored record.
-    pub(super) entry: EntryOf,
-    /// How many bytes of a key are the organization's id: 16 or 0.
-    pub(super) org_prefix_len: usize,
+    /// The version in which its records are written now.
+    pub version: u8,
     /// The references that its record declares: its own, and those of lower modules to it.
     pub references: fn() -> Vec<&'static dyn AnyReference>,
     /// See [`Record::UNBOUND`].
     pub unbound: &'static [(&'static str, &'static str)],
-    /// Reads every record, index entry and reference and reports what is wrong.
-    pub check: fn(&dyn Reader, &References, &mut Findings) -> Result<()>,
     /// Whether and how its rows are exported.
     pub export: fn() -> TableExport,
-    /// Its sealed fields.
+    /// Its sealed fields, in the order of [`Record::SEALED`].
     pub sealed: fn() -> Vec<SealedInfo>,
-    /// Seals the next of its rows after a key with the present master key.
-    pub(super) reseal: fn(&mut Tx, &[u8]) -> Result<ResealStep>,
-    /// Reports every sealed value that cannot be decrypted.
-    pub(super) check_sealed: fn(&dyn Reader, &Keys, &mut Findings) -> Result<()>,
-    /// How its records are repaired.
-    pub(super) repair: RepairSteps,
-    /// The version in which its records are written now.
-    pub version: u8,
-    /// Reads a record of any version from its key and value, and returns its value as it is written
-    /// now. Tests use it to prove that records of past releases can still be read.
-    pub rewrite: fn(&[u8], &[u8]) -> Result<Vec<u8>>,
-}
-
-fn stored_entry<R: Record>(
-    place: usize,
-    key: &[u8],
-    value: &[u8],
-) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let index = R::INDEXES[place];
-    let own = index.key_of(&decode::<R>(key, value)?);
-    Ok(own.map(|own| entry(index, &own, key, if R::ORG_SCOPED { 16 } else { 0 })))
+    pub(super) table: Table,
 }
 
 impl TableInfo {
@@ -61,20 +28,39 @@ impl TableInfo {
     pub const fn of<R: Record>() -> Self {
         TableInfo {
             name: R::TABLE,
-            indexes: || R::INDEXES.iter().map(|index| index.info()).collect(),
-            entry: stored_entry::<R>,
-            org_prefix_len: if R::ORG_SCOPED { 16 } else { 0 },
+            version: R::VERSION,
             references: || [R::REFERENCES, R::REFERRED_BY].concat(),
             unbound: R::UNBOUND,
-            check: check::table::<R>,
             export: export::of_table::<R>,
-            sealed: reseal::sealed_fields::<R>,
-            reseal: reseal::reseal::<R>,
-            check_sealed: reseal::check_sealed::<R>,
-            repair: RepairSteps::of::<R>(),
-            version: R::VERSION,
-            rewrite: |key, value| encode(&decode::<R>(key, value)?, key),
+            sealed: || R::SEALED.iter().map(|field| field.info()).collect(),
+            table: Table::of::<R>(),
         }
+    }
+
+    /// Returns the definitions of its indexes.
+    pub fn indexes(&self) -> Vec<IndexInfo> {
+        self.table.indexes().map(|index| index.info()).collect()
+    }
+
+    /// Reads a record of any version from its key and value, and returns its value as it is written
+    /// now. Backups check their rows by it, and tests prove that records of past releases can be read.
+    ///
+    /// # Errors
+    /// 500, whose log detail names table and key, if the bytes are not what was written.
+    pub fn rewrite(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        self.table.rewrite(key, value)
+    }
+
+    /// Returns key and value of the entry of a stored record in the index at this place, if it has one.
+    pub(super) fn entry(
+        &self,
+        place: usize,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let own = (self.table.decode)(key, value)?.index_key(place);
+        let index = self.table.indexes().nth(place).zip(own);
+        Ok(index.map(|(index, own)| entry(index, &own, key, self.table.org_prefix_len)))
     }
 }
 

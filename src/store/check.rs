@@ -3,11 +3,10 @@
 
 use super::codec;
 use super::engine::{KeyRange, Order, Reader};
-use super::key::Key as _;
-use super::record::{AnyIndex, Org, Record, decode, entry};
+use super::record::{AnyRecord, IndexTable, Table, entry};
 use super::reference::{Action, AnyReference, References};
 use super::removal::is_pending;
-use crate::base::{Id, Result};
+use crate::base::Result;
 use std::ops::ControlFlow;
 
 /// At most 1,000 messages are kept: enough to see what kind of damage it is.
@@ -52,44 +51,38 @@ impl Findings {
     }
 }
 
+/// An index with its place in its table.
+type Place = (usize, &'static dyn IndexTable);
+
 const EVERYTHING: KeyRange<'static> = KeyRange { from: &[], to: None };
 
-/// The indexes of a table that can be read.
-fn built<R: Record>(findings: &Findings) -> Vec<&'static dyn AnyIndex<R>> {
-    let is_built = |index: &&dyn AnyIndex<R>| !findings.unbuilt.contains(&index.name());
-    R::INDEXES.iter().copied().filter(is_built).collect()
-}
-
-/// How many bytes of a record's key are its organization's id.
-pub(super) const fn org_prefix_len<R: Record>() -> usize {
-    if R::ORG_SCOPED { 16 } else { 0 }
-}
-
 /// Checks one table, its indexes and its references.
-pub(super) fn table<R: Record>(
+pub(super) fn table(
+    table: &Table,
     reader: &dyn Reader,
     references: &References,
     findings: &mut Findings,
 ) -> Result<()> {
-    let indexes = built::<R>(findings);
-    reader.scan(R::TABLE, EVERYTHING, Order::Ascending, &mut |key, value| {
+    let is_built = |(_, index): &Place| !findings.unbuilt.contains(&index.name());
+    let indexes: Vec<Place> = table.indexes().enumerate().filter(is_built).collect();
+    reader.scan(table.name, EVERYTHING, Order::Ascending, &mut |key, value| {
         findings.records += 1;
-        match decode::<R>(key, value) {
+        match (table.decode)(key, value) {
             Ok(record) => {
-                has_entries(&record, key, &indexes, reader, findings)?;
-                has_targets(&record, key, reader, references, findings)?;
+                has_entries(&*record, key, &indexes, reader, findings)?;
+                has_targets(&*record, key, reader, references, findings)?;
             }
             Err(error) => findings.report(error.log_detail().unwrap_or(error.message()).into()),
         }
         Ok(ControlFlow::Continue(()))
     })?;
     for index in &indexes {
-        reader.scan(index.name(), EVERYTHING, Order::Ascending, &mut |key, value| {
+        let name = index.1.name();
+        reader.scan(name, EVERYTHING, Order::Ascending, &mut |key, value| {
             findings.entries += 1;
-            if !has_record(*index, key, value, reader)? {
+            if !has_record(table, *index, (key, value), reader)? {
                 let key = codec::hex(key);
-                findings
-                    .report(format!("{} {key}: has no record that belongs to it", index.name()));
+                findings.report(format!("{name} {key}: has no record that belongs to it"));
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -98,21 +91,22 @@ pub(super) fn table<R: Record>(
 }
 
 /// Reports which index entries of a record are missing or wrong.
-fn has_entries<R: Record>(
-    record: &R,
+fn has_entries(
+    record: &dyn AnyRecord,
     key: &[u8],
-    indexes: &[&'static dyn AnyIndex<R>],
+    indexes: &[Place],
     reader: &dyn Reader,
     findings: &mut Findings,
 ) -> Result<()> {
-    let place = || format!("{} {}", R::TABLE, codec::hex(key));
-    if key.get(org_prefix_len::<R>()..) != Some(record.key().to_bytes().as_slice()) {
+    let table = record.table();
+    let place = || format!("{} {}", table.name, codec::hex(key));
+    if !table.is_own_key(record, key) {
         findings.report(format!("{}: is stored under another record's key", place()));
         return Ok(());
     }
-    for index in indexes {
-        let Some(own) = index.key_of(record) else { continue };
-        let (entry, value) = entry(*index, &own, key, org_prefix_len::<R>());
+    for (at, index) in indexes {
+        let Some(own) = record.index_key(*at) else { continue };
+        let (entry, value) = entry(*index, &own, key, table.org_prefix_len);
         let mut is_right = false;
         reader.get(index.name(), &entry, &mut |found| {
             is_right = found == value;
@@ -125,23 +119,18 @@ fn has_entries<R: Record>(
     Ok(())
 }
 
-/// Returns the organization of the record under a key; none's for a record that none owns.
-pub(super) fn owner<R: Record>(key: &[u8]) -> Id<Org> {
-    let owner = Id::read(&mut key.get(..org_prefix_len::<R>()).unwrap_or_default());
-    owner.unwrap_or(Id::NIL)
-}
-
 /// Returns the references of a record to something that is gone, each with the key of that, or the
 /// beginning of the key; except those that a sweep is about to remove or clear.
-pub(super) fn dangling<R: Record>(
-    record: &R,
+pub(super) fn dangling(
+    record: &dyn AnyRecord,
     key: &[u8],
     reader: &dyn Reader,
     references: &References,
 ) -> Result<Vec<(&'static dyn AnyReference, Vec<u8>)>> {
-    let org = owner::<R>(key);
+    let table = record.table();
+    let org = table.owner(key);
     let mut found = Vec::new();
-    for &reference in references.from(R::TABLE) {
+    for &reference in references.from(table.name) {
         let Some(target) = reference.dangling(reader, org, record)? else { continue };
         if reference.is_deferred() && is_pending(reader, org, reference, &target)? {
             if reference.action() == Action::Cascade {
@@ -155,8 +144,8 @@ pub(super) fn dangling<R: Record>(
 }
 
 /// Reports references to missing records.
-fn has_targets<R: Record>(
-    record: &R,
+fn has_targets(
+    record: &dyn AnyRecord,
     key: &[u8],
     reader: &dyn Reader,
     references: &References,
@@ -165,7 +154,7 @@ fn has_targets<R: Record>(
     for (reference, target) in dangling(record, key, reader, references)? {
         findings.report(format!(
             "{} {}: {} refers to {} {}, which does not exist",
-            R::TABLE,
+            record.table().name,
             codec::hex(key),
             reference.fields().join(", "),
             reference.to(),
@@ -176,13 +165,13 @@ fn has_targets<R: Record>(
 }
 
 /// Returns whether an index entry belongs to a record.
-fn has_record<R: Record>(
-    index: &dyn AnyIndex<R>,
-    key: &[u8],
-    value: &[u8],
+fn has_record(
+    table: &Table,
+    (at, index): Place,
+    (key, value): (&[u8], &[u8]),
     reader: &dyn Reader,
 ) -> Result<bool> {
-    let Some((owner, rest)) = key.split_at_checked(org_prefix_len::<R>()) else { return Ok(false) };
+    let Some((owner, rest)) = key.split_at_checked(table.org_prefix_len) else { return Ok(false) };
     let record_key = match index.conflict() {
         Some(_) => value,
         None => match index.key_len(rest) {
@@ -192,12 +181,11 @@ fn has_record<R: Record>(
     };
     let record_key = [owner, record_key].concat();
     let mut is_right = false;
-    reader.get(R::TABLE, &record_key, &mut |bytes| {
+    reader.get(table.name, &record_key, &mut |bytes| {
         // A record that cannot be decoded has been reported already.
-        is_right = decode::<R>(&record_key, bytes).map_or(true, |record| {
-            index
-                .key_of(&record)
-                .is_some_and(|own| entry(index, &own, &record_key, org_prefix_len::<R>()).0 == key)
+        is_right = (table.decode)(&record_key, bytes).map_or(true, |record| {
+            let own = record.index_key(at);
+            own.is_some_and(|own| entry(index, &own, &record_key, table.org_prefix_len).0 == key)
         });
         Ok(())
     })?;

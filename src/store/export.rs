@@ -114,6 +114,6 @@ fn erase<R: Record>(tx: &mut Tx) -> Result<bool> {
         let is_enough = rows.len() == ERASED_ROWS;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    rows.iter().try_for_each(|row| tx.delete(row).map(drop))?;
+    rows.iter().try_for_each(|row| tx.delete_any(row).map(drop))?;
     Ok(rows.len() == ERASED_ROWS)
 }

@@ -104,7 +104,7 @@ impl Defined {
 
 fn defined(tables: &[TableInfo]) -> impl Iterator<Item = Defined> {
     tables.iter().flat_map(|table| {
-        let indexes = (table.indexes)().into_iter().enumerate();
+        let indexes = table.indexes().into_iter().enumerate();
         indexes.map(|(place, info)| Defined { table: *table, place, info })
     })
 }
@@ -358,7 +358,7 @@ impl<'a> BuildStep<'a> {
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.records += 1;
         self.read_bytes += value.len();
-        let Some((entry, content)) = (self.index.table.entry)(self.index.place, key, value)? else {
+        let Some((entry, content)) = self.index.table.entry(self.index.place, key, value)? else {
             return Ok(());
         };
         if entry.len() > MAX_KEY_BYTES {
@@ -385,7 +385,7 @@ impl<'a> BuildStep<'a> {
         })?;
         let Some(other) = other else { return Ok(()) };
         // The entry holds the other record's key without its organization, which is the same.
-        let org = &key[..key.len().min(self.index.table.org_prefix_len)];
+        let org = &key[..key.len().min(self.index.table.table.org_prefix_len)];
         let (other, key) = (codec::hex(&[org, &other].concat()), codec::hex(key));
         Err(Error::internal(format!(
             "it is unique, and the records {other} and {key} have the same key in it; change one \

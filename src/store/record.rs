@@ -1,5 +1,7 @@
 //! Records and their indexes.
 
+use std::any::Any;
+
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
@@ -9,7 +11,7 @@ use super::reference::AnyReference;
 use super::sealed_field::SealedField;
 use super::signals::Topic;
 use super::tx::Tx;
-use crate::base::{Error, Exporting, Id, Importing, Portable, Result};
+use crate::base::{Error, Exporting, Id, Importing, Portable, Result, Sealed};
 
 /// The organization that owns a record: the store's name for `auth::Organization`, used in [`Id`]s.
 pub enum Org {}
@@ -160,8 +162,8 @@ impl<R: Record, K: Key> Index<R, K> {
     }
 }
 
-/// An index whose key type does not matter to the caller.
-pub trait AnyIndex<R>: Sync {
+/// An index of which neither record nor key type matters to the caller.
+pub trait IndexTable: Sync {
     /// Returns the name of its table.
     fn name(&self) -> &'static str;
     /// Returns its definition.
@@ -169,14 +171,24 @@ pub trait AnyIndex<R>: Sync {
     /// Returns code and message of the 409 of a duplicate key; `None` if several records may share a
     /// key.
     fn conflict(&self) -> Option<(&'static str, &'static str)>;
-    /// Returns the record's key in this index (without organization and record key); `None` if it is
-    /// left out.
-    fn key_of(&self, record: &R) -> Option<Vec<u8>>;
     /// Returns how many of these bytes are the index's key; the record's key follows them.
     fn key_len(&self, bytes: &[u8]) -> Option<usize>;
 }
 
+/// An index whose key type does not matter to the caller.
+pub trait AnyIndex<R>: IndexTable {
+    /// Returns the record's key in this index (without organization and record key); `None` if it is
+    /// left out.
+    fn key_of(&self, record: &R) -> Option<Vec<u8>>;
+}
+
 impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
+    fn key_of(&self, record: &R) -> Option<Vec<u8>> {
+        (self.of)(record).map(|key| key.to_bytes())
+    }
+}
+
+impl<R: Record, K: Key> IndexTable for Index<R, K> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -186,9 +198,6 @@ impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
     }
     fn conflict(&self) -> Option<(&'static str, &'static str)> {
         self.conflict
-    }
-    fn key_of(&self, record: &R) -> Option<Vec<u8>> {
-        (self.of)(record).map(|key| key.to_bytes())
     }
     fn key_len(&self, bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
@@ -209,8 +218,8 @@ pub(super) fn org_prefix<R: Record>(org: Id<Org>) -> Vec<u8> {
 /// Returns key and value of the index entry of the record under `record_key` whose key in the index
 /// is `own`; the first `org_prefix_len` bytes of `record_key` and of the entry are the organization.
 /// In a unique index the record's key is the value; otherwise it follows the index's key.
-pub(super) fn entry<R>(
-    index: &dyn AnyIndex<R>,
+pub(super) fn entry(
+    index: &dyn IndexTable,
     own: &[u8],
     record_key: &[u8],
     org_prefix_len: usize,
@@ -295,4 +304,115 @@ pub struct IndexInfo {
     pub version: u32,
     /// Whether a key belongs to one record.
     pub is_unique: bool,
+}
+
+// ── Records of any type ──────────────────────────────────────────────────────
+
+/// A [`Record`] whose type does not matter to the caller: what is done to all alike is compiled once,
+/// not for each type. Each record is one.
+pub trait AnyRecord: Any {
+    /// Returns its table.
+    fn table(&self) -> &'static Table;
+    /// Appends its key, without organization.
+    fn write_key(&self, out: &mut Vec<u8>);
+    /// Returns its key in the index at this place of its table, without organization and record key;
+    /// `None` if it is left out.
+    fn index_key(&self, place: usize) -> Option<Vec<u8>>;
+    /// Returns the bytes to store under `key`.
+    ///
+    /// # Errors
+    /// Those of [`encode`].
+    fn encoded(&self, key: &[u8]) -> Result<Vec<u8>>;
+    /// See [`Record::removed`].
+    fn was_removed(&self, tx: &mut Tx) -> Result<()>;
+    /// Returns the secret in the sealed field at this place of [`Record::SEALED`], if it has one.
+    fn sealed(&mut self, place: usize) -> Option<&mut Sealed>;
+    /// Returns it as JSON, if it is exported.
+    fn json(&self) -> Option<Value>;
+    /// Returns a copy.
+    fn boxed(&self) -> Box<dyn AnyRecord>;
+}
+
+impl<R: Record> AnyRecord for R {
+    fn table(&self) -> &'static Table {
+        &const { Table::of::<R>() }
+    }
+    fn write_key(&self, out: &mut Vec<u8>) {
+        self.key().write(out);
+    }
+    fn index_key(&self, place: usize) -> Option<Vec<u8>> {
+        R::INDEXES[place].key_of(self)
+    }
+    fn encoded(&self, key: &[u8]) -> Result<Vec<u8>> {
+        encode(self, key)
+    }
+    fn was_removed(&self, tx: &mut Tx) -> Result<()> {
+        self.removed(tx)
+    }
+    fn sealed(&mut self, place: usize) -> Option<&mut Sealed> {
+        (R::SEALED[place].of)(self)
+    }
+    fn json(&self) -> Option<Value> {
+        let Export::Exported(form) = R::EXPORT else { return None };
+        Some((form.to_json)(self, &mut Exporting::default()))
+    }
+    fn boxed(&self) -> Box<dyn AnyRecord> {
+        Box::new(self.clone())
+    }
+}
+
+/// Reads a stored record of any version from its key and value.
+type DecodeFn = fn(&[u8], &[u8]) -> Result<Box<dyn AnyRecord>>;
+
+/// What reading and writing needs to know of the table of a record.
+#[derive(Clone, Copy)]
+pub struct Table {
+    pub(super) name: &'static str,
+    /// How many bytes of a key are the organization's id: 16 or 0.
+    pub(super) org_prefix_len: usize,
+    /// See [`Record::AFFECTS_ACCESS`].
+    pub(super) affects_access: bool,
+    pub(super) decode: DecodeFn,
+    index_count: usize,
+    index_at: fn(usize) -> &'static dyn IndexTable,
+}
+
+impl Table {
+    /// Returns the table of `R`.
+    pub(super) const fn of<R: Record>() -> Self {
+        Table {
+            name: R::TABLE,
+            org_prefix_len: if R::ORG_SCOPED { 16 } else { 0 },
+            affects_access: R::AFFECTS_ACCESS,
+            decode: |key, value| Ok(Box::new(decode::<R>(key, value)?)),
+            index_count: R::INDEXES.len(),
+            index_at: |place| R::INDEXES[place],
+        }
+    }
+
+    /// Returns its indexes, in the order of their places.
+    pub(super) fn indexes(&self) -> impl ExactSizeIterator<Item = &'static dyn IndexTable> + use<> {
+        (0..self.index_count).map(self.index_at)
+    }
+
+    /// Returns a record of any version as it is written now.
+    ///
+    /// # Errors
+    /// Those of [`decode`].
+    pub(super) fn rewrite(&self, key: &[u8], value: &[u8]) -> Result<Vec<u8>> {
+        (self.decode)(key, value)?.encoded(key)
+    }
+
+    /// Returns the organization of the record under a key; none's for a record that none owns.
+    pub(super) fn owner(&self, key: &[u8]) -> Id<Org> {
+        let owner = key.get(..self.org_prefix_len).unwrap_or_default();
+        Id::read(&mut &*owner).unwrap_or(Id::NIL)
+    }
+
+    /// Returns whether a record is stored under its own key.
+    pub(super) fn is_own_key(&self, record: &dyn AnyRecord, key: &[u8]) -> bool {
+        let mut own = Vec::new();
+        record.write_key(&mut own);
+        key.get(self.org_prefix_len..) == Some(own.as_slice())
+    }
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, org_prefix};
+use super::record::{AnyIndex, AnyRecord, Index, Org, Record, org_prefix};
 use super::tx::Tx;
 use super::view::{ListSource, View};
 use crate::base::{Error, Id, Result};
@@ -218,7 +218,7 @@ pub trait AnyReference: Sync {
     /// Returns whether organizations own the records at both ends.
     fn is_within_org(&self) -> bool;
     /// Returns where to find the records that refer to `target`, a `T`.
-    fn referrers(&self, target: &dyn Any) -> Vec<Referrers>;
+    fn referrers(&self, target: &dyn AnyRecord) -> Vec<Referrers>;
     /// Returns whether there may be a referring record.
     fn any(&self, view: &View, of: &Referrers) -> Result<bool>;
     /// Checks that no record restricts the removal of the target.
@@ -234,19 +234,19 @@ pub trait AnyReference: Sync {
     ///
     /// # Errors
     /// If removing the target would not clear the field, or does not succeed in it.
-    fn clear_target(&self, tx: &mut Tx, record: &dyn Any, target: &[u8]) -> Result<()>;
+    fn clear_target(&self, tx: &mut Tx, record: &dyn AnyRecord, target: &[u8]) -> Result<()>;
     /// Returns the keys (or key prefixes), as they are stored, that `record`, an `R` of `org`, refers
     /// to.
-    fn target_keys(&self, org: Id<Org>, record: &dyn Any) -> Vec<Vec<u8>>;
+    fn target_keys(&self, org: Id<Org>, record: &dyn AnyRecord) -> Vec<Vec<u8>>;
     /// Returns whether `record`, an `R` of `org`, refers to anything.
-    fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool;
+    fn has_targets(&self, org: Id<Org>, record: &dyn AnyRecord) -> bool;
     /// Returns the first key (or key prefix) that `record`, an `R` of `org`, refers to and that does
     /// not exist.
     fn dangling(
         &self,
         reader: &dyn Reader,
         org: Id<Org>,
-        record: &dyn Any,
+        record: &dyn AnyRecord,
     ) -> Result<Option<Vec<u8>>>;
 }
 
@@ -278,9 +278,10 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         R::ORG_SCOPED && T::ORG_SCOPED
     }
 
-    fn referrers(&self, target: &dyn Any) -> Vec<Referrers> {
-        let target =
-            target.downcast_ref::<T>().expect("references are looked up by the target's table");
+    fn referrers(&self, target: &dyn AnyRecord) -> Vec<Referrers> {
+        let target: &dyn Any = target;
+        let target: &T =
+            target.downcast_ref().expect("references are looked up by the target's table");
         if self.applies.is_some_and(|applies| !applies(target)) {
             return Vec::new();
         }
@@ -322,14 +323,14 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         Ok(!more)
     }
 
-    fn clear_target(&self, tx: &mut Tx, record: &dyn Any, target: &[u8]) -> Result<()> {
+    fn clear_target(&self, tx: &mut Tx, record: &dyn AnyRecord, target: &[u8]) -> Result<()> {
         match self.on_remove {
             OnRemove::Clear(clear) => self.clear_in(tx, referring(record), clear, target),
             _ => Err(Error::internal(format!("{}: is not cleared", self.name()))),
         }
     }
 
-    fn target_keys(&self, org: Id<Org>, record: &dyn Any) -> Vec<Vec<u8>> {
+    fn target_keys(&self, org: Id<Org>, record: &dyn AnyRecord) -> Vec<Vec<u8>> {
         let record: &R = referring(record);
         let owner = org_prefix::<T>(self.org.map_or(org, |org| org(record)));
         // An empty prefix means any target, if one exists.
@@ -337,7 +338,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         targets.map(|target| [owner.as_slice(), &target].concat()).collect()
     }
 
-    fn has_targets(&self, org: Id<Org>, record: &dyn Any) -> bool {
+    fn has_targets(&self, org: Id<Org>, record: &dyn AnyRecord) -> bool {
         !(self.targets)(referring(record), org).is_empty()
     }
 
@@ -345,30 +346,40 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         &self,
         reader: &dyn Reader,
         org: Id<Org>,
-        record: &dyn Any,
+        record: &dyn AnyRecord,
     ) -> Result<Option<Vec<u8>>> {
         let record: &R = referring(record);
-        let owner = self.org.map_or(org, |org| org(record));
-        // An empty prefix means any target, if one exists.
-        for target in (self.targets)(record, org).into_iter().filter(|key| !key.is_empty()) {
-            let from = [org_prefix::<T>(owner).as_slice(), &target].concat();
-            let mut found = false;
-            let to = after_prefix(&from);
-            let range = KeyRange { from: &from, to: to.as_deref() };
-            reader.scan(T::TABLE, range, Order::Ascending, &mut |_, _| {
-                found = true;
-                Ok(ControlFlow::Break(()))
-            })?;
-            if !found {
-                return Ok(Some(target));
-            }
-        }
-        Ok(None)
+        let owner = org_prefix::<T>(self.org.map_or(org, |org| org(record)));
+        first_missing(reader, T::TABLE, &owner, (self.targets)(record, org))
     }
 }
 
-fn referring<R: Record>(record: &dyn Any) -> &R {
-    record.downcast_ref().expect("references are looked up by the record's table")
+/// Returns the first of these keys (or key prefixes) that a table does not have.
+fn first_missing(
+    reader: &dyn Reader,
+    table: &'static str,
+    owner: &[u8],
+    targets: Vec<Vec<u8>>,
+) -> Result<Option<Vec<u8>>> {
+    // An empty prefix means any target, if one exists.
+    for target in targets.into_iter().filter(|key| !key.is_empty()) {
+        let from = [owner, &target].concat();
+        let mut found = false;
+        let to = after_prefix(&from);
+        let range = KeyRange { from: &from, to: to.as_deref() };
+        reader.scan(table, range, Order::Ascending, &mut |_, _| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        })?;
+        if !found {
+            return Ok(Some(target));
+        }
+    }
+    Ok(None)
+}
+
+fn referring<R: Record>(record: &dyn AnyRecord) -> &R {
+    (record as &dyn Any).downcast_ref().expect("references are looked up by the record's table")
 }
 
 /// The references between the tables of a catalog, by either end.

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
-use super::record::{Export, Org, Record, decode, encode, org_prefix};
+use super::record::{AnyRecord, Export, Org, Record, decode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
 use super::view::ListSource;
@@ -52,7 +52,7 @@ impl Record for PendingRemoval {
 }
 
 /// The removals of one transaction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Removal {
     /// Deferred references to follow; the last is next.
     unfinished: Vec<Unfinished>,
@@ -66,6 +66,7 @@ pub(super) struct Removal {
     bytes: usize,
 }
 
+#[derive(Clone)]
 struct Unfinished {
     reference: &'static dyn AnyReference,
     of: Referrers,
@@ -82,15 +83,19 @@ impl Tx<'_> {
     /// 409 of a reference that refuses; nothing is changed then. 500 if the record is not what is
     /// stored. After any other error the transaction must not be committed.
     pub fn remove<R: Record>(&mut self, record: &R) -> Result<()> {
+        self.remove_any(record)
+    }
+
+    fn remove_any(&mut self, record: &dyn AnyRecord) -> Result<()> {
         if self.removal.is_running {
             return self.remove_referrer(record);
         }
-        for reference in self.references.to(R::TABLE) {
+        for reference in self.references.to(record.table().name) {
             for of in reference.referrers(record) {
                 reference.restrict(self, &of)?;
             }
         }
-        self.remove_orphan(record)
+        self.remove_any_orphan(record)
     }
 
     /// Removes a record with what its references remove with it, whatever refuses that: for a record that
@@ -99,6 +104,11 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::remove`], except those of references that refuse.
     pub fn remove_orphan<R: Record>(&mut self, record: &R) -> Result<()> {
+        self.remove_any_orphan(record)
+    }
+
+    /// See [`Tx::remove_orphan`].
+    pub(super) fn remove_any_orphan(&mut self, record: &dyn AnyRecord) -> Result<()> {
         self.removal.is_running = true;
         let end = self.remove_referrer(record).and_then(|()| self.follow());
         self.removal.is_running = false;
@@ -137,10 +147,10 @@ impl Tx<'_> {
 
     /// Removes the record itself, follows the references to it that are not deferred, and queues the
     /// deferred ones.
-    pub(super) fn remove_referrer<R: Record>(&mut self, record: &R) -> Result<()> {
-        self.removal.bytes += self.delete(record)?;
-        record.removed(self)?;
-        for &reference in self.references.to(R::TABLE) {
+    pub(super) fn remove_referrer(&mut self, record: &dyn AnyRecord) -> Result<()> {
+        self.removal.bytes += self.delete_any(record)?;
+        record.was_removed(self)?;
+        for &reference in self.references.to(record.table().name) {
             for of in reference.referrers(record) {
                 match reference.action() {
                     Action::Restrict => {}
@@ -155,9 +165,13 @@ impl Tx<'_> {
     }
 
     /// Replaces a record by one from which a reference was cleared.
-    pub(super) fn replace_referrer<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
-        self.removal.bytes += encode(new, &[])?.len();
-        self.replace(old, new)
+    pub(super) fn replace_referrer(
+        &mut self,
+        old: &dyn AnyRecord,
+        new: &dyn AnyRecord,
+    ) -> Result<()> {
+        self.removal.bytes += new.encoded(&[])?.len();
+        self.replace_any(old, new)
     }
 
     /// Returns whether this attempt may do more for deferred references.
@@ -179,7 +193,7 @@ impl Tx<'_> {
             if reference.step(self, &of)? {
                 let done = self.removal.unfinished.remove(at);
                 if let Some(row) = done.pending {
-                    self.delete(&row)?;
+                    self.delete_any(&row)?;
                 }
             }
         }
@@ -205,12 +219,12 @@ impl Tx<'_> {
     /// Deletes a record without its references, as damage would.
     #[cfg(test)]
     pub fn lose<R: Record>(&mut self, record: &R) -> Result<()> {
-        self.delete(record).map(drop)
+        self.delete_any(record).map(drop)
     }
 
     /// Returns whether a record is about to be removed with a target that no longer exists.
-    pub(super) fn is_orphan<R: Record>(&self, record: &R) -> Result<bool> {
-        for reference in self.references.from(R::TABLE) {
+    pub(super) fn is_orphan(&self, record: &dyn AnyRecord) -> Result<bool> {
+        for reference in self.references.from(record.table().name) {
             if reference.action() == Action::Cascade
                 && reference.dangling(&self.overlay(), self.org(), record)?.is_some()
             {

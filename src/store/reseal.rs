@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use super::catalog::TableInfo;
 use super::check::Findings;
 use super::codec::hex;
 use super::engine::{KeyRange, Order, Reader};
-use super::record::{Org, Record, decode};
+use super::sealed_field::{SealedInfo, sealed_context};
 use super::sealing_key::sealing_key;
 use super::tx::Tx;
 use super::view::View;
@@ -16,18 +17,6 @@ use crate::base::{Error, Id, Keys, Result};
 const RESEALED_ROWS: usize = 100;
 const RESEALED_BYTES: usize = 4 * 1024 * 1024;
 
-/// A sealed field in the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealedInfo {
-    pub field: &'static str,
-    /// The secrets in it, for people.
-    pub what: &'static str,
-}
-
-pub(super) fn sealed_fields<R: Record>() -> Vec<SealedInfo> {
-    R::SEALED.iter().map(|field| SealedInfo { field: field.name, what: field.what }).collect()
-}
-
 /// A step of resealing one table.
 pub struct ResealStep {
     /// The key of the last row read; `None` at the end of the table.
@@ -36,45 +25,38 @@ pub struct ResealStep {
 }
 
 /// Seals the next rows of a table with the present key.
-pub(super) fn reseal<R: Record>(tx: &mut Tx, after: &[u8]) -> Result<ResealStep> {
+pub(super) fn reseal(table: &TableInfo, tx: &mut Tx, after: &[u8]) -> Result<ResealStep> {
     let Some(target) = sealing_key(&tx.view())? else {
         return Err(Error::internal("a rotation that was not begun"));
     };
     let mut rows = Vec::new();
-    let last = scan(&tx.view(), R::TABLE, after, RESEALED_ROWS, RESEALED_BYTES, |key, value| {
+    let last = scan(&tx.view(), table.name, after, RESEALED_ROWS, RESEALED_BYTES, |key, value| {
         rows.push((key.to_vec(), value.to_vec()));
         Ok(())
     })?;
     let mut resealed = 0;
+    let fields = (table.sealed)();
     for (key, value) in rows {
-        let old: R = decode(&key, &value)?;
-        let mut new = old.clone();
+        let old = (table.table.decode)(&key, &value)?;
+        let mut new = old.boxed();
         let mut changed = 0;
-        for field in R::SEALED {
-            let Some(sealed) = (field.of)(&mut new).filter(|sealed| !sealed.is_under(&target))
-            else {
+        for (place, field) in fields.iter().enumerate() {
+            let Some(sealed) = new.sealed(place).filter(|sealed| !sealed.is_under(&target)) else {
                 continue;
             };
-            let context = field.context(R::TABLE, &key);
+            let context = sealed_context(table.name, &key, field.field);
             let secret = tx.keys().unseal(&context, sealed)?;
             *sealed = tx.keys().seal(Some(target), &context, tx.random(), &secret)?;
             changed += 1;
         }
         if changed > 0 {
-            if R::ORG_SCOPED {
-                tx.set_org(org_of(&key)?);
-            }
-            tx.replace(&old, &new)?;
+            tx.set_org(table.table.owner(&key));
+            tx.replace_any(&*old, &*new)?;
             resealed += changed;
         }
     }
     tx.set_org(Id::NIL);
     Ok(ResealStep { last, resealed })
-}
-
-fn org_of(key: &[u8]) -> Result<Id<Org>> {
-    let bytes = key.first_chunk::<16>().ok_or_else(|| Error::internal("a key is too short"))?;
-    Ok(Id::new(uuid::Uuid::from_bytes(*bytes)))
 }
 
 /// Passes the rows after `after` to `see`; returns the key of the last, or `None` if none follow.
@@ -108,24 +90,28 @@ pub(super) fn scan(
 }
 
 /// Reports every sealed value of a table that cannot be decrypted.
-pub(super) fn check_sealed<R: Record>(
+pub(super) fn check_sealed(
+    table: &TableInfo,
     reader: &dyn Reader,
     keys: &Keys,
     findings: &mut Findings,
 ) -> Result<()> {
-    if R::SEALED.is_empty() {
+    let fields = (table.sealed)();
+    if fields.is_empty() {
         return Ok(());
     }
     let all = KeyRange { from: &[], to: None };
-    reader.scan(R::TABLE, all, Order::Ascending, &mut |key, value| {
+    reader.scan(table.name, all, Order::Ascending, &mut |key, value| {
         // One that cannot be decoded is reported by the check of the table.
-        let Ok(mut record) = decode::<R>(key, value) else { return Ok(ControlFlow::Continue(())) };
-        for field in R::SEALED {
-            if let Some(sealed) = (field.of)(&mut record)
-                && keys.unseal(&field.context(R::TABLE, key), sealed).is_err()
+        let Ok(mut record) = (table.table.decode)(key, value) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        for (place, SealedInfo { field, .. }) in fields.iter().enumerate() {
+            if let Some(sealed) = record.sealed(place)
+                && keys.unseal(&sealed_context(table.name, key, field), sealed).is_err()
             {
-                let (key, name) = (hex(key), field.name);
-                findings.report(format!("{} {key}: {name} cannot be decrypted", R::TABLE));
+                let (table, key) = (table.name, hex(key));
+                findings.report(format!("{table} {key}: {field} cannot be decrypted"));
             }
         }
         Ok(ControlFlow::Continue(()))

@@ -8,7 +8,7 @@
 
 use super::catalog::TableInfo;
 use super::codec::hex;
-use super::reseal::scan;
+use super::reseal::{reseal, scan};
 use super::sealing_key::set_sealing_key;
 use super::{Store, TABLES};
 use crate::base::{Error, Id, KeyId, MasterKey, Result, Sealed};
@@ -84,7 +84,7 @@ impl Rotation {
         let Some(table) = self.tables.get(self.at).copied() else { return Ok(None) };
         let last = if self.at < self.walked {
             let after = self.after.clone();
-            let step = self.store.write_blocking(Id::NIL, move |tx| (table.reseal)(tx, &after))?;
+            let step = self.store.write_blocking(Id::NIL, move |tx| reseal(&table, tx, &after))?;
             self.resealed += step.resealed;
             step.last
         } else {
@@ -108,7 +108,7 @@ impl Rotation {
         self.store.read_now(Id::NIL, |view| {
             scan(view, name, &self.after, SEARCHED_ROWS, SEARCHED_BYTES, |key, value| {
                 // One that cannot be decoded has no secret that could be read.
-                let (_, decoded) = Sealed::decoded_in(|| (table.rewrite)(key, value));
+                let (_, decoded) = Sealed::decoded_in(|| table.rewrite(key, value));
                 if decoded.iter().any(|sealed| sealed.is_under(&old)) {
                     let key = hex(key);
                     return Err(Error::internal(format!(

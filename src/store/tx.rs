@@ -9,7 +9,7 @@ use super::damage::Damage;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
 use super::page::{Page, PageRequest};
-use super::record::{Index, Org, Record, decode, encode, entry, org_prefix, org_topic};
+use super::record::{AnyRecord, Index, Org, Record, Table, entry, org_topic};
 use super::reference::References;
 use super::removal::Removal;
 use super::sealed_field::SealedField;
@@ -257,11 +257,15 @@ impl<'a> Tx<'a> {
     /// 409 of a unique index whose key is taken; 500 if the record's own key is (ids are new).
     /// Nothing is changed then.
     pub fn insert<R: Record>(&mut self, record: &R) -> Result<()> {
-        let key = self.key_of(record)?;
-        if !self.is_free(R::TABLE, &key)? {
-            return Err(Error::internal(format!("{} {} exists", R::TABLE, codec::hex(&key))));
+        self.insert_any(record)
+    }
+
+    fn insert_any(&mut self, record: &dyn AnyRecord) -> Result<()> {
+        let (table, key) = (record.table(), self.key_of(record)?);
+        if !self.is_free(table.name, &key)? {
+            return Err(Error::internal(format!("{} {} exists", table.name, codec::hex(&key))));
         }
-        self.change(key, None, Some(record))
+        self.change(table, key, None, Some(record))
     }
 
     /// Replaces `old`, which was read in this transaction, by `new`, which has the same key.
@@ -270,9 +274,15 @@ impl<'a> Tx<'a> {
     /// 409 of a unique index whose key is taken; 500 if `old` is not what is stored. Nothing is
     /// changed then.
     pub fn replace<R: Record>(&mut self, old: &R, new: &R) -> Result<()> {
+        self.replace_any(old, new)
+    }
+
+    /// See [`Tx::replace`]; both are of one table.
+    pub(super) fn replace_any(&mut self, old: &dyn AnyRecord, new: &dyn AnyRecord) -> Result<()> {
+        debug_assert_eq!(old.table().name, new.table().name);
         let key = self.key_of(new)?;
         self.expect(&key, old)?;
-        self.change(key, Some(old), Some(new))
+        self.change(new.table(), key, Some(old), Some(new))
     }
 
     /// Adds a record or replaces the one with its key.
@@ -280,9 +290,24 @@ impl<'a> Tx<'a> {
     /// # Errors
     /// 409 of a unique index whose key is taken. Nothing is changed then.
     pub fn put<R: Record>(&mut self, record: &R) -> Result<()> {
-        let key = self.key_of(record)?;
-        let old = self.view().get_raw::<R>(&key)?;
-        self.change(key, old.as_ref(), Some(record))
+        self.put_any(record)
+    }
+
+    fn put_any(&mut self, record: &dyn AnyRecord) -> Result<()> {
+        let (table, key) = (record.table(), self.key_of(record)?);
+        let old = self.stored(table, &key)?;
+        self.change(table, key, old.as_deref(), Some(record))
+    }
+
+    /// Returns the record that is stored under a key.
+    pub(super) fn stored(&self, table: &Table, key: &[u8]) -> Result<Option<Box<dyn AnyRecord>>> {
+        let mut found = None;
+        self.overlay().get(table.name, key, &mut |value| {
+            let record = (table.decode)(key, value);
+            found = Some(record.inspect_err(|error| self.damage.note_error(error))?);
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Deletes a record, which was read in this transaction, regardless of references to it; returns
@@ -290,56 +315,80 @@ impl<'a> Tx<'a> {
     ///
     /// # Errors
     /// 500 if it is not what is stored. Nothing is changed then.
-    pub(super) fn delete<R: Record>(&mut self, record: &R) -> Result<usize> {
+    pub(super) fn delete_any(&mut self, record: &dyn AnyRecord) -> Result<usize> {
         let key = self.key_of(record)?;
         let bytes = self.expect(&key, record)?;
-        self.change(key, Some(record), None)?;
+        self.change(record.table(), key, Some(record), None)?;
         Ok(bytes)
+    }
+
+    /// Makes changes that belong together: if one of them fails, none is made, and the transaction goes
+    /// on without them.
+    ///
+    /// # Errors
+    /// Those of `changes`.
+    pub fn attempt<T>(&mut self, changes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = (self.writes.clone(), self.removal.clone(), self.removed_rows.clone());
+        let (org, trace) = (self.org, self.trace);
+        let made = changes(self);
+        if made.is_err() {
+            (self.writes, self.removal, self.removed_rows) = before;
+            (self.org, self.trace) = (org, trace);
+        }
+        made
     }
 
     pub(super) fn overlay(&self) -> Overlay<'_> {
         Overlay { base: self.reader, writes: &self.writes }
     }
 
-    fn key_of<R: Record>(&self, record: &R) -> Result<Vec<u8>> {
-        if R::ORG_SCOPED && self.org.is_nil() {
-            return Err(Error::internal(format!("{} written outside an organization", R::TABLE)));
+    fn key_of(&self, record: &dyn AnyRecord) -> Result<Vec<u8>> {
+        let table = record.table();
+        if table.org_prefix_len > 0 && self.org.is_nil() {
+            return Err(Error::internal(format!("{} written outside an organization", table.name)));
         }
-        let mut key = org_prefix::<R>(self.org);
-        record.key().write(&mut key);
+        let mut key = Vec::with_capacity(64);
+        key.extend_from_slice(&self.org.bytes()[..table.org_prefix_len]);
+        record.write_key(&mut key);
         Ok(key)
     }
 
     /// Refuses a copy that is not (any longer) what is stored under `key`: changes made in between
     /// would be lost, and their index entries left behind. Returns its stored size in bytes.
-    fn expect<R: Record>(&self, key: &[u8], old: &R) -> Result<usize> {
-        let own = encode(old, key)?;
+    fn expect(&self, key: &[u8], old: &dyn AnyRecord) -> Result<usize> {
+        let (table, own) = (old.table(), old.encoded(key)?);
         let mut same = false;
-        self.overlay().get(R::TABLE, key, &mut |stored| {
+        self.overlay().get(table.name, key, &mut |stored| {
             // An older version differs in its bytes only.
-            same = stored == own || encode(&decode::<R>(key, stored)?, key)? == own;
+            same = stored == own || table.rewrite(key, stored)? == own;
             Ok(())
         })?;
         if same {
             return Ok(own.len());
         }
         let key = codec::hex(key);
-        Err(Error::internal(format!("{} {key}: is not what was read before", R::TABLE)))
+        Err(Error::internal(format!("{} {key}: is not what was read before", table.name)))
     }
 
     /// Makes every change that turns `old` into `new`, or none: after an error the transaction may
     /// continue.
-    fn change<R: Record>(&mut self, key: Vec<u8>, old: Option<&R>, new: Option<&R>) -> Result<()> {
-        let mut changes = Vec::with_capacity(1 + 2 * R::INDEXES.len());
-        let org_prefix_len = org_prefix::<R>(self.org).len();
-        for index in R::INDEXES {
-            let before = old.and_then(|record| index.key_of(record));
-            let after = new.and_then(|record| index.key_of(record));
+    fn change(
+        &mut self,
+        table: &Table,
+        key: Vec<u8>,
+        old: Option<&dyn AnyRecord>,
+        new: Option<&dyn AnyRecord>,
+    ) -> Result<()> {
+        let indexes = table.indexes();
+        let mut changes = Vec::with_capacity(1 + 2 * indexes.len());
+        for (place, index) in indexes.enumerate() {
+            let before = old.and_then(|record| record.index_key(place));
+            let after = new.and_then(|record| record.index_key(place));
             if before == after {
                 continue;
             }
             if let Some(after) = after {
-                let (key, value) = entry(*index, &after, &key, org_prefix_len);
+                let (key, value) = entry(index, &after, &key, table.org_prefix_len);
                 if let Some((code, message)) = index.conflict()
                     && !self.is_free(index.name(), &key)?
                 {
@@ -350,7 +399,7 @@ impl<'a> Tx<'a> {
             if let Some(before) = before {
                 changes.push((
                     index.name(),
-                    entry(*index, &before, &key, org_prefix_len).0,
+                    entry(index, &before, &key, table.org_prefix_len).0,
                     WriteOp::Delete,
                 ));
             }
@@ -358,16 +407,16 @@ impl<'a> Tx<'a> {
         let op = match new {
             None => WriteOp::Delete,
             Some(record) => {
-                let value = encode(record, &key)?;
+                let value = record.encoded(&key)?;
                 if old.is_some() { WriteOp::Put(value) } else { WriteOp::Insert(value) }
             }
         };
-        changes.push((R::TABLE, key, op));
+        changes.push((table.name, key, op));
         self.write(changes)?;
         if new.is_none() {
-            *self.removed_rows.entry(R::TABLE).or_default() += 1;
+            *self.removed_rows.entry(table.name).or_default() += 1;
         }
-        if R::AFFECTS_ACCESS {
+        if table.affects_access {
             self.writes.changes_access = true;
             self.signal(ACCESS_CHANGED);
         }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::damage::Damage;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
-use super::record::{AnyIndex, Index, Org, Record, decode, org_prefix};
+use super::record::{AnyIndex, Index, IndexTable as _, Org, Record, decode, org_prefix};
 use super::reference::References;
 use super::sealed_field::SealedField;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
@@ -436,7 +436,7 @@ impl<'a> View<'a> {
         decode(key, value).inspect_err(|error| self.damage.note_error(error))
     }
 
-    pub(super) fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
+    fn get_raw<R: Record>(&self, key: &[u8]) -> Result<Option<R>> {
         Ok(self.get_sized(key)?.map(|(_, record)| record))
     }
 

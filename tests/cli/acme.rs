@@ -150,8 +150,11 @@ fn a_server_starts_at_once_gets_a_certificate_and_asks_for_none_after_a_restart(
     assert_eq!(announced["names"][0], DOMAIN);
     let first = case.certificate(serving.address, "www.agents.test");
     assert_eq!(case.certificate(serving.address, DOMAIN), first);
+    // It is served while it is written.
     for name in ["tls-acme.pem", "tls-acme.json"] {
-        assert_eq!(mode(&case.place.file(name)), 0o600, "{name}");
+        let file = case.place.file(name);
+        eventually(name, || file.exists().then_some(()));
+        assert_eq!(mode(&file), 0o600, "{name}");
     }
     let says = case.says(|one| one["level"] == "ok");
     let message = says["message"].as_str().unwrap();

@@ -42,6 +42,13 @@ fn a_collector_on_this_machine_is_reached_by_no_other_calls_and_its_secret_is_no
     assert!(request.head.starts_with("post /hook/v1/traces "), "{}", request.head);
     assert_eq!(request.field("authorization"), format!("bearer {SECRET}"));
     assert!(request.body.contains("POST /api/notifications/channels"), "{}", request.body);
+    // The call that was refused is a span of a client, without its path.
+    let spans = &request.json()["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    let calls = spans.as_array().unwrap().iter().filter(|span| span["kind"] == 3);
+    let [call] = &calls.collect::<Vec<_>>()[..] else { panic!("{spans}") };
+    let text = call.to_string();
+    assert!(text.contains("\"address_not_allowed\"") && text.contains("\"127.0.0.1\""), "{text}");
+    assert!(!text.contains("/hook"), "{text}");
 
     let mut shown = caller.get("/system").ok().to_string();
     for command in ["doctor", "config"] {

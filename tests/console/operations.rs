@@ -253,6 +253,29 @@ fn a_document_is_added_found_with_its_words_marked_and_deleted() {
 }
 
 #[test]
+fn the_language_of_a_knowledge_base_is_chosen_and_changed_in_its_form() {
+    let server = Running::new();
+    let api = server.ada();
+    let base = api.post("/knowledge-bases", json!({"name": "Tides", "language": "sv"})).id();
+    let ada = server.signed_in("ada@acme.test");
+    let (page, path) = (format!("/o/acme/knowledge/{base}"), format!("/knowledge-bases/{base}"));
+    ada.get(&page).shows("Other forms of words are found in Swedish.");
+    let edit = format!("{page}/edit");
+    let form = ada.get(&edit);
+    assert!(form.text.contains("<option value=\"sv\" selected>Swedish"), "{}", form.text);
+    for (chosen, stored) in [("de", json!("de")), ("", json!(null))] {
+        let saved = ada.submit(&ada.get(&edit), &edit, &[("language", chosen)]);
+        saved.shows("The knowledge base was saved.");
+        let now = api.get(&path).ok();
+        assert_eq!((&now["language"], &now["name"]), (&stored, &json!("Tides")));
+    }
+    server.add("ben", "member");
+    let ben = server.signed_in("ben@acme.test");
+    assert!(!ben.get(&page).text.contains(&edit));
+    assert_eq!(ben.get(&edit).status, 403);
+}
+
+#[test]
 fn a_domain_says_what_to_put_where() {
     let server = Running::new();
     crate::filled::directory(&server, "Listed");

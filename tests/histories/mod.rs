@@ -184,7 +184,6 @@ impl History {
         match self.storage().commit(&writes) {
             CommitOutcome::Done(reader) => self.reader = reader,
             CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => panic!("{error:?}"),
-            CommitOutcome::Conflict => panic!("a conflict"),
         }
     }
 

@@ -43,12 +43,15 @@ const WRITERS: usize = 8;
 /// How often a history is written, compared and interrupted.
 const PARTS: usize = 2;
 
-/// Changes of each part, of some sixty rows on average: all that fit into two minutes of a debug build
-/// on two cores.
+/// Changes of each part: all that fit into two minutes of a debug build on two cores.
 const CHANGES: usize = 2_500;
+
+/// Records and entries of indexes that they write or remove.
+const MIN_ROWS: u64 = 1_000_000;
 
 /// So many times more make ten million rows.
 const FULL: usize = 30;
+const FULL_MIN_ROWS: u64 = 10_000_000;
 
 /// Histories of such a run.
 const FULL_SEEDS: usize = 8;
@@ -107,6 +110,7 @@ fn write_until_killed(server: &mut Server, writers: &mut [Writer], changes: usiz
     at_once(server, writers, |writer| {
         while server.faults.count() == 0 {
             if begun.fetch_add(1, Ordering::Relaxed) == changes {
+                server.count_rows();
                 server::kill(pid);
             }
             match writer.step() {
@@ -139,7 +143,8 @@ fn compare(server: &mut Server, writers: &[Writer], stage: &str, nth: usize) {
     server.assert_sound(stage, &format!("{changes} changes acknowledged"));
 }
 
-fn history(seed: &mut Dice, changes: usize) {
+/// Writes a history in which at least so many rows change.
+fn history(seed: &mut Dice, changes: usize, min_rows: u64) {
     let mut server = Server::start();
     let mut writers = writers(&server, seed);
     for _ in 0..PARTS {
@@ -154,8 +159,10 @@ fn history(seed: &mut Dice, changes: usize) {
     }
     server.checkpoint();
     compare(&mut server, &writers, "in the end", 1);
-    let rows = server.check();
-    server.assert_sound("checked", &format!("{rows} rows are left"));
+    let left = server.check();
+    let rows = server.rows();
+    server.assert_sound("checked", &format!("{rows} rows changed, {left} are left"));
+    assert!(rows >= min_rows, "only {rows} rows changed; there should be {min_rows}");
 }
 
 /// Leases all wakes, changes a few other things between, and acknowledges.
@@ -204,9 +211,9 @@ fn what_is_written_between_many_wakes_is_there() {
 fn everything_acknowledged_is_there_at_once_and_after_checkpoints_restarts_and_kills() {
     let mut seed = Dice::new();
     if !is_full() {
-        return history(&mut seed, CHANGES);
+        return history(&mut seed, CHANGES, MIN_ROWS);
     }
     for _ in 0..FULL_SEEDS {
-        history(&mut seed, FULL * CHANGES);
+        history(&mut seed, FULL * CHANGES, FULL_MIN_ROWS);
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -56,6 +57,8 @@ pub struct Server {
     pub owner: Arc<Who>,
     pub owner_id: String,
     begun: Instant,
+    /// Rows that were written or removed by the servers before the one that runs.
+    rows: AtomicU64,
 }
 
 fn serve(place: &Place) -> Serving {
@@ -81,8 +84,17 @@ impl Server {
         let first = ada.get("/api-keys").items()[0]["id"].as_str().unwrap().to_string();
         ada.delete(&format!("/api-keys/{first}")).ok();
         let owner = Arc::new(Who { org: "acme".into(), bearer });
+        let begun = Instant::now();
         let owner_id = session["user"]["id"].as_str().unwrap().to_string();
-        Server { place, serving, faults: Arc::default(), owner, owner_id, begun: Instant::now() }
+        Server {
+            place,
+            serving,
+            faults: Arc::default(),
+            owner,
+            owner_id,
+            begun,
+            rows: AtomicU64::new(0),
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -93,11 +105,24 @@ impl Server {
     pub fn checkpoint(&self) {
         let limit = if crate::is_full() { FULL_CHECKPOINT_LIMIT } else { CHECKPOINT_LIMIT };
         within(limit, "a checkpoint", || {
-            let text = raw(self.address(), b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").text();
-            let value = text.lines().find_map(|line| line.strip_prefix("roadstead_wal_bytes "));
-            let bytes: u64 = value.expect("it is a metric").parse().unwrap();
-            (bytes < RESTING_LOG_BYTES).then_some(())
+            (self.metric("roadstead_wal_bytes") < RESTING_LOG_BYTES).then_some(())
         });
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let text = raw(self.address(), b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.expect("it is a metric").parse().unwrap()
+    }
+
+    /// Remembers how many rows were written and removed, before the server ends.
+    pub fn count_rows(&self) {
+        self.rows.fetch_add(self.metric("roadstead_commit_rows_sum"), Ordering::Relaxed);
+    }
+
+    /// How many rows were written or removed until the server was last stopped or killed.
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
     }
 
     /// Stops the server in order, and starts it again.
@@ -118,6 +143,7 @@ impl Server {
 
     /// Stops the server in order.
     fn stop(&mut self) {
+        self.count_rows();
         let begun = Instant::now();
         self.serving.signal("TERM");
         let code = self.look_into_log();

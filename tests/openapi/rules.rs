@@ -35,6 +35,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("HeatmapQuery", Why::Query),
     ("ListingSearch", Why::Query),
     ("LogFilter", Why::Query),
+    ("MessageFilter", Why::Query),
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
     ("NewEnvironment", Why::Other(SET)),
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),

@@ -11,8 +11,9 @@ use super::coordination::InFlightGuard;
 use super::executor::Executor;
 use super::outside_calls::OutsideCall;
 use super::slots::Slot;
+use super::works::Works;
 use crate::api::action::CallTime;
-use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work};
+use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work, WorkResult};
 use crate::base::{Error, Result};
 use crate::outside::mail::MailFailure;
 use crate::outside::{Call, is_lookup};
@@ -41,6 +42,8 @@ pub struct CallRound<'a> {
     deadline: Option<Instant>,
     /// Held as long as the results of costly work are.
     slot: Option<Arc<Slot>>,
+    /// Held as long as those of computations are.
+    computing: Option<Arc<Slot>>,
     /// The mails that were sent, until what counts them is committed or not.
     mailing: Vec<InFlightGuard>,
 }
@@ -56,6 +59,7 @@ impl<'a> CallRound<'a> {
             from_outside,
             deadline: None,
             slot: None,
+            computing: None,
             mailing: Vec::new(),
         }
     }
@@ -79,12 +83,24 @@ impl<'a> CallRound<'a> {
     /// Does the work and makes the searches and calls that a run requested, for this user in this lane.
     ///
     /// # Errors
-    /// 503 if no slot for work, searches or calls becomes free, the searches take too long, too many calls
+    /// 503 if no slot for work, computations, searches or calls becomes free, the searches take too long, too many calls
     /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
     /// calls to one host, or the organization too many look-ups; 409 while another operation sends a
     /// mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
-        self.do_work(asked.works, from).await?;
+        let Executor { works, computations, outside, .. } = self.executor;
+        let with_children = |(tag, work): (Tag, Work)| -> Tagged<Result<WorkResult>> {
+            let children = outside.children.clone();
+            (tag, Box::new(move || work(&children)))
+        };
+        let reading = asked.works.into_iter().map(with_children).collect();
+        let worked = do_work(works, &mut self.slot, reading, from).await?;
+        let computed = do_work(computations, &mut self.computing, asked.computations, from).await?;
+        if !worked.is_empty() || !computed.is_empty() {
+            let known = Arc::make_mut(&mut self.known);
+            known.worked.extend(worked);
+            known.computed.extend(computed);
+        }
         if !asked.searches.is_empty() {
             let (tags, searches): (Vec<_>, Vec<_>) = asked.searches.into_iter().unzip();
             let found = self.executor.searches.make(searches, from).await?;
@@ -137,22 +153,6 @@ impl<'a> CallRound<'a> {
         Ok(())
     }
 
-    async fn do_work(&mut self, works: Vec<(Tag, Work)>, (user, lane): (Lane, Lane)) -> Result<()> {
-        if works.is_empty() {
-            return Ok(());
-        }
-        let slot = match self.slot.take() {
-            Some(slot) => slot,
-            None => Arc::new(self.executor.works.slot(user, lane).await?),
-        };
-        let (tags, works): (Vec<_>, Vec<_>) = works.into_iter().unzip();
-        let children = self.executor.outside.children.clone();
-        let results = self.executor.works.run(slot.clone(), children, works).await?;
-        self.slot = Some(slot);
-        Arc::make_mut(&mut self.known).worked.extend(tags.into_iter().zip(results));
-        Ok(())
-    }
-
     /// Admits calls that an outside agent causes.
     ///
     /// # Errors
@@ -163,6 +163,27 @@ impl<'a> CallRound<'a> {
         }
         self.executor.outside_calls.admit(address).await
     }
+}
+
+/// A piece of costly work with its tag.
+type Tagged<T> = (Tag, Box<dyn FnOnce() -> T + Send>);
+
+/// Does this work, if there is any, in a slot that is kept from the first time on; returns the results.
+async fn do_work<T: Send + 'static>(
+    works: &Works,
+    slot: &mut Option<Arc<Slot>>,
+    asked: Vec<Tagged<T>>,
+    (user, lane): (Lane, Lane),
+) -> Result<Vec<(Tag, T)>> {
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let held = match slot {
+        Some(held) => held.clone(),
+        None => slot.insert(Arc::new(works.slot(user, lane).await?)).clone(),
+    };
+    let (tags, pieces): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+    Ok(tags.into_iter().zip(works.run(held, pieces).await?).collect())
 }
 
 /// The error of an operation that needs too many rounds, and of a discarded run.

@@ -14,7 +14,7 @@ use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
 use super::slots::{Slot, SlotLimits, Slots};
-use super::works::Works;
+use super::works::{COMPUTATIONS, FILES, Works};
 use crate::api::SystemMonitor;
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
@@ -75,6 +75,7 @@ pub struct Executor {
     pub(super) searches: Searches,
     /// Costly work of operations.
     pub(super) works: Works,
+    pub(super) computations: Works,
     /// Requests that make calls.
     pub(super) call_slots: Slots,
     /// Streams of what changes.
@@ -116,7 +117,8 @@ impl Executor {
             signature_checks: SignatureChecks::default(),
             refusal_delay: RefusalDelay::default(),
             searches: Searches::default(),
-            works: Works::default(),
+            works: Works::new(FILES),
+            computations: Works::new(COMPUTATIONS),
             call_slots: Slots::new(CALLS),
             streams: Slots::new(STREAMS),
             system,

@@ -58,17 +58,7 @@ pub fn bind<P: PathParams, I: Input>(
     P::problems(&raw.params, &mut |index, problem| {
         issues.push(Issue::new(path_names(route.path).nth(index).unwrap_or_default(), problem));
     });
-    let org_slug = read_org_slug(&raw, &mut issues);
-    if let (Some(org_slug), false) = (&org_slug, raw.unread_query.is_empty()) {
-        refuse_other_org(raw.unread_query, org_slug, &mut issues);
-    }
-    let common = CommonParams::read(route, &raw, &mut issues);
-    let unknown = if raw.is_lenient {
-        UnknownFields::Ignored
-    } else {
-        refuse_unread(raw.unread_query, &mut issues);
-        UnknownFields::Refused(route.others.clone())
-    };
+    let (org_slug, common, unknown) = read_common(route, &raw, &mut issues);
     let input = read_input::<I>(raw.arguments, raw.mode, unknown)
         .map_err(|error| issues.extend_from_slice(error.issues()));
     let (Ok(input), true) = (input, issues.is_empty()) else {
@@ -85,12 +75,43 @@ pub fn bind<P: PathParams, I: Input>(
         is_conditional: raw.is_conditional,
         system: raw.system,
     };
+    let by = (org_slug, raw.reference);
+    let hint = org_hint(raw.arguments, by, raw.params, &raw.targets);
+    Ok((hint, args, common))
+}
+
+/// Reads what does not depend on the operation's types, and decides about what it does not know.
+fn read_common(
+    route: &RouteNames,
+    raw: &RawArgs,
+    issues: &mut Vec<Issue>,
+) -> (Option<String>, CommonParams, UnknownFields) {
+    let org_slug = read_org_slug(raw, issues);
+    if let (Some(org_slug), false) = (&org_slug, raw.unread_query.is_empty()) {
+        refuse_other_org(raw.unread_query, org_slug, issues);
+    }
+    let common = CommonParams::read(route, raw, issues);
+    let unknown = if raw.is_lenient {
+        UnknownFields::Ignored
+    } else {
+        refuse_unread(raw.unread_query, issues);
+        UnknownFields::Refused(route.others.clone())
+    };
+    (org_slug, common, unknown)
+}
+
+fn org_hint(
+    arguments: &Value,
+    (org_slug, reference): (Option<String>, Option<&'static str>),
+    params: Vec<String>,
+    targets: &[&'static str],
+) -> OrgHint {
     // Whether it is required and valid is decided by the operation's own input.
-    let text = |name| raw.arguments.get(name).and_then(Value::as_str).map(String::from);
-    let reference = raw.reference.and_then(text);
-    let named = |name| Some((name, field(raw.arguments, name)?.as_str()?.to_string()));
-    let targets = raw.targets.into_iter().filter_map(named).collect();
-    Ok((OrgHint { org_slug, reference, params: raw.params, targets }, args, common))
+    let text = |name| arguments.get(name).and_then(Value::as_str).map(String::from);
+    let reference = reference.and_then(text);
+    let named = |&name| Some((name, field(arguments, name)?.as_str()?.to_string()));
+    let targets = targets.iter().filter_map(named).collect();
+    OrgHint { org_slug, reference, params, targets }
 }
 
 /// The value at a path of field names, joined by dots.
@@ -200,7 +221,8 @@ mod tests {
     #[test]
     fn no_wait_is_longer_than_55_seconds() {
         let keys = Keys::new([7; 32]);
-        let names = InputNames::of::<(), ()>(Shape::Watch);
+        let schema: super::super::SchemaOf = |generator| generator.subschema_for::<()>();
+        let names = InputNames::of(Shape::Watch, schema, schema);
         let route = RouteNames {
             shape: Shape::Watch,
             path: "/watched",

@@ -16,7 +16,7 @@ mod waiting;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema};
 
 pub use bind::CommonParams;
 use bind::RouteNames;
@@ -24,6 +24,7 @@ pub use content::{Upload, download, upload};
 pub use function::{Calling, ReadFn, WriteFn, calling};
 pub use hash::{Complete, hash};
 use names::InputNames;
+pub use names::SchemaOf;
 pub use shape::Shape;
 pub use waiting::{take, watch};
 
@@ -37,8 +38,6 @@ use crate::base::Result;
 use crate::store::{Page, Tx, View};
 
 type Binder = Box<dyn Fn(bool, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
-/// Generates a schema; the schemas it refers to are added to the generator.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// An operation whose types are erased but for their schemas.
 pub struct Operation {
@@ -67,6 +66,8 @@ impl Operation {
     ) -> Self {
         // Derived at the first request: those of all routes would take much of a start.
         let names = OnceLock::new();
+        let input: SchemaOf = |generator| generator.subschema_for::<I>();
+        let output: SchemaOf = |generator| generator.subschema_for::<O>();
         Operation {
             shape,
             calls: false,
@@ -74,10 +75,10 @@ impl Operation {
             has_text: false,
             upload: None,
             params: P::schemas,
-            input: |generator| generator.subschema_for::<I>(),
-            output: |generator| generator.subschema_for::<O>(),
+            input,
+            output,
             bind: Box::new(move |is_patch, path, raw| {
-                let names = names.get_or_init(|| InputNames::of::<I, O>(shape));
+                let names = names.get_or_init(|| InputNames::of(shape, input, output));
                 let route = RouteNames { shape, path, names, others: names.others(is_patch) };
                 let (hint, args, mut common) = bind::bind::<P, I>(&route, raw)?;
                 Ok(BoundRequest { hint, action: bind(args, &mut common) })

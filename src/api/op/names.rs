@@ -4,11 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
 use super::Shape;
 use crate::api::read::{ObjectParameters, OtherNames};
+
+/// Generates a schema; the schemas it refers to are added to the generator.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// The names that a request may use.
 pub struct InputNames {
@@ -21,9 +24,9 @@ pub struct InputNames {
 }
 
 impl InputNames {
-    /// The names for an operation of this `shape` with the input `I` and the output `O`.
-    pub fn of<I: JsonSchema, O: JsonSchema>(shape: Shape) -> Self {
-        let input = inlined::<I>();
+    /// The names for an operation of this `shape` with an input and an output of these schemas.
+    pub fn of(shape: Shape, input: SchemaOf, output: SchemaOf) -> Self {
+        let input = inlined(input);
         let fields = names(&input);
         // `orgSlug` is known everywhere, also where it is not read.
         let mut elsewhere = vec!["orgSlug".to_string()];
@@ -36,7 +39,7 @@ impl InputNames {
         let objects = objects(&input, &[fields.as_slice(), &elsewhere].concat());
         let mut fixed = HashSet::new();
         if shape == Shape::Write {
-            field_paths("", inlined::<O>().as_value(), &mut fixed);
+            field_paths("", inlined(output).as_value(), &mut fixed);
         }
         let required = input.get("required").and_then(Value::as_array);
         let required = required.into_iter().flatten().filter_map(Value::as_str);
@@ -57,11 +60,11 @@ impl InputNames {
     }
 }
 
-/// The schema of a type, without references.
-fn inlined<T: JsonSchema>() -> Schema {
+/// A schema without references. (One that contains itself would keep some: there is none.)
+fn inlined(schema: SchemaOf) -> Schema {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    T::json_schema(&mut settings.into_generator())
+    schema(&mut settings.into_generator())
 }
 
 fn names(schema: &Schema) -> Vec<String> {

@@ -95,7 +95,7 @@ pub struct TableHeader {
 impl TableHeader {
     /// The definition of a table in this build.
     pub fn of(table: &TableInfo) -> Self {
-        let indexes = (table.indexes)().into_iter();
+        let indexes = table.indexes().into_iter();
         TableHeader {
             name: table.name.into(),
             version: table.version,

@@ -47,7 +47,7 @@ impl RowCheck {
         if at < last_at || at == last_at && last_key.is_some_and(|last| last >= key) {
             return Err(RowFault::OutOfOrder);
         }
-        (table.rewrite)(key, value).map_err(|error| {
+        table.rewrite(key, value).map_err(|error| {
             RowFault::Unreadable(error.log_detail().unwrap_or(error.message()).into())
         })?;
         self.last.0 = at;

@@ -4,7 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use crate::api::Method;
-use crate::base::{Result, Time};
+use crate::base::{Language, Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
 use crate::console::filters;
@@ -21,30 +21,8 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/knowledge").get(|visit| Box::pin(list(visit))),
     Page::of_org("/o/{org}/knowledge/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/knowledge/{base}").get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/knowledge/{base}/edit").form(|visit| Box::pin(edit(visit))),
     Page::of_org("/o/{org}/knowledge/{base}/delete").form(|visit| Box::pin(delete(visit))),
-];
-
-/// The languages of documents, by their names in English.
-const LANGUAGES: [(&str, &str); 19] = [
-    ("", "None: words as they are spelled"),
-    ("cs", "Czech"),
-    ("da", "Danish"),
-    ("nl", "Dutch"),
-    ("en", "English"),
-    ("fi", "Finnish"),
-    ("fr", "French"),
-    ("de", "German"),
-    ("hu", "Hungarian"),
-    ("it", "Italian"),
-    ("no", "Norwegian"),
-    ("pl", "Polish"),
-    ("pt", "Portuguese"),
-    ("ro", "Romanian"),
-    ("ru", "Russian"),
-    ("es", "Spanish"),
-    ("sv", "Swedish"),
-    ("tr", "Turkish"),
-    ("uk", "Ukrainian"),
 ];
 
 #[derive(Template)]
@@ -66,6 +44,7 @@ struct BasePage {
     words: String,
     hits: Option<List<Hit>>,
     refusal: String,
+    may_change: bool,
     may_delete: bool,
 }
 
@@ -75,6 +54,7 @@ struct KnowledgeBase {
     id: String,
     name: String,
     description: Nullable<String>,
+    language: Nullable<Language>,
     documents: u64,
     updated_at: Time,
 }
@@ -152,15 +132,35 @@ async fn list(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-async fn new(visit: &Visit) -> Result<FormPage> {
-    let fields = vec![
+/// What is said of a knowledge base.
+fn fields() -> Vec<Field> {
+    let mut languages: Vec<_> = Language::all().map(|one| (one.code(), one.name())).collect();
+    languages.sort_by_key(|(_, name)| *name);
+    languages.insert(0, ("", "None: words as they are spelled"));
+    vec![
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),
-        Field::select("language", "Language", LANGUAGES).optional(),
-    ];
-    Ok(Form::create("/knowledge-bases", fields, "Create knowledge base")
+        Field::select("language", "Language", languages)
+            .hint("In it other forms of a word are found: answers finds answered.")
+            .optional(),
+    ]
+}
+
+async fn new(visit: &Visit) -> Result<FormPage> {
+    Ok(Form::create("/knowledge-bases", fields(), "Create knowledge base")
         .done(visit.in_org("/knowledge/{id}"), Flash::KnowledgeBaseCreated)
         .page(crumbs(visit, visit.frame("New knowledge base"))))
+}
+
+async fn edit(visit: &Visit) -> Result<FormPage> {
+    let form = Form::change(visit, &api_path(visit), fields()).await?;
+    let name = form.known("name");
+    let frame = crumbs(visit, visit.frame(&format!("Change {name}"))).crumb(name, visit.above());
+    let page = form.done(visit.above(), Flash::KnowledgeBaseSaved).page(frame);
+    Ok(page.note(
+        "After a change of the language its documents are read again, a few at a time; meanwhile they \
+         are found as they are spelled.",
+    ))
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
@@ -186,6 +186,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     }
     let page = BasePage {
         frame: crumbs(visit, visit.frame(&base.name)).live(),
+        may_change: visit.may(Method::Patch, "/knowledge-bases/id"),
         may_delete: visit.may(Method::Delete, "/knowledge-bases/id"),
         base,
         documents,

@@ -35,9 +35,10 @@ impl StoredSources {
     /// If the store cannot be read.
     pub async fn families(self, store: Store, organizations: Vec<Id<Org>>) -> Result<Vec<Family>> {
         let mut families = Vec::new();
-        for Metric { name, kind, help, read } in self.stored.iter().copied() {
+        for Metric { name, kind, help, read, installation } in self.stored.iter().copied() {
             let mut sum = 0;
-            for org in &organizations {
+            let once = [Id::NIL];
+            for org in if *installation { &once } else { organizations.as_slice() } {
                 sum += store.read(*org, read).await?;
             }
             families.push(Family::single(name, help, *kind, SampleValue::Number(sum as f64)));
@@ -60,5 +61,39 @@ impl StoredSources {
         let help = "Time of the oldest record kept, of those that a retention removes";
         let name = "roadstead_oldest_row_timestamp_seconds";
         Ok(Family::by_label(name, help, FamilyKind::Gauge, "table", times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Clock, View};
+
+    #[tokio::test]
+    async fn a_number_of_the_installation_is_read_once_and_others_are_summed() {
+        const ALL: Metric = Metric {
+            name: "roadstead_all",
+            kind: FamilyKind::Gauge,
+            help: "All",
+            read: |view: &View| Ok(if view.org().is_nil() { 7 } else { 100 }),
+            installation: true,
+        };
+        const EACH: Metric = Metric {
+            name: "roadstead_each",
+            read: |view: &View| Ok(if view.org().is_nil() { 100 } else { 4 }),
+            installation: false,
+            ..ALL
+        };
+        let store = Store::in_memory(Clock::at(Time::from_millis(0)), &[]);
+        let organizations: Vec<Id<Org>> =
+            [1, 2].map(|n| Id::new(uuid::Uuid::from_u128(n))).to_vec();
+        let sources = StoredSources {
+            stored: vec![&ALL, &EACH],
+            oldest: vec![],
+            organizations: |_| Ok(vec![]),
+        };
+        let families = sources.families(store, organizations).await.unwrap();
+        let shown = format!("{families:?}");
+        assert!(shown.contains("Number(7.0)") && shown.contains("Number(8.0)"), "{shown}");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::*;
 use crate::base::Time;
 use crate::outbox::jobs::Target;
-use crate::outbox::{About, Event, EventType, TABLES, enqueue, publish};
+use crate::outbox::{About, Event, EventType, TABLES, dead_jobs, enqueue, publish};
 use crate::outside::{self, Call, Failure, mail};
 use crate::store::{Clock, ListSource, View};
 
@@ -159,6 +159,7 @@ async fn a_failing_job_is_retried_with_back_off_and_then_dead() {
         assert_eq!(waited[..delays.len()], delays);
         assert_eq!(waited.len(), delays.len() + 1, "the last attempt is not followed by any");
         assert!(jobs(&runner)[0].dead);
+        assert_eq!(runner.store.read_now(Id::NIL, dead_jobs).unwrap(), 1);
         // It delays no other job.
         write_job(&runner, &DONE).await;
         runner.execute(runner.lease_one().await.unwrap()).await;

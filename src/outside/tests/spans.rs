@@ -7,11 +7,13 @@ use super::*;
 use crate::base::metrics::SampleValue;
 
 /// Spans for a collector at this port of this machine.
-fn spans_to(port: u16) -> Spans {
+fn spans_to(port: u16) -> SpanExporter {
     let target = SpanTarget::parse(&format!("http://127.0.0.1:{port}")).unwrap();
     let target = target.with_headers("x-key: geheim").unwrap();
     let service = Service::new("one".into(), None);
-    Spans::new(target, service, ClientConfig::default(), Resolver::default()).unwrap()
+    let calls = (ClientConfig::default(), Resolver::default());
+    let spans = Arc::new(Spans::new(Box::new(|| (1, [7; 24]))));
+    SpanExporter::new(spans, target, service, calls).unwrap()
 }
 
 fn span() -> Span {
@@ -21,19 +23,17 @@ fn span() -> Span {
         start_nanos: 1,
         end_nanos: 2,
         method: "GET",
-        route: None,
-        is_tls: false,
-        status: 200,
+        side: Side::Server { route: None, is_tls: false, status: 200 },
     }
 }
 
-fn add(spans: &Spans, count: usize) {
-    (0..count).for_each(|_| spans.add(span()));
+fn add(exporter: &SpanExporter, count: usize) {
+    (0..count).for_each(|_| exporter.spans.add(span()));
 }
 
 /// How many were exported, and how many dropped.
-fn counted(spans: &Spans) -> [f64; 2] {
-    let [exported, dropped] = spans.families().try_into().unwrap();
+fn counted(exporter: &SpanExporter) -> [f64; 2] {
+    let [exported, dropped] = exporter.spans.families().try_into().unwrap();
     assert_eq!(exported.name, "roadstead_otlp_spans_exported");
     [exported, dropped].map(|family| match family.samples[0].value {
         SampleValue::Number(number) => number,
@@ -124,4 +124,56 @@ async fn what_follows_a_failure_at_the_end_is_not_tried() {
     let (_stop, stopping) = watch::channel(true);
     spans.export(stopping).await;
     assert_eq!((sent(&seen.await.unwrap()), counted(&spans)), (512, [0.0, 513.0]));
+}
+
+#[tokio::test]
+async fn each_call_is_a_span_and_those_of_an_unrecorded_trace_and_those_not_made_are_none() {
+    let (receiver, _seen) = answering("HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n").await;
+    let (closed, listener) = unused_listener();
+    drop(listener);
+    let (port, seen) = answering(OK).await;
+    let spans = spans_to(port);
+    let outside = open_to_loopback().with_spans(Some(spans.spans.clone()));
+    let to = |url: String, told: &str| {
+        let limits = Limits {
+            total: Duration::from_secs(5),
+            answer: BodyLimit::UpTo(9),
+            https_only: url.starts_with("gopher"),
+        };
+        let mut headers = vec![("Authorization".to_string(), "geheim".to_string())];
+        let trace = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{told}");
+        headers.extend((!told.is_empty()).then(|| ("traceparent".into(), trace)));
+        Call { method: Method::Post, url, headers, body: b"geheim".to_vec(), limits }
+    };
+    let hidden = "geheim?geheim=geheim";
+    assert!(outside.send(to(format!("http://127.0.0.1:{receiver}/{hidden}"), "01")).await.is_ok());
+    assert!(outside.send(to(format!("http://127.0.0.1:{closed}/{hidden}"), "")).await.is_err());
+    for none in ["00", "01"] {
+        let url =
+            if none == "00" { format!("http://127.0.0.1:{closed}/") } else { "gopher://a/".into() };
+        assert!(outside.send(to(url, none)).await.is_err());
+    }
+    // One that nobody waits for.
+    let hangs = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/{hidden}", hangs.local_addr().unwrap());
+    assert!(timeout(Duration::ZERO, outside.send(to(url, ""))).await.is_err());
+
+    let (_stop, stopping) = watch::channel(true);
+    spans.export(stopping).await;
+    let request = seen.await.unwrap();
+    assert_eq!(sent(&request), 3);
+    let body = request.split_once("\r\n\r\n").unwrap().1;
+    assert!(!body.contains("geheim"), "{body}");
+    let body: Value = serde_json::from_str(body).unwrap();
+    let sent = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    assert!(sent.iter().all(|span| span["kind"] == 3 && span["name"] == "POST"), "{sent:?}");
+    assert_eq!(sent[0]["spanId"], "00f067aa0ba902b7");
+    let error = |span: &Value| {
+        let attributes = span["attributes"].as_array().unwrap();
+        let error = attributes.iter().find(|attribute| attribute["key"] == "error.type");
+        error.unwrap()["value"]["stringValue"].as_str().unwrap().to_string()
+    };
+    let errors: Vec<_> = sent.iter().map(error).collect();
+    assert_eq!(errors, ["404", "connection", "cancelled"]);
+    assert_eq!(counted(&spans), [3.0, 0.0]);
 }

@@ -12,13 +12,15 @@ use std::ops::{ControlFlow, Range};
 
 use bincode::{Decode, Encode};
 
-use super::content::DocumentTerms;
+use super::content::PART_BYTES;
 use super::document::DocumentContent;
 use super::knowledge_base::{IndexMerge, KnowledgeBase, Ordinal, change_state, merge, state};
+use super::language::Language;
 use super::postings::{Edit, Posting, edit, length_step};
+use super::terms::DocumentTerms;
 use super::words::Term;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue, remove_dead};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
@@ -103,9 +105,18 @@ pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<(
         (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
     })?;
     tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })?;
-    if !had_job {
+    // One that was given up does not merge any more.
+    if !had_job || remove_dead(tx, &MERGE, knowledge_base.cast())? {
         let due = tx.now().plus_millis(DELAY_MILLIS);
         enqueue(tx, &MERGE, knowledge_base.cast(), Some(knowledge_base.cast()), due)?;
+    }
+    Ok(())
+}
+
+/// Begins the merge again if its job was given up, for a knowledge base to which nothing is added.
+pub fn begin_again(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
+    if remove_dead(tx, &MERGE, base.cast())? {
+        enqueue(tx, &MERGE, base.cast(), Some(base.cast()), tx.now())?;
     }
     Ok(())
 }
@@ -185,33 +196,61 @@ pub fn step(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<bool> {
             return Ok(false);
         }
     }
+    let KnowledgeBase { language, .. } = tx.fetch(&base)?;
     let changes = numbered(&tx.view(), base, new.first..new.until)?;
     if new.is_applied {
-        end(tx, base, &changes)?;
-        new = IndexMerge { first: new.until, after: String::new(), is_applied: false, ..new };
+        if let Some(first) = end(tx, (base, language), &changes)? {
+            new.first = first;
+        } else {
+            new = IndexMerge { first: new.until, after: String::new(), is_applied: false, ..new };
+        }
     } else {
-        let (words, is_last) = next_words(&tx.view(), base, &changes, &new.after)?;
+        let (words, is_last) = next_words(&tx.view(), (base, language), &changes, &new.after)?;
         for (word, edits) in words {
             edit(tx, base, &word, edits)?;
             new.after = word;
         }
         new.is_applied = is_last;
     }
-    tx.replace(&old, &new)?;
+    if new != old {
+        tx.replace(&old, &new)?;
+    }
     Ok(true)
 }
 
-/// Removes the changes of a merge that is applied, and the contents that are out of the index.
-fn end(tx: &mut Tx, base: Id<KnowledgeBase>, changes: &[DocumentChange]) -> Result<()> {
+/// Applies the changes of a merge under way anew: the index is to have stems of another language.
+pub fn begin_anew(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
+    let old = merge(&tx.view(), base)?;
+    let new = IndexMerge { after: String::new(), is_applied: false, ..old.clone() };
+    if new == old { Ok(()) } else { tx.replace(&old, &new) }
+}
+
+/// Removes the changes of a merge that is applied, and what is out of the index: contents, and stems of
+/// other languages. As many as one transaction should; returns the number of the first one that is left.
+fn end(
+    tx: &mut Tx,
+    (base, language): (Id<KnowledgeBase>, Option<Language>),
+    changes: &[DocumentChange],
+) -> Result<Option<u64>> {
+    let mut room = PART_BYTES;
     for change in changes {
-        if change.kind == ChangeKind::Removed
-            && let Some(content) = tx.get::<DocumentContent>(&(base, change.ordinal))?
-        {
-            tx.remove(&content)?;
+        let content = (base, change.ordinal);
+        let is_done = match change.kind {
+            ChangeKind::Removed => {
+                let content: Option<DocumentContent> = tx.get(&content)?;
+                content.map_or(Ok(()), |content| tx.remove(&content))?;
+                true
+            }
+            ChangeKind::Added | ChangeKind::Extended => {
+                DocumentTerms::drop_other_stems(tx, content, language, &mut room)?
+            }
+        };
+        if !is_done {
+            return Ok(Some(change.number));
         }
         tx.remove(change)?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// A word with the changes of its postings.
@@ -221,7 +260,7 @@ type WordEdits = (String, Vec<Edit>);
 /// bytes, and whether they are the last ones.
 fn next_words(
     view: &View,
-    base: Id<KnowledgeBase>,
+    (base, language): (Id<KnowledgeBase>, Option<Language>),
     changes: &[DocumentChange],
     after: &str,
 ) -> Result<(Vec<WordEdits>, bool)> {
@@ -250,7 +289,7 @@ fn next_words(
         if is_new && found.len() == STEP_WORDS {
             return Ok((found, false));
         }
-        let edit = source.edit(term);
+        let edit = source.edit(&word, term, language);
         if let Some((word, term)) = source.next(view, &word)? {
             heap.push(Reverse(Head { word, at, term, source }));
         }
@@ -299,10 +338,11 @@ impl Source<'_> {
         Ok(())
     }
 
-    fn edit(&self, term: Term) -> Edit {
+    fn edit(&self, word: &str, term: Term, language: Option<Language>) -> Edit {
         let ordinal = self.change.ordinal;
         match self.change.kind {
             ChangeKind::Removed => Edit::Remove(ordinal),
+            _ if Language::is_of_other(language, word) => Edit::Remove(ordinal),
             ChangeKind::Added | ChangeKind::Extended => {
                 let length = length_step(self.change.words);
                 Edit::Add(Posting { ordinal, frequency: term.frequency, length })

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use super::content::DocumentTerms;
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{IndexForm, KnowledgeBase, Ordinal, merge, state};
 use super::postings::DocumentPostings;
+use super::terms::DocumentTerms;
 use crate::base::{Id, Result};
 use crate::store::check::Findings;
 use crate::store::{ListSource, Order, Record, View};

@@ -1,31 +1,24 @@
-//! The rows of a content: its text in pieces, and its words.
+//! The rows of a content: its text in pieces, beside its words.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use bincode::{Decode, Encode};
 
 use super::document::DocumentContent;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use super::language::Language;
-use super::varint;
-use super::words::{DocumentWords, Term};
+use super::terms::{DocumentTerms, edge};
+use super::words::DocumentWords;
+use crate::api::Calls;
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Export, Key, ListSource, Order, Record, Reference, Tx, View};
 
+/// The stems of so many words are found within a transaction: in a millisecond at most.
+const FEW_TERMS: usize = 100;
+
 /// A piece of text has at most 16 KiB: a passage is cut from one or two of them.
 const PIECE_BYTES: usize = 16 * 1024;
-
-/// A row of words has some 4 KiB, about 300 words: to look one up costs as much.
-const TERMS_BYTES: usize = 4 * 1024;
-
-/// So many terms at most are added to the terms of a row at once: some 100 KiB.
-const EXTENDED_TERMS: usize = 2_048;
-
-/// The terms of a content that begin as one of a query are looked for in 4 rows: 1,200 terms.
-const BEGINNING_ROWS: usize = 4;
 
 /// One transaction writes some 1 MiB of a content: a few milliseconds, during which other writes
 /// wait.
@@ -42,18 +35,6 @@ pub struct DocumentText {
 }
 crate::base::portable!(DocumentText { knowledge_base, ordinal, at, text });
 
-/// Consecutive words of a content.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct DocumentTerms {
-    knowledge_base: Id<KnowledgeBase>,
-    ordinal: Ordinal,
-    /// The first word.
-    first: String,
-    /// Each word with its term: see [`TermEntries`].
-    entries: Vec<u8>,
-}
-crate::base::portable!(DocumentTerms { knowledge_base, ordinal, first, entries });
-
 fn of_content(content: &DocumentContent) -> Vec<u8> {
     content.key().to_bytes()
 }
@@ -61,12 +42,6 @@ fn of_content(content: &DocumentContent) -> Vec<u8> {
 static TEXT_OF: Reference<DocumentText, DocumentContent> =
     Reference::cascade(&["knowledge_base"], of_content, |text: &DocumentText, _| {
         vec![(text.knowledge_base, text.ordinal).to_bytes()]
-    })
-    .deferred();
-
-static TERMS_OF: Reference<DocumentTerms, DocumentContent> =
-    Reference::cascade(&["knowledge_base"], of_content, |terms: &DocumentTerms, _| {
-        vec![(terms.knowledge_base, terms.ordinal).to_bytes()]
     })
     .deferred();
 
@@ -80,25 +55,15 @@ impl Record for DocumentText {
     }
 }
 
-impl Record for DocumentTerms {
-    const TABLE: &'static str = "document_terms";
-    const EXPORT: Export<Self> = Export::WHOLE;
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TERMS_OF];
-    type Key = (Id<KnowledgeBase>, Ordinal, String);
-    fn key(&self) -> Self::Key {
-        (self.knowledge_base, self.ordinal, self.first.clone())
-    }
-}
-
 // ── Writing ──────────────────────────────────────────────────────────────────
 
 /// A document's text and words, before they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
     pub text: String,
-    pub words: DocumentWords,
-    /// The words with their stems, in the language in which they were asked for first.
-    stemmed: OnceLock<(Language, DocumentWords)>,
+    pub words: Arc<DocumentWords>,
+    /// The words with their stems in a language.
+    stemmed: Option<(Language, Arc<DocumentWords>)>,
 }
 
 /// How far a content is stored: the bytes of its text, then the number of its words.
@@ -117,29 +82,52 @@ impl Prepared {
 
     /// Returns a text with these words.
     pub fn of(text: String, words: DocumentWords) -> Self {
-        Prepared { text, words, stemmed: OnceLock::new() }
+        Prepared { text, words: Arc::new(words), stemmed: None }
     }
 
-    /// Returns the words as they are stored in a knowledge base of this language.
-    pub fn words_in(&self, language: Option<Language>) -> Cow<'_, DocumentWords> {
-        let Some(language) = language else { return Cow::Borrowed(&self.words) };
-        let of = || (language, self.words.clone().with_stems(language));
-        match self.stemmed.get_or_init(of) {
-            (known, words) if *known == language => Cow::Borrowed(words),
-            _ => Cow::Owned(of().1),
+    /// Returns it with the stems in a language, if there is one.
+    pub fn stemmed(self, language: Option<Language>) -> Self {
+        let of = |language| (language, Arc::new((*self.words).clone().with_stems(language)));
+        Prepared { stemmed: language.map(of), ..self }
+    }
+
+    /// Returns the words as they are stored in a knowledge base of this language. The stems of many words
+    /// take too long to find for a transaction: they are work of the request, unless they are known.
+    ///
+    /// # Errors
+    /// 500 if they are not found yet: the run is discarded.
+    pub fn words_in(
+        &self,
+        language: Option<Language>,
+        calls: &mut Calls,
+    ) -> Result<Arc<DocumentWords>> {
+        let Some(language) = language else { return Ok(self.words.clone()) };
+        if let Some((known, words)) = &self.stemmed
+            && *known == language
+        {
+            return Ok(words.clone());
         }
+        if self.words.terms.len() <= FEW_TERMS {
+            return Ok(Arc::new((*self.words).clone().with_stems(language)));
+        }
+        // A request has one text.
+        let mut tag = [0; 32];
+        tag[..2].copy_from_slice(language.code().as_bytes());
+        let words = self.words.clone();
+        let compute = move || (*words).clone().with_stems(language);
+        let found = calls.computed(tag, compute, DocumentWords::bytes);
+        found.ok_or_else(|| Error::internal("the stems are not found yet"))
     }
 
-    /// Stores the next part, with the stems of this language: as much as one transaction should write.
-    /// Returns how far it is stored then, and whether this is all of it.
+    /// Stores the next part, with these words: as much as one transaction should write. Returns how far
+    /// it is stored then, and whether this is all of it.
     pub fn store(
         &self,
         tx: &mut Tx,
         (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
-        language: Option<Language>,
+        DocumentWords { terms, .. }: &DocumentWords,
         mut stored: Stored,
     ) -> Result<(Stored, bool)> {
-        let terms = &self.words_in(language).terms;
         let mut room = PART_BYTES;
         while stored.text_bytes < self.text.len() && room > 0 {
             let rest = &self.text[stored.text_bytes..];
@@ -153,7 +141,7 @@ impl Prepared {
             let rest = terms[stored.terms..].iter();
             let rest = rest.map(|(word, term)| (word.as_str(), *term));
             let (row, count) = DocumentTerms::of_first((knowledge_base, ordinal), rest);
-            room = room.saturating_sub(row.entries.len());
+            room = room.saturating_sub(row.bytes());
             tx.insert(&row)?;
             stored.terms += count;
         }
@@ -162,284 +150,10 @@ impl Prepared {
     }
 }
 
-impl DocumentTerms {
-    /// Returns a row of the first of these terms, of which there is one, and how many it has.
-    fn of_first<'a>(
-        (knowledge_base, ordinal): (Id<KnowledgeBase>, Ordinal),
-        terms: impl Iterator<Item = (&'a str, Term)>,
-    ) -> (Self, usize) {
-        let mut entries = Vec::with_capacity(TERMS_BYTES + 256);
-        let (mut first, mut count) = (String::new(), 0);
-        for (word, term) in terms {
-            if count == 0 {
-                first = word.into();
-            } else if entries.len() >= TERMS_BYTES {
-                break;
-            }
-            write_entry(word, term, &mut entries);
-            count += 1;
-        }
-        (DocumentTerms { knowledge_base, ordinal, first, entries }, count)
-    }
-
-    /// Adds terms to those of a content that is complete: of these, which are in the order of their
-    /// bytes, those after `after` that it does not have, or only from a later place in its text on,
-    /// until `room` is used up.
-    pub fn extend(
-        tx: &mut Tx,
-        content: (Id<KnowledgeBase>, Ordinal),
-        terms: &[(String, Term)],
-        after: &str,
-        room: &mut usize,
-    ) -> Result<Extended> {
-        let mut rest = &terms[terms.partition_point(|(term, _)| term.as_str() <= after)..];
-        let mut extended = Extended { is_changed: false, rest_after: None };
-        let mut last = after;
-        while let Some((first, _)) = rest.first() {
-            if *room == 0 {
-                extended.rest_after = Some(last.into());
-                break;
-            }
-            // Terms before those of the first row are added to it.
-            let row = match Self::up_to(&tx.view(), content, first)? {
-                None => Self::after(&tx.view(), content, "")?,
-                found => found,
-            };
-            let next = match &row {
-                Some(row) => Self::after(&tx.view(), content, &row.first)?.map(|next| next.first),
-                None => None,
-            };
-            let is_here = |term: &str| next.as_ref().is_none_or(|next| term < next.as_str());
-            let here = rest.partition_point(|(term, _)| is_here(term)).min(EXTENDED_TERMS);
-            let (added, others) = rest.split_at(here);
-            let written = Self::add_to_row(tx, content, row, added)?;
-            extended.is_changed |= written > 0;
-            *room = room.saturating_sub(written);
-            last = added.last().map_or(last, |(term, _)| term);
-            rest = others;
-        }
-        Ok(extended)
-    }
-
-    /// Adds terms to a row, if there is one; it becomes as many as it needs to. Returns the bytes that
-    /// are written.
-    fn add_to_row(
-        tx: &mut Tx,
-        content: (Id<KnowledgeBase>, Ordinal),
-        row: Option<Self>,
-        added: &[(String, Term)],
-    ) -> Result<usize> {
-        let entries = row.as_ref().map_or(TermEntries(&[]), Self::entries);
-        let mut terms: BTreeMap<&str, Term> = entries.collect::<Result<_>>()?;
-        let mut is_changed = false;
-        for (term, of) in added {
-            let known = terms.get(term.as_str()).copied();
-            let place = terms.entry(term).or_insert(*of);
-            place.unite(*of);
-            is_changed |= known != Some(*place);
-        }
-        if !is_changed {
-            return Ok(0);
-        }
-        let terms: Vec<_> = terms.into_iter().collect();
-        let (mut rest, mut written) = (terms.as_slice(), 0);
-        let mut old = row.as_ref();
-        while !rest.is_empty() {
-            let (new, count) = Self::of_first(content, rest.iter().copied());
-            rest = &rest[count..];
-            written += new.entries.len();
-            match old.take() {
-                Some(old) if old.first == new.first => tx.replace(old, &new)?,
-                old => {
-                    old.map_or(Ok(()), |old| tx.remove(old))?;
-                    tx.insert(&new)?;
-                }
-            }
-        }
-        Ok(written)
-    }
-}
-
-/// What was added to the terms of a content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extended {
-    pub is_changed: bool,
-    /// After which term the rest of them are, if there are more.
-    pub rest_after: Option<String>,
-}
-
 /// Returns the last position in a text, up to this one, that is between two characters.
 pub fn boundary_before(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
-fn write_entry(word: &str, term: Term, out: &mut Vec<u8>) {
-    varint::write(word.len() as u32, out);
-    out.extend_from_slice(word.as_bytes());
-    out.push(term.frequency);
-    varint::write(term.first_at.map_or(0, |at| at.saturating_add(1)), out);
-}
-
-// ── Reading ──────────────────────────────────────────────────────────────────
-
-/// The words of a row, in the order of their bytes.
-pub struct TermEntries<'a>(&'a [u8]);
-
-impl<'a> Iterator for TermEntries<'a> {
-    type Item = Result<(&'a str, Term)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        (!self.0.is_empty()).then(|| {
-            read_entry(&mut self.0).ok_or_else(|| {
-                self.0 = &[];
-                Error::internal("the words of a document cannot be read")
-            })
-        })
-    }
-}
-
-fn read_entry<'a>(bytes: &mut &'a [u8]) -> Option<(&'a str, Term)> {
-    let length = varint::read(bytes)? as usize;
-    let (word, rest) = bytes.split_at_checked(length)?;
-    let (&frequency, rest) = rest.split_first()?;
-    *bytes = rest;
-    let first_at = varint::read(bytes)?.checked_sub(1);
-    Some((std::str::from_utf8(word).ok()?, Term { frequency, first_at }))
-}
-
-impl DocumentTerms {
-    /// The words of the row.
-    pub fn entries(&self) -> TermEntries<'_> {
-        TermEntries(&self.entries)
-    }
-
-    /// Returns the row of a content with the largest words up to this one; without such words, none.
-    pub fn up_to(
-        view: &View,
-        (base, ordinal): (Id<KnowledgeBase>, Ordinal),
-        word: &str,
-    ) -> Result<Option<Self>> {
-        let end = (base, ordinal, successor(word));
-        let start = (base, ordinal, String::new());
-        edge(view, &start, &end, Order::Descending)
-    }
-
-    /// Returns the first row of a content whose words are all larger than this one.
-    pub fn after(
-        view: &View,
-        (base, ordinal): (Id<KnowledgeBase>, Ordinal),
-        word: &str,
-    ) -> Result<Option<Self>> {
-        let start = (base, ordinal, successor(word));
-        let end = (base, ordinal + 1, String::new());
-        edge(view, &start, &end, Order::Ascending)
-    }
-
-    /// Returns what a content has of the terms that begin so and are after `after`: as often as the most
-    /// frequent one, as of those in the index, and where the first one is.
-    pub fn beginning(
-        view: &View,
-        content: (Id<KnowledgeBase>, Ordinal),
-        begin: &str,
-        after: &str,
-    ) -> Result<Option<Term>> {
-        let mut found: Option<Term> = None;
-        let mut row = match Self::up_to(view, content, begin.max(after))? {
-            None => Self::after(view, content, begin.max(after))?,
-            found => found,
-        };
-        for _ in 0..BEGINNING_ROWS {
-            let Some(here) = row else { break };
-            for entry in here.entries() {
-                let (own, term) = entry?;
-                if own > begin && !own.starts_with(begin) {
-                    return Ok(found);
-                }
-                if own.starts_with(begin) && own > after {
-                    found.get_or_insert(term).unite(term);
-                }
-            }
-            row = Self::after(view, content, &here.first)?;
-        }
-        Ok(found)
-    }
-
-    /// Verifies that all rows of a content can be read.
-    ///
-    /// # Errors
-    /// 500 if one is not what was written; those of the store.
-    pub fn verify(view: &View, content: (Id<KnowledgeBase>, Ordinal)) -> Result<()> {
-        view.for_each(ListSource::TABLE, &content, Order::Ascending, |row: Self| {
-            row.entries().try_for_each(|entry| entry.map(|_| ()))?;
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
-    /// Returns what a content has of each of these words, which are in the order of their bytes.
-    pub fn find_all(
-        view: &View,
-        content: (Id<KnowledgeBase>, Ordinal),
-        words: &[&str],
-    ) -> Result<Vec<Option<Term>>> {
-        let mut found = Vec::with_capacity(words.len());
-        let mut row: Option<Self> = None;
-        for word in words {
-            // Most contents have few rows, and the words of a query are in the same ones.
-            let mut place = row.as_ref().map_or(Ok(Place::After), |row| row.place(word))?;
-            if place == Place::After {
-                row = Self::up_to(view, content, word)?;
-                place = row.as_ref().map_or(Ok(Place::Nowhere), |row| row.place(word))?;
-            }
-            found.push(match place {
-                Place::At(term) => Some(term),
-                Place::Nowhere | Place::After => None,
-            });
-        }
-        Ok(found)
-    }
-
-    /// Returns where a word is that is not before the row.
-    fn place(&self, word: &str) -> Result<Place> {
-        for entry in self.entries() {
-            let (own, term) = entry?;
-            if own >= word {
-                return Ok(if own == word { Place::At(term) } else { Place::Nowhere });
-            }
-        }
-        Ok(Place::After)
-    }
-}
-
-/// Where a word is in a content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// It is in the row.
-    At(Term),
-    /// It would be in the row.
-    Nowhere,
-    /// It is after the words of the row.
-    After,
-}
-
-/// The smallest text after this one.
-pub fn successor(word: &str) -> String {
-    format!("{word}\0")
-}
-
-/// Returns the first record in this order from the key `start`, included, to `end`, excluded.
-pub fn edge<R: Record>(
-    view: &View,
-    start: &R::Key,
-    end: &R::Key,
-    order: Order,
-) -> Result<Option<R>> {
-    let mut found = None;
-    view.record_keys::<R>(start, end, order, |key| {
-        found = Some(key);
-        Ok(ControlFlow::Break(()))
-    })?;
-    found.map_or(Ok(None), |key| view.get(&key))
 }
 
 /// Returns the text of a content.

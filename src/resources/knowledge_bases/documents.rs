@@ -176,9 +176,10 @@ pub(super) fn write(
     base: Id<KnowledgeBase>,
     id: Option<Id<Document>>,
     file: &File,
-    calls: &Calls,
+    calls: &mut Calls,
 ) -> Result<Outcome<DocumentInfo>> {
     let KnowledgeBase { language, .. } = tx.fetch(&base)?;
+    let words = file.prepared.words_in(language, calls)?;
     let old: Option<Document> = id.map(|id| tx.fetch(&(base, id))).transpose()?;
     let lost = || Error::internal("a document has lost its position");
     let mut progress = match calls.position() {
@@ -200,7 +201,7 @@ pub(super) fn write(
         None => begin(tx, base, &progress, old.is_none(), file)?,
     };
     progress.ordinal = Some(ordinal);
-    let (stored, is_all) = file.prepared.store(tx, (base, ordinal), language, progress.stored)?;
+    let (stored, is_all) = file.prepared.store(tx, (base, ordinal), &words, progress.stored)?;
     progress.stored = stored;
     if !is_all {
         return Ok(progress.partial());

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
 use super::changes::{ChangeKind, DocumentChange, numbered};
-use super::content::{DocumentTerms, successor};
 use super::knowledge_base::{IndexMerge, IndexState, KnowledgeBase, Ordinal, merge, state};
 use super::language::Language;
 use super::position::{RankingBasis, WordBasis};
 use super::postings::{DocumentPostings, Posting, length_step};
 use super::query::Query;
 use super::ranking::{Collection, TermPostings};
+use super::terms::{DocumentTerms, successor};
 use super::words::Term;
 use crate::base::{Id, Result};
 use crate::store::{Order, Record, View};

@@ -22,6 +22,7 @@ mod postings;
 mod query;
 mod ranking;
 mod search;
+mod terms;
 mod uploads;
 mod varint;
 mod words;
@@ -50,7 +51,7 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<document::Document>(),
         TableInfo::of::<document::DocumentContent>(),
         TableInfo::of::<content::DocumentText>(),
-        TableInfo::of::<content::DocumentTerms>(),
+        TableInfo::of::<terms::DocumentTerms>(),
         TableInfo::of::<changes::DocumentChange>(),
         TableInfo::of::<postings::DocumentPostings>(),
     ],
@@ -140,6 +141,7 @@ const PENDING: Metric = Metric {
         let pending = bases.iter().map(|base| changes::pending(view, base.id));
         pending.sum()
     },
+    installation: false,
 };
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -187,6 +189,7 @@ fn update(
         tx.replace(&old, &new)?;
     }
     if new.language != old.language {
+        changes::begin_anew(tx, new.id)?;
         extension::enqueue_for(tx, &new)?;
     }
     to_info(&tx.view(), new)

@@ -3,9 +3,10 @@
 //! The index does not know where words are, so the texts of those documents are read that have all
 //! words of a phrase, the best one first, up to a bound; a page of the search ends there.
 
-use super::content::{DocumentTerms, boundary_before, text_bytes, text_from};
+use super::content::{boundary_before, text_bytes, text_from};
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use super::query::Query;
+use super::terms::DocumentTerms;
 use super::words::{Term, Word, folded, joined, words};
 use crate::base::{Id, Result};
 use crate::store::View;

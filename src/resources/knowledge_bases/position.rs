@@ -105,7 +105,7 @@ mod tests {
             documents: u64,
             words: u64,
             end: u32,
-            language in prop::option::of(prop::sample::select(&Language::ALL[..])),
+            language in prop::option::of(prop::sample::select(Language::all().collect::<Vec<_>>())),
             of_words in prop::collection::vec((0..u32::MAX, 0..u32::MAX), 0..33),
         ) {
             let word = |(documents, first)| WordBasis { documents, first };

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
-use super::content::edge;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::terms::edge;
 use super::varint;
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};

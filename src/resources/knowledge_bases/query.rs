@@ -19,6 +19,9 @@ const WITHOUT_ACCENTS: f32 = 0.6;
 /// How much another form of a word counts, in the language of the knowledge base.
 const OTHER_FORM: f32 = 0.5;
 
+/// How much another form counts that is found if accents are left out.
+const OTHER_FORM_WITHOUT_ACCENTS: f32 = OTHER_FORM * WITHOUT_ACCENTS;
+
 /// How much a pair counts beside the word that it is in, and a character beside its pairs.
 const PAIR_IN_WORD: f32 = 0.5;
 const CHARACTER_IN_PAIR: f32 = 0.2;
@@ -61,8 +64,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq)]
 enum Shown {
     Word(String),
-    /// As it is spelled, without accents, and its stem.
-    WordOrBare(String, String, Option<String>),
+    /// As it is spelled, without accents, and its stems.
+    WordOrBare(String, String, Vec<String>),
     Beginning(String, String),
     Pair(String),
 }
@@ -140,10 +143,20 @@ impl Query {
         let form = folded(written);
         let bare = bare(&form);
         let stem = self.language.map(|language| language.stem(&form));
+        let has_stem = |own: &[String]| {
+            let (Some(language), Some(stem)) = (self.language, &stem) else { return false };
+            // Most words begin otherwise, and their other stem need not be found.
+            let is_near = |own: &String| own.chars().take(2).eq(bare.chars().take(2));
+            own.contains(stem)
+                || own.iter().any(is_near)
+                    && language
+                        .stem_without_accents(&form, stem)
+                        .is_some_and(|it| own.contains(&it))
+        };
         self.parts.iter().position(|part| match &part.shown {
             Shown::Word(word) => *word == form,
             Shown::WordOrBare(word, without, own) => {
-                *word == form || *without == bare || own.is_some() && *own == stem
+                *word == form || *without == bare || has_stem(own)
             }
             Shown::Beginning(begin, without) => {
                 form.starts_with(begin) || bare.starts_with(without)
@@ -201,17 +214,23 @@ impl NewPart {
         if without != form {
             terms.push((without.clone(), WITHOUT_ACCENTS));
         }
-        let stem = language.map(|language| language.stem(&form));
-        if let (Some(language), Some(stem)) = (language, &stem) {
-            // A word that is its own stem has no term for it.
-            let others = [language.stem_term(stem), stem.clone(), bare_term(stem)];
-            for other in others {
-                if terms.iter().all(|(term, _)| *term != other) {
-                    terms.push((other, OTHER_FORM));
+        let mut stems = Vec::new();
+        if let Some(language) = language {
+            let stem = language.stem(&form);
+            let other = language.stem_without_accents(&form, &stem);
+            for (stem, weight) in [(Some(stem), OTHER_FORM), (other, OTHER_FORM_WITHOUT_ACCENTS)] {
+                let Some(stem) = stem else { continue };
+                // A word that is its own stem has no term for it.
+                let others = [language.stem_term(&stem), stem.clone(), bare_term(&stem)];
+                for other in others {
+                    if terms.iter().all(|(term, _)| *term != other) {
+                        terms.push((other, weight));
+                    }
                 }
+                stems.push(stem);
             }
         }
-        let shown = Shown::WordOrBare(form, without, stem);
+        let shown = Shown::WordOrBare(form, without, stems);
         NewPart { terms, beginnings: Vec::new(), is_required: false, shown }
     }
 

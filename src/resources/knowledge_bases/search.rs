@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::content::DocumentTerms;
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use super::lists::{Found, Lists, SearchIndex};
@@ -12,6 +11,7 @@ use super::phrases::{PHRASE_BYTES, PhraseSearch};
 use super::position::{RankingBasis, SearchPosition};
 use super::query::{Part, Query};
 use super::ranking::{Ranked, rank};
+use super::terms::DocumentTerms;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::SESSION_MEMBER;
 use crate::base::{Error, Id, Issue, Name, Result, Text};

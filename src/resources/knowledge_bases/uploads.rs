@@ -83,8 +83,7 @@ fn write_file(
     let (own, bytes) = (name.clone(), upload.bytes.clone());
     let read = calls.work_result(READ_FILE, move |children| {
         let Extracted { text, left_out, charset } = text_of(media_type, charset, &bytes, children)?;
-        let prepared = Prepared::new(&own, text);
-        prepared.words_in(language); // Here, and not in a transaction.
+        let prepared = Prepared::new(&own, text).stemmed(language);
         Ok((own, prepared, left_out, charset))
     });
     let read = match read {

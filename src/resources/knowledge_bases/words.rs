@@ -206,21 +206,29 @@ impl DocumentWords {
 }
 
 impl DocumentWords {
-    /// Adds the stems of the words in a language: those by which a word is not found anyway.
+    /// Adds the stems of the words in a language: those by which a word is not found anyway. Of 50,000
+    /// words it takes some 0.5 s.
     pub fn with_stems(mut self, language: Language) -> Self {
         let mut stems = Terms::new();
         for (word, term) in &self.terms {
             if word.starts_with(['~', '&', '^']) {
                 continue;
             }
-            let stem = language.stem(word);
-            if stem != bare(word) {
+            let (stem, bare) = (language.stem(word), bare(word));
+            let other = language.stem_without_accents(word, &stem);
+            for stem in [Some(stem), other].into_iter().flatten().filter(|stem| *stem != bare) {
                 stems.entry(language.stem_term(&stem)).or_default().merge(*term);
             }
         }
         self.terms.extend(stems);
         self.terms.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         self
+    }
+
+    /// How many bytes they take in memory.
+    pub fn bytes(&self) -> usize {
+        let row = size_of::<(String, Term)>();
+        self.terms.iter().map(|(term, _)| row + term.capacity()).sum()
     }
 }
 

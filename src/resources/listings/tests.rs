@@ -386,9 +386,23 @@ fn make_earlier(fixture: &Fixture) {
     fixture.store.write_blocking(fixture.org, write).unwrap();
 }
 
-fn fold_step(fixture: &Fixture) -> SweepProgress {
-    let settings = RetentionSettings::default();
-    fixture.store.write_blocking(fixture.org, move |tx| fold_terms(tx, &settings)).unwrap()
+/// Does a step of the sweep; returns whether another one follows.
+fn fold_step(fixture: &Fixture, settings: &mut RetentionSettings) -> bool {
+    let own = settings.clone();
+    match fixture.store.write_blocking(fixture.org, move |tx| fold_terms(tx, &own)).unwrap() {
+        SweepProgress::Clean => false,
+        SweepProgress::More => true,
+        SweepProgress::MoreBehind(position) => {
+            settings.behind = Some(position);
+            true
+        }
+    }
+}
+
+/// Does a round of the sweep; returns the number of its steps.
+fn fold_all(fixture: &Fixture) -> usize {
+    let mut settings = RetentionSettings::default();
+    1 + (0..100).position(|_| !fold_step(fixture, &mut settings)).expect("it ends")
 }
 
 #[test]
@@ -424,8 +438,8 @@ fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
         }
     };
     check(false);
-    let mut steps = 1;
-    while fold_step(&fixture) == SweepProgress::More {
+    let (mut steps, mut settings) = (1, RetentionSettings::default());
+    while fold_step(&fixture, &mut settings) {
         fixture.assert_sound();
         steps += 1;
     }
@@ -443,5 +457,63 @@ fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
     assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
     let left = |view: &View| view.count::<ListingTerm>(ListSource::TABLE, &(), 9);
     assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
+    fixture.assert_sound();
+}
+
+#[test]
+fn listings_that_cannot_be_folded_do_not_stop_the_others() {
+    const DAMAGED: usize = 2 * FOLDED_AT_ONCE + 1;
+    let fixture = Fixture::new();
+    for n in 0..DAMAGED + 9 {
+        let handle = format!("a{n}@acme.test");
+        make(&fixture, json!({"handle": handle, "description": "Straße"})).unwrap();
+        fixture.pass_secs(1);
+    }
+    make_earlier(&fixture);
+    // Of the oldest ones a row of the index is missing.
+    let spoil = |tx: &mut Tx| {
+        let mut oldest: Vec<Listing> = tx.all(&EARLIER_TERMS, &())?;
+        oldest.truncate(DAMAGED);
+        for listing in oldest {
+            let row: ListingTerm = tx.fetch(&("straße".to_string(), listing.id))?;
+            tx.remove(&row)?;
+        }
+        Ok(())
+    };
+    fixture.store.write_blocking(fixture.org, spoil).unwrap();
+    let left = || fixture.store.read_now(fixture.org, |view| (EARLIER.read)(view)).unwrap();
+    for _ in 0..2 {
+        // 42 listings, and then the 33 that are left.
+        assert_eq!(fold_all(&fixture), 3);
+        assert_eq!(left(), DAMAGED as u64);
+    }
+    let damage = fixture.store.known_damage().expect("it is noted");
+    assert!(damage.first.contains("cannot be folded"), "{damage:?}");
+    assert_eq!(found(&fixture, &fixture.owner, json!({"q": "strasse"})).len(), 9);
+}
+
+#[test]
+fn folding_more_than_one_step_may_change_takes_more_steps_and_is_no_damage() {
+    let fixture = Fixture::new();
+    let words = (0..300).map(|n| format!("straße{n} ")).collect::<String>();
+    for n in 0..FOLDED_AT_ONCE + 1 {
+        let handle = format!("a{n}@acme.test");
+        make(&fixture, json!({"handle": handle, "description": words})).unwrap();
+    }
+    make_earlier(&fixture);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut settings = RetentionSettings::default();
+    loop {
+        let own = settings.clone();
+        // As the sweep runs: within a small budget first.
+        let step = fixture.store.write(fixture.org, move |tx| fold_terms(tx, &own));
+        match runtime.block_on(step).unwrap() {
+            SweepProgress::Clean => break,
+            SweepProgress::More => panic!("it says behind what"),
+            SweepProgress::MoreBehind(position) => settings.behind = Some(position),
+        }
+    }
+    assert_eq!(fixture.store.read_now(fixture.org, |view| (EARLIER.read)(view)).unwrap(), 0);
+    assert_eq!(fixture.store.known_damage(), None);
     fixture.assert_sound();
 }

@@ -164,8 +164,8 @@ pub const DELETE_EXPIRED: Sweep = Sweep {
 fn delete_expired(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let end = tx.now().minus_secs(settings.log_retention_secs);
     match remove_old_entries(tx, end)? {
-        SweepProgress::More => Ok(SweepProgress::More),
         SweepProgress::Clean => forget_deleted(tx, end),
+        more => Ok(more),
     }
 }
 

@@ -4,9 +4,6 @@
 //! recall at once, and permanently deleted after the retention period. A memory's content never
 //! changes.
 
-use std::cell::LazyCell;
-use std::collections::BTreeMap;
-
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,9 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::member::Member;
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::UsableMember;
+use super::words::Words;
 use crate::api::{Deleted, Input, OldestRow, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time, fold, without_accents};
+use crate::base::{Body, BoundedList, Id, Issue, Result, Skill, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, due};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
@@ -135,67 +133,10 @@ pub struct Recall {
     tag: Option<String>,
 }
 
-/// Different words of a recall. They are looked for one after another, in each memory.
-const MAX_WORDS: usize = 32;
-
 impl Input for Recall {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if Words::of(self.q.as_deref()).0.len() > MAX_WORDS {
-            issues.push(Issue::new("q", format!("must have at most {MAX_WORDS} different words")));
-        }
+        Words::check(self.q.as_deref(), issues);
     }
-}
-
-/// The words and phrases of a recall, folded, each with whether it has accents.
-struct Words(BTreeMap<String, bool>);
-
-impl Words {
-    fn of(q: Option<&str>) -> Self {
-        let words: Vec<&str> = q.unwrap_or_default().split_whitespace().collect();
-        let last_close = words.iter().rposition(|word| word.ends_with('"'));
-        let (mut found, mut at) = (BTreeMap::new(), 0);
-        while at < words.len() {
-            let may_close = last_close.is_some_and(|last| at <= last);
-            let phrase = if may_close { phrase(&words[at..]) } else { None };
-            let (word, count) = phrase.unwrap_or_else(|| (words[at].to_string(), 1));
-            let folded = fold(&word).into_owned();
-            // One of invisible characters alone is in no folded text.
-            let word = if folded.is_empty() { word } else { folded };
-            let has_accents = without_accents(&word) != word;
-            found.insert(word, has_accents);
-            at += count;
-        }
-        Words(found)
-    }
-
-    /// Whether all of them occur in a text.
-    fn match_all(&self, text: &str) -> bool {
-        if self.0.is_empty() {
-            return true;
-        }
-        let mut text = fold(text);
-        if self.0.keys().any(|word| word.contains(' ')) {
-            text = text.split_whitespace().collect::<Vec<_>>().join(" ").into();
-        }
-        let bare = LazyCell::new(|| without_accents(&text));
-        let has = |(word, has_accents): (&String, &bool)| {
-            text.contains(word) || !has_accents && bare.contains(word)
-        };
-        self.0.iter().all(has)
-    }
-}
-
-/// Returns the phrase in quotes with which these words begin, and how many words it has. Quotes that
-/// do not close are characters as others.
-fn phrase(words: &[&str]) -> Option<(String, usize)> {
-    let first = words.first()?.strip_prefix('"')?;
-    let end = match first.strip_suffix('"') {
-        Some(_) => 0,
-        None => 1 + words[1..].iter().position(|word| word.ends_with('"'))?,
-    };
-    let phrase = words[..=end].join(" ");
-    let phrase = phrase.trim_matches(['"', ' ']);
-    (!phrase.is_empty()).then(|| (phrase.to_string(), end + 1))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -208,7 +149,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
     let words = Words::of(req.input.q.as_deref());
     view.page(&LIVE, &agent.key(), Order::Descending, &req.page, |memory| {
         let has_tag = |tag: &String| memory.tags.iter().any(|own| own.as_str() == tag);
-        req.input.tag.as_ref().is_none_or(has_tag) && words.match_all(&memory.content)
+        req.input.tag.as_ref().is_none_or(has_tag) && words.match_all(&[&memory.content])
     })
 }
 

@@ -15,6 +15,7 @@ use super::task::{self, Task, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, UsableMember, UsableMembers, open_optional};
 use super::wakes::{self, WakeCause};
+use super::words::Words;
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{Body, Id, Issue, Result, Title};
@@ -96,14 +97,22 @@ struct MessageFilter {
     task_id: Option<Id<Task>>,
     /// True: only messages that were not read; false: only those that were.
     unread: Option<bool>,
+    /// Words that must all occur in the subject or the text, at most 32; "in quotes" they must follow each
+    /// other. Case does not matter, and an accent only where it is given.
+    q: Option<String>,
 }
-impl Input for MessageFilter {}
+impl Input for MessageFilter {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        Words::check(self.q.as_deref(), issues);
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>> {
     let team = require_team(view, req.params)?;
-    let MessageFilter { audience, agent_id, task_id, unread } = &req.input;
+    let MessageFilter { audience, agent_id, task_id, unread, q } = &req.input;
+    let words = Words::of(q.as_deref());
     let usable = UsableMembers::of(view, req.caller());
     let keep = |message: &Message| {
         let is_shown = message.to_agent_id.is_none_or(|agent| usable.has(team, agent));
@@ -112,6 +121,7 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
             && agent_id.is_none_or(|id| message.to_agent_id == Some(id))
             && task_id.is_none_or(|id| message.task_id == Some(id))
             && unread.is_none_or(|unread| message.read_at.is_none() == unread)
+            && words.match_all(&texts_of(message))
     };
     let inbox = match (agent_id, audience) {
         (Some(_), Some(Audience::Human)) => return Ok(Page::single(vec![])),
@@ -129,6 +139,12 @@ fn list(view: &View, req: &Req<Id<Team>, MessageFilter>) -> Result<Page<Message>
         Some(task) => merged(view, &BY_TASK, &[*task], team, &req.page, keep),
         None => view.page(ListSource::TABLE, &team, Order::Descending, &req.page, keep),
     }
+}
+
+/// The texts in which a message is looked for: no phrase goes on from one into the other.
+fn texts_of(message: &Message) -> [&str; 2] {
+    let subject = message.subject.as_ref().map_or("", |subject| subject.as_str());
+    [subject, message.body.as_str()]
 }
 
 /// Sends a message to an agent, or a note to the agent responsible for a task.
@@ -314,6 +330,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get(ALL, MEMBER, "message.list", op::list(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .costly_with("q")
             .about("List a team's messages, newest first"),
         Route::post(ALL, MEMBER, "message.create", op::write(send))
             .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)

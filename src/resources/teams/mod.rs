@@ -34,6 +34,7 @@ mod timeline;
 mod usable;
 mod waiting;
 mod wakes;
+mod words;
 
 use crate::api::Resource;
 

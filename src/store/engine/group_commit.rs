@@ -42,9 +42,6 @@ const MAX_GROUP_BYTES: usize = 1024 * 1024;
 /// any may, over the whole history, takes some 10 ms.
 const MAX_GROUP_TIME: Duration = Duration::from_millis(10);
 
-/// A group whose commit conflicts runs at most 8 times; then its callers get a 503 and may retry.
-const MAX_RETRIES: usize = 8;
-
 /// A [`LocalStorage`] with its queue and its writer thread.
 pub struct GroupCommit {
     current: CurrentSnapshot,
@@ -256,8 +253,8 @@ impl<S: LocalStorage> Writer<S> {
         }
         // The commit may need the space that is held for it.
         drop(base);
-        let Group { members: mut group, mut writes, .. } = group;
-        let end = self.commit_or_rerun(&mut group, &mut writes);
+        let Group { members: group, writes, .. } = group;
+        let end = self.commit(group.len(), &writes);
         // Before its callers hear of it: the next attempt of one of them has nothing ahead of it.
         queue.end_group();
         // The storage refused the writes of one of them: each is committed alone. Where it accepts
@@ -275,19 +272,18 @@ impl<S: LocalStorage> Writer<S> {
     /// or what it read has changed, after running it.
     fn admit(&mut self, prepared: Prepared, base: &dyn Reader, group: &mut Group) {
         let Prepared { mut attempt, ran, terms, lane_hold, .. } = prepared;
-        let rehearses = self.storage.run_count() > 0;
         let unrun = ran.is_none();
         let begin = Instant::now();
-        let ran = ran.filter(|ran| !rehearses && self.is_current(ran, base, &group.writes));
+        let ran = ran.filter(|ran| self.is_current(ran, base, &group.writes));
         if let Some(ran) = ran {
             group.run_time += begin.elapsed();
             return group.add((attempt, terms), lane_hold, Ok(ran.writes));
         }
-        self.meters.conflicts.add(u64::from(!unrun && !rehearses));
+        self.meters.conflicts.add(u64::from(!unrun));
         // Running a light attempt again is faster than giving it back.
         let is_light = terms.budget == Budget::LIGHT;
         let may_rerun = is_light || terms.on_conflict == OnConflict::RunOnWriter;
-        if !may_rerun && !rehearses && !unrun {
+        if !may_rerun && !unrun {
             return give_back(attempt, GivenBack::Conflict);
         }
         let overlay = Overlay { base, writes: &group.writes };
@@ -316,9 +312,9 @@ impl<S: LocalStorage> Writer<S> {
         }
         let base = self.current.get().reader;
         rerun(&mut member, &*base, &mut writes);
-        let mut group = vec![member];
-        let end = self.commit_or_rerun(&mut group, &mut writes);
-        self.complete_group(group, writes, &end);
+        drop(base);
+        let end = self.commit(1, &writes);
+        self.complete_group(vec![member], writes, &end);
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
@@ -337,34 +333,14 @@ impl<S: LocalStorage> Writer<S> {
         }
     }
 
-    /// Commits what the group wrote. After a conflict its attempts run again on the current state.
-    fn commit_or_rerun(
-        &mut self,
-        group: &mut [GroupMember],
-        writes: &mut WriteBatch,
-    ) -> Result<()> {
-        for _ in 0..MAX_RETRIES {
-            if writes.is_empty() {
-                return Ok(());
-            }
-            self.meters.commit_attempts.observe(group.len() as u64);
-            self.meters.commit_bytes.observe(writes.bytes() as u64);
-            match self.commit(writes) {
-                GroupOutcome::Known(end) => return end,
-                GroupOutcome::Conflict => {}
-            }
-            let base = self.current.get().reader;
-            *writes = WriteBatch::default();
-            for member in group.iter_mut() {
-                rerun(member, &*base, writes);
-            }
-        }
-        Err(Error::busy("overloaded", "others keep changing the same things; try again", 1))
-    }
-
-    fn commit(&mut self, writes: &WriteBatch) -> GroupOutcome {
+    /// Commits what a group of so many attempts wrote.
+    fn commit(&mut self, attempts: usize, writes: &WriteBatch) -> Result<()> {
         /// Every write fails so while the disk does.
         static FAILED: LogLimit = LogLimit::new();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.meters.commit_begins(attempts, writes);
         let begun = Instant::now();
         let end = catch_unwind(AssertUnwindSafe(|| self.storage.commit(writes)))
             .unwrap_or_else(|_| CommitOutcome::Unknown(Error::internal("the commit panicked")));
@@ -372,17 +348,16 @@ impl<S: LocalStorage> Writer<S> {
         match end {
             CommitOutcome::Done(reader) => {
                 self.current.set(reader);
-                GroupOutcome::Known(Ok(()))
+                Ok(())
             }
-            CommitOutcome::Refused(error) => GroupOutcome::Known(Err(error)),
-            CommitOutcome::Conflict => GroupOutcome::Conflict,
+            CommitOutcome::Refused(error) => Err(error),
             CommitOutcome::Unknown(error) => {
                 if let Some(suppressed) = FAILED.admit(Instant::now()) {
                     tracing::error!(%error, suppressed, "a commit failed; its outcome is unknown");
                 }
                 self.outcome_known = false;
                 let _ = self.recover();
-                GroupOutcome::Known(Err(outcome_unknown().detail(error)))
+                Err(outcome_unknown().detail(error))
             }
         }
     }
@@ -421,13 +396,6 @@ impl<S: LocalStorage> Writer<S> {
             }
         }
     }
-}
-
-/// The outcome of a commit for its group.
-enum GroupOutcome {
-    Known(Result<()>),
-    /// It must run again.
-    Conflict,
 }
 
 /// Returns the error of a write whose outcome is unknown: 503.

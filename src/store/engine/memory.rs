@@ -14,7 +14,6 @@ type Tables = BTreeMap<&'static str, Arc<BTreeMap<Vec<u8>, Arc<[u8]>>>>;
 #[derive(Default)]
 pub struct Memory {
     now: State,
-    run_twice: Option<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -22,14 +21,6 @@ struct State {
     tables: Tables,
     commits: u64,
     access_version: u64,
-}
-
-impl Memory {
-    /// Returns storage for which about half of all attempts run twice, to prove that they may. The
-    /// same seed makes the same choices.
-    pub fn running_twice(seed: u64) -> Self {
-        Memory { now: State::default(), run_twice: Some(seed | 1) }
-    }
 }
 
 impl LocalStorage for Memory {
@@ -56,15 +47,6 @@ impl LocalStorage for Memory {
 
     fn reopen(&mut self) -> Result<Arc<dyn Reader>> {
         self.snapshot()
-    }
-
-    fn run_count(&mut self) -> usize {
-        let Some(state) = &mut self.run_twice else { return 0 };
-        // xorshift: enough to be irregular.
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        (*state & 1) as usize
     }
 }
 

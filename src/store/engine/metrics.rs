@@ -5,10 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::base::metrics::{Buckets, Counter, Family, Gauge, Histogram};
+use crate::store::engine::writes::WriteBatch;
 use crate::store::heavy_threads::lower_priority;
 
 /// Attempts of a commit: 512 at most share one.
 static ATTEMPTS: Buckets = Buckets { bounds: &[1, 2, 5, 10, 25, 50, 100, 250, 512], scale: 1 };
+
+/// Rows of a commit: a new organization has some hundred.
+static ROWS: Buckets =
+    Buckets { bounds: &[1, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 25_000], scale: 1 };
 
 /// Bytes of a commit: a group takes no more attempts at 1 MiB, to which the last may add 8 MiB.
 static BYTES: Buckets = Buckets {
@@ -31,6 +36,8 @@ static SECONDS: Buckets = Buckets {
 pub struct StoreMeters {
     /// Attempts of each commit.
     pub commit_attempts: Histogram,
+    /// Rows that each commit writes or removes: records and entries of indexes.
+    pub commit_rows: Histogram,
     /// Bytes of keys and values that each commit writes.
     pub commit_bytes: Histogram,
     /// The time of each commit, in microseconds.
@@ -68,6 +75,7 @@ impl Default for StoreMeters {
     fn default() -> Self {
         StoreMeters {
             commit_attempts: Histogram::new(&ATTEMPTS),
+            commit_rows: Histogram::new(&ROWS),
             commit_bytes: Histogram::new(&BYTES),
             commit_micros: Histogram::new(&SECONDS),
             failed_commits: Counter::default(),
@@ -88,6 +96,13 @@ impl Default for StoreMeters {
 }
 
 impl StoreMeters {
+    /// Counts what a commit of so many attempts is going to write.
+    pub fn commit_begins(&self, attempts: usize, writes: &WriteBatch) {
+        self.commit_attempts.observe(attempts as u64);
+        self.commit_rows.observe(writes.len() as u64);
+        self.commit_bytes.observe(writes.bytes() as u64);
+    }
+
     /// Returns the families for `/metrics`.
     pub fn families(&self) -> Vec<Family> {
         let mut families = vec![
@@ -95,6 +110,11 @@ impl StoreMeters {
                 "roadstead_commit_attempts",
                 "Transactions that share a commit",
                 &self.commit_attempts,
+            ),
+            Family::histogram(
+                "roadstead_commit_rows",
+                "Records and entries of indexes that a commit writes or removes",
+                &self.commit_rows,
             ),
             Family::histogram(
                 "roadstead_commit_size_bytes",

@@ -5,6 +5,8 @@
 //! unknown; the notification of a commit is a hint that may be lost; and a lease is an ordinary row.
 
 mod attempt;
+#[cfg(test)]
+mod counting;
 pub mod conformance;
 mod fair_queue;
 mod file_holder;
@@ -32,6 +34,8 @@ mod work_lease;
 mod writes;
 
 pub use attempt::{Attempt, Engine, GivenBack, OnConflict, Terms};
+#[cfg(test)]
+pub use counting::Counting;
 pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use file_owner::give_to_owner_of_directory;
 pub use group_commit::{GroupCommit, outcome_unknown};

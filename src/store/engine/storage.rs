@@ -18,9 +18,6 @@ pub enum CommitOutcome {
     Done(Arc<dyn Reader>),
     /// Nothing of it was stored.
     Refused(Error),
-    /// Nothing of it was stored, because what it read has changed since. The attempts run again.
-    /// Storage with one writer never reports it; an engine over several machines does.
-    Conflict,
     /// It may or may not have been stored. Callers get a 503 that says so; the storage is reopened.
     Unknown(Error),
 }
@@ -34,9 +31,6 @@ impl CommitOutcome {
         match self {
             CommitOutcome::Done(reader) => Ok(reader),
             CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => Err(error),
-            CommitOutcome::Conflict => {
-                Err(Error::internal("another process writes to the database"))
-            }
         }
     }
 }
@@ -96,10 +90,5 @@ pub trait LocalStorage: Send + 'static {
     /// Returns how many attempts share a commit at most.
     fn max_group(&self) -> usize {
         MAX_GROUP
-    }
-    /// Returns how often an attempt runs before the run that counts: 0, except in tests, which prove
-    /// that attempts may run repeatedly.
-    fn run_count(&mut self) -> usize {
-        0
     }
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::super::catalog::TableInfo;
 use super::super::engine::{KeyRange, Order, Reader};
 use super::super::key::Key;
-use super::super::record::{AnyIndex as _, Index, Record};
+use super::super::record::{Index, IndexTable as _, Record};
 use crate::base::Result;
 
 /// The function that is called with the key and the value of each row.
@@ -53,7 +53,7 @@ pub fn unique_keys<R: Record, K: Key>(
 impl Damaged<'_> {
     /// Whether a row is loaded unless another one takes its place.
     pub fn is_readable(&self, table: &TableInfo, key: &[u8], value: &[u8]) -> bool {
-        !(self.is_erased)(table.name, key) && (table.repair.screen)(key, value).is_ok()
+        !(self.is_erased)(table.name, key) && table.screen(key, value).is_ok()
     }
 
     /// Passes each row of a table: in the order of the keys up to one that cannot be read, then from the

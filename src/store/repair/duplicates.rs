@@ -34,7 +34,7 @@ impl Duplicates {
     pub fn find(damaged: &Damaged<'_>, references: &References) -> Result<Self> {
         let mut groups = Vec::new();
         for table in record_tables(damaged.tables) {
-            for (place, index) in (table.indexes)().iter().enumerate() {
+            for (place, index) in table.indexes().iter().enumerate() {
                 if index.is_unique {
                     groups.append(&mut groups_in(damaged, &table, place, index.name)?);
                 }
@@ -85,7 +85,7 @@ fn groups_in(
     let each_entry = |each: &mut dyn FnMut(Vec<u8>, &[u8])| {
         damaged.each_row(table, &mut |key, value| {
             if damaged.is_readable(table, key, value)
-                && let Some((entry, _)) = (table.entry)(place, key, value)?
+                && let Some((entry, _)) = table.entry(place, key, value)?
             {
                 each(entry, key);
             }
@@ -130,7 +130,7 @@ fn count_referrers(
             if !damaged.is_readable(&table, key, value) {
                 return Ok(());
             }
-            for (to, target) in (table.repair.targets)(references, key, value)? {
+            for (to, target) in table.targets(references, key, value)? {
                 let Some(of_table) = counts.get_mut(to) else { continue };
                 let under = of_table.range_mut(target.clone()..);
                 under.take_while(|(key, _)| key.starts_with(&target)).for_each(|(_, n)| *n += 1);

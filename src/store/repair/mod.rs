@@ -82,7 +82,7 @@ pub type LossFn<'a> = dyn FnMut(&Loss) -> Result<()> + 'a;
 /// installation ([`Record::EXPORT`](super::Record::EXPORT)).
 pub fn record_json(table: &str, tables: &[TableInfo], key: &[u8], value: &[u8]) -> Option<Value> {
     let table = record_tables(tables).into_iter().find(|own| own.name == table)?;
-    (table.repair.json)(key, value)
+    table.json(key, value)
 }
 
 /// Loads the records that can be read into empty storage, whose indexes are to be built. Returns it
@@ -130,7 +130,7 @@ fn refusal(
     key: &[u8],
     value: &[u8],
 ) -> Option<(LossKind, String)> {
-    if let Err(why) = (table.repair.screen)(key, value) {
+    if let Err(why) = table.screen(key, value) {
         return Some((LossKind::Unreadable, why));
     }
     if (damaged.is_erased)(table.name, key) {

@@ -120,17 +120,17 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
         let mut orphans = Vec::new();
         let overlay = Overlay { base: &*self.reader, writes: &self.batch };
         overlay.scan(table.name, ALL, Order::Ascending, &mut |key, value| {
-            if (table.repair.is_orphan)(&overlay, &self.references, key, value)? {
+            if table.is_orphan(&overlay, &self.references, key, value)? {
                 orphans.push(key.to_vec());
             }
             Ok(ControlFlow::Continue(()))
         })?;
         for key in &orphans {
             let root = (table.name, key.as_slice());
-            let resolved = self.run(root, |tx| (table.repair.resolve)(tx, key));
+            let resolved = self.run(root, |tx| table.resolve(tx, key));
             // What it does besides is of no use where what that needs is gone, too, or is too much for
             // one transaction: the next round finds what the record leaves behind.
-            resolved.or_else(|_| self.run(root, |tx| (table.repair.delete)(tx, key)))?;
+            resolved.or_else(|_| self.run(root, |tx| table.delete(tx, key)))?;
         }
         Ok(!orphans.is_empty())
     }

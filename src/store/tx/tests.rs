@@ -223,3 +223,25 @@ fn a_secret_opens_only_in_the_field_of_the_record_it_was_sealed_for() {
     let again = store.write_blocking(org(1), seal).unwrap();
     assert_ne!(sealed, again, "equal secrets must not be recognizable");
 }
+
+#[test]
+fn an_attempt_that_fails_leaves_what_was_before_it() {
+    let store = store();
+    keep(&store, &[note(1, "x", "t"), note(2, "y", "t")]);
+    store
+        .write_blocking(org(1), |tx| {
+            tx.insert(&note(3, "z", "u"))?;
+            let failed = tx.attempt(|tx| {
+                tx.remove(&note(1, "x", "t"))?;
+                tx.insert(&note(4, "x", "u"))?;
+                tx.remove(&note(2, "y", "another"))
+            });
+            assert!(failed.is_err());
+            assert_eq!(tx.removed_rows().len(), 0);
+            tx.attempt(|tx| tx.replace(&note(2, "y", "t"), &note(2, "y", "u")))
+        })
+        .unwrap();
+    let all = store.read_now(org(1), |view| view.all::<Note>(ListSource::TABLE, &())).unwrap();
+    assert_eq!(all, [note(1, "x", "t"), note(2, "y", "u"), note(3, "z", "u")]);
+    assert_consistent(&store);
+}

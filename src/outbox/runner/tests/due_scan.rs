@@ -10,9 +10,7 @@ use crate::base::Keys;
 use crate::outbox::in_flight::MAX_PER_KEY;
 use crate::outbox::jobs::BY_DUE;
 use crate::store::Order;
-use crate::store::engine::{
-    Attempt, Engine, GroupCommit, Memory, ObservedReader, Reader, StoreMeters, Terms,
-};
+use crate::store::engine::{Counting, GroupCommit, Memory};
 use crate::store::{Signals, build_indexes};
 
 #[tokio::test]
@@ -134,28 +132,6 @@ async fn a_scan_in_parts_sees_every_due_job_behind_a_long_backlog() {
 
 // ── Rounds ───────────────────────────────────────────────────────────────────
 
-/// An engine that counts the entries of due jobs that are looked at.
-struct Counting(Arc<dyn Engine>, Arc<AtomicUsize>);
-
-impl Engine for Counting {
-    fn snapshot(&self) -> Arc<dyn Reader> {
-        let count = self.1.clone();
-        let seen = move |table: &'static str, _| {
-            count.fetch_add(usize::from(table == "jobs.by_due"), Ordering::Relaxed);
-        };
-        Arc::new(ObservedReader::new(self.0.snapshot(), seen))
-    }
-    fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
-        self.0.submit(attempt, terms)
-    }
-    fn close(&self) {
-        self.0.close();
-    }
-    fn meters(&self) -> Arc<StoreMeters> {
-        self.0.meters()
-    }
-}
-
 /// A runner whose jobs start and end as the test says. No time passes for its scans, so that they
 /// look at all due jobs only once.
 struct Rounds {
@@ -173,7 +149,7 @@ impl Rounds {
         build_indexes(&mut storage, TABLES, &|_| {}).unwrap();
         let (signals, looked_at) = (Arc::<Signals>::default(), Arc::<AtomicUsize>::default());
         let engine = GroupCommit::start(storage, signals.clone()).unwrap();
-        let engine = Arc::new(Counting(Arc::new(engine), looked_at.clone()));
+        let engine = Counting::over(Arc::new(engine), "jobs.by_due", looked_at.clone());
         let (clock, keys) = (Clock::at(NOON), Keys::new([7; 32]));
         let store = Store::start_over(engine, signals, clock, keys, TABLES).unwrap();
         Rounds {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 
 use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesRef, Event};
@@ -10,7 +10,7 @@ use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 
 use super::text::{BoundedText, too_long, unreadable};
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 
 /// All that is read of a file has at most 96 MiB once inflated: texts take a few bytes of markup for
 /// each of their own, and sheets some ten. More is a file that was made to fill memory or time.
@@ -21,6 +21,9 @@ pub const MAX_FILES: usize = 10_000;
 
 /// Elements are nested at most 256 deep: tables in tables take some dozens.
 pub const MAX_DEPTH: usize = 256;
+
+/// So much at most is inflated at once: if it fails, it counts as if all of that was.
+const INFLATED_AT_ONCE: usize = 32 * 1024;
 
 /// A file as an archive.
 pub struct Archive<'a> {
@@ -53,6 +56,12 @@ impl<'a> Archive<'a> {
             let message = format!("the {format} file has more than 10,000 parts; save it again");
             return Err(unreadable(message));
         }
+        for at in 0..zip.len() {
+            let entry = zip.by_index_data(at).map_err(|error| damaged(format, error))?;
+            if entry.encrypted() {
+                return Err(encrypted(format));
+            }
+        }
         let name = |name: &str| name.replace('\\', "/").to_ascii_lowercase();
         let names = zip.file_names().enumerate();
         let files = names.filter_map(|(at, file)| Some((name(&file.ok()?), at))).collect();
@@ -64,18 +73,20 @@ impl<'a> Archive<'a> {
         self.files.keys().map(String::as_str)
     }
 
+    /// Whether there is a part of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.files.contains_key(&name.to_ascii_lowercase())
+    }
+
     /// Returns the XML of a part; none if there is no part of this name.
     pub fn xml(&mut self, name: &str) -> Result<Option<Xml<'_>>> {
-        let Some(at) = self.files.get(&name.to_ascii_lowercase()) else { return Ok(None) };
-        let file = self.zip.by_index(*at).map_err(|error| damaged(self.format, error))?;
-        let file: Box<dyn Read + '_> = Box::new(file.take(self.left + 1));
-        let mut reader = Reader::from_reader(BufReader::new(file));
+        let format = self.format;
+        let Some(part) = self.part(name)? else { return Ok(None) };
+        let mut reader = Reader::from_reader(BufReader::new(part));
         reader.config_mut().expand_empty_elements = true;
         Ok(Some(Xml {
-            format: self.format,
+            format,
             reader,
-            left: &mut self.left,
-            position: 0,
             buffer: Vec::new(),
             names: Vec::new(),
             depth: 0,
@@ -86,13 +97,20 @@ impl<'a> Archive<'a> {
 
     /// Returns the bytes of a part; none if there is no part of this name.
     pub fn bytes(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
+        let format = self.format;
+        let Some(mut part) = self.part(name)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        match part.read_to_end(&mut bytes) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) => Err(part.failure(format, error)),
+        }
+    }
+
+    /// Returns a part to read; none if there is no part of this name.
+    fn part(&mut self, name: &str) -> Result<Option<Part<'_>>> {
         let Some(at) = self.files.get(&name.to_ascii_lowercase()) else { return Ok(None) };
         let file = self.zip.by_index(*at).map_err(|error| damaged(self.format, error))?;
-        let mut bytes = Vec::new();
-        let read = file.take(self.left + 1).read_to_end(&mut bytes);
-        read.map_err(|error| damaged(self.format, error))?;
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(too_long)?;
-        Ok(Some(bytes))
+        Ok(Some(Part { file: Box::new(file), left: &mut self.left, is_too_much: false }))
     }
 
     /// The error of an archive that is none of this format.
@@ -105,8 +123,41 @@ impl<'a> Archive<'a> {
 
     /// The error of a file that is encrypted.
     pub fn encrypted(&self) -> Error {
-        unreadable(format!("the {} file is encrypted; save it without a password", self.format))
+        encrypted(self.format)
     }
+}
+
+/// A part that is inflated as it is read. All that is inflated counts, whether it is of use or not: the
+/// checksum of a part is compared when all of it is inflated.
+struct Part<'a> {
+    file: Box<dyn Read + 'a>,
+    /// How many bytes of the archive may still be inflated.
+    left: &'a mut u64,
+    /// Whether it has more than that.
+    is_too_much: bool,
+}
+
+impl Part<'_> {
+    /// The error of the part, of which this was told by a reader.
+    fn failure(&self, format: &str, error: impl std::fmt::Display) -> Error {
+        if self.is_too_much { too_long() } else { damaged(format, error) }
+    }
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(INFLATED_AT_ONCE);
+        let read = self.file.read(&mut buffer[..most]);
+        let inflated = *read.as_ref().unwrap_or(&most) as u64;
+        self.is_too_much |= inflated > *self.left;
+        *self.left = self.left.saturating_sub(inflated);
+        if self.is_too_much { Err(io::Error::other("it has too much")) } else { read }
+    }
+}
+
+/// Returns the error of a file that is encrypted.
+fn encrypted(format: &str) -> Error {
+    unreadable(format!("the {format} file is encrypted; save it without a password"))
 }
 
 /// Returns the error of a file that is of another format than this one.
@@ -133,10 +184,7 @@ pub enum Next {
 /// A part that is read element by element. Names are without their prefixes.
 pub struct Xml<'a> {
     format: &'static str,
-    reader: Reader<BufReader<Box<dyn Read + 'a>>>,
-    left: &'a mut u64,
-    /// How far was counted.
-    position: u64,
+    reader: Reader<BufReader<Part<'a>>>,
     buffer: Vec<u8>,
     /// The names of the open elements, and of some that are closed: see `depth`.
     names: Vec<String>,
@@ -160,11 +208,10 @@ impl Xml<'_> {
         loop {
             self.buffer.clear();
             let format = self.format;
-            let event = self.reader.read_event_into(&mut self.buffer);
-            let event = event.map_err(|error| damaged(format, error))?;
-            let position = self.reader.buffer_position();
-            let read = position.saturating_sub(std::mem::replace(&mut self.position, position));
-            *self.left = self.left.checked_sub(read).ok_or_else(too_long)?;
+            let event = match self.reader.read_event_into(&mut self.buffer) {
+                Ok(event) => event,
+                Err(error) => return Err(self.reader.get_ref().get_ref().failure(format, error)),
+            };
             self.content.clear();
             match event {
                 Event::Start(start) => {
@@ -362,6 +409,20 @@ pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationsh
     Ok(found)
 }
 
+/// Returns the name of the part in this folder that all others belong to: as the file says, or else its
+/// usual name. If what says so is damaged, the part may still be where it usually is.
+///
+/// # Errors
+/// Those of [`relationships`], if it is not.
+pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<String> {
+    let parts = match relationships(archive, "") {
+        Err(error) if error.kind() == Kind::Invalid && archive.has(usual) => Vec::new(),
+        read => read?,
+    };
+    let is_own = |name: &&str| name.starts_with(folder);
+    Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
+}
+
 /// Returns the first part of this kind.
 pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
     relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())
@@ -383,7 +444,6 @@ pub fn by_id(relationships: Vec<Relationship>, kind: &str) -> HashMap<String, St
 mod tests {
     use super::super::testing;
     use super::*;
-    use crate::base::Kind;
 
     /// The text of all elements of a part with this content, beside so many other files.
     fn text(xml: &str, others: usize) -> Result<String> {
@@ -437,6 +497,42 @@ mod tests {
         assert!(archive.bytes("a.xml").unwrap().is_some());
         assert_eq!(archive.bytes("a.xml").unwrap_err().kind(), Kind::TooLarge);
         assert!(archive.bytes("c.xml").unwrap().is_none());
+    }
+
+    /// The places of the headers of the directory of an archive.
+    fn headers(archive: &[u8]) -> Vec<usize> {
+        let is_header = |at: &usize| archive[*at..].starts_with(b"PK\x01\x02");
+        (0..archive.len()).filter(is_header).collect()
+    }
+
+    #[test]
+    fn what_is_inflated_of_damaged_parts_counts_too() {
+        let part = format!("<p>{}</p>", " ".repeat(MAX_INFLATED_BYTES as usize * 2 / 5));
+        let mut bytes = testing::archive(&[("a.xml", &part)]);
+        // Another checksum, which is compared at the end.
+        let header = headers(&bytes)[0];
+        bytes[header + 16] ^= 1;
+        let as_bytes = |archive: &mut Archive| archive.bytes("a.xml").map(drop);
+        let as_xml = |archive: &mut Archive| {
+            let mut xml = archive.xml("a.xml")?.unwrap();
+            while xml.next_start()? {}
+            Ok(())
+        };
+        for read in [&as_bytes as &dyn Fn(&mut Archive) -> Result<()>, &as_xml] {
+            let mut archive = Archive::open("EPUB", &bytes).unwrap();
+            let kinds = [(); 3].map(|()| read(&mut archive).unwrap_err().kind());
+            assert_eq!(kinds, [Kind::Invalid, Kind::Invalid, Kind::TooLarge]);
+        }
+    }
+
+    #[test]
+    fn an_archive_with_a_password_is_encrypted_and_not_damaged() {
+        let mut bytes = testing::archive(&[("a.xml", "<a/>"), ("b.xml", "<b/>")]);
+        assert!(Archive::open("EPUB", &bytes).is_ok());
+        let header = headers(&bytes)[1];
+        bytes[header + 8] |= 1;
+        let refused = Archive::open("EPUB", &bytes).err().unwrap();
+        assert!(refused.message().contains("is encrypted"), "{refused}");
     }
 
     #[test]

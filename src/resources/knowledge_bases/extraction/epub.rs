@@ -8,7 +8,7 @@ use super::archive::{Archive, Xml, resolved};
 use super::charset;
 use super::html;
 use super::lines::Lines;
-use super::text::{Extracted, unreadable};
+use super::text::{Damaged, Extracted, unreadable};
 use crate::base::Result;
 
 const FORMAT: &str = "EPUB";
@@ -32,10 +32,11 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     lines.flow(&package.title)?;
     lines.end_line()?;
     let (mut is_first, mut broken) = (true, 0);
-    for id in &package.spine {
+    let mut damaged = Damaged::default();
+    for (number, id) in (1..).zip(&package.spine) {
         // Each is read once, however often it is listed.
         let Some(name) = package.documents.remove(id) else { continue };
-        let Some(bytes) = archive.bytes(&name)? else { continue };
+        let Some(bytes) = damaged.unless(number, archive.bytes(&name))? else { continue };
         if !std::mem::take(&mut is_first) {
             lines.end_page()?;
         }
@@ -43,12 +44,13 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
         broken += u32::from(decoded.is_broken);
         html::read(&decoded.text, false, &mut lines)?;
     }
-    let left_out = match broken {
-        0 => Vec::new(),
-        _ => vec![format!(
+    let replaced = (broken > 0).then(|| {
+        format!(
             "in {broken} parts of the book bytes that are in no encoding are replaced by U+FFFD"
-        )],
-    };
+        )
+    });
+    let damaged = damaged.left_out("part", "parts");
+    let left_out = [damaged, replaced].into_iter().flatten().collect();
     Ok(Extracted { left_out, ..lines.finished()?.into() })
 }
 
@@ -63,7 +65,8 @@ fn package_name(archive: &mut Archive) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether a document is encrypted; fonts are in books that everybody may read, too.
+/// Whether a document is encrypted; fonts are in books that everybody may read, too. If what says so is
+/// damaged, the book is refused: of a document that is encrypted noise would be read.
 fn is_encrypted(archive: &mut Archive, package: &Package) -> Result<bool> {
     let Some(mut xml) = archive.xml("META-INF/encryption.xml")? else { return Ok(false) };
     let mut encrypted = Vec::new();
@@ -162,6 +165,29 @@ mod tests {
         let read = text(&archive_of_bytes(&files)).unwrap();
         assert_eq!(read.text, "ebb\u{fffd} and \u{93}flow\n");
         assert_eq!(read.left_out.len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_part_is_left_out_and_the_answer_says_so() {
+        let package = "<package><manifest>\
+            <item id=\"a\" href=\"a.xhtml\" media-type=\"application/xhtml+xml\"/>\
+            <item id=\"b\" href=\"b.xhtml\" media-type=\"application/xhtml+xml\"/></manifest>\
+            <spine><itemref idref=\"a\"/><itemref idref=\"b\"/></spine></package>";
+        let files = [
+            ("META-INF/container.xml", CONTAINER),
+            ("OPS/book.opf", package),
+            ("OPS/a.xhtml", "<html><body><p>a page that ebbs</p></body></html>"),
+            ("OPS/b.xhtml", "<html><body><p>flow</p></body></html>"),
+        ];
+        let mut book = archive(&files);
+        // The end of its compressed bytes, before the header of the next file.
+        let next = book.windows(11).position(|bytes| bytes == b"OPS/b.xhtml").unwrap() - 30;
+        book[next - 8..next].fill(0xff);
+        let read = text(&book).unwrap();
+        assert_eq!(
+            (read.text.as_str(), &read.left_out[..]),
+            ("flow\n", &["part 1 is damaged and left out".into()][..])
+        );
     }
 
     #[test]

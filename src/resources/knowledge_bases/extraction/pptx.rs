@@ -1,9 +1,9 @@
 //! PPTX files (Office Open XML): slides with their notes.
 
-use super::archive::{Archive, Next, Xml, all_of_kind, by_id, of_kind, relationships};
+use super::archive::{Archive, Next, Xml, all_of_kind, by_id, main_part, of_kind, relationships};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
-use super::text::Extracted;
+use super::text::{Damaged, Extracted, unless_damaged};
 use crate::base::Result;
 
 const FORMAT: &str = "PPTX";
@@ -12,10 +12,7 @@ const FORMAT: &str = "PPTX";
 /// notes of each after it.
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
-    let parts = relationships(&mut archive, "")?;
-    let is_own = |name: &&str| name.starts_with("ppt/");
-    let name = of_kind(&parts, "officeDocument").filter(is_own).unwrap_or("ppt/presentation.xml");
-    let name = name.to_string();
+    let name = main_part(&mut archive, "ppt/", "ppt/presentation.xml")?;
     let mut slides = by_id(relationships(&mut archive, &name)?, "slide");
     let mut order = Vec::new();
     let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
@@ -28,29 +25,43 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     }
     drop(xml);
     let (mut lines, mut charts) = (Lines::default(), Charts::default());
-    for (number, slide) in order.iter().enumerate() {
-        if number > 0 {
+    let (mut damaged, mut left_out) = (Damaged::default(), Vec::new());
+    for (number, slide) in (1..).zip(&order) {
+        if number > 1 {
             lines.end_page()?;
         }
-        let parts = relationships(&mut archive, slide)?;
-        let mut read_parts = vec![slide.as_str()];
-        read_parts.extend(all_of_kind(&parts, "diagramData"));
-        for part in read_parts {
-            if let Some(xml) = archive.xml(part)? {
-                read(xml, &mut lines)?;
-            }
+        let text = part_text(&mut archive, slide);
+        lines.add(&damaged.unless(number, text)?)?;
+        let missing =
+            "the references of a slide are damaged: its diagrams, charts and notes are left out";
+        let parts = unless_damaged(relationships(&mut archive, slide), &mut left_out, missing)?;
+        for diagram in all_of_kind(&parts, "diagramData") {
+            let text = part_text(&mut archive, diagram);
+            let missing = "diagrams that are damaged are left out";
+            lines.add(&unless_damaged(text, &mut left_out, missing)?)?;
         }
         for (_, part) in chart::of(&parts) {
             let text = charts.text(&mut archive, part, Named::All)?;
             lines.add(&text.unwrap_or_default())?;
         }
-        if let Some(notes) = of_kind(&parts, "notesSlide")
-            && let Some(xml) = archive.xml(notes)?
-        {
-            read(xml, &mut lines)?;
+        if let Some(notes) = of_kind(&parts, "notesSlide") {
+            let text = part_text(&mut archive, notes);
+            let missing = "notes of slides that are damaged are left out";
+            lines.add(&unless_damaged(text, &mut left_out, missing)?)?;
         }
     }
-    Ok(Extracted { left_out: charts.left_out(), ..lines.finished()?.into() })
+    let slides = damaged.left_out("slide", "slides");
+    let left_out = slides.into_iter().chain(left_out).chain(charts.left_out()).collect();
+    Ok(Extracted { left_out, ..lines.finished()?.into() })
+}
+
+/// The text of a slide, of its notes or of a diagram; nothing if there is no part of this name.
+fn part_text(archive: &mut Archive, part: &str) -> Result<String> {
+    let mut lines = Lines::default();
+    if let Some(xml) = archive.xml(part)? {
+        read(xml, &mut lines)?;
+    }
+    lines.finished()
 }
 
 /// Reads the shapes of a slide, or of its notes.
@@ -141,5 +152,55 @@ mod tests {
             ),
         ]);
         assert_eq!(text(&file).unwrap().text, "Tides\nb\nflow\nebb\nSay it\nb\n\u{c}A\tB\n");
+    }
+
+    #[test]
+    fn what_is_damaged_beside_others_is_left_out_and_the_answer_says_so() {
+        let text_of = |text: &str| format!("<a><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a>");
+        let ids = [("a", "slide", "s/1.xml"), ("b", "slide", "s/2.xml"), ("c", "slide", "s/3.xml")];
+        let of_slide = [("a", "notesSlide", "../n.xml"), ("b", "diagramData", "../d.xml")];
+        let parts: [(&str, String); 8] = [
+            ("_rels/.rels", relationships(&[("a", "officeDocument", "ppt/presentation.xml")])),
+            ("ppt/_rels/presentation.xml.rels", relationships(&ids)),
+            ("ppt/s/1.xml", text_of("ebb")),
+            ("ppt/s/2.xml", text_of("flow")),
+            ("ppt/s/3.xml", text_of("slack")),
+            ("ppt/s/_rels/1.xml.rels", relationships(&of_slide)),
+            ("ppt/n.xml", text_of("notes")),
+            ("ppt/d.xml", text_of("diagram")),
+        ];
+        let read = |damaged: &[&str], how: &str| {
+            let order = r#"<p><p:sldId r:id="a"/><p:sldId r:id="b"/><p:sldId r:id="c"/></p>"#;
+            let mut files = vec![("ppt/presentation.xml", order)];
+            for (name, content) in &parts {
+                files.push((name, if damaged.contains(name) { how } else { content }));
+            }
+            text(&archive(&files)).unwrap()
+        };
+        let whole = "ebb\ndiagram\nnotes\n\u{c}flow\n\u{c}slack\n";
+        assert_eq!(read(&[], ""), whole.to_string().into());
+        for how in
+            ["<a><b>", "<a></b>", "<!DOCTYPE a [<!ENTITY b \"c\">]><a/>", "<a><tbl><tr><tc><p>&x;"]
+        {
+            assert_eq!(read(&["_rels/.rels"], how), whole.to_string().into());
+            for (part, gone, said) in [
+                ("ppt/s/1.xml", "ebb\n", "slide 1 is damaged and left out"),
+                ("ppt/d.xml", "diagram\n", "diagrams that are damaged are left out"),
+                ("ppt/n.xml", "notes\n", "notes of slides that are damaged are left out"),
+                (
+                    "ppt/s/_rels/1.xml.rels",
+                    "diagram\nnotes\n",
+                    "the references of a slide are damaged: its diagrams, charts and notes are left out",
+                ),
+            ] {
+                let read = read(&[part], how);
+                assert_eq!(
+                    (read.text, &read.left_out[..]),
+                    (whole.replace(gone, ""), &[said.into()][..])
+                );
+            }
+            let two = read(&["ppt/s/2.xml", "ppt/s/3.xml"], how);
+            assert_eq!(two.left_out, ["slides 2 to 3 are damaged and left out"]);
+        }
     }
 }

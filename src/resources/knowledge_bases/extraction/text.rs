@@ -58,6 +58,56 @@ pub fn unless_damaged<T: Default>(
     }
 }
 
+/// The numbers of the parts of a kind that are damaged and left out, such as slides.
+#[derive(Default)]
+pub struct Damaged {
+    /// Ascending, from 1.
+    numbers: Vec<usize>,
+}
+
+impl Damaged {
+    /// Returns what was read of the part with this number, or of one that is damaged nothing.
+    ///
+    /// # Errors
+    /// Those of other kinds, as with [`unless_damaged`].
+    pub fn unless<T: Default>(&mut self, number: usize, read: Result<T>) -> Result<T> {
+        match read {
+            Err(error) if error.kind() == Kind::Invalid => {
+                self.numbers.push(number);
+                Ok(T::default())
+            }
+            read => read,
+        }
+    }
+
+    /// What is left out, in a sentence, of parts with this name.
+    pub fn left_out(&self, one: &str, several: &str) -> Option<String> {
+        let (is, name) = if self.numbers.len() == 1 { ("is", one) } else { ("are", several) };
+        let numbers = ranges(&self.numbers);
+        (!self.numbers.is_empty()).then(|| format!("{name} {numbers} {is} damaged and left out"))
+    }
+}
+
+/// At most 8 numbers or ranges of numbers are named.
+const MAX_RANGES: usize = 8;
+
+/// Names ascending numbers: `1, 3 to 9`.
+pub fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => ranges.push((*number, *number)),
+        }
+    }
+    let range = |(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first} to {last}") }
+    };
+    let named: Vec<String> = ranges.iter().take(MAX_RANGES).map(range).collect();
+    let others = if ranges.len() > MAX_RANGES { " and others" } else { "" };
+    format!("{}{others}", named.join(", "))
+}
+
 impl From<String> for Extracted {
     /// The whole text of a file.
     fn from(text: String) -> Self {
@@ -100,6 +150,21 @@ mod tests {
             (large.unwrap_err().kind(), &left_out[..]),
             (Kind::TooLarge, &["a part".into()][..])
         );
+    }
+
+    #[test]
+    fn damaged_parts_are_named_by_their_numbers() {
+        let mut damaged = Damaged::default();
+        assert_eq!(damaged.left_out("slide", "slides"), None);
+        assert_eq!(damaged.unless(1, Ok("text")).unwrap(), "text");
+        assert_eq!(damaged.unless::<&str>(2, Err(unreadable("it is"))).unwrap(), "");
+        let of = |damaged: &Damaged| damaged.left_out("slide", "slides").unwrap();
+        assert_eq!(of(&damaged), "slide 2 is damaged and left out");
+        for number in [5, 6, 7] {
+            damaged.unless::<()>(number, Err(unreadable("it is"))).unwrap();
+        }
+        assert_eq!(of(&damaged), "slides 2, 5 to 7 are damaged and left out");
+        assert!(damaged.unless::<()>(9, Err(too_long())).is_err());
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use time::Date;
 
-use super::archive::{Archive, Next, Xml, all_of_kind, of_kind, relationships};
+use super::archive::{Archive, Next, Xml, all_of_kind, main_part, of_kind, relationships};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
 use super::number_format::{Shown, built_in, shown_by};
-use super::text::{BoundedText, Extracted, too_long, unless_damaged};
+use super::text::{BoundedText, Damaged, Extracted, too_long, unless_damaged};
 use crate::base::Result;
 
 const FORMAT: &str = "XLSX";
@@ -24,10 +24,7 @@ const JULIAN_DAY: i32 = 2_415_019;
 /// two of them, and its charts after them. Sheets without values and charts are left out.
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
-    let parts = relationships(&mut archive, "")?;
-    let is_own = |name: &&str| name.starts_with("xl/");
-    let name = of_kind(&parts, "officeDocument").filter(is_own).unwrap_or("xl/workbook.xml");
-    let name = name.to_string();
+    let name = main_part(&mut archive, "xl/", "xl/workbook.xml")?;
     let parts = relationships(&mut archive, &name)?;
     let strings = of_kind(&parts, "sharedStrings").unwrap_or("xl/sharedStrings.xml").to_string();
     let styles = of_kind(&parts, "styles").unwrap_or("xl/styles.xml").to_string();
@@ -52,30 +49,41 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
         }
     }
     drop(xml);
-    let strings = match archive.xml(&strings)? {
-        Some(xml) => Strings::read(xml)?,
-        None => Strings::default(),
-    };
-    let styles = match archive.xml(&styles)? {
-        Some(xml) => read_styles(xml)?,
-        None => Vec::new(),
-    };
+    let mut left_out = Vec::new();
+    let read =
+        archive.xml(&strings).and_then(|xml| xml.map_or(Ok(Strings::default()), Strings::read));
+    let missing = "the texts that cells share are damaged: those cells are left out";
+    let strings = unless_damaged(read, &mut left_out, missing)?;
+    let read = archive.xml(&styles).and_then(|xml| xml.map_or(Ok(Vec::new()), read_styles));
+    let missing = "the styles are damaged: dates are the numbers of days that are stored";
+    let styles = unless_damaged(read, &mut left_out, missing)?;
     let workbook = Workbook { strings, styles, from_1904 };
     let (mut lines, mut is_first, mut charts) = (Lines::default(), true, Charts::default());
-    let mut left_out = Vec::new();
-    for (title, part) in sheets {
-        let Some(xml) = archive.xml(&part)? else { continue };
-        let mut has_title = workbook.read_sheet(xml, &title, &mut is_first, &mut lines)?;
+    let mut damaged = Damaged::default();
+    for (number, (title, part)) in (1..).zip(sheets) {
+        let read = archive.xml(&part);
+        let read = read.and_then(|xml| xml.map(|xml| workbook.sheet(xml, &title)).transpose());
+        let mut sheet = damaged.unless(number, read)?.unwrap_or_default();
         for chart in charts_of(&mut archive, &part, &mut left_out)? {
             let text = charts.text(&mut archive, &chart, Named::Series)?.unwrap_or_default();
-            if !text.is_empty() && !std::mem::replace(&mut has_title, true) {
-                start_sheet(&title, &mut is_first, &mut lines)?;
-                lines.end_line()?;
+            if sheet.text.is_empty() && !text.is_empty() {
+                let mut heading = Lines::default();
+                heading.add(&title)?;
+                heading.end_line()?;
+                sheet.text = heading.finished()?;
             }
-            lines.add(&text)?;
+            sheet.write_str(&text).map_err(|_| too_long())?;
         }
+        if sheet.text.is_empty() {
+            continue;
+        }
+        if !std::mem::take(&mut is_first) {
+            lines.end_page()?;
+        }
+        lines.add(&sheet.text)?;
     }
-    left_out.extend(charts.left_out());
+    let sheets = damaged.left_out("sheet", "sheets");
+    let left_out = sheets.into_iter().chain(left_out).chain(charts.left_out()).collect();
     Ok(Extracted { left_out, ..lines.finished()?.into() })
 }
 
@@ -93,14 +101,6 @@ fn charts_of(
         charts.extend(chart::of(&parts).map(|(_, part)| part.to_string()));
     }
     Ok(charts)
-}
-
-/// Begins a sheet with its name.
-fn start_sheet(title: &str, is_first: &mut bool, lines: &mut Lines) -> Result<()> {
-    if !std::mem::take(is_first) {
-        lines.end_page()?;
-    }
-    lines.add(title)
 }
 
 /// The strings that cells refer to by number.
@@ -176,14 +176,9 @@ struct Cell {
 }
 
 impl Workbook {
-    /// Reads a sheet; returns whether it has cells with values.
-    fn read_sheet(
-        &self,
-        mut xml: Xml,
-        title: &str,
-        is_first: &mut bool,
-        lines: &mut Lines,
-    ) -> Result<bool> {
+    /// Reads a sheet: its name and its rows, or nothing if it has no cells with values.
+    fn sheet(&self, mut xml: Xml, title: &str) -> Result<BoundedText> {
+        let mut lines = Lines::default();
         let (mut cell, mut next) = (Cell::default(), 0);
         loop {
             match xml.step()? {
@@ -218,7 +213,7 @@ impl Workbook {
                             continue;
                         }
                         if !lines.is_in_table() {
-                            start_sheet(title, is_first, lines)?;
+                            lines.add(title)?;
                             lines.start_table()?;
                             lines.start_row()?;
                         }
@@ -233,11 +228,7 @@ impl Workbook {
                     _ => {}
                 },
                 Next::Text => {}
-                Next::Done => {
-                    let has_cells = lines.is_in_table();
-                    lines.end_table()?;
-                    return Ok(has_cells);
-                }
+                Next::Done => return Ok(BoundedText { text: lines.finished()? }),
             }
         }
     }
@@ -394,5 +385,56 @@ mod tests {
         assert_eq!((column("A1"), column("XFD9"), column("ab")), (Some(0), Some(16_383), Some(27)));
         // A string that there is not.
         assert_eq!(self::tests::read("<row><c t=\"s\"><v>3</v></c></row>", "0"), "Last\nend\n");
+    }
+
+    #[test]
+    fn what_is_damaged_beside_others_is_left_out_and_the_answer_says_so() {
+        let ids = [
+            ("a", "worksheet", "s/1.xml"),
+            ("b", "worksheet", "s/2.xml"),
+            ("c", "sharedStrings", "t.xml"),
+            ("d", "styles", "styles.xml"),
+        ];
+        let sheets = r#"<sheet name="Ebb" r:id="a"/><sheet name="Flow" r:id="b"/>"#;
+        let first = "<s><row><c t=\"s\"><v>0</v></c><c s=\"0\"><v>45351</v></c></row></s>";
+        let parts: [(&str, String); 6] = [
+            ("_rels/.rels", relationships(&[("a", "officeDocument", "xl/workbook.xml")])),
+            ("xl/_rels/workbook.xml.rels", relationships(&ids)),
+            ("xl/s/1.xml", first.into()),
+            ("xl/s/2.xml", "<s><row><c><v>7</v></c></row></s>".into()),
+            ("xl/t.xml", "<sst><si><t>one</t></si></sst>".into()),
+            ("xl/styles.xml", "<s><cellXfs><xf numFmtId=\"14\"/></cellXfs></s>".into()),
+        ];
+        let read = |damaged: &str, how: &str| {
+            let workbook = format!("<workbook><sheets>{sheets}</sheets></workbook>");
+            let mut files = vec![("xl/workbook.xml", workbook.as_str())];
+            for (name, content) in &parts {
+                files.push((name, if *name == damaged { how } else { content }));
+            }
+            text(&archive(&files)).unwrap()
+        };
+        let whole = "Ebb\none\t2024-02-29\n\u{c}Flow\n7\n";
+        assert_eq!(read("", ""), whole.to_string().into());
+        for how in
+            ["<a><b>", "<a></b>", "<!DOCTYPE a [<!ENTITY b \"c\">]><a/>", "<s><row><c><v>1&x;"]
+        {
+            assert_eq!(read("_rels/.rels", how), whole.to_string().into());
+            for (part, left, said) in [
+                ("xl/s/1.xml", "Flow\n7\n", "sheet 1 is damaged and left out"),
+                (
+                    "xl/t.xml",
+                    "Ebb\n2024-02-29\n\u{c}Flow\n7\n",
+                    "the texts that cells share are damaged: those cells are left out",
+                ),
+                (
+                    "xl/styles.xml",
+                    "Ebb\none\t45351\n\u{c}Flow\n7\n",
+                    "the styles are damaged: dates are the numbers of days that are stored",
+                ),
+            ] {
+                let read = read(part, how);
+                assert_eq!((read.text.as_str(), &read.left_out[..]), (left, &[said.into()][..]));
+            }
+        }
     }
 }

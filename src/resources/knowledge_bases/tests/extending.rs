@@ -4,8 +4,8 @@
 use crate::base::{Importing, Portable as _};
 use crate::outbox::{Effect, Prepared, RetentionSettings, Settled, SweepProgress};
 
-use super::super::content::DocumentTerms;
 use super::super::knowledge_base::IndexForm;
+use super::super::terms::DocumentTerms;
 use super::super::words::{DocumentWords, Term, earlier_form};
 use super::super::{content, extension};
 use super::*;
@@ -31,29 +31,7 @@ fn earlier_words(text: &str) -> DocumentWords {
 /// Adds a document as version 0.1 did.
 fn add_earlier(fixture: &Fixture, base: Id<KnowledgeBase>, text: &str) -> Id<Document> {
     let prepared = content::Prepared::of(text.into(), earlier_words(text));
-    let prepared = std::sync::Arc::new(prepared);
-    let mut position = None;
-    loop {
-        let (prepared, at) = (prepared.clone(), position.clone());
-        let outcome = fixture.store.write_blocking(fixture.org, move |tx| {
-            let name = Name::parse("d").unwrap();
-            let file = documents::File {
-                name: &name,
-                media_type: document::MediaType::Text,
-                size: 0,
-                prepared: &prepared,
-                left_out: &[],
-                charset: None,
-            };
-            let calls = Calls::new(Default::default()).at(at.clone());
-            documents::write(tx, base, None, &file, &calls)
-        });
-        match outcome.unwrap() {
-            Outcome::Partial(next) => position = Some(next.next),
-            Outcome::Done(made) => return made.id,
-            Outcome::Refused(error) => panic!("{error}"),
-        }
-    }
+    run(fixture, write_prepared, args(base, prepared)).unwrap().0.id
 }
 
 /// A knowledge base as version 0.1 has left it.
@@ -248,6 +226,8 @@ fn a_job_that_is_gone_or_given_up_is_enqueued_again_and_goes_on_where_it_was() {
     sweep(&fixture);
     let second = job_of(&fixture, base);
     assert_ne!(second.id, first.id);
+    let dead = |view: &View| view.get::<Job>(&first.id);
+    assert!(fixture.store.read_now(fixture.org, dead).unwrap().is_none(), "it is replaced");
     let own = second.clone();
     fixture.store.write_blocking(fixture.org, move |tx| tx.remove(&own)).unwrap();
     sweep(&fixture);
@@ -273,4 +253,31 @@ fn pages_stay_in_their_order_while_documents_are_extended() {
         let _ = extend_step(&fixture, base) || merge_step(&fixture, base);
     });
     assert_eq!((seen, names.len()), (35, 40));
+}
+
+#[test]
+fn a_merge_that_was_given_up_is_begun_again_with_the_next_document_or_by_the_sweep() {
+    let fixture = Fixture::new();
+    let base = make(&fixture);
+    add(&fixture, base, "a", "some words");
+    let only_job = || -> Job {
+        let read = |view: &View| view.all::<Job>(ListSource::TABLE, &());
+        let mut jobs = fixture.store.read_now(fixture.org, read).unwrap();
+        jobs.retain(|job| job.kind == changes::MERGE.kind);
+        assert_eq!(jobs.len(), 1);
+        jobs.remove(0)
+    };
+    let write = || {
+        add(&fixture, base, "b", "some words");
+    };
+    let sweep = || sweep(&fixture);
+    for again in [&write as &dyn Fn(), &sweep] {
+        let job = only_job();
+        let own = job.clone();
+        let give_up = move |tx: &mut Tx| tx.replace(&own, &Job { dead: true, ..own.clone() });
+        fixture.store.write_blocking(fixture.org, give_up).unwrap();
+        again();
+        let now = only_job();
+        assert!(!now.dead && now.id != job.id);
+    }
 }

@@ -269,3 +269,33 @@ fn unread_mail_is_found_among_any_number_of_read_messages_without_reading_them()
     assert_eq!(fixture.store.read_now(fixture.org, unread).unwrap(), 1);
     assert_eq!(bodies(&fixture, crew, json!({"agentId": ann, "unread": true})), ["new"]);
 }
+
+#[test]
+fn messages_are_found_by_their_words_in_any_form() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let body = "Cafe\u{301} ΟΔΥΣΣΕΥΣ: depart\u{ad}ment is on\n call";
+    message(&fixture, crew, json!({"toAgentId": ann, "subject": "Die Größe", "body": body}));
+    message(&fixture, crew, json!({"toAgentId": ann, "body": "another"}));
+    for (q, found) in [
+        ("caf\u{e9} grösse", 1),
+        ("CAFE GROSSE ＤＩＥ", 1),
+        ("cäfe", 0),
+        ("οδυσσευς department", 1),
+        ("\"on call\"", 1),
+        ("\"call on\"", 0),
+        ("\"größe\" \"on call\"", 1),
+        ("\"größe café\"", 0),
+        ("another café", 0),
+        ("e", 2),
+        ("", 2),
+    ] {
+        for query in [json!({"q": q}), json!({"q": q, "agentId": ann})] {
+            assert_eq!(bodies(&fixture, crew, query.clone()).len(), found, "{query}");
+        }
+    }
+    let many: String = (0..33).map(|n| format!("w{n} ")).collect();
+    let refused = Fixture::input::<MessageFilter>(json!({"q": many})).err().unwrap();
+    assert_eq!(refused.issues()[0].path, "q");
+}

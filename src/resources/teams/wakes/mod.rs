@@ -42,6 +42,7 @@ pub(super) const RESOURCE: Resource = Resource {
         kind: FamilyKind::Counter,
         help: "Wakes dropped because their reason no longer held",
         read: dropped_wakes,
+        installation: false,
     }],
     events: &[EventType::TeamRunFailed],
     webhooks: &[WAKE_WEBHOOK],

@@ -51,7 +51,6 @@ enum Go {
     Kept,
     Refused,
     FindsFault,
-    Conflict,
     UnknownButKept,
     UnknownAndLost,
     Panics,
@@ -86,7 +85,6 @@ impl LocalStorage for ScriptedStorage {
         let kept = match how {
             Go::Refused => return CommitOutcome::Refused(Error::busy("full", "full", 1)),
             Go::FindsFault => return CommitOutcome::Refused(Error::internal("as scripted")),
-            Go::Conflict => return CommitOutcome::Conflict,
             Go::Panics | Go::PanicsBefore => panic!("as scripted"),
             Go::UnknownAndLost => None,
             Go::Kept | Go::UnknownButKept => Some(self.memory.commit(writes)),
@@ -242,17 +240,6 @@ fn a_refusal_based_on_a_failed_commit_is_not_returned() {
     let (group, log) = scripted(&[Go::UnknownAndLost], &[]);
     let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
     assert_eq!(codes(ends), ["outcome_unknown", "outcome_unknown"]);
-    assert_eq!(keys(&*group.snapshot()), [""; 0]);
-}
-
-#[test]
-fn after_a_conflict_attempts_are_retried_and_then_refused() {
-    let (group, log) = scripted(&[Go::Conflict, Go::Conflict], &[]);
-    let ends = together(&group, &log, &[WRITE_A, REFUSE_BECAUSE_OF_A]);
-    assert_eq!(codes(ends), ["ok", "a_is_there"]);
-    assert_eq!(keys(&*group.snapshot()), ["a"]);
-    let (group, log) = scripted(&[Go::Conflict; MAX_RETRIES], &[]);
-    assert_eq!(codes(together(&group, &log, &[WRITE_A])), ["overloaded"]);
     assert_eq!(keys(&*group.snapshot()), [""; 0]);
 }
 

@@ -71,7 +71,6 @@ fn put(storage: &mut LoggedRedb, key: &str, value: &str) -> Arc<dyn Reader> {
     match commit(storage, &[(key, WriteOp::Put(value.into()))]) {
         CommitOutcome::Done(reader) => reader,
         CommitOutcome::Refused(error) | CommitOutcome::Unknown(error) => panic!("{error:?}"),
-        CommitOutcome::Conflict => panic!("a conflict"),
     }
 }
 

@@ -230,8 +230,7 @@ impl Shared {
             Err(failure) => End::Failed(failure),
         };
         if let End::Completed(end) = &end {
-            self.meters.commit_attempts.observe(1);
-            self.meters.commit_bytes.observe(writes.bytes() as u64);
+            self.meters.commit_begins(1, &writes);
             self.meters.committed(begun, end.is_ok());
             // After an unknown outcome, too: a signal is a hint.
             self.signals.notify(&writes.topics);

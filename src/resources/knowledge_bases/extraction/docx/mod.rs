@@ -20,19 +20,20 @@ const FORMAT: &str = "DOCX";
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let document = document_name(&mut archive)?;
-    let parts = relationships(&mut archive, &document)?;
-    let mut content = Content::default();
-    let mut left_out = content.read_lists(&mut archive, &parts)?;
+    let (mut content, mut left_out) = (Content::default(), Vec::new());
+    let missing = "the references of the document are damaged: its notes, its charts, and the numbers and \
+                   bullets of its lists are left out";
+    let parts = unless_damaged(relationships(&mut archive, &document), &mut left_out, missing)?;
+    content.read_lists(&mut archive, &parts, &mut left_out)?;
     let mut charts = Charts::default();
     content.charts = charts.by_id(&mut archive, &parts)?;
     let xml = archive.xml(&document)?;
     content.read(xml.ok_or_else(|| unreadable("the DOCX file has no document"))?)?;
     for notes in [&FOOTNOTES, &ENDNOTES] {
         let Some(name) = of_kind(&parts, notes.part) else { continue };
-        let name = name.to_string();
-        if let Some(xml) = archive.xml(&name)? {
-            content.read(xml)?;
-        }
+        let read =
+            archive.xml(name).and_then(|xml| xml.map_or(Ok(()), |xml| content.read_notes(xml)));
+        unless_damaged(read, &mut left_out, notes.missing)?;
     }
     let text = content.lines.finished()?;
     left_out.extend(charts.left_out());
@@ -41,17 +42,22 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
 
 /// Returns the name of the part with the document: as the file says, or else by its usual name.
 fn document_name(archive: &mut Archive) -> Result<String> {
-    let parts = relationships(archive, "")?;
+    let parts = relationships(archive, "");
     let names_one = |name: &&str| name.starts_with("word/");
-    if let Some(name) = of_kind(&parts, "officeDocument").filter(names_one) {
+    if let Ok(parts) = &parts
+        && let Some(name) = of_kind(parts, "officeDocument").filter(names_one)
+    {
         return Ok(name.into());
     }
     let is_document = |name: &&str| {
         let number = name.strip_prefix("word/document").and_then(|rest| rest.strip_suffix(".xml"));
         number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let found = archive.names().find(is_document).map(String::from);
-    found.ok_or_else(|| archive.other())
+    match (archive.names().find(is_document), parts) {
+        (Some(found), _) => Ok(found.into()),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(archive.other()),
+    }
 }
 
 /// A kind of notes.
@@ -60,11 +66,21 @@ struct Notes {
     part: &'static str,
     /// How one with this number is named in the text.
     label: fn(u32) -> String,
+    /// What is said if they are damaged.
+    missing: &'static str,
 }
 
-const FOOTNOTES: Notes = Notes { part: "footnotes", label: |number| format!("[{number}]") };
+const FOOTNOTES: Notes = Notes {
+    part: "footnotes",
+    label: |number| format!("[{number}]"),
+    missing: "the footnotes are damaged and left out",
+};
 
-const ENDNOTES: Notes = Notes { part: "endnotes", label: |number| format!("[{}]", roman(number)) };
+const ENDNOTES: Notes = Notes {
+    part: "endnotes",
+    label: |number| format!("[{}]", roman(number)),
+    missing: "the endnotes are damaged and left out",
+};
 
 /// The text as it is read.
 #[derive(Default)]
@@ -115,9 +131,13 @@ enum Field {
 }
 
 impl Content {
-    /// Reads which lists there are; returns what is missing of them.
-    fn read_lists(&mut self, archive: &mut Archive, parts: &[Relationship]) -> Result<Vec<String>> {
-        let mut left_out = Vec::new();
+    /// Reads which lists there are.
+    fn read_lists(
+        &mut self,
+        archive: &mut Archive,
+        parts: &[Relationship],
+        left_out: &mut Vec<String>,
+    ) -> Result<()> {
         let styles = "the styles are damaged: numbers and bullets of lists may be missing";
         let lists = "the lists are damaged: their numbers and bullets are left out";
         for (kind, missing) in [("styles", styles), ("numbering", lists)] {
@@ -128,9 +148,24 @@ impl Content {
                 Some(xml) => numbering.read_lists(xml),
                 None => Ok(()),
             });
-            unless_damaged(read, &mut left_out, missing)?;
+            unless_damaged(read, left_out, missing)?;
         }
-        Ok(left_out)
+        Ok(())
+    }
+
+    /// Reads notes, which stand after the text: all of their part, or nothing.
+    fn read_notes(&mut self, xml: Xml) -> Result<()> {
+        let text = std::mem::take(&mut self.lines);
+        let read = self.read(xml);
+        let notes = std::mem::replace(&mut self.lines, text);
+        if read.is_err() {
+            // What follows does not go on where that ended.
+            self.paragraphs.clear();
+            self.fields.clear();
+            (self.goes_on, self.instructions) = (None, 0);
+            return read;
+        }
+        self.lines.add(&notes.finished()?)
     }
 
     fn read(&mut self, mut xml: Xml) -> Result<()> {

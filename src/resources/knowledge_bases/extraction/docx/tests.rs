@@ -348,3 +348,55 @@ fn lists_beyond_ten_thousand_are_left_out() {
     let lists = definition(1, &[level(0, "decimal", "%1.", "")]) + &all;
     assert_eq!(numbered(&lists, "", &[&on(10_000, 0), &on(10_001, 0)]), "1. x");
 }
+
+#[test]
+fn damaged_notes_and_references_are_left_out_and_the_answer_says_so() {
+    let reference = |kind: &str| format!("<w:r><w:{kind}Reference w:id=\"1\"/></w:r>");
+    let body = format!(
+        "<w:p><w:r><w:t>x</w:t></w:r>{}{}</w:p>",
+        reference("footnote"),
+        reference("endnote")
+    );
+    let note = |kind: &str| {
+        format!("<n><w:{kind}s><w:{kind} w:id=\"1\">{}</w:{kind}></w:{kind}s></n>", p(kind))
+    };
+    let own = [("a", "footnotes", "foot.xml"), ("b", "endnotes", "end.xml")];
+    let parts: [(&str, String); 5] = [
+        ("_rels/.rels", relationships(&[("a", "officeDocument", "word/document.xml")])),
+        ("word/_rels/document.xml.rels", relationships(&own)),
+        ("word/document.xml", format!("<d>{body}</d>")),
+        ("word/foot.xml", note("footnote")),
+        ("word/end.xml", note("endnote")),
+    ];
+    let read = |damaged: &str, how: &str| {
+        let files = parts
+            .iter()
+            .map(|(name, content)| (*name, if *name == damaged { how } else { content.as_str() }));
+        text(&archive(&files.collect::<Vec<_>>())).unwrap()
+    };
+    let whole = "x[1][i]\n[1] footnote\n[i] endnote\n";
+    assert_eq!(read("", ""), whole.to_string().into());
+    for how in [
+        "<a><b>",
+        "<w:footnotes><w:footnote w:id=\"1\"><w:tbl><w:tr><w:tc><w:p><w:r><w:fldChar w:fldCharType=\"begin\"/></q>",
+        "<!DOCTYPE a [<!ENTITY b \"c\">]><a/>",
+    ] {
+        assert_eq!(read("_rels/.rels", how), whole.to_string().into());
+        for (part, gone, said) in [
+            ("word/foot.xml", "[1] footnote\n", "the footnotes are damaged and left out"),
+            ("word/end.xml", "[i] endnote\n", "the endnotes are damaged and left out"),
+            (
+                "word/_rels/document.xml.rels",
+                "[1] footnote\n[i] endnote\n",
+                "the references of the document are damaged: its notes, its charts, and the numbers and \
+                 bullets of its lists are left out",
+            ),
+        ] {
+            let read = read(part, how);
+            assert_eq!(
+                (read.text, &read.left_out[..]),
+                (whole.replace(gone, ""), &[said.into()][..])
+            );
+        }
+    }
+}

@@ -1,10 +1,9 @@
 //! What of a file could not be read, in sentences.
 
+use super::super::text::ranges;
+
 /// At most 5 fonts are named; the others are told as one reason.
 const MAX_FONTS: usize = 5;
-
-/// At most 8 pages or ranges of pages are named.
-const MAX_RANGES: usize = 8;
 
 /// A name of a font is told up to its 40th character.
 const MAX_NAME_CHARS: usize = 40;
@@ -112,20 +111,8 @@ impl Entry {
 
 /// Names pages: `page 3`, `pages 1, 3 to 9`.
 fn pages(all: &[usize]) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for page in all {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *page => *last = *page,
-            _ => ranges.push((*page, *page)),
-        }
-    }
-    let range = |(first, last): &(usize, usize)| {
-        if first == last { first.to_string() } else { format!("{first} to {last}") }
-    };
-    let named: Vec<String> = ranges.iter().take(MAX_RANGES).map(range).collect();
     let word = if all.len() == 1 { "page" } else { "pages" };
-    let others = if ranges.len() > MAX_RANGES { " and others" } else { "" };
-    format!("{word} {}{others}", named.join(", "))
+    format!("{word} {}", ranges(all))
 }
 
 #[cfg(test)]

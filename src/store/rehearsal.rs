@@ -1,0 +1,59 @@
+//! An engine for tests that proves that attempts may run repeatedly.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::engine::{Attempt, Engine, NextReader, Reader, Snapshot, StoreMeters, Terms};
+use crate::base::Result;
+
+/// Another engine, in which about half of all attempts run once more than needed: before they are
+/// submitted, over the newest state. What they return then is thrown away.
+pub struct Rehearsing {
+    engine: Arc<dyn Engine>,
+    /// The state of a xorshift: enough to be irregular.
+    state: Mutex<u64>,
+}
+
+impl Rehearsing {
+    /// The same seed makes the same choices.
+    pub fn new(engine: Arc<dyn Engine>, seed: u64) -> Self {
+        Rehearsing { engine, state: Mutex::new(seed | 1) }
+    }
+
+    fn chooses(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state & 1 == 1
+    }
+}
+
+impl Engine for Rehearsing {
+    fn snapshot(&self) -> Arc<dyn Reader> {
+        self.engine.snapshot()
+    }
+    fn begin_snapshot(&self) -> Snapshot {
+        self.engine.begin_snapshot()
+    }
+    fn snapshot_after(&self, reader: Arc<dyn Reader>) -> NextReader {
+        self.engine.snapshot_after(reader)
+    }
+    fn is_remote(&self) -> bool {
+        self.engine.is_remote()
+    }
+    fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
+        if self.chooses() {
+            let state = self.engine.snapshot();
+            // The run that counts panics as well.
+            let _ = catch_unwind(AssertUnwindSafe(|| attempt.run(&*state)));
+        }
+        self.engine.submit(attempt, terms)
+    }
+    fn close(&self) {
+        self.engine.close();
+    }
+    fn meters(&self) -> Arc<StoreMeters> {
+        self.engine.meters()
+    }
+}
