@@ -87,7 +87,8 @@ def read(**which):
 
 def take(wake):
     """Takes what a wake is about; returns the task to work on, if there is one."""
-    if wake["reason"] in ("task_assigned", "task_unblocked", "task_reopened", "claim_expired"):
+    if wake["reason"] in ("task_assigned", "task_unblocked", "task_reopened", "claim_expired",
+                          "dependency_done"):
         try:
             task = call("GET", f"{TEAM}/tasks/{wake['taskId']}")
             if task["status"] in ("open", "in_progress"):

@@ -100,7 +100,7 @@ async function read(which: Fields): Promise<void> {
 
 /** Takes what a wake is about; returns the task to work on, if there is one. */
 async function take(wake: Wake): Promise<Task | undefined> {
-  if (["task_assigned", "task_unblocked", "task_reopened", "claim_expired"].includes(wake.reason)) {
+  if (["task_assigned", "task_unblocked", "task_reopened", "claim_expired", "dependency_done"].includes(wake.reason)) {
     try {
       const task = await call<Task>("GET", `${team}/tasks/${wake.taskId}`);
       if (["open", "in_progress"].includes(task.status)) {

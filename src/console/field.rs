@@ -24,6 +24,8 @@ pub struct Field {
     /// What it is filled with before anything was sent.
     pub value: String,
     content: Content,
+    /// Values of the API, each with the word that people have for it in the text.
+    names: Vec<(String, String)>,
     /// Whether it has a value that is stored and shown.
     is_stored: bool,
 }
@@ -68,6 +70,7 @@ impl Field {
             options: Vec::new(),
             value: String::new(),
             content: Content::Text,
+            names: Vec::new(),
             is_stored: true,
         }
     }
@@ -174,6 +177,30 @@ impl Field {
         self
     }
 
+    /// Its words stand for values of the API, which are given first. Another word is for the API to refuse.
+    pub fn named(mut self, names: Vec<(String, String)>) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Returns what people read for a value of the API.
+    fn shown(&self, value: &Value) -> String {
+        let name = |value: &Value| {
+            let named = self.names.iter().find(|(known, _)| value.as_str() == Some(known));
+            named.map_or_else(|| text_of(value), |(_, name)| name.clone())
+        };
+        match value {
+            Value::Array(values) => values.iter().map(name).collect::<Vec<_>>().join(", "),
+            value => name(value),
+        }
+    }
+
+    /// Returns the value of the API that a word stands for.
+    fn meant<'a>(&'a self, word: &'a str) -> &'a str {
+        let named = self.names.iter().find(|(_, name)| name == word);
+        named.map_or(word, |(value, _)| value)
+    }
+
     /// It is a JSON object. What is none is for the API to refuse.
     pub fn object(mut self) -> Self {
         self.content = Content::Object;
@@ -224,7 +251,7 @@ impl Field {
         }
         let value = at(stored, self.path)
             .ok_or_else(|| Error::internal(format!("the API shows no {}", self.path)))?;
-        self.value = text_of(value);
+        self.value = self.shown(value);
         let is_offered = self.options.iter().any(|(option, _)| *option == self.value);
         if matches!(self.input, Input::Select) && !is_offered {
             let label = if self.value.is_empty() { NONE } else { &self.value };
@@ -239,7 +266,7 @@ impl Field {
         if !self.is_stored {
             return None;
         }
-        let theirs = at(stored, self.path).map(text_of).unwrap_or_default();
+        let theirs = at(stored, self.path).map(|value| self.shown(value)).unwrap_or_default();
         let word = |is_on| if is_on { "Yes" } else { "No" };
         Some(match (&self.input, self.content) {
             (Input::Select, _) => {
@@ -276,7 +303,10 @@ impl Field {
         let may_be_empty = !self.is_required || matches!(self.input, Input::Select);
         match self.content {
             Content::Flag => Some(json!(visit.form.sent(self.name).is_some())),
-            Content::Words => Some(json!(words(sent))),
+            Content::Words => {
+                let meant = words(sent).into_iter().map(|word| self.meant(word));
+                Some(json!(meant.collect::<Vec<_>>()))
+            }
             Content::Object if is_empty => Some(json!({})),
             _ if is_empty && may_be_empty => (self.is_stored && !is_new).then_some(Value::Null),
             Content::Object => {
@@ -285,7 +315,7 @@ impl Field {
                 Some(object.filter(|object| !object.is_null()).unwrap_or(json!(text)))
             }
             Content::Number => Some(number(text)),
-            Content::Text => Some(json!(text)),
+            Content::Text => Some(json!(self.meant(text))),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The runner: leases due jobs, executes their effects, settles them; runs the sweeps.
 
-use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
-use super::sweeps::{Continuity, RetentionSettings, Sweep, SweepPosition, SweepProgress};
+use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
 use crate::base::{Error, Id, Kind, LogLimit, Result};
 use crate::outside::Outside;
 use crate::outside::mail::MailSender;
@@ -383,9 +382,8 @@ impl Runner {
     }
 
     async fn sweep(self: Arc<Self>, sweep: &'static Sweep, mut stop: watch::Receiver<bool>) {
-        let mut continuity = Continuity::default();
         while !*stop.borrow() {
-            if let Err(error) = self.sweep_once(sweep, &mut continuity, &stop).await {
+            if let Err(error) = self.sweep_once(sweep, &stop).await {
                 log_failure!(error, sweep = sweep.name, "a sweep failed");
             }
             tokio::select! {
@@ -395,56 +393,41 @@ impl Runner {
         }
     }
 
-    /// Runs a sweep until nothing is left. Organizations take turns, step by step: what is due in one
-    /// delays no other.
-    async fn sweep_once(
-        &self,
-        sweep: &'static Sweep,
-        continuity: &mut Continuity,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<()> {
+    async fn sweep_once(&self, sweep: &'static Sweep, stop: &watch::Receiver<bool>) -> Result<()> {
         let organizations =
             if sweep.installation { vec![Id::NIL] } else { (self.organizations)(&self.store)? };
-        let mut left: VecDeque<_> = organizations.into_iter().map(|org| (org, None)).collect();
-        while !*stop.borrow()
-            && let Some((org, behind)) = left.pop_front()
-        {
+        for org in organizations {
             // A failure in one organization must not stop the sweep of the others.
-            match self.sweep_step(sweep, org, behind, continuity).await {
-                Ok(SweepProgress::Clean) => {}
-                Ok(SweepProgress::More) => left.push_back((org, None)),
-                Ok(SweepProgress::MoreBehind(position)) => left.push_back((org, Some(position))),
-                Err(error) => {
-                    if error.kind() == Kind::Busy {
-                        *continuity = Continuity::default(); // Nobody can write.
-                    }
-                    log_failure!(error, sweep = sweep.name, %org, "a sweep failed");
-                }
+            if let Err(error) = self.sweep_one(sweep, org, stop).await {
+                log_failure!(error, sweep = sweep.name, %org, "a sweep failed");
             }
         }
         Ok(())
     }
 
-    async fn sweep_step(
+    async fn sweep_one(
         &self,
         sweep: &'static Sweep,
         org: Id<Org>,
-        behind: Option<SweepPosition>,
-        continuity: &mut Continuity,
-    ) -> Result<SweepProgress> {
-        let (settings, before) = (self.settings.clone(), *continuity);
-        let step = move |tx: &mut Tx| {
-            tx.mark_deletion();
-            let now = tx.now();
-            let running_since = before.since(sweep, now);
-            let settings = RetentionSettings { running_since, behind, ..settings.clone() };
-            let progress = (sweep.run)(tx, &settings)?;
-            Ok((progress, tx.removed_rows().clone(), now))
-        };
-        let (progress, removed, at) = self.store.write(org, step).await?;
-        *continuity = before.after(sweep, at);
-        self.meters.swept(&removed);
-        Ok(progress)
+        stop: &watch::Receiver<bool>,
+    ) -> Result<()> {
+        let mut settings = self.settings.clone();
+        while !*stop.borrow() {
+            let own = settings.clone();
+            let step = move |tx: &mut Tx| {
+                tx.mark_deletion();
+                let progress = (sweep.run)(tx, &own)?;
+                Ok((progress, tx.removed_rows().clone()))
+            };
+            let (swept, removed) = self.store.write(org, step).await?;
+            self.meters.swept(&removed);
+            match swept {
+                SweepProgress::Clean => break,
+                SweepProgress::More => {}
+                SweepProgress::MoreBehind(position) => settings.behind = Some(position),
+            }
+        }
+        Ok(())
     }
 }
 

@@ -41,30 +41,6 @@ impl SweepProgress {
     }
 }
 
-/// Since when a sweep has run without a gap, and when it ran last.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Continuity(Option<(Time, Time)>);
-
-impl Continuity {
-    /// A step comes after a gap if it is later than its pause by more than this.
-    const LATE_SECS: i64 = 5;
-
-    /// Returns since when the sweep has run without a gap if it runs at `now`, by the clock: one that was
-    /// set is a gap, too, and so is the suspension of a machine.
-    pub fn since(&self, sweep: &Sweep, now: Time) -> Time {
-        let pause = i64::try_from(sweep.every_secs).unwrap_or(0) + Self::LATE_SECS;
-        match self.0 {
-            Some((since, last)) if last <= now && now <= last.plus_secs(pause) => since,
-            _ => now,
-        }
-    }
-
-    /// Returns it after a step at `now` that was stored.
-    pub fn after(&self, sweep: &Sweep, now: Time) -> Self {
-        Continuity(Some((self.since(sweep, now), now)))
-    }
-}
-
 /// A step of a sweep deletes at most 500 rows, so that requests run between two steps.
 pub const SWEEP_ROWS: usize = 500;
 
@@ -84,9 +60,6 @@ pub struct RetentionSettings {
     pub stale_after_secs: i64,
     /// When the server started.
     pub started_at: Time,
-    /// Since when the sweep that is given it has run without a gap. Before, there was no server, or it could
-    /// not write, or the clock was another one.
-    pub running_since: Time,
     /// Where a step begins: where the one before it ended, if that has said so.
     pub behind: Option<SweepPosition>,
 }
@@ -99,7 +72,6 @@ impl Default for RetentionSettings {
             log_retention_secs: 365 * DAY_SECS,
             stale_after_secs: 15 * 60,
             started_at: Time::from_millis(0),
-            running_since: Time::from_millis(0),
             behind: None,
         }
     }

@@ -173,6 +173,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
         &["list", "get", "create", "update", "delete", "pause", "resume", "heartbeat"],
     ),
     (Member, Both, "task", &["list", "get", "create", "update", "claim"]),
+    (Member, Both, "overdue_task", &["list"]),
     (Member, Both, "message", &["list", "get", "create", "update", "consume"]),
     (Member, Both, "inbox_message", &["create"]),
     (Member, Both, "wake", &["take", "acknowledge"]),

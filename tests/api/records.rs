@@ -314,6 +314,11 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         key.post(&format!("{team}/agents"), json!({"stableKey": "bob", "role": "member"})).id();
     let task = json!({"title": "t", "description": "d", "projectId": "p", "assigneeAgentId": ann});
     let task = key.post(&format!("{team}/tasks"), task).id();
+    let due = "2031-01-01T00:00:00Z";
+    let parent = key.post(&format!("{team}/tasks"), json!({"title": "t", "dueAt": due})).id();
+    let more =
+        json!({"parentTaskId": parent, "dependsOn": [parent], "labels": ["l"], "dueAt": due});
+    key.patch(&format!("{team}/tasks/{task}"), more).ok();
     let claim = json!({"agentId": ann, "worker": "w", "leaseSecs": 86_400});
     key.post(&format!("{team}/tasks/{task}/claim"), claim).ok();
     let note = json!({"body": "b", "subject": "s", "toAgentId": bob, "taskId": task});

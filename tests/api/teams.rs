@@ -217,6 +217,57 @@ fn of_many_processes_of_one_agent_one_gets_the_task() {
 }
 
 #[test]
+fn tasks_depend_on_others_are_parts_and_are_found_by_labels() {
+    let crew = Crew::new();
+    let ann = crew.hire("ann");
+    let one = crew.task(json!({"title": "one", "labels": ["red", "red", "two words"]}));
+    let after = json!({"title": "after", "dependsOn": [one], "parentTaskId": one,
+        "assigneeAgentId": ann, "dueAt": "2031-01-01T00:00:00Z"});
+    let after = crew.task(after);
+    let path = format!("/tasks/{after}");
+    let made = crew.get(&path).ok();
+    let expected = json!(["blocked", [one], one, "2031-01-01T00:00:00.000Z", []]);
+    assert_eq!(pick(&made, "status dependsOn parentTaskId dueAt labels"), expected);
+    crew.patch(&path, json!({"status": "in_progress"})).refused(409, "dependency_open");
+    let cycle = json!({"dependsOn": [after]});
+    crew.patch(&format!("/tasks/{one}"), cycle).refused(409, "dependency_cycle");
+    let parent = crew.get(&format!("/tasks/{one}")).ok();
+    assert_eq!(parent["labels"], json!(["red", "two words"]));
+    assert_eq!(parent["children"], json!({"total": 1, "done": 0, "cancelled": 0}));
+    let found = |query: &str| -> Vec<Value> {
+        crew.get(&format!("/tasks?{query}")).items().iter().map(|task| task["id"].clone()).collect()
+    };
+    assert_eq!(found("label=red"), [json!(one)]);
+    assert_eq!(found("label=blue"), Vec::<Value>::new());
+    assert_eq!(found(&format!("parentTaskId={one}")), [json!(after)]);
+    crew.patch(&format!("/tasks/{one}"), json!({"status": "done"})).ok();
+    assert_eq!(crew.get(&path).ok()["status"], "open");
+    let wakes = crew.get(&format!("/agents/{ann}/wakes")).items();
+    assert_eq!(pick(&wakes[0], "reason taskId"), json!(["dependency_done", after]));
+    let cleared = json!({"dependsOn": [], "parentTaskId": null, "dueAt": null, "labels": []});
+    let cleared = crew.patch(&path, cleared).ok();
+    assert_eq!(pick(&cleared, "dependsOn parentTaskId dueAt"), json!([[], null, null]));
+    let many: Vec<_> = (0..51).map(|_| one.clone()).collect();
+    crew.post("/tasks", json!({"title": "t", "dependsOn": many})).invalid(&["dependsOn"]);
+    crew.post("/tasks", json!({"title": "t", "labels": [""]})).invalid(&["labels[0]"]);
+    crew.post("/tasks", json!({"title": "t", "dueAt": "soon"})).invalid(&["dueAt"]);
+    let unknown = json!({"title": "t", "parentTaskId": unknown_id()});
+    crew.post("/tasks", unknown).refused(404, "not_found");
+}
+
+#[test]
+fn an_overdue_task_is_listed_until_it_is_closed() {
+    let crew = Crew::new();
+    let late = crew.task(json!({"title": "late", "dueAt": "2020-01-01T00:00:00Z"}));
+    crew.task(json!({"title": "later", "dueAt": "2031-01-01T00:00:00Z"}));
+    let listed = || crew.acme.owner.get("/teams/overdue").items();
+    let found = eventually("it is found", || (!listed().is_empty()).then(listed));
+    assert_eq!(found.iter().map(|task| &task["id"]).collect::<Vec<_>>(), [&json!(late)]);
+    crew.patch(&format!("/tasks/{late}"), json!({"status": "done"})).ok();
+    assert_eq!(listed(), Vec::<Value>::new());
+}
+
+#[test]
 fn a_status_may_follow_any_other_and_a_patch_leaves_the_rest() {
     let crew = Crew::new();
     let ann = crew.hire("ann");

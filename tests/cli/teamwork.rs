@@ -69,6 +69,29 @@ fn a_worker_claims_a_task_with_a_lease_and_renews_it() {
 }
 
 #[test]
+fn a_task_is_planned_after_another_and_as_a_part_of_it() {
+    let desk = Desk::new();
+    desk.team();
+    let in_team = |args: &[&str]| desk.json(&[args, &["--team", "shipping"]].concat());
+    in_team(&["task", "create", "One", "--label", "red", "--label", "big"]);
+    let due = ["--part-of", "1", "--due", "2031-01-01T00:00:00Z"];
+    let two = in_team(&[&["task", "create", "Two", "--after", "1"][..], &due].concat());
+    assert_eq!((&two["status"], &two["number"]), (&json!("blocked"), &json!(2)));
+    let numbers = |args: &[&str]| -> Vec<u64> {
+        let listed = in_team(&[&["task", "list"], args].concat());
+        let items = listed["items"].as_array().unwrap().iter();
+        items.map(|task| task["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((numbers(&["--label", "red"]), numbers(&["--parent", "1"])), (vec![1], vec![2]));
+    let shown = |task: &str| desk.run(&["task", "get", task, "--team", "shipping"]).stdout;
+    let one = shown("1");
+    assert!(one.contains("labels: red, big") && one.contains("parts: 0 of 1 done"), "{one}");
+    assert!(shown("2").contains("due: 2031-01-01"), "{}", shown("2"));
+    in_team(&["task", "update", "1", "--status", "done", "--label", "blue"]);
+    assert_eq!(in_team(&["task", "get", "2"])["status"], "open");
+}
+
+#[test]
 fn agents_are_paused_and_resumed_and_schedules_made() {
     let desk = Desk::new();
     desk.team();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::client::eventually;
 use crate::outside;
 use crate::server::Running;
 use crate::visitor::press;
@@ -67,6 +68,22 @@ fn a_task_is_changed_assigned_and_annotated() {
     let id = task()["id"].as_str().unwrap().to_string();
     api.post(&format!("/teams/{team}/tasks/{id}/claim"), claim).ok();
     ada.get(TASK).shows("host-1:42").shows("without a sign of life");
+    let part = json!({"title": "part", "parentTaskId": id, "dependsOn": [id], "labels": ["red"],
+        "dueAt": "2020-01-01T00:00:00Z"});
+    let part = api.post(&format!("/teams/{team}/tasks"), part).id();
+    ada.get(TASK).shows("0 of 1 done").shows("part");
+    for path in ["/o/acme/teams/crew/board", "/o/acme/teams/crew/tasks"] {
+        ada.get(path).shows("0 of 1 parts").shows("red");
+    }
+    ada.get("/o/acme/teams/crew/tasks/2").shows("Depends on").shows("one");
+    eventually("it is overdue", || {
+        let overdue = !api.get("/teams/overdue").items().is_empty();
+        overdue.then_some(())
+    });
+    ada.get("/o/acme").shows("Tasks that are overdue").shows("part");
+    ada.get("/o/acme/waiting/overdue").shows("part");
+    let done = json!({"status": "done", "dependsOn": [], "parentTaskId": null});
+    api.patch(&format!("/teams/{team}/tasks/{part}"), done).ok();
     let refused = press(&ada, &page, ("action", "edit"), &[("title", ""), ("description", "kept")]);
     assert_eq!(refused.status, 400);
     assert!(refused.has_problem("title"));
@@ -78,7 +95,7 @@ fn a_task_is_changed_assigned_and_annotated() {
     let wakes = api.get(&format!("/teams/{team}/agents/{agent}/wakes?peek=true")).items();
     let reasons: Vec<_> = wakes.iter().map(|wake| wake["reason"].as_str().unwrap()).collect();
     assert_eq!(reasons, ["task_assigned", "task_note"]);
-    assert_eq!(ada.get("/o/acme/teams/crew/tasks/2").status, 404);
+    assert_eq!(ada.get("/o/acme/teams/crew/tasks/9").status, 404);
     assert_eq!(ada.get("/o/acme/teams/crew/tasks/x").status, 404);
     assert_eq!(ada.get("/o/acme/teams/none/board").status, 404);
 }

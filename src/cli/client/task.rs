@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::api::segment;
+use super::api::{Api, segment};
 use super::flags::ClientFlags;
 use super::lookup::{AgentFlag, Team, TeamFlag};
 use super::table::{Table, cell, indented, time};
@@ -77,6 +77,14 @@ struct List {
     #[arg(long)]
     unassigned: bool,
 
+    /// Only those with this label
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+
+    /// Only the parts of this task, by number or id
+    #[arg(long, value_name = "TASK")]
+    parent: Option<String>,
+
     /// How many at most
     #[arg(long, value_name = "N", default_value = "50")]
     limit: usize,
@@ -93,17 +101,22 @@ impl List {
         if self.mine && agent.is_none() {
             return Err(Failure::Usage("--mine takes --agent: whose tasks are meant?".into()));
         }
+        let parent = self.parent.as_deref().map(|task| team.task(task)).transpose()?;
         let query = [
             ("status", self.status.as_deref()),
             ("assigneeAgentId", agent.as_deref()),
             ("unassigned", self.unassigned.then_some("true")),
+            ("label", self.label.as_deref()),
+            ("parentTaskId", parent.as_deref()),
             ("orgSlug", Some(api.org()?)),
         ];
         let listed = api.list(&team.path("/tasks"), &query, self.limit)?;
         let agents = api.list_in_org(&team.path("/agents"), &[])?;
-        let table = Table::of(["#", "STATUS", "ASSIGNEE", "TITLE"], &listed.items, |task| {
+        let head = ["#", "STATUS", "ASSIGNEE", "DUE", "TITLE"];
+        let table = Table::of(head, &listed.items, |task| {
             let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
-            [number, status, agent_name(&agents, &task["assigneeAgentId"]), title]
+            let due = if task["dueAt"].is_string() { time(&task["dueAt"]) } else { "-".into() };
+            [number, status, agent_name(&agents, &task["assigneeAgentId"]), due, title]
         });
         listed.print(self.flags.client.json, table.text("no tasks"))
     }
@@ -133,7 +146,7 @@ impl Get {
         let mut task = api.get_in_org(&team.path(&format!("/tasks/{}", segment(&id))), &[])?;
         let query = [("taskId", Some(id.as_str()))];
         let notes = api.list_in_org(&team.path("/messages"), &query)?;
-        let mut text = task_text(&task);
+        let mut text = task_text(&task, &related(&api, &team, &task)?);
         for note in notes.iter().rev() {
             let (from, at) = (cell(&note["from"]["name"]), time(&note["createdAt"]));
             let body = indented(note["body"].as_str().unwrap_or_default());
@@ -144,9 +157,35 @@ impl Get {
     }
 }
 
-fn task_text(task: &Value) -> String {
+/// What a task is a part of and depends on, a line each.
+fn related(api: &Api, team: &Team, task: &Value) -> Result<Vec<String>, Failure> {
+    let line = |what: &str, id: &str| {
+        let other = api.get_in_org(&team.path(&format!("/tasks/{}", segment(id))), &[])?;
+        let [number, title, status] = ["number", "title", "status"].map(|f| cell(&other[f]));
+        Ok(format!("{what}: #{number} {title} ({status})"))
+    };
+    let before = task["dependsOn"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let parent = task["parentTaskId"].as_str().map(|id| line("part of", id));
+    parent.into_iter().chain(before.map(|id| line("depends on", id))).collect()
+}
+
+fn task_text(task: &Value, related: &[String]) -> String {
     let [number, title, status] = ["number", "title", "status"].map(|field| cell(&task[field]));
     let mut text = format!("#{number} {title}\nstatus: {status}");
+    if !related.is_empty() {
+        text.push_str(&format!("\n{}", related.join("\n")));
+    }
+    if task["dueAt"].is_string() {
+        text.push_str(&format!("\ndue: {}", time(&task["dueAt"])));
+    }
+    if let Some(labels) = task["labels"].as_array().filter(|labels| !labels.is_empty()) {
+        let labels: Vec<String> = labels.iter().map(cell).collect();
+        text.push_str(&format!("\nlabels: {}", labels.join(", ")));
+    }
+    if task["children"]["total"] != 0 {
+        let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
+        text.push_str(&format!("\nparts: {done} of {total} done"));
+    }
     if let Some(worker) = task["claim"]["worker"].as_str() {
         let claim = &task["claim"];
         text.push_str(&format!(
@@ -162,6 +201,46 @@ fn task_text(task: &Value) -> String {
         text.push_str(&format!("\n\n{}", indented(description)));
     }
     text
+}
+
+/// When and after what a task is done.
+#[derive(Args)]
+struct Plan {
+    /// Task that has to be done before, by number or id; several times for several
+    #[arg(long, value_name = "TASK")]
+    after: Vec<String>,
+
+    /// Task that it is a part of, by number or id
+    #[arg(long, value_name = "TASK")]
+    part_of: Option<String>,
+
+    /// When it is to be closed, such as 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    due: Option<String>,
+
+    /// Word to find it by; several times for several
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+}
+
+impl Plan {
+    /// Puts what was given into the body of a request.
+    fn put(&self, team: &Team, body: &mut Value) -> Result<(), Failure> {
+        if !self.after.is_empty() {
+            let ids = self.after.iter().map(|task| team.task(task));
+            body["dependsOn"] = ids.collect::<Result<Vec<String>, _>>()?.into();
+        }
+        if let Some(parent) = &self.part_of {
+            body["parentTaskId"] = team.task(parent)?.into();
+        }
+        if let Some(due) = &self.due {
+            body["dueAt"] = due.as_str().into();
+        }
+        if !self.label.is_empty() {
+            body["labels"] = self.label.clone().into();
+        }
+        Ok(())
+    }
 }
 
 /// Create a task
@@ -187,6 +266,9 @@ struct Create {
     priority: Option<u8>,
 
     #[command(flatten)]
+    plan: Plan,
+
+    #[command(flatten)]
     flags: Flags,
 }
 
@@ -195,13 +277,14 @@ impl Create {
         let description = self.description.as_deref().map(text_or_stdin).transpose()?;
         let api = self.flags.client.connect()?;
         let team = Team::find(&api, &self.flags.team)?;
-        let body = json!({
+        let mut body = json!({
             "title": self.title,
             "description": description,
             "assigneeAgentId": self.assign.as_deref().map(|name| team.agent(name)).transpose()?,
             "priority": self.priority,
             "fromAgentId": team.acting(&self.flags.agent)?,
         });
+        self.plan.put(&team, &mut body)?;
         print_changed(&self.flags, &api.post_in_org(&team.path("/tasks"), body)?)
     }
 }
@@ -301,8 +384,27 @@ struct Update {
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
 
+    #[command(flatten)]
+    plan: Plan,
+
+    /// Depend on no other task
+    #[arg(long, conflicts_with = "after")]
+    no_after: bool,
+
+    /// Be a part of no other task
+    #[arg(long, conflicts_with = "part_of")]
+    no_part_of: bool,
+
+    /// Be due at no time
+    #[arg(long, conflicts_with = "due")]
+    no_due: bool,
+
+    /// Have no labels
+    #[arg(long, conflicts_with = "label")]
+    no_label: bool,
+
     /// Process of the agent that changes it; refused unless it has the task
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "agent")]
     worker: Option<String>,
 
     #[command(flatten)]
@@ -329,6 +431,11 @@ impl Update {
         let assign = self.assign.as_deref().map(|name| team.agent(name)).transpose()?;
         put("assigneeAgentId", assign.map(Value::from));
         put("assigneeAgentId", self.unassign.then_some(Value::Null));
+        put("dependsOn", self.no_after.then(|| json!([])));
+        put("parentTaskId", self.no_part_of.then_some(Value::Null));
+        put("dueAt", self.no_due.then_some(Value::Null));
+        put("labels", self.no_label.then(|| json!([])));
+        self.plan.put(&team, &mut body)?;
         let path = team.path(&format!("/tasks/{}", segment(&team.task(&self.task)?)));
         print_changed(&self.flags, &api.patch_in_org(&path, body)?)
     }
@@ -376,5 +483,5 @@ pub(super) fn put_given(body: &mut Value, name: &str, value: Option<impl Into<Va
 }
 
 fn print_changed(flags: &Flags, task: &Value) -> Result<(), Failure> {
-    output::print(flags.client.json, task, task_text(task))
+    output::print(flags.client.json, task, task_text(task, &[]))
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -76,6 +77,18 @@ pub struct Task {
     pub created_at: Time,
     pub updated_at: Time,
     pub claim: Nullable<Claim>,
+    pub parent_task_id: Nullable<String>,
+    pub depends_on: Vec<String>,
+    pub due_at: Nullable<Time>,
+    pub labels: Vec<String>,
+    pub children: Children,
+}
+
+/// How far the parts of a task are.
+#[derive(Deserialize)]
+pub struct Children {
+    pub total: u32,
+    pub done: u32,
 }
 
 /// The process of its agent that has a task.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::board::{self, Task};
 use super::inbox::Message;
 use super::tasks::{self, agent, priority};
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
-use crate::console::field::Field;
+use crate::console::field::{Field, words};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::Form;
@@ -24,18 +24,62 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/teams/{slug}/tasks/{number}"
     .get(|visit| Box::pin(show(visit, None)))
     .post(|visit| Box::pin(act(visit)))];
 
+/// So many parts are shown.
+const PARTS: &str = "50";
+
 #[derive(Template)]
 #[template(path = "task.html")]
 struct TaskPage {
     frame: Frame,
+    place: TeamPlace,
     task: Task,
+    related: Related,
     notes: List<Message>,
     crew: Crew,
-    /// The forms of the text and of the work.
+    /// The forms of the text, of the work and of the plan.
     texts: Form,
     work: Form,
+    plan: Form,
     /// Whether the form that failed is that of the text.
     is_editing: bool,
+}
+
+/// Other tasks that have to do with a task.
+struct Related {
+    /// What it depends on.
+    before: Vec<Task>,
+    /// What it is a part of.
+    parent: Option<Task>,
+    /// Its first parts.
+    parts: Vec<Task>,
+}
+
+impl Related {
+    async fn read(visit: &Visit, place: &TeamPlace, task: &Task) -> Result<Self> {
+        let mut before = Vec::new();
+        for id in &task.depends_on {
+            before.extend(read(visit, place, id).await?);
+        }
+        let parent = match &task.parent_task_id.0 {
+            Some(id) => read(visit, place, id).await?,
+            None => None,
+        };
+        let mut parts = Vec::new();
+        if task.children.total > 0 {
+            let query = [("parentTaskId", task.id.as_str()), ("limit", PARTS)];
+            let found: List<Task> = visit.api.get(&place.api("/tasks"), &query).await?;
+            parts = found.items;
+        }
+        Ok(Related { before, parent, parts })
+    }
+}
+
+/// A task, unless it did not come with the others from where they were exported.
+async fn read(visit: &Visit, place: &TeamPlace, id: &str) -> Result<Option<Task>> {
+    match visit.api.get(&place.api(&format!("/tasks/{}", segment(id))), &[]).await {
+        Err(error) if error.kind() == Kind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 async fn text_form(visit: &Visit, path: &str) -> Result<Form> {
@@ -48,6 +92,39 @@ async fn work_form(visit: &Visit, path: &str, crew: &Crew) -> Result<Form> {
     let fields = vec![status, agent(crew, "Nobody"), priority()];
     let form = Form::change(visit, path, fields).await?;
     Ok(form.action("save").done(visit.path.as_str(), Flash::TaskSaved))
+}
+
+/// The form of when and after what a task is done; other tasks are named by their numbers.
+async fn plan_form(
+    visit: &Visit,
+    place: &TeamPlace,
+    path: &str,
+    related: &Related,
+) -> Result<Form> {
+    let known = related.before.iter().chain(&related.parent);
+    let mut names: Vec<_> =
+        known.map(|task| (task.id.clone(), task.number.to_string())).collect();
+    for field in ["dependsOn", "parentTaskId"] {
+        for number in words(visit.form.get(field)) {
+            if names.iter().all(|(_, known)| known != number)
+                && let Ok(task) = board::find(visit, place, number).await
+            {
+                names.push((task.id, number.into()));
+            }
+        }
+    }
+    let before = Field::text("dependsOn", "Depends on").words().optional();
+    let parent = Field::text("parentTaskId", "Part of").optional();
+    let due = Field::text("dueAt", "Due").optional();
+    let labels = Field::text("labels", "Labels").words().optional();
+    let fields = vec![
+        before.hint("Numbers of tasks, with commas.").named(names.clone()),
+        parent.hint("The number of a task.").named(names),
+        due.hint("Such as 2026-12-24T18:00:00Z."),
+        labels.hint("Words, with commas."),
+    ];
+    let form = Form::change(visit, path, fields).await?;
+    Ok(form.action("plan").done(visit.path.as_str(), Flash::TaskSaved))
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -63,13 +140,19 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut work = work_form(visit, &path, &crew).await?;
     let frame = place.crumbs(visit, visit.frame(&title)).failed(error).live();
     let frame = texts.ready(frame, visit, error);
+    let frame = work.ready(frame, visit, error);
+    let related = Related::read(visit, &place, &task).await?;
+    let mut plan = plan_form(visit, &place, &path, &related).await?;
     let page = TaskPage {
-        frame: work.ready(frame, visit, error),
+        frame: plan.ready(frame, visit, error),
         is_editing: error.is_some() && visit.form.get("action") == "edit",
         texts,
         work,
+        plan,
         notes: visit.api.get(&place.api("/messages"), &query).await?,
         crew,
+        related,
+        place,
         task,
     };
     render(page.frame.status, &page)
@@ -89,6 +172,10 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "save" => {
             let crew = Crew::read(&visit.api, &place).await?;
             work_form(visit, &path, &crew).await?.send(visit).await
+        }
+        "plan" => {
+            let related = Related::read(visit, &place, &task).await?;
+            plan_form(visit, &place, &path, &related).await?.send(visit).await
         }
         _ => return show(visit, None).await,
     };

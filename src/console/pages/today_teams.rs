@@ -30,6 +30,16 @@ struct Question {
     created_at: Time,
 }
 
+/// A task whose time has passed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Overdue {
+    team_id: String,
+    number: u32,
+    title: String,
+    due_at: Time,
+}
+
 /// An outside agent that asks to write to a team.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,11 +84,14 @@ pub enum Waiting {
     Mail,
     /// Outside agents that ask to write.
     Peers,
+    /// Tasks whose time has passed.
+    Overdue,
 }
 
 impl Waiting {
     /// All of them.
-    pub const ALL: [Waiting; 3] = [Waiting::Approvals, Waiting::Mail, Waiting::Peers];
+    pub const ALL: [Waiting; 4] =
+        [Waiting::Approvals, Waiting::Mail, Waiting::Peers, Waiting::Overdue];
 
     /// The path of the page with all of its kind, below the organization's.
     pub fn path(self) -> &'static str {
@@ -86,6 +99,7 @@ impl Waiting {
             Waiting::Approvals => "/waiting/approvals",
             Waiting::Mail => "/waiting/mail",
             Waiting::Peers => "/waiting/peers",
+            Waiting::Overdue => "/waiting/overdue",
         }
     }
 
@@ -95,6 +109,7 @@ impl Waiting {
             Waiting::Approvals => ("Agents ask for a decision", "warning", "clock"),
             Waiting::Mail => ("Unread mail", "unread", "inbox"),
             Waiting::Peers => ("Outside agents ask to write", "warning", "clock"),
+            Waiting::Overdue => ("Tasks that are overdue", "warning", "clock"),
         }
     }
 
@@ -112,6 +127,7 @@ impl Waiting {
             Waiting::Approvals => questions(visit, teams, query).await,
             Waiting::Mail => mail(visit, teams, query).await,
             Waiting::Peers => peers(visit, teams, query).await,
+            Waiting::Overdue => overdue(visit, teams, query).await,
         }
     }
 
@@ -159,6 +175,17 @@ async fn peers(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Resu
         let (path, detail) = teams.at(visit, &peer.team_id, &below).await?;
         let title = beginning(&peer.handle);
         rows.push(Row { title, path, detail, at: peer.created_at });
+    }
+    Ok((rows, found.next_cursor.0))
+}
+
+async fn overdue(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Overdue> = visit.api.get("/teams/overdue", query).await?;
+    let mut rows = Vec::new();
+    for task in found.items {
+        let (path, detail) =
+            teams.at(visit, &task.team_id, &format!("/tasks/{}", task.number)).await?;
+        rows.push(Row { title: task.title, path, detail, at: task.due_at });
     }
     Ok((rows, found.next_cursor.0))
 }

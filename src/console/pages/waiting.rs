@@ -1,4 +1,5 @@
-//! `/o/{org}/waiting/…`: all that waits for people in the teams: questions, mail, outside agents.
+//! `/o/{org}/waiting/…`: all that waits for people in the teams: questions, mail, outside
+//! agents, overdue tasks.
 
 use askama::Template;
 
@@ -17,6 +18,7 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(show(visit, Waiting::Approvals))),
     Page::of_org("/o/{org}/waiting/mail").get(|visit| Box::pin(show(visit, Waiting::Mail))),
     Page::of_org("/o/{org}/waiting/peers").get(|visit| Box::pin(show(visit, Waiting::Peers))),
+    Page::of_org("/o/{org}/waiting/overdue").get(|visit| Box::pin(show(visit, Waiting::Overdue))),
 ];
 
 #[derive(Template)]

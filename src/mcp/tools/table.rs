@@ -106,7 +106,7 @@ const ALL: &[ToolInfo] = &[
         .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
         .untold(&["projectId", "worker"])
-        .clears(&["description", "assigneeAgentId", "projectId"])
+        .clears(&["description", "assigneeAgentId", "projectId", "parentTaskId", "dueAt"])
         .whole_in("task_get"),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")
@@ -141,7 +141,7 @@ const ALL: &[ToolInfo] = &[
         .exact(),
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
-        .about("Ask people for an approval; a wake says when it is decided")
+        .about("Ask people for an approval; a wake says when it is decided, and approval_list how")
         .whole_in("approval_list"),
     tool("approval_list", Get, "/teams/{teamId}/approvals"),
 ];

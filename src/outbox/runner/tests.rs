@@ -270,62 +270,6 @@ async fn a_sweep_that_fails_in_one_organization_continues_with_the_next() {
     };
     let runner = runner();
     let (_stop, stopping) = watch::channel(false);
-    let mut continuity = Continuity::default();
-    runner.sweep_once(&SWEEP, &mut continuity, &stopping).await.unwrap();
+    runner.sweep_once(&SWEEP, &stopping).await.unwrap();
     assert_eq!([1, 2].map(|n| events(&runner, org(n))), [0, 1]);
-}
-
-#[tokio::test]
-async fn organizations_take_turns_in_a_sweep_step_by_step() {
-    const SWEEP: Sweep = Sweep {
-        name: "test",
-        every_secs: 1,
-        run: |tx, _| {
-            let done = |org| tx.view().in_org(org).count::<Event>(ListSource::TABLE, &(), 9);
-            let (first, second) = (done(org(1))?, done(org(2))?);
-            assert!(first.abs_diff(second) <= 1, "{first} and {second} steps");
-            leave_event(tx)?;
-            let is_last = first + second >= 4;
-            Ok(if is_last { SweepProgress::Clean } else { SweepProgress::More })
-        },
-        installation: false,
-    };
-    let runner = runner();
-    let (_stop, stopping) = watch::channel(false);
-    runner.sweep_once(&SWEEP, &mut Continuity::default(), &stopping).await.unwrap();
-    assert_eq!([1, 2].map(|n| events(&runner, org(n))), [3, 3]);
-}
-
-#[tokio::test]
-async fn a_sweep_is_told_since_when_it_runs_without_a_gap() {
-    /// It publishes what it was told.
-    const SWEEP: Sweep = Sweep {
-        name: "test",
-        every_secs: 5,
-        run: |tx, settings| {
-            if tx.count::<Event>(ListSource::TABLE, &(), 9)? == 3 && tx.now() == NOON.plus_secs(23)
-            {
-                return Err(Error::busy("disk_full", "the disk is full", 1));
-            }
-            let at = settings.running_since;
-            let told = json!({"since": at});
-            publish(tx, EventType::AgentError, About::resource("agent", tx.org()), told)?;
-            Ok(SweepProgress::Clean)
-        },
-        installation: false,
-    };
-    let runner = Runner { organizations: |_| Ok(vec![org(1)]), ..runner() };
-    let (_stop, stopping) = watch::channel(false);
-    let mut continuity = Continuity::default();
-    // On time; after a gap; where it cannot write; after that; by a clock that was set back.
-    for secs in [0, 6, 11, 6, 5, -60, 5] {
-        runner.store.clock().advance_secs(secs);
-        runner.sweep_once(&SWEEP, &mut continuity, &stopping).await.unwrap();
-    }
-    let all = |view: &View| view.all::<Event>(ListSource::TABLE, &());
-    let events = runner.store.read_now(org(1), all).unwrap();
-    let told: Vec<_> = events.iter().map(|event| event.payload.0["since"].clone()).collect();
-    // By the time of the events.
-    let expected = [-32, -32, 0, 0, 17, 28].map(|secs| json!(NOON.plus_secs(secs)));
-    assert_eq!(told, expected);
 }

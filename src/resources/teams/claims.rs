@@ -8,6 +8,7 @@ use super::claim::{TaskClaim, WorkerName};
 use super::lease::{Lease, LeaseSecs, MAX_LEASES, give, leases_of, renew};
 use super::member::{self, Member, require_active};
 use super::task::{Task, TaskStatus, assignee, current_assignee, fetch_task};
+use super::tasks::TaskInfo;
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::AgentRef;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -50,7 +51,7 @@ impl Input for ClaimTask {
 #[serde(rename_all = "camelCase")]
 pub struct ClaimedTask {
     #[serde(flatten)]
-    pub task: Task,
+    pub task: TaskInfo,
     /// When it is open again, unless the worker gives a sign of life before; null without a lease.
     pub lease_ends_at: Option<Time>,
 }
@@ -105,6 +106,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<
     }
     let lease = give(tx, &task)?;
     renew(tx, &agent, worker)?;
+    let task = TaskInfo::of(&tx.view(), task)?;
     Ok(ClaimedTask { task, lease_ends_at: lease.map(|lease| lease.ends_at) })
 }
 

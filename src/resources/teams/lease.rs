@@ -39,7 +39,8 @@ impl Lease {
     /// Returns the lease that the claim of a task has from `now` on, if it has one.
     fn of(task: &Task, now: Time) -> Option<Self> {
         let (claim, agent) = (task.claim.as_ref()?, task.assignee_agent_id?);
-        let (secs, worker) = (claim.lease_secs?, claim.worker.clone());
+        let secs = claim.lease_secs.filter(|secs| LeaseSecs::new((*secs).into()).is_some())?;
+        let worker = claim.worker.clone();
         let (team, task, ends_at) = (task.team_id, task.id, now.plus_secs(secs.into()));
         Some(Lease { team, task, agent, worker, secs, ends_at })
     }
@@ -95,18 +96,15 @@ impl Record for Lease {
     }
 }
 
-/// Begins a lease anew that has moved with its organization: nobody could renew it on the way. Tasks
-/// arrive without theirs, before.
+/// Inserts the lease of a task that has moved with its organization, before it: one that ends later than any
+/// can begins anew once the organization is served, when it can be renewed.
 pub fn insert_moved(tx: &mut Tx, moved: &Lease) -> Result<()> {
-    let Some(secs) = LeaseSecs::new(moved.secs.into()) else { return Ok(()) };
-    let Some(old) = tx.get::<Task>(&moved.key())? else { return Ok(()) };
-    let is_own = old.assignee_agent_id == Some(moved.agent);
-    let claim = old.claim.clone().filter(|claim| is_own && claim.worker == moved.worker);
-    let Some(mut claim) = claim else { return Ok(()) };
-    claim.lease_secs = u32::try_from(secs.get()).ok();
-    let task = Task { claim: Some(claim), ..old.clone() };
-    tx.replace(&old, &task)?;
-    give(tx, &task).map(drop)
+    const YEAR_SECS: i64 = 365 * 24 * 3600;
+    let Some(task) = tx.get::<Task>(&moved.key())? else { return Ok(()) };
+    match Lease::of(&task, tx.now().plus_secs(YEAR_SECS)) {
+        Some(lease) => tx.insert(&lease),
+        None => Ok(()),
+    }
 }
 
 /// Returns the leases that a worker has.

@@ -2,10 +2,13 @@
 //! (reference: teams-and-wakes, "Claims of workers").
 //!
 //! A sweep alone ends a lease: until then the worker has its task, however late it is. So a renewal
-//! that comes just before has not lost a race, and a task is never two workers'.
+//! that comes just before has not lost a race, and a task is never two workers'. Nor does one end that
+//! could not be renewed: each step of the sweep stores that it has run, so that a time without a server, or
+//! in which it could not write, is known afterwards.
 
 use std::ops::ControlFlow;
 
+use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +24,11 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, due};
-use crate::store::{Order, TableInfo, Tx, View};
+use crate::store::{Export, ListSource, Order, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Lease>()],
+    tables: &[TableInfo::of::<Lease>(), TableInfo::of::<LeaseWatch>()],
     sweeps: &[END_LEASES],
     ..Resource::EMPTY
 };
@@ -90,23 +93,52 @@ pub fn heartbeat(
 
 // ── Ends of leases ───────────────────────────────────────────────────────────
 
+/// Since when leases could be renewed without a gap, and when they were looked at last. While there are
+/// leases, each step stores it: what nobody can write is not written.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct LeaseWatch {
+    pub since: Time,
+    pub last: Time,
+}
+
+impl LeaseWatch {
+    /// A step that is later than this after another one comes after a gap; so does one before it, by a clock
+    /// that was set back. The sweep runs every 5 s.
+    const MAX_PAUSE_SECS: i64 = 15;
+
+    /// Returns it as it is after a step at `now`.
+    fn at(old: Option<Self>, now: Time) -> Self {
+        let going_on =
+            old.filter(|old| old.last <= now && now <= old.last.plus_secs(Self::MAX_PAUSE_SECS));
+        LeaseWatch { since: going_on.map_or(now, |old| old.since), last: now }
+    }
+}
+
+impl Record for LeaseWatch {
+    const TABLE: &'static str = "tasks.lease_watch";
+    const EXPORT: Export<Self> = Export::LeftOut("says what the server did where it comes from");
+    type Key = ();
+    fn key(&self) -> Self::Key {}
+}
+
 /// Ends the leases that are over. Begins anew those that were given while the clock was ahead, and
 /// those that nobody could renew, since there was no server or it could not write.
-fn end_leases(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
-    let now = tx.now();
-    let could_renew_since = settings.running_since.min(now);
-    let misdated = misdated(&tx.view())?;
-    let (over, progress) = due(&tx.view(), &BY_END, |lease: &Lease| lease.ends_at <= now)?;
-    if misdated.is_empty() && over.is_empty() {
+fn end_leases(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
+    if tx.count::<Lease>(ListSource::TABLE, &(), 1)? == 0 {
         return Ok(SweepProgress::Clean);
     }
+    let now = tx.now();
+    let misdated = misdated(&tx.view())?;
+    let (over, progress) = due(&tx.view(), &BY_END, |lease: &Lease| lease.ends_at <= now)?;
     tx.unmark_deletion(); // What it writes is for a disk that has place.
+    let watch = LeaseWatch::at(tx.get(&())?, now);
+    tx.put(&watch)?;
     for lease in &misdated {
         tx.replace(lease, &lease.renewed(now))?;
     }
     let (mut ends, mut bytes) = (0, 0);
     for lease in &over {
-        let full = lease.renewed(could_renew_since);
+        let full = lease.renewed(watch.since);
         if full.ends_at > now {
             tx.replace(lease, &full)?;
             continue;

@@ -8,7 +8,11 @@
 mod approvals;
 mod claim;
 mod claims;
+mod dependencies;
+mod dependency;
+mod due;
 mod exchange;
+mod labels;
 mod lease;
 mod leases;
 mod lists;
@@ -18,6 +22,7 @@ mod memories;
 mod message;
 mod messages;
 pub mod notices;
+mod parts;
 mod pausing;
 mod peer;
 mod runs;
@@ -50,6 +55,9 @@ pub const RESOURCE: Resource = Resource {
         &tasks::RESOURCE,
         &claims::RESOURCE,
         &leases::RESOURCE,
+        &dependencies::RESOURCE,
+        &due::RESOURCE,
+        &labels::RESOURCE,
         &messages::RESOURCE,
         &wakes::RESOURCE,
         &memories::RESOURCE,

@@ -43,6 +43,10 @@ pub fn create_task(
         priority: None,
         from_agent_id: None,
         worker: None,
+        parent_task_id: None,
+        depends_on: None,
+        due_at: None,
+        labels: None,
     };
     tasks::make(tx, team, &task, (assignee.as_ref(), None), None).map(drop)
 }

@@ -16,10 +16,13 @@ use crate::store::{
 
 /// The long text of a task.
 pub type TaskDescription = Text<0, 100_000>;
+/// A word to find tasks by.
+pub type TaskLabel = Text<1, 64>;
 /// A client's project id.
 pub type ProjectId = Text<0, 200>;
 
-/// The status of a task. Any status may follow any other.
+/// The status of a task. Any status may follow any other, but a task that waits for others is not worked
+/// on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
@@ -27,7 +30,7 @@ pub enum TaskStatus {
     Open,
     /// Being worked on.
     InProgress,
-    /// Something prevents progress.
+    /// Something prevents progress: it waits for others, or somebody said so.
     Blocked,
     /// Closed as done.
     Done,
@@ -72,7 +75,7 @@ pub struct Task {
     pub assignee_agent_id: Option<Id<Member>>,
     /// From 0 to 4; not interpreted.
     pub priority: u8,
-    /// Its status; any may follow any other.
+    /// Its status; any may follow any other, unless it waits for others.
     pub status: TaskStatus,
     /// The user who created it, also through a key; null if the service did.
     pub created_by: Option<Id<User>>,
@@ -81,6 +84,20 @@ pub struct Task {
     pub updated_at: Time,
     /// The process that has it; null if its agent did not say which.
     pub claim: Option<TaskClaim>,
+    /// The task that it is a part of.
+    pub parent_task_id: Option<Id<Task>>,
+    /// The tasks that have to be done before it can be begun.
+    pub depends_on: Vec<Id<Task>>,
+    /// When it is to be closed.
+    pub due_at: Option<Time>,
+    /// The client's own words to find it by.
+    pub labels: Vec<TaskLabel>,
+    /// Whether it is blocked only since it waits for others.
+    #[serde(skip)]
+    pub is_waiting: bool,
+    /// Whether it has, or once had, parts.
+    #[serde(skip)]
+    pub has_parts: bool,
 }
 crate::base::portable!(Task {
     id,
@@ -96,6 +113,12 @@ crate::base::portable!(Task {
     created_at,
     updated_at,
     claim,
+    parent_task_id,
+    depends_on,
+    due_at,
+    labels,
+    is_waiting,
+    has_parts,
 });
 
 impl Output for Task {
@@ -115,9 +138,10 @@ impl Task {
         matches!(self.status, TaskStatus::Open | TaskStatus::InProgress)
     }
 
-    fn without_lease(self) -> Self {
-        let claim = self.claim.map(|claim| TaskClaim { lease_secs: None, ..claim });
-        Task { claim, ..self }
+    /// Returns it as it is once it waits for nothing any more: a process that has it goes on.
+    pub fn freed(self) -> Self {
+        let status = if self.claim.is_some() { TaskStatus::InProgress } else { TaskStatus::Open };
+        Task { status, is_waiting: false, ..self }
     }
 
     /// Whether it is begun and not closed, so that a process may have it.
@@ -138,6 +162,22 @@ pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
 /// Tasks by their number in the team, by which people name them.
 pub static BY_NUMBER: Index<Task, (Id<Team>, u32)> =
     Index::non_unique("tasks.by_number", |task| Some((task.team_id, task.number)));
+
+/// Tasks that are parts of others, by those.
+pub static BY_PARENT: Index<Task, (Id<Task>, TaskStatus)> =
+    Index::non_unique("tasks.by_parent", |task| Some((task.parent_task_id?, task.status)));
+
+/// The place of a task in [`BY_DUE`].
+pub type Due = (Time, Id<Team>, Id<Task>);
+
+/// Open tasks that are due at some time.
+pub static BY_DUE: Index<Task, Due> = Index::non_unique("tasks.by_due", due_of);
+
+/// Returns the place of a task in [`BY_DUE`].
+pub fn due_of(task: &Task) -> Option<Due> {
+    let due_at = task.due_at.filter(|_| !task.is_closed())?;
+    Some((due_at, task.team_id, task.id))
+}
 
 /// Returns the key in [`BY_ASSIGNEE`] of an assignee's tasks with this status.
 pub fn place(
@@ -172,22 +212,24 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";
-    // Its lease, which moves by itself, brings the seconds with it.
-    const EXPORT: Export<Self> = Export::WHOLE.normalized(Task::without_lease);
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER];
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER, &BY_PARENT, &BY_DUE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("created_by", "history: who made it may have left"),
         ("claim.by", "history: who claimed it may have left"),
+        ("parent_task_id", "a task is removed with its team alone, and this with it"),
+        ("depends_on", "a task is removed with its team alone, and this with it"),
     ];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = (Id<Team>, Id<Task>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => codec::decode_shorter(body),
+            1 | 2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

@@ -1,28 +1,35 @@
 //! Operations on tasks: list, create, update (reference: teams-and-wakes, "Tasks").
 
+mod update;
+
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::claim::WorkerName;
-use super::claims::{check_worker, require_held, with_claim_kept};
-use super::lease::{give, renew};
+use super::claims::check_worker;
+use super::dependencies::{self, MAX_DEPENDENCIES};
+use super::labels::{self, MAX_LABELS};
+use super::lease::renew;
 use super::lists::merged;
 use super::member::{Member, require_active};
+use super::parts::{self, TaskChildren};
 use super::task::{
-    BY_ASSIGNEE, BY_NUMBER, BY_STATUS, ProjectId, Task, TaskDescription, TaskStatus,
-    assignee as assignee_of, current_assignee, fetch_task, next_number, place,
+    BY_ASSIGNEE, BY_NUMBER, BY_PARENT, BY_STATUS, ProjectId, Task, TaskDescription, TaskLabel,
+    TaskStatus, fetch_task, next_number, place,
 };
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::{AgentRef, open_optional};
 use super::wakes::{self, WakeCause};
-use crate::api::{Input, Req, Resource, Route, op};
+use super::{due, task};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{Error, Id, Int, Issue, Nullable, Result, Title};
+use crate::base::{BoundedList, Error, Id, Int, Issue, Nullable, Result, Time, Title};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
+pub use update::update;
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
-    tables: &[TableInfo::of::<Task>(), TableInfo::of::<super::task::TaskCounter>()],
+    tables: &[TableInfo::of::<Task>(), TableInfo::of::<task::TaskCounter>()],
     ..Resource::EMPTY
 };
 
@@ -32,6 +39,8 @@ const DEFAULT_PRIORITY: u8 = 2;
 /// The priority of a task.
 pub type Priority = Int<0, 4>;
 type TaskNumber = Int<1, { u32::MAX as i64 }>;
+type DependsOn = BoundedList<Id<Task>, 0, MAX_DEPENDENCIES>;
+type Labels = BoundedList<TaskLabel, 0, MAX_LABELS>;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -55,6 +64,14 @@ pub struct NewTask {
     pub assignee_agent_id: Option<AgentRef>,
     /// From 0 to 4, not interpreted; 2 if absent.
     pub priority: Option<Priority>,
+    /// The task of the team that it is a part of.
+    pub parent_task_id: Option<Id<Task>>,
+    /// Tasks of the team that have to be done before; until then it is blocked.
+    pub depends_on: Option<DependsOn>,
+    /// When it is to be closed.
+    pub due_at: Option<Time>,
+    /// Words to find it by; not interpreted.
+    pub labels: Option<Labels>,
     /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<AgentRef>,
     /// The process of the agent that creates it, whose leases it renews.
@@ -85,6 +102,16 @@ pub struct TaskPatch {
     priority: Option<Priority>,
     #[serde(default)]
     project_id: Nullable<ProjectId>,
+    /// The task of the team that it is a part of.
+    #[serde(default)]
+    parent_task_id: Nullable<Id<Task>>,
+    /// All tasks of the team that have to be done before; it is blocked while one is not.
+    depends_on: Option<DependsOn>,
+    /// When it is to be closed.
+    #[serde(default)]
+    due_at: Nullable<Time>,
+    /// All words to find it by.
+    labels: Option<Labels>,
     /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<AgentRef>,
     /// The process of the agent that makes the change; refused unless it has the task.
@@ -106,16 +133,80 @@ struct TaskFilter {
     unassigned: Option<bool>,
     /// Only the task with this number.
     number: Option<TaskNumber>,
+    /// Only parts of this task.
+    parent_task_id: Option<Id<Task>>,
+    /// Only tasks with this label.
+    label: Option<TaskLabel>,
 }
 impl Input for TaskFilter {}
 
+impl TaskFilter {
+    /// Whether a task is one that it selects.
+    fn selects(&self, task: &Task) -> bool {
+        let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, label } = self;
+        status.is_none_or(|status| task.status == status)
+            && assignee_agent_id.is_none_or(|id| task.assignee_agent_id == Some(id))
+            && unassigned.is_none_or(|is_free| task.assignee_agent_id.is_none() == is_free)
+            && number.is_none_or(|number| i64::from(task.number) == number.get())
+            && parent_task_id.is_none_or(|parent| task.parent_task_id == Some(parent))
+            && label.as_ref().is_none_or(|label| task.labels.contains(label))
+    }
+}
+
+/// A task, with how far its parts are.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Task")]
+pub struct TaskInfo {
+    #[serde(flatten)]
+    pub task: Task,
+    /// How far the tasks are that are parts of it.
+    pub children: TaskChildren,
+}
+
+impl TaskInfo {
+    /// Returns what is shown of a task.
+    pub fn of(view: &View, task: Task) -> Result<Self> {
+        Ok(TaskInfo { children: parts::children(view, &task)?, task })
+    }
+}
+
+impl Output for TaskInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.task.id)
+    }
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
-    let team = require_team(view, req.params)?;
-    let TaskFilter { status, assignee_agent_id, unassigned, number } = &req.input;
+pub fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<TaskInfo>> {
+    let (team, filter) = (require_team(view, req.params)?, &req.input);
+    let keep = |task: &Task| filter.selects(task);
+    if let Some(label) = &filter.label {
+        return labels::list(view, (team, label), &req.page, keep, TaskInfo::of);
+    }
+    let Page { items, next } = list_tasks(view, team, req, keep)?;
+    let items = items.into_iter().map(|task| TaskInfo::of(view, task));
+    Ok(Page { items: items.collect::<Result<_>>()?, next })
+}
+
+/// Lists the tasks that a filter without a label selects.
+fn list_tasks(
+    view: &View,
+    team: Id<Team>,
+    req: &Req<Id<Team>, TaskFilter>,
+    keep: impl Fn(&Task) -> bool,
+) -> Result<Page<Task>> {
+    let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, .. } = &req.input;
     if let Some(number) = number {
-        return numbered(view, team, *number, &req.input);
+        let number = u32::try_from(number.get()).map_err(|_| Error::no_such("task"))?;
+        let found: Option<Task> = view.first(&BY_NUMBER, &(team, number), Order::Ascending)?;
+        return Ok(Page::single(found.filter(keep).into_iter().collect()));
+    }
+    let statuses = status.map_or(TaskStatus::ALL.to_vec(), |status| vec![status]);
+    if let Some(parent) = parent_task_id {
+        let keys: Vec<_> = statuses.into_iter().map(|status| (*parent, status)).collect();
+        return merged(view, &BY_PARENT, &keys, team, &req.page, keep);
     }
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::single(vec![])),
@@ -123,13 +214,10 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
         (None, Some(true)) => Some(None),
         (None, _) => None,
     };
-    let keep = |task: &Task| *unassigned != Some(false) || task.assignee_agent_id.is_some();
     match (assignee, status) {
-        (Some(assignee), Some(status)) => {
-            merged(view, &BY_ASSIGNEE, &[place(assignee, *status)], team, &req.page, keep)
-        }
-        (Some(assignee), None) => {
-            let keys = TaskStatus::ALL.map(|status| place(assignee, status));
+        (Some(assignee), _) => {
+            let keys: Vec<_> =
+                statuses.into_iter().map(|status| place(assignee, status)).collect();
             merged(view, &BY_ASSIGNEE, &keys, team, &req.page, keep)
         }
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
@@ -137,25 +225,8 @@ fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<Task>> {
     }
 }
 
-/// The task with this number, if it is one that the filter selects.
-fn numbered(
-    view: &View,
-    team: Id<Team>,
-    number: TaskNumber,
-    filter: &TaskFilter,
-) -> Result<Page<Task>> {
-    let number = u32::try_from(number.get()).map_err(|_| Error::no_such("task"))?;
-    let found: Option<Task> = view.first(&BY_NUMBER, &(team, number), Order::Ascending)?;
-    let is_wanted = |task: &Task| {
-        filter.status.is_none_or(|status| task.status == status)
-            && filter.assignee_agent_id.is_none_or(|id| task.assignee_agent_id == Some(id))
-            && filter.unassigned.is_none_or(|is_free| task.assignee_agent_id.is_none() == is_free)
-    };
-    Ok(Page::single(found.filter(is_wanted).into_iter().collect()))
-}
-
 /// Creates a task.
-pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
+pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<TaskInfo> {
     let (new, view) = (&req.input, tx.view());
     let team = require_team(&view, req.params)?;
     let open = |named: &Option<AgentRef>| open_optional(&view, req.caller(), team, named.as_ref());
@@ -168,7 +239,9 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTask>) -> Result<Task> {
     if let Some(acting) = &acting {
         renew(tx, acting, new.worker.as_ref())?;
     }
-    make(tx, team, new, (assignee.as_deref(), acting.as_deref()), Some(req.caller().user()))
+    let by = Some(req.caller().user());
+    let task = make(tx, team, new, (assignee.as_deref(), acting.as_deref()), by)?;
+    TaskInfo::of(&tx.view(), task)
 }
 
 /// Creates a task for `assignee` on behalf of `created_by`, or of the service itself. An assignee that
@@ -180,7 +253,7 @@ pub fn make(
     (assignee, acting): (Option<&Member>, Option<&Member>),
     created_by: Option<Id<User>>,
 ) -> Result<Task> {
-    let task = Task {
+    let mut task = Task {
         id: tx.new_id(),
         team_id: team,
         number: next_number(tx, team)?,
@@ -194,10 +267,35 @@ pub fn make(
         created_at: tx.now(),
         updated_at: tx.now(),
         claim: None,
+        parent_task_id: new.parent_task_id,
+        depends_on: distinct(new.depends_on.as_deref()),
+        due_at: new.due_at,
+        labels: distinct(new.labels.as_deref()),
+        is_waiting: false,
+        has_parts: false,
     };
+    if dependencies::set(tx, None, &task)? {
+        task = Task { status: TaskStatus::Blocked, is_waiting: true, ..task };
+    }
+    parts::put_in(tx, &task)?;
     tx.insert(&task)?;
-    wake_assignee(tx, &task, assignee, acting)?;
+    labels::index(tx, None, &task)?;
+    due::tell_of_change(tx, None, &task, acting)?;
+    if !task.is_waiting {
+        wake_assignee(tx, &task, assignee, acting)?;
+    }
     Ok(task)
+}
+
+/// Returns the items of a list without repetitions.
+fn distinct<T: Clone + PartialEq>(items: Option<&[T]>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items.unwrap_or_default() {
+        if !distinct.contains(item) {
+            distinct.push(item.clone());
+        }
+    }
+    distinct
 }
 
 /// Returns the priority that a new task has.
@@ -205,93 +303,10 @@ pub fn priority_of(given: Option<Priority>) -> u8 {
     given.map_or(DEFAULT_PRIORITY, |priority| priority.get() as u8)
 }
 
-fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<Task> {
+fn get(view: &View, req: &Req<(Id<Team>, Id<Task>)>) -> Result<TaskInfo> {
     let (team, id) = req.params;
     require_team(view, team)?;
-    fetch_task(view, team, id)
-}
-
-/// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
-/// reopened task loses an assignee that has left.
-///
-/// # Errors
-/// 409 if a paused agent takes it, or the worker that makes the change does not have it.
-pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result<Task> {
-    let (team, id) = req.params;
-    require_team(&tx.view(), team)?;
-    let old = fetch_task(&tx.view(), team, id)?;
-    let patch = &req.input;
-    let is_same = |named: &&AgentRef| old.assignee_agent_id.is_some_and(|id| named.is(id));
-    let named = patch.assignee_agent_id.value().filter(|named| !is_same(named));
-    let assignee = open_optional(&tx.view(), req.caller(), team, named)?;
-    let acting = open_optional(&tx.view(), req.caller(), team, patch.from_agent_id.as_ref())?;
-    if let (Some(acting), Some(worker)) = (&acting, &patch.worker) {
-        require_held(&tx.view(), &old, acting, worker)?;
-        renew(tx, acting, Some(worker))?;
-    }
-
-    let mut task = old.clone();
-    if let Some(title) = &patch.title {
-        task.title = title.clone();
-    }
-    if let Some(status) = patch.status {
-        task.status = status;
-    }
-    if let Some(priority) = patch.priority {
-        task.priority = priority.get() as u8;
-    }
-    patch.description.clone().apply(&mut task.description);
-    match (&patch.assignee_agent_id, &assignee) {
-        (Nullable::Clear, _) => task.assignee_agent_id = None,
-        (_, Some(assignee)) => task.assignee_agent_id = Some(assignee.id),
-        _ => {}
-    }
-    patch.project_id.clone().apply(&mut task.project_id);
-    if old.is_closed() && !task.is_closed() {
-        task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
-    }
-    let mut task = with_claim_kept(&old, task);
-    if let Some(acting) = &acting
-        && takes(&old, &task, acting)
-    {
-        require_active(&tx.view(), acting)?;
-    }
-    if task != old {
-        task.updated_at = tx.now();
-        tx.replace(&old, &task)?;
-    }
-    if task.claim != old.claim {
-        give(tx, &task)?; // None: the change has ended the claim.
-    }
-    if task.assignee_agent_id != old.assignee_agent_id {
-        wake_assignee(tx, &task, assignee.as_deref(), acting.as_deref())?;
-    } else if let Some(cause) = resumption(&old, &task)
-        && let Some(assignee) = assignee_of(&tx.view(), &task)?
-        && acting.as_deref().is_none_or(|acting| acting.id != assignee.id)
-    {
-        wakes::wake(tx, &assignee, &cause)?;
-    }
-    Ok(task)
-}
-
-/// Whether an agent does with its own change what a claim does: it has the task from now on, or begins it.
-fn takes(old: &Task, new: &Task, acting: &Member) -> bool {
-    let begins = |task: &Task| task.status == TaskStatus::InProgress;
-    let has = |task: &Task| task.assignee_agent_id == Some(acting.id);
-    has(new) && (!has(old) || (begins(new) && !begins(old)))
-}
-
-/// Returns why the assignee of a task is to go on with it: it was blocked or closed and is not any
-/// more. The agent has acknowledged what it was told of the task then.
-fn resumption<'a>(old: &Task, task: &'a Task) -> Option<WakeCause<'a>> {
-    if old.is_workable() || !task.is_workable() {
-        return None;
-    }
-    Some(if old.is_closed() {
-        WakeCause::TaskReopened(task)
-    } else {
-        WakeCause::TaskUnblocked(task)
-    })
+    TaskInfo::of(view, fetch_task(view, team, id)?)
 }
 
 /// Wakes the new assignee of a task, unless it acted itself.

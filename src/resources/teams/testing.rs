@@ -84,7 +84,7 @@ pub fn add_agent_with(fixture: &Fixture, team: Id<Team>, body: Value) -> Id<Memb
 
 /// A task made with this body.
 pub fn task(fixture: &Fixture, team: Id<Team>, body: Value) -> Task {
-    fixture.write(tasks::create, team, Fixture::input(body).unwrap()).unwrap()
+    fixture.write(tasks::create, team, Fixture::input(body).unwrap()).unwrap().task
 }
 
 /// A message sent with this body.

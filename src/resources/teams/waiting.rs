@@ -50,7 +50,7 @@ impl From<Peer> for WaitingPeer {
 
 /// Whether a team exists and the scopes of the caller's key reach it. What cannot be read is not
 /// listed.
-fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
+pub fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
     let team = view.get::<Team>(&team).ok().flatten();
     team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug))))
 }

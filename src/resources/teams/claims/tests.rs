@@ -6,7 +6,7 @@ use super::*;
 use crate::outbox::{EventType, RetentionSettings, SweepProgress};
 use crate::resources::pauses::NewPause;
 use crate::resources::teams::lease::insert_moved;
-use crate::resources::teams::leases::{self, heartbeat};
+use crate::resources::teams::leases::{self, LeaseWatch, heartbeat};
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, events, message, published, repeat, take, task, team,
 };
@@ -43,7 +43,7 @@ impl World {
         let claimed = self.fixture.write(claim, (self.team, task.id), Fixture::input(body)?)?;
         let end = self.lease_of(task).map(|lease| lease.ends_at);
         assert_eq!(claimed.lease_ends_at, end, "what is said is what is stored");
-        Ok(claimed.task)
+        Ok(claimed.task.task)
     }
 
     /// Has workers of ann claim so many further tasks with a lease of a minute, in one transaction:
@@ -70,7 +70,8 @@ impl World {
     }
 
     fn patch(&self, body: Value) -> Result<Task> {
-        self.fixture.write(tasks::update, (self.team, self.task.id), Fixture::input(body)?)
+        let at = (self.team, self.task.id);
+        Ok(self.fixture.write(tasks::update, at, Fixture::input(body)?)?.task)
     }
 
     fn beat(&self, worker: &str) -> Vec<Id<Task>> {
@@ -89,6 +90,12 @@ impl World {
         self.fixture.store.read_now(self.fixture.org, |view| view.get(&key)).unwrap()
     }
 
+    /// Has the worker claim its task with a lease, and returns that.
+    fn lease_of_claim(&self) -> Lease {
+        self.lease();
+        self.lease_of(&self.task).unwrap()
+    }
+
     fn leases(&self) -> Vec<Lease> {
         let all = |view: &View| view.all(ListSource::TABLE, &());
         self.fixture.store.read_now(self.fixture.org, all).unwrap()
@@ -103,19 +110,24 @@ impl World {
         self.fixture.store.clock().now()
     }
 
-    /// Lets time pass on a server that has run for long, and its sweep run.
-    fn pass(&self, secs: i64) {
+    /// Lets time pass on a server whose sweep runs every few seconds; returns the steps of its last run.
+    fn pass(&self, secs: i64) -> usize {
         self.fixture.pass_secs(secs);
-        self.sweep(Time::from_millis(0));
+        let now = self.clock();
+        let watched = move |tx: &mut Tx| {
+            let since = tx.get::<LeaseWatch>(&())?.map_or(NOON, |watch| watch.since);
+            tx.put(&LeaseWatch { since, last: now })
+        };
+        self.fixture.store.write_blocking(self.fixture.org, watched).unwrap();
+        self.sweep()
     }
 
-    /// Runs the sweep, which has run without a gap since then, to its end; returns its steps.
-    fn sweep(&self, running_since: Time) -> usize {
-        let settings = RetentionSettings { running_since, ..RetentionSettings::default() };
+    /// Runs the sweep to its end; returns its steps.
+    fn sweep(&self) -> usize {
         let run = leases::RESOURCE.sweeps[0].run;
         let step = || {
-            let settings = settings.clone();
             let (store, org) = (&self.fixture.store, self.fixture.org);
+            let settings = RetentionSettings::default();
             store.write_blocking(org, move |tx| run(tx, &settings)).unwrap()
         };
         1 + (0..1000).take_while(|_| step() == SweepProgress::More).count()
@@ -449,43 +461,62 @@ fn a_paused_agent_keeps_its_lease_by_heartbeats_alone_and_is_woken_when_it_is_re
 #[test]
 fn after_a_gap_a_lease_has_its_full_length_again() {
     let world = World::new();
-    let bob = task(&world.fixture, world.team, json!({"title": "Longer"}));
+    let longer = task(&world.fixture, world.team, json!({"title": "Longer"}));
     world.lease();
-    world.claim_other(&bob, json!({"worker": "one", "leaseSecs": 3600})).unwrap();
-    // So it is after a start, after a database was away, and after the clock has jumped ahead.
+    world.claim_other(&longer, json!({"worker": "one", "leaseSecs": 3600})).unwrap();
+    world.pass(30);
+    // So it is after a start, after a disk was full, and after the clock has jumped ahead.
     world.fixture.pass_secs(7200);
-    let back = world.clock();
-    world.sweep(back);
+    world.sweep();
     assert_eq!(world.secs_left(), Some(60));
-    world.fixture.pass_secs(59);
-    world.sweep(back);
+    world.pass(59);
     assert!(world.now().claim.is_some());
-    world.fixture.pass_secs(1);
-    world.sweep(back);
+    world.pass(1);
     assert_eq!(world.now().claim, None, "the shorter one");
-    world.fixture.pass_secs(3539);
-    world.sweep(back);
-    assert_eq!(world.beat("one"), [bob.id]);
-    world.fixture.pass_secs(3600);
-    world.sweep(back);
+    world.pass(3539);
+    assert_eq!(world.beat("one"), [longer.id]);
+    world.pass(3600);
     assert!(world.leases().is_empty());
     world.fixture.assert_sound();
 }
 
 #[test]
-fn a_gap_prolongs_no_lease_that_was_renewed_since() {
+fn a_sweep_that_is_late_by_some_seconds_comes_after_no_gap() {
     let world = World::new();
     world.lease();
-    world.fixture.pass_secs(7200);
-    let back = world.clock();
-    world.fixture.pass_secs(30);
-    world.beat("one");
-    world.fixture.pass_secs(59);
-    world.sweep(back);
+    world.sweep();
+    for _ in 0..3 {
+        world.fixture.pass_secs(15);
+        world.sweep();
+    }
     assert!(world.now().claim.is_some());
-    world.fixture.pass_secs(1);
-    world.sweep(back);
-    assert_eq!(world.now().claim, None);
+    world.fixture.pass_secs(15);
+    world.sweep();
+    assert_eq!(world.now().claim, None, "after 60 s");
+    world.lease();
+    world.sweep();
+    world.fixture.pass_secs(45);
+    world.beat("one");
+    world.fixture.pass_secs(16);
+    world.sweep();
+    assert_eq!(world.secs_left(), Some(44), "renewed in the gap");
+    world.fixture.pass_secs(-60);
+    world.sweep();
+    world.pass(59);
+    assert!(world.now().claim.is_some(), "by a clock that was set back");
+}
+
+#[test]
+fn without_leases_a_sweep_writes_nothing() {
+    let world = World::new();
+    world.sweep();
+    let watch = || -> Option<LeaseWatch> {
+        world.fixture.store.read_now(world.fixture.org, |view| view.get(&())).unwrap()
+    };
+    assert_eq!(watch(), None);
+    world.lease();
+    world.sweep();
+    assert_eq!(watch(), Some(LeaseWatch { since: NOON, last: NOON }));
 }
 
 #[test]
@@ -496,13 +527,11 @@ fn leases_of_a_clock_that_was_ahead_begin_anew_however_many_they_are() {
     world.lease();
     world.lease_many(json!({"title": "More"}), 600);
     world.fixture.pass_secs(-YEAR);
-    assert_eq!(world.sweep(world.clock()), 2, "500 in a step");
+    assert_eq!(world.sweep(), 2, "500 in a step");
     assert_eq!(world.secs_left(), Some(60), "it begins anew");
-    world.fixture.pass_secs(59);
-    world.sweep(NOON);
+    world.pass(59);
     assert_eq!(world.leases().len(), 601);
-    world.fixture.pass_secs(1);
-    assert_eq!(world.sweep(NOON), 7, "100 ends in a step");
+    assert_eq!(world.pass(1), 7, "100 ends in a step");
     assert_eq!((world.now().claim, world.leases().len()), (None, 0));
     world.fixture.assert_sound();
 }
@@ -517,28 +546,31 @@ fn leases_of_large_tasks_are_renewed_and_ended() {
     let renewed = || -> usize { (0..2).map(|_| world.beat("many-0").len()).sum() };
     world.fixture.pass_secs(30);
     assert_eq!(renewed(), 100, "20 MB of tasks");
-    world.fixture.pass_secs(60);
-    assert_eq!(world.sweep(NOON), 9, "6 in a step");
+    assert_eq!(world.pass(60), 9, "6 in a step");
     assert!(world.leases().is_empty());
     world.fixture.assert_sound();
 }
 
 #[test]
-fn a_lease_that_has_moved_with_its_organization_begins_anew() {
+fn a_lease_that_has_moved_with_its_organization_begins_anew_where_it_is_served() {
     let world = World::new();
-    world.claim(json!({"worker": "one"})).unwrap();
-    let arrives = |worker: &str, secs: u32| {
-        let worker = WorkerName::parse(worker).unwrap();
+    let arrives = || {
+        let worker = WorkerName::parse("one").unwrap();
         let (team, task, agent) = (world.team, world.task.id, world.ann);
-        let moved = Lease { team, task, agent, worker, secs, ends_at: Time::from_millis(0) };
+        let moved = Lease { team, task, agent, worker, secs: 60, ends_at: Time::from_millis(0) };
         let insert = move |tx: &mut Tx| insert_moved(tx, &moved);
         world.fixture.store.write_blocking(world.fixture.org, insert).unwrap();
-        world.secs_left()
+        world.lease_of(&world.task).is_some()
     };
-    assert_eq!([arrives("two", 60), arrives("one", 9), arrives("one", 86_401)], [None; 3]);
-    assert_eq!(world.now().claim.unwrap().lease_secs, None);
-    assert_eq!(arrives("one", 60), Some(60));
-    assert_eq!(world.now().claim.unwrap().lease_secs, Some(60));
+    assert!(!arrives(), "its task has no claim");
+    world.claim(json!({"worker": "one"})).unwrap();
+    assert!(!arrives(), "the claim has no lease");
+    let lease = world.lease_of_claim();
+    world.fixture.store.write_blocking(world.fixture.org, move |tx| tx.remove(&lease)).unwrap();
+    assert!(arrives());
+    world.fixture.pass_secs(24 * 3600);
+    world.sweep();
+    assert_eq!(world.secs_left(), Some(60), "it took a day to move all");
     world.pass(60);
     assert_eq!(world.now().claim, None);
     world.fixture.assert_sound();

@@ -188,6 +188,10 @@ fn new_task(template: &TaskTemplate) -> NewTask {
         priority: Int::new(template.priority.into()),
         from_agent_id: None,
         worker: None,
+        parent_task_id: None,
+        depends_on: None,
+        due_at: None,
+        labels: None,
     }
 }
 

@@ -11,18 +11,18 @@ use crate::resources::teams::wakes::WakeReason;
 use crate::resources::testing::Fixture;
 
 fn patch(fixture: &Fixture, task: &Task, body: Value) -> Result<Task> {
-    fixture.write(update, (task.team_id, task.id), Fixture::input(body)?)
+    Ok(fixture.write(update, (task.team_id, task.id), Fixture::input(body)?)?.task)
 }
 
 fn claim_for(fixture: &Fixture, task: &Task, agent: Id<Member>) -> Result<Task> {
     let body = Fixture::input(json!({"agentId": agent})).unwrap();
-    fixture.write(claim, (task.team_id, task.id), body).map(|claimed| claimed.task)
+    fixture.write(claim, (task.team_id, task.id), body).map(|claimed| claimed.task.task)
 }
 
 /// The numbers of the tasks that a query gives, in its order.
 fn numbers(fixture: &Fixture, team: Id<Team>, query: Value) -> Vec<u32> {
     let page = fixture.read(list, team, Fixture::input(query).unwrap()).unwrap();
-    page.items.iter().map(|task| task.number).collect()
+    page.items.iter().map(|shown| shown.task.number).collect()
 }
 
 #[test]
@@ -35,8 +35,11 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
         "projectId": null, "assigneeAgentId": null, "priority": 2, "status": "open",
         "createdBy": first.created_by, "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z", "claim": null,
+        "parentTaskId": null, "dependsOn": [], "dueAt": null, "labels": [],
+        "children": {"total": 0, "done": 0, "cancelled": 0},
     });
-    assert_eq!(serde_json::to_value(&first).unwrap(), expected);
+    let shown = fixture.read(get, (crew, first.id), ()).unwrap();
+    assert_eq!(serde_json::to_value(shown).unwrap(), expected);
     assert!(first.created_by.is_some());
 
     let refused = json!({"title": "two", "assigneeAgentId": Id::<Member>::NIL});

@@ -9,6 +9,7 @@ use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::auth::Caller;
 use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::claim::WorkerName;
+use crate::resources::teams::dependency;
 use crate::resources::teams::lease::renew;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::message;
@@ -202,7 +203,9 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             None => Ok(false),
         },
         (WakeReason::TaskAssigned, Some(task)) => {
-            Ok(!closed_since(wake, &task) && task.assignee_agent_id == Some(wake.agent))
+            // One that waits for others wakes when it may be begun.
+            let is_agents = task.assignee_agent_id == Some(wake.agent);
+            Ok(!closed_since(wake, &task) && !task.is_waiting && is_agents)
         }
         (WakeReason::TaskNote, Some(task)) => {
             let agent = task::assignee_or_scrum_master(view, &task)?.map(|member| member.id);
@@ -214,17 +217,28 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Ok(task.is_workable() && task.assignee_agent_id == Some(wake.agent))
         }
         // Who was told of a free task may not be its agent. A blocked one wakes its agent later.
-        (WakeReason::ClaimExpired, Some(task)) => Ok(match task.status {
-            TaskStatus::Open => task.assignee_agent_id.is_none_or(|agent| agent == wake.agent),
-            TaskStatus::Blocked => task.assignee_agent_id.is_none(),
-            _ => false,
+        (WakeReason::ClaimExpired, Some(task)) => Ok(match task::current_assignee(view, &task)? {
+            Some(agent) => agent == wake.agent && task.status == TaskStatus::Open,
+            None => !task.is_closed() && !task.is_waiting,
         }),
+        (WakeReason::DependencyDone, Some(task)) => {
+            let assignee = task::current_assignee(view, &task)?;
+            Ok(task.is_workable() && assignee.is_none_or(|agent| agent == wake.agent))
+        }
+        (WakeReason::DependencyCancelled, Some(task)) => Ok(task.status == TaskStatus::Cancelled
+            && dependency::is_awaited(view, (wake.team, task.id))?),
+        (WakeReason::TaskOverdue, Some(task)) => {
+            Ok(!task.is_closed() && task.due_at.is_some_and(|due| due <= view.now()))
+        }
         (
             WakeReason::TaskAssigned
             | WakeReason::TaskNote
             | WakeReason::TaskUnblocked
             | WakeReason::TaskReopened
-            | WakeReason::ClaimExpired,
+            | WakeReason::ClaimExpired
+            | WakeReason::DependencyDone
+            | WakeReason::DependencyCancelled
+            | WakeReason::TaskOverdue,
             None,
         ) => Ok(false),
         (WakeReason::ExternalRequest, _) => match wake.peer_id {

@@ -83,6 +83,12 @@ pub enum WakeCause<'a> {
     TaskReopened(&'a Task),
     /// The worker that had this task has given no sign of life.
     ClaimExpired(&'a Task),
+    /// The last task for which this one waited is done.
+    DependencyDone(&'a Task),
+    /// This task was cancelled, and others wait for it.
+    DependencyCancelled(&'a Task),
+    /// The time of this task has passed.
+    TaskOverdue(Id<Task>),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),
     /// This schedule that wakes it is due, and tells it this.
@@ -153,17 +159,17 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
             wake.reason = WakeReason::Notification;
             wake.log_id = Some(entry);
         }
-        WakeCause::TaskUnblocked(task) => {
-            wake.reason = WakeReason::TaskUnblocked;
+        WakeCause::TaskUnblocked(task)
+        | WakeCause::TaskReopened(task)
+        | WakeCause::ClaimExpired(task)
+        | WakeCause::DependencyDone(task)
+        | WakeCause::DependencyCancelled(task) => {
+            wake.reason = reason_of_task(cause);
             wake.task_id = Some(task.id);
         }
-        WakeCause::TaskReopened(task) => {
-            wake.reason = WakeReason::TaskReopened;
-            wake.task_id = Some(task.id);
-        }
-        WakeCause::ClaimExpired(task) => {
-            wake.reason = WakeReason::ClaimExpired;
-            wake.task_id = Some(task.id);
+        WakeCause::TaskOverdue(task) => {
+            wake.reason = WakeReason::TaskOverdue;
+            wake.task_id = Some(task);
         }
         WakeCause::ApprovalDecided(task) => {
             wake.reason = WakeReason::ApprovalDecided;
@@ -176,6 +182,18 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         }
     }
     wake
+}
+
+/// Returns the reason of a cause that is about a task and nothing else.
+fn reason_of_task(cause: &WakeCause) -> WakeReason {
+    match cause {
+        WakeCause::TaskUnblocked(_) => WakeReason::TaskUnblocked,
+        WakeCause::TaskReopened(_) => WakeReason::TaskReopened,
+        WakeCause::ClaimExpired(_) => WakeReason::ClaimExpired,
+        WakeCause::DependencyDone(_) => WakeReason::DependencyDone,
+        WakeCause::DependencyCancelled(_) => WakeReason::DependencyCancelled,
+        _ => WakeReason::TaskAssigned,
+    }
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

@@ -45,6 +45,12 @@ pub enum WakeReason {
     Schedule,
     /// The worker that had a task has given no sign of life; the task is open again.
     ClaimExpired,
+    /// The last task for which one waited is done.
+    DependencyDone,
+    /// A task for which others wait was cancelled.
+    DependencyCancelled,
+    /// The time of a task has passed.
+    TaskOverdue,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -57,6 +63,9 @@ crate::store::stored_enum!(WakeReason {
     ApprovalDecided = 7,
     Schedule = 8,
     ClaimExpired = 9,
+    DependencyDone = 10,
+    DependencyCancelled = 11,
+    TaskOverdue = 12,
 });
 
 /// A notice that an agent has something to do.
@@ -234,7 +243,10 @@ impl Wake {
             | WakeReason::TaskNote
             | WakeReason::TaskUnblocked
             | WakeReason::TaskReopened
-            | WakeReason::ClaimExpired => self.task_id?.cast(),
+            | WakeReason::ClaimExpired
+            | WakeReason::DependencyDone
+            | WakeReason::DependencyCancelled
+            | WakeReason::TaskOverdue => self.task_id?.cast(),
             // Those about no task are about one thing, too: the agent reads what was decided.
             WakeReason::ApprovalDecided => self.task_id.map_or(Id::NIL, Id::cast),
             WakeReason::ExternalRequest => self.peer_id?.cast(),

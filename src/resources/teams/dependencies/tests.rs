@@ -1,0 +1,592 @@
+//! Tasks that wait for others, are parts of others, or are due.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::outbox::{RetentionSettings, SweepProgress};
+use crate::resources::teams::member::Member;
+use crate::resources::teams::testing::{
+    add_agent, add_scrum_master, code, repeat, take, task, team,
+};
+use crate::resources::teams::wakes::WakeReason;
+use crate::resources::teams::parts::{self, TaskChildren};
+use crate::resources::teams::{claims, due, tasks, team as teams};
+use crate::resources::testing::{Fixture, NOON};
+
+/// A team with ann in it.
+struct World {
+    fixture: Fixture,
+    team: Id<Team>,
+    ann: Id<Member>,
+}
+
+impl World {
+    fn new() -> Self {
+        let fixture = Fixture::new();
+        let team = team(&fixture, "crew", None);
+        let ann = add_agent(&fixture, team, "ann");
+        World { fixture, team, ann }
+    }
+
+    /// A task of ann that depends on these.
+    fn after(&self, on: &[&Task]) -> Task {
+        let ids: Vec<_> = on.iter().map(|task| task.id).collect();
+        self.task(json!({"title": "after", "assigneeAgentId": self.ann, "dependsOn": ids}))
+    }
+
+    fn task(&self, body: Value) -> Task {
+        task(&self.fixture, self.team, body)
+    }
+
+    fn free(&self) -> Task {
+        self.task(json!({"title": "free"}))
+    }
+
+    fn try_patch(&self, task: &Task, body: Value) -> Result<Task> {
+        let at = (self.team, task.id);
+        Ok(self.fixture.write(tasks::update, at, Fixture::input(body)?)?.task)
+    }
+
+    fn patch(&self, task: &Task, body: Value) -> Task {
+        self.try_patch(task, body).unwrap()
+    }
+
+    fn to(&self, task: &Task, status: &str) {
+        self.patch(task, json!({"status": status}));
+    }
+
+    fn now(&self, task: &Task) -> Task {
+        let key = (self.team, task.id);
+        self.fixture.store.read_now(self.fixture.org, |view| view.fetch(&key)).unwrap()
+    }
+
+    fn status(&self, task: &Task) -> TaskStatus {
+        self.now(task).status
+    }
+
+    fn wakes(&self, agent: Id<Member>) -> Vec<(WakeReason, Option<Id<Task>>)> {
+        let wakes = take(&self.fixture, self.team, agent);
+        wakes.into_iter().map(|wake| (wake.reason, wake.task_id)).collect()
+    }
+
+    /// Runs the jobs of releasing to their end; returns the number of steps.
+    fn run_jobs(&self) -> usize {
+        let jobs = || -> Vec<Job> {
+            let all = |view: &View| view.all(ListSource::TABLE, &());
+            let jobs: Vec<Job> = self.fixture.store.read_now(Id::NIL, all).unwrap();
+            jobs.into_iter().filter(|job| job.kind == RELEASE.kind).collect()
+        };
+        let mut steps = 0;
+        while let Some(job) = jobs().pop() {
+            steps += 1;
+            let step = move |tx: &mut Tx| {
+                let prepared = release_more(tx, &job)?;
+                Ok((matches!(prepared, Prepared::Done), job.id))
+            };
+            let (is_done, id) = self.fixture.store.write_blocking(self.fixture.org, step).unwrap();
+            if is_done {
+                let end = move |tx: &mut Tx| crate::outbox::cancel(tx, id);
+                self.fixture.store.write_blocking(Id::NIL, end).unwrap();
+            }
+        }
+        steps
+    }
+
+    fn pass(&self, secs: i64) {
+        self.fixture.pass_secs(secs);
+        let run = due::RESOURCE.sweeps[0].run;
+        let settings = RetentionSettings::default();
+        let step = || {
+            let settings = settings.clone();
+            let (store, org) = (&self.fixture.store, self.fixture.org);
+            store.write_blocking(org, move |tx| run(tx, &settings)).unwrap()
+        };
+        while step() != SweepProgress::Clean {}
+    }
+
+    fn create(&self, body: Value) -> Result<Task> {
+        Ok(self.fixture.write(tasks::create, self.team, Fixture::input(body)?)?.task)
+    }
+
+    fn children(&self, task: &Task) -> TaskChildren {
+        let task = self.now(task);
+        let counted = |view: &View| parts::children(view, &task);
+        self.fixture.store.read_now(self.fixture.org, counted).unwrap()
+    }
+}
+
+#[test]
+fn a_task_is_blocked_until_the_last_it_depends_on_is_done_and_wakes_then() {
+    let world = World::new();
+    let (one, two) = (world.free(), world.free());
+    let after = world.after(&[&one, &two]);
+    assert_eq!((after.status, &after.depends_on[..]), (TaskStatus::Blocked, &[one.id, two.id][..]));
+    assert!(world.wakes(world.ann).is_empty(), "there is nothing to do yet");
+    world.to(&one, "in_progress");
+    world.to(&one, "done");
+    assert_eq!(world.status(&after), TaskStatus::Blocked);
+    world.to(&two, "done");
+    assert_eq!(world.status(&after), TaskStatus::Open);
+    assert_eq!(world.wakes(world.ann), [(WakeReason::DependencyDone, Some(after.id))]);
+    // What is done once counts; what depends on it only from now on does not wait.
+    world.to(&one, "open");
+    assert_eq!(world.status(&after), TaskStatus::Open);
+    world.to(&two, "done");
+    assert_eq!(world.after(&[&two]).status, TaskStatus::Open);
+    assert_eq!(world.after(&[&one]).status, TaskStatus::Blocked);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_free_task_that_opens_wakes_the_scrum_master_and_who_did_the_last_is_woken_for_its_own() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let one = world.task(json!({"title": "one", "assigneeAgentId": world.ann}));
+    world.wakes(world.ann);
+    let free = world.task(json!({"title": "free", "dependsOn": [one.id]}));
+    let anns = world.after(&[&one]);
+    world.patch(&one, json!({"status": "done", "fromAgentId": world.ann}));
+    assert_eq!(world.wakes(sam), [(WakeReason::DependencyDone, Some(free.id))]);
+    assert_eq!(world.wakes(world.ann), [(WakeReason::DependencyDone, Some(anns.id))]);
+}
+
+#[test]
+fn what_waits_is_not_worked_on_but_may_be_claimed_and_closed() {
+    let world = World::new();
+    let one = world.free();
+    let after = world.after(&[&one]);
+    for status in ["open", "in_progress"] {
+        let refused = world.try_patch(&after, json!({"status": status})).unwrap_err();
+        assert_eq!(refused.code(), "dependency_open");
+        assert!(refused.message().contains("#1"), "{}", refused.message());
+    }
+    let claim = json!({"agentId": world.ann, "worker": "one", "leaseSecs": 60});
+    let input = Fixture::input(claim).unwrap();
+    let claimed = world.fixture.write(claims::claim, (world.team, after.id), input).unwrap();
+    assert_eq!(claimed.task.task.status, TaskStatus::Blocked);
+    world.to(&one, "done");
+    // Who has claimed it goes on with it.
+    let now = world.now(&after);
+    assert_eq!((now.status, now.claim.is_some()), (TaskStatus::InProgress, true));
+
+    let two = world.free();
+    let closed = world.after(&[&two]);
+    world.to(&closed, "cancelled");
+    assert_eq!(code(world.try_patch(&closed, json!({"status": "in_progress"}))), "dependency_open");
+    assert_eq!(world.patch(&closed, json!({"status": "open"})).status, TaskStatus::Blocked);
+    world.to(&closed, "cancelled");
+    world.to(&two, "done");
+    assert_eq!(world.status(&closed), TaskStatus::Cancelled);
+    world.to(&closed, "in_progress");
+    assert_eq!(world.status(&closed), TaskStatus::InProgress);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn dependencies_that_are_added_block_and_those_taken_out_open() {
+    let world = World::new();
+    let (one, two) = (world.free(), world.free());
+    let task = world.after(&[]);
+    world.wakes(world.ann);
+    let with = |ids: Value| world.patch(&task, json!({"dependsOn": ids})).status;
+    assert_eq!(with(json!([one.id, one.id])), TaskStatus::Blocked);
+    assert_eq!(world.now(&task).depends_on, [one.id]);
+    assert_eq!(with(json!([two.id])), TaskStatus::Blocked);
+    world.to(&one, "done");
+    assert_eq!(world.status(&task), TaskStatus::Blocked);
+    assert_eq!(with(json!([])), TaskStatus::Open);
+    assert_eq!(world.wakes(world.ann), [(WakeReason::DependencyDone, Some(task.id))]);
+    assert_eq!(with(json!([one.id])), TaskStatus::Open);
+    let both = json!({"dependsOn": [two.id], "status": "in_progress"});
+    assert_eq!(code(world.try_patch(&task, both)), "dependency_open");
+    assert_eq!(world.now(&task).depends_on, [one.id]);
+    // One that somebody blocked stays so.
+    world.to(&task, "blocked");
+    assert_eq!(with(json!([two.id])), TaskStatus::Blocked);
+    assert_eq!(code(world.try_patch(&task, json!({"status": "open"}))), "dependency_open");
+    world.to(&two, "done");
+    assert_eq!(world.status(&task), TaskStatus::Blocked);
+    world.fixture.pass_secs(60);
+    assert!(world.wakes(world.ann).is_empty());
+    world.to(&task, "open");
+    assert_eq!(world.wakes(world.ann), [(WakeReason::TaskUnblocked, Some(task.id))]);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_status_that_is_sent_back_as_it_was_does_not_block_by_hand() {
+    let world = World::new();
+    let one = world.free();
+    let after = world.after(&[&one]);
+    let same = json!({"status": "blocked", "priority": 4, "dependsOn": [one.id]});
+    assert!(world.patch(&after, same).is_waiting);
+    world.to(&one, "done");
+    assert_eq!(world.status(&after), TaskStatus::Open);
+}
+
+#[test]
+fn a_task_that_is_given_to_another_agent_and_waits_no_longer_is_begun_by_nobody() {
+    let world = World::new();
+    let bob = add_agent(&world.fixture, world.team, "bob");
+    let one = world.free();
+    let after = world.after(&[&one]);
+    let claim = Fixture::input(json!({"agentId": world.ann, "worker": "w"})).unwrap();
+    world.fixture.write(claims::claim, (world.team, after.id), claim).unwrap();
+    let given = world.patch(&after, json!({"assigneeAgentId": bob, "dependsOn": []}));
+    assert_eq!((given.status, given.claim), (TaskStatus::Open, None));
+    assert_eq!(world.wakes(bob), [(WakeReason::TaskAssigned, Some(after.id))]);
+    assert!(world.wakes(world.ann).is_empty());
+    // One that waits wakes its new agent when it may be begun.
+    let two = world.free();
+    world.patch(&after, json!({"dependsOn": [two.id]}));
+    world.patch(&after, json!({"assigneeAgentId": world.ann}));
+    assert!(world.wakes(world.ann).is_empty());
+    world.to(&two, "done");
+    assert_eq!(world.wakes(world.ann), [(WakeReason::DependencyDone, Some(after.id))]);
+}
+
+#[test]
+fn an_assignment_is_not_told_while_the_task_waits_and_a_free_one_tells_the_scrum_master() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let one = world.free();
+    let task = world.after(&[]);
+    world.patch(&task, json!({"dependsOn": [one.id]}));
+    assert!(world.wakes(world.ann).is_empty(), "assigned before it waited");
+    let free = world.task(json!({"title": "free", "dependsOn": [one.id]}));
+    world.patch(&free, json!({"dependsOn": [], "fromAgentId": world.ann}));
+    assert_eq!(world.wakes(sam), [(WakeReason::DependencyDone, Some(free.id))]);
+    world.patch(&task, json!({"dependsOn": [], "fromAgentId": world.ann}));
+    assert!(world.wakes(world.ann).is_empty(), "its own act");
+}
+
+#[test]
+fn no_task_waits_for_itself_or_for_what_is_not_in_the_team() {
+    let world = World::new();
+    let one = world.free();
+    let two = world.after(&[&one]);
+    let three = world.after(&[&two]);
+    let on = |task: &Task, ids: Value| world.try_patch(task, json!({"dependsOn": ids}));
+    assert_eq!(code(on(&one, json!([one.id]))), "dependency_cycle");
+    assert_eq!(code(on(&one, json!([two.id]))), "dependency_cycle");
+    assert_eq!(code(on(&one, json!([three.id]))), "dependency_cycle");
+    let other = team(&world.fixture, "other", None);
+    let foreign = task(&world.fixture, other, json!({"title": "x"}));
+    assert_eq!(code(on(&one, json!([foreign.id]))), "not_found");
+    let many: Vec<_> = (0..51).map(|_| one.id).collect();
+    assert_eq!(code(on(&two, json!(many))), "invalid_request");
+    assert_eq!(world.now(&one), one);
+    // What is done holds nothing back, so that work may go in circles, but for that of one.
+    world.to(&one, "done");
+    assert_eq!(code(on(&one, json!([one.id]))), "dependency_cycle");
+    let both = json!({"status": "open", "dependsOn": [one.id]});
+    assert_eq!(code(world.try_patch(&one, both)), "dependency_cycle");
+    world.to(&two, "done");
+    on(&one, json!([three.id])).unwrap();
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_cancelled_task_holds_back_what_depends_on_it_and_the_scrum_master_is_told() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let (one, lone) = (world.free(), world.free());
+    let after = world.after(&[&one]);
+    world.to(&lone, "cancelled");
+    world.to(&one, "cancelled");
+    assert_eq!(world.status(&after), TaskStatus::Blocked);
+    assert_eq!(world.wakes(sam), [(WakeReason::DependencyCancelled, Some(one.id))]);
+    world.patch(&after, json!({"dependsOn": []}));
+    world.fixture.pass_secs(60);
+    assert!(world.wakes(sam).is_empty(), "nothing waits for it any more");
+    let late = json!({"title": "late", "dependsOn": [one.id]});
+    assert_eq!(code(world.create(late)), "dependency_cancelled");
+    world.to(&one, "done");
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn what_is_closed_waits_for_nothing_and_nobody_is_woken_for_their_own_act() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let (one, two) = (world.free(), world.free());
+    let after = world.after(&[&one, &two]);
+    world.to(&after, "done");
+    world.to(&one, "cancelled");
+    assert!(world.wakes(sam).is_empty(), "nothing waits for it");
+    world.to(&after, "open");
+    assert!(world.now(&after).is_waiting);
+    world.patch(&two, json!({"status": "cancelled", "fromAgentId": sam}));
+    assert!(world.wakes(sam).is_empty(), "it knows");
+    world.patch(&after, json!({"dependsOn": [two.id]}));
+    world.to(&two, "open");
+    world.to(&two, "done");
+    assert_eq!(world.status(&after), TaskStatus::Open);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn long_tasks_that_wait_for_one_do_not_keep_it_from_being_done() {
+    let world = World::new();
+    let one = world.free();
+    let text = "\u{1f600}".repeat(100_000); // 400 KB
+    let body = json!({"title": "long", "description": text, "dependsOn": [one.id]});
+    repeat(&world.fixture, tasks::create, world.team, body, 30);
+    world.to(&one, "done");
+    assert_eq!(world.run_jobs(), 9, "3 at once");
+    let all = |view: &View| view.all::<Task>(ListSource::TABLE, &());
+    let tasks = world.fixture.store.read_now(world.fixture.org, all).unwrap();
+    assert!(tasks.iter().all(|task| task.is_workable() || task.id == one.id));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_task_may_be_begun_before_its_turn_when_what_it_waits_for_is_done() {
+    let world = World::new();
+    let one = world.free();
+    let all: Vec<Task> = (0..AT_ONCE + 1).map(|_| world.after(&[&one])).collect();
+    world.to(&one, "done");
+    let last = &all[AT_ONCE];
+    assert!(world.now(last).is_waiting, "it is told later");
+    world.to(last, "in_progress");
+    world.patch(&one, json!({"dependsOn": [last.id], "status": "open"}));
+    assert!(world.now(&one).is_waiting, "no cycle");
+    world.run_jobs();
+    assert_eq!(world.status(last), TaskStatus::InProgress);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn too_many_dependencies_to_follow_are_refused() {
+    let world = World::new();
+    let first = world.free();
+    let mut layer = vec![world.after(&[&first])];
+    for _ in 0..=MAX_FOLLOWED / 50 / 50 + 1 {
+        layer = (0..50).map(|_| world.after(&layer.iter().collect::<Vec<_>>())).collect();
+    }
+    let top = world.after(&layer.iter().collect::<Vec<_>>());
+    let other = world.free();
+    world.after(&[&other]);
+    assert_eq!(code(world.try_patch(&other, json!({"dependsOn": [top.id]}))), "too_many_dependencies");
+    assert_eq!(world.now(&other), other);
+}
+
+#[test]
+fn many_that_wait_for_one_are_opened_in_steps() {
+    let world = World::new();
+    let one = world.free();
+    let all: Vec<Task> = (0..AT_ONCE * 2 + 1).map(|_| world.after(&[&one])).collect();
+    world.to(&one, "done");
+    let open = || all.iter().filter(|task| world.status(task) == TaskStatus::Open).count();
+    assert_eq!(open(), AT_ONCE);
+    // Reopened, it holds the others back again.
+    world.to(&one, "open");
+    assert_eq!(world.run_jobs(), 1);
+    assert_eq!(open(), AT_ONCE);
+    world.to(&one, "done");
+    assert_eq!(open(), AT_ONCE * 2);
+    assert_eq!(world.run_jobs(), 1);
+    assert_eq!(open(), all.len());
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_deleted_team_takes_its_dependencies_with_it() {
+    let world = World::new();
+    let one = world.free();
+    world.after(&[&one]);
+    world.fixture.write_as(&world.fixture.owner, teams::delete, world.team, ()).unwrap();
+    world.fixture.complete_removals();
+    let all = |view: &View| view.all::<OpenDependency>(ListSource::TABLE, &());
+    assert!(world.fixture.store.read_now(world.fixture.org, all).unwrap().is_empty());
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_parent_counts_its_parts_and_what_of_them_is_closed() {
+    let world = World::new();
+    let (parent, other) = (world.free(), world.free());
+    let part = |parent: &Task| world.task(json!({"title": "x", "parentTaskId": parent.id}));
+    let parts = [part(&parent), part(&parent), part(&parent)];
+    let counted = |task: &Task| {
+        let TaskChildren { total, done, cancelled } = world.children(task);
+        (total, done, cancelled)
+    };
+    assert_eq!(counted(&parent), (3, 0, 0));
+    let before = world.now(&parent);
+    world.fixture.pass_secs(1);
+    world.to(&parts[0], "done");
+    world.to(&parts[1], "cancelled");
+    world.to(&parts[2], "in_progress");
+    assert_eq!(counted(&parent), (3, 1, 1));
+    assert_eq!(world.now(&parent), before, "its row stays as it is");
+    world.to(&parts[1], "open");
+    world.patch(&parts[0], json!({"parentTaskId": other.id}));
+    assert_eq!((counted(&parent), counted(&other)), ((2, 0, 0), (1, 1, 0)));
+    world.patch(&parts[0], json!({"parentTaskId": null}));
+    assert_eq!(counted(&other), (0, 0, 0));
+    let query = |query: Value| -> Vec<u32> {
+        let input = Fixture::input(query).unwrap();
+        let page = world.fixture.read(tasks::list, world.team, input).unwrap();
+        page.items.iter().map(|shown| shown.task.number).collect()
+    };
+    assert_eq!(query(json!({"parentTaskId": parent.id})), [5, 4]);
+    assert_eq!(query(json!({"parentTaskId": parent.id, "status": "open"})), [4]);
+    assert_eq!(query(json!({"parentTaskId": parent.id, "unassigned": false})), [0; 0]);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn parts_are_at_most_20_deep_from_above_and_from_below() {
+    let world = World::new();
+    let part = |parent: &Task| world.task(json!({"title": "x", "parentTaskId": parent.id}));
+    let chain = |first: Task, more: usize| {
+        let mut all = vec![first];
+        for _ in 0..more {
+            all.push(part(all.last().unwrap()));
+        }
+        all
+    };
+    let into = |task: &Task, parent: &Task| {
+        let made = world.try_patch(task, json!({"parentTaskId": parent.id}));
+        made.map(|_| ()).map_err(|error| error.code())
+    };
+    let long = chain(world.free(), 20);
+    let deepest = json!({"title": "x", "parentTaskId": long[20].id});
+    assert_eq!(code(world.create(deepest)), "too_many_levels");
+    for wrong in [&long[0], &long[1], &long[20]] {
+        assert_eq!(into(&long[0], wrong), Err("parent_cycle"));
+    }
+    let short = chain(world.free(), 10);
+    assert_eq!(into(&short[0], &long[10]), Err("too_many_levels"));
+    assert_eq!(into(&short[0], &long[9]), Ok(()));
+    assert_eq!(into(&long[0], &short[10]), Err("parent_cycle"));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_task_has_at_most_a_thousand_parts() {
+    let world = World::new();
+    let parent = world.free();
+    let body = json!({"title": "x", "parentTaskId": parent.id});
+    repeat(&world.fixture, tasks::create, world.team, body.clone(), 1000);
+    assert_eq!(code(world.create(body)), "too_many_parts");
+    assert_eq!(world.children(&parent).total, 1000);
+    let all = |view: &View| view.all::<Task>(ListSource::TABLE, &());
+    let tasks = world.fixture.store.read_now(world.fixture.org, all).unwrap();
+    for part in &tasks[1..=3] {
+        let body = json!({"title": "x", "parentTaskId": part.id});
+        repeat(&world.fixture, tasks::create, world.team, body, 400);
+    }
+    let top = world.free();
+    assert_eq!(code(world.try_patch(&parent, json!({"parentTaskId": top.id}))), "too_many_parts");
+}
+
+#[test]
+fn tasks_are_found_by_the_labels_that_they_have() {
+    let world = World::new();
+    let labelled = |labels: Value| world.task(json!({"title": "x", "labels": labels}));
+    let (one, two) = (labelled(json!(["red", "big"])), labelled(json!(["red", "red"])));
+    assert_eq!(two.labels.len(), 1);
+    let found = |query: Value| -> Vec<u32> {
+        let input = Fixture::input(query).unwrap();
+        let page = world.fixture.read(tasks::list, world.team, input).unwrap();
+        page.items.iter().map(|shown| shown.task.number).collect()
+    };
+    assert_eq!(found(json!({"label": "red"})), [2, 1]);
+    assert_eq!(found(json!({"label": "big"})), [1]);
+    assert_eq!(found(json!({"label": "re"})), [0; 0]);
+    world.to(&two, "done");
+    assert_eq!(found(json!({"label": "red", "status": "done"})), [2]);
+    world.patch(&one, json!({"labels": ["blue"]}));
+    assert_eq!((found(json!({"label": "red"})), found(json!({"label": "blue"}))), (vec![2], vec![1]));
+    let other = team(&world.fixture, "other", None);
+    task(&world.fixture, other, json!({"title": "x", "labels": ["red"]}));
+    assert_eq!(found(json!({"label": "red"})), [2]);
+    world.fixture.write_as(&world.fixture.owner, teams::delete, world.team, ()).unwrap();
+    world.fixture.complete_removals();
+    world.fixture.assert_sound();
+}
+
+/// A task that is due so many seconds after noon.
+fn due_at(secs: i64) -> Value {
+    json!({"title": "x", "dueAt": NOON.plus_secs(secs)})
+}
+
+#[test]
+fn the_scrum_master_is_woken_once_when_the_time_of_a_task_has_passed() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let (first, done) = (world.task(due_at(60)), world.task(due_at(60)));
+    world.to(&done, "done");
+    world.pass(59);
+    assert!(world.wakes(sam).is_empty());
+    world.pass(1);
+    let told = [(WakeReason::TaskOverdue, Some(first.id))];
+    assert_eq!(world.wakes(sam), told);
+    world.pass(3600);
+    assert_eq!(world.wakes(sam), told, "the same again");
+    world.patch(&first, json!({"dueAt": NOON.plus_secs(3700)}));
+    assert!(world.wakes(sam).is_empty(), "it is not overdue any more");
+    world.pass(60);
+    assert_eq!(world.wakes(sam), told);
+    world.patch(&first, json!({"title": "y"}));
+    world.fixture.pass_secs(1);
+    assert!(world.wakes(sam).is_empty(), "leased to who was told");
+    world.to(&first, "done");
+    world.pass(60);
+    assert!(world.wakes(sam).is_empty());
+    // Opened again it is overdue anew, also at a time that has passed long ago, but not by an own act.
+    world.to(&first, "open");
+    assert_eq!(world.wakes(sam), told);
+    world.to(&first, "done");
+    world.fixture.pass_secs(60);
+    world.patch(&first, json!({"status": "open", "fromAgentId": sam}));
+    assert!(world.wakes(sam).is_empty());
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn tasks_that_a_clock_ahead_made_overdue_are_told_of_when_their_time_comes() {
+    const YEAR: i64 = 365 * 24 * 3600;
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let task = world.task(due_at(120));
+    world.pass(YEAR);
+    world.fixture.pass_secs(-YEAR);
+    let later = world.task(due_at(240));
+    let listed = || {
+        let page = world.fixture.read(due::list, (), ()).unwrap();
+        page.items.iter().map(|shown| shown.task.number).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(), [0; 0]);
+    assert!(world.wakes(sam).is_empty(), "it is not overdue");
+    world.pass(119);
+    assert!(world.wakes(sam).is_empty());
+    world.pass(1);
+    assert_eq!(world.wakes(sam), [(WakeReason::TaskOverdue, Some(task.id))]);
+    world.pass(120);
+    let told = world.wakes(sam);
+    assert!(told.contains(&(WakeReason::TaskOverdue, Some(later.id))), "{told:?}");
+    assert_eq!(listed(), [2, 1]);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn many_tasks_of_one_time_are_told_of_in_steps() {
+    let world = World::new();
+    let sam = add_scrum_master(&world.fixture, world.team, "sam");
+    let text = "\u{1f600}".repeat(100_000); // 400 KB: they are not read.
+    repeat(&world.fixture, tasks::create, world.team, due_at(60), 120);
+    let long = json!({"title": "x", "description": text, "dueAt": NOON});
+    repeat(&world.fixture, tasks::create, world.team, long, 10);
+    world.pass(60);
+    let mut told = 0;
+    while let part = world.wakes(sam).len()
+        && part > 0
+    {
+        told += part;
+    }
+    assert_eq!(told, 130);
+    world.fixture.assert_sound();
+}
