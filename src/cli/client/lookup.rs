@@ -64,9 +64,10 @@ impl<'a> Team<'a> {
         let Ok(number) = name.trim_start_matches('#').parse::<u64>() else {
             return Ok(name.to_string());
         };
-        let tasks = self.api.list_in_org(&self.path("/tasks"), &[])?;
-        let task = tasks.iter().find(|task| task["number"] == number);
-        let id = task.and_then(|task| task["id"].as_str());
+        let number_text = number.to_string();
+        let query = [("number", Some(number_text.as_str()))];
+        let found = self.api.list_in_org(&self.path("/tasks"), &query)?;
+        let id = found.first().and_then(|task| task["id"].as_str());
         id.map(str::to_string)
             .ok_or_else(|| Failure::Failed(format!("there is no task {number} in this team")))
     }

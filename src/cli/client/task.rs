@@ -112,14 +112,30 @@ impl List {
         ];
         let listed = api.list(&team.path("/tasks"), &query, self.limit)?;
         let agents = api.list_in_org(&team.path("/agents"), &[])?;
-        let head = ["#", "STATUS", "ASSIGNEE", "DUE", "TITLE"];
+        let head = ["#", "STATUS", "ASSIGNEE", "DUE", "PLAN", "TITLE"];
         let table = Table::of(head, &listed.items, |task| {
             let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
             let due = if task["dueAt"].is_string() { time(&task["dueAt"]) } else { "-".into() };
-            [number, status, agent_name(&agents, &task["assigneeAgentId"]), due, title]
+            let agent = agent_name(&agents, &task["assigneeAgentId"]);
+            [number, status, agent, due, plan_of(task), title]
         });
         listed.print(self.flags.client.json, table.text("no tasks"))
     }
+}
+
+/// What a list says of a task's plan: how many it depends on, how far its parts are, its labels.
+fn plan_of(task: &Value) -> String {
+    let items = |field: &str| task[field].as_array().cloned().unwrap_or_default();
+    let mut plan = Vec::new();
+    if let before @ 1.. = items("dependsOn").len() {
+        plan.push(format!("after {before}"));
+    }
+    if task["children"]["total"] != 0 {
+        let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
+        plan.push(format!("{done}/{total} parts"));
+    }
+    plan.extend(items("labels").iter().map(cell));
+    if plan.is_empty() { "-".into() } else { plan.join(", ") }
 }
 
 /// The stable key of an agent with this id.
@@ -160,7 +176,14 @@ impl Get {
 /// What a task is a part of and depends on, a line each.
 fn related(api: &Api, team: &Team, task: &Value) -> Result<Vec<String>, Failure> {
     let line = |what: &str, id: &str| {
-        let other = api.get_in_org(&team.path(&format!("/tasks/{}", segment(id))), &[])?;
+        let path = team.path(&format!("/tasks/{}", segment(id)));
+        let other = match api.get(&path, &[("orgSlug", Some(api.org()?))]) {
+            // It did not come with the others from where they were exported.
+            Err(refusal) if refusal.with_code("not_found").is_some() => {
+                return Ok(format!("{what}: {id}"));
+            }
+            found => found?,
+        };
         let [number, title, status] = ["number", "title", "status"].map(|f| cell(&other[f]));
         Ok(format!("{what}: #{number} {title} ({status})"))
     };

@@ -1,5 +1,7 @@
 //! `/o/{org}/teams/{slug}/tasks/{number}`: a task with its notes; changing it, and writing a note.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use serde_json::{Value, json};
 
@@ -23,6 +25,9 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/teams/{slug}/tasks/{number}")
     .get(|visit| Box::pin(show(visit, None)))
     .post(|visit| Box::pin(act(visit)))];
+
+/// So many numbers of other tasks are looked up for a form: more are too many for the API.
+const MAX_NAMED: usize = 51;
 
 /// So many parts are shown.
 const PARTS: &str = "50";
@@ -102,15 +107,13 @@ async fn plan_form(
     related: &Related,
 ) -> Result<Form> {
     let known = related.before.iter().chain(&related.parent);
-    let mut names: Vec<_> =
-        known.map(|task| (task.id.clone(), task.number.to_string())).collect();
-    for field in ["dependsOn", "parentTaskId"] {
-        for number in words(visit.form.get(field)) {
-            if names.iter().all(|(_, known)| known != number)
-                && let Ok(task) = board::find(visit, place, number).await
-            {
-                names.push((task.id, number.into()));
-            }
+    let mut names: Vec<_> = known.map(|task| (task.id.clone(), task.number.to_string())).collect();
+    let sent = ["dependsOn", "parentTaskId"].map(|field| words(visit.form.get(field)));
+    let mut unknown: BTreeSet<&str> = sent.into_iter().flatten().collect();
+    unknown.retain(|number| names.iter().all(|(_, known)| known != number));
+    for number in unknown.into_iter().take(MAX_NAMED) {
+        if let Ok(task) = board::find(visit, place, number).await {
+            names.push((task.id, number.into()));
         }
     }
     let before = Field::text("dependsOn", "Depends on").words().optional();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::dependency::{BY_TASK, OpenDependency, is_awaited, is_waiting};
 use super::member::{Member, scrum_master};
-use super::task::{Task, TaskStatus, assignee_or_scrum_master, fetch_task};
+use super::task::{Task, TaskStatus, assignee_or_scrum_master};
 use super::team::Team;
 use super::wakes::{self, WakeCause};
 use crate::api::Resource;
@@ -44,7 +44,8 @@ const RELEASE: JobHandler = JobHandler {
 /// task.
 ///
 /// # Errors
-/// 404 if one that is new is not in the team; 409 if that is cancelled, or the task would wait for itself.
+/// 404 if one that is new is not in the team; 409 if one is cancelled for which it did not wait before, or
+/// the task would wait for itself.
 pub fn set(tx: &mut Tx, old: Option<&Task>, task: &Task) -> Result<bool> {
     if task.depends_on.contains(&task.id) {
         return Err(cycle());
@@ -53,21 +54,21 @@ pub fn set(tx: &mut Tx, old: Option<&Task>, task: &Task) -> Result<bool> {
     let before: &[Id<Task>] = old.map_or(&[], |old| &old.depends_on);
     let is_reopened = old.is_some_and(Task::is_closed);
     let (mut wanted, mut added) = (BTreeSet::new(), Vec::new());
-    for on in task.depends_on.iter().filter(|_| !task.is_closed()) {
+    for on in &task.depends_on {
         let (is_new, is_held) = (!before.contains(on), rows.iter().any(|row| row.on == *on));
-        if !is_new && !is_held && !is_reopened {
+        if !is_new && (task.is_closed() || !(is_held || is_reopened)) {
             continue;
         }
-        let status = match tx.get::<Task>(&(task.team_id, *on))? {
-            Some(other) => other.status,
-            None if is_new => return Err(Error::no_such("task")),
-            None => continue, // It did not come with the others from where they were exported.
+        let Some(other) = tx.get::<Task>(&(task.team_id, *on))? else {
+            if is_new {
+                return Err(Error::no_such("task"));
+            }
+            continue; // It did not come with the others from where they were exported.
         };
-        if status == TaskStatus::Cancelled && is_new {
-            let message = "a task that is cancelled is never done; leave it out of dependsOn, or reopen it";
-            return Err(Error::conflict("dependency_cancelled", message));
+        if other.status == TaskStatus::Cancelled && (is_new || is_reopened) {
+            return Err(is_cancelled(&other));
         }
-        if status != TaskStatus::Done {
+        if other.status != TaskStatus::Done && !task.is_closed() {
             wanted.insert(*on);
             added.extend((!is_held).then_some(*on));
         }
@@ -105,6 +106,14 @@ fn require_no_cycle(view: &View, task: &Task, added: &[Id<Task>]) -> Result<()> 
         next.extend(rows.into_iter().map(|row| row.on).filter(|on| seen.insert(*on)));
     }
     Ok(())
+}
+
+fn is_cancelled(task: &Task) -> Error {
+    let message = format!(
+        "#{} is cancelled, and so is never done; leave it out of dependsOn, or reopen it",
+        task.number
+    );
+    Error::conflict("dependency_cancelled", message)
 }
 
 fn cycle() -> Error {
@@ -182,8 +191,11 @@ fn release_some(tx: &mut Tx, done: (Id<Team>, Id<Task>)) -> Result<bool> {
             return Ok(true);
         }
         tx.remove(row)?;
-        if !is_waiting(&tx.view(), row.task)? {
-            bytes += open(tx, &fetch_task(&tx.view(), row.team, row.task)?)?;
+        let task = tx.get::<Task>(&(row.team, row.task))?;
+        if let Some(task) = task
+            && !is_waiting(&tx.view(), row.task)?
+        {
+            bytes += open(tx, &task)?;
         }
     }
     Ok(rows.next.is_some())

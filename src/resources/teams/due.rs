@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::member::{Member, scrum_master};
+use super::member::scrum_master;
 use super::task::{BY_DUE, Due, Task, due_of};
 use super::tasks::TaskInfo;
 use super::team::Team;
@@ -51,7 +51,8 @@ fn tell_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let told = tx.get::<ToldDue>(&())?.map(|told| told.until);
     // By a clock that was ahead, tasks were told of that are due again when their time comes.
     let is_ahead = told.is_some_and(|until| until.0 > now);
-    let from = if is_ahead { end_of(now) } else { told.unwrap_or(start_of(Time::from_millis(i64::MIN))) };
+    let from =
+        if is_ahead { end_of(now) } else { told.unwrap_or(start_of(Time::from_millis(i64::MIN))) };
     let mut over: Vec<Due> = Vec::new();
     tx.view().entries(&BY_DUE, &from, &end_of(now), Order::Ascending, |due, _| {
         if due > from || told.is_none() {
@@ -87,27 +88,18 @@ fn end_of(time: Time) -> Due {
 }
 
 /// Tells of a task that a change has put where the others have been told of: it was reopened, or is to be
-/// done at a time that has passed. An agent does not hear of its own act.
-pub fn tell_of_change(
-    tx: &mut Tx,
-    old: Option<&Task>,
-    new: &Task,
-    acting: Option<&Member>,
-) -> Result<()> {
+/// done at a time that has passed.
+pub fn tell_of_change(tx: &mut Tx, old: Option<&Task>, new: &Task) -> Result<()> {
     let due = due_of(new);
     if due == old.and_then(due_of) {
         return Ok(());
     }
     let Some(due) = due else { return Ok(()) };
     let is_told = tx.get::<ToldDue>(&())?.is_some_and(|told| due <= told.until);
-    if is_told
-        && due.0 <= tx.now()
-        && let Some(agent) = scrum_master(&tx.view(), new.team_id)?
-        && acting.is_none_or(|acting| acting.id != agent.id)
-    {
-        wakes::wake(tx, &agent, &WakeCause::TaskOverdue(new.id))?;
+    match scrum_master(&tx.view(), new.team_id)?.filter(|_| is_told) {
+        Some(agent) => wakes::wake(tx, &agent, &WakeCause::TaskOverdue(new.id)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Lists the open tasks of all teams whose time has passed, what passed last first.

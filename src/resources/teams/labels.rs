@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 use super::task::{Task, TaskLabel};
 use super::team::Team;
 use crate::api::Resource;
-use crate::base::{Id, Result};
+use crate::base::{Id, Issue, Result};
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, PageRequest, Record, Reference, TableInfo,
     Tx, View,
@@ -18,13 +18,15 @@ pub(super) const RESOURCE: Resource =
 pub const MAX_LABELS: usize = 20;
 
 /// That a task has a label.
-#[derive(Clone, Debug, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
 struct Label {
     team: Id<Team>,
     label: TaskLabel,
     task: Id<Task>,
+    /// Whether that is closed: open ones are found among many that are.
+    is_closed: bool,
 }
-crate::base::portable!(Label { team, label, task });
+crate::base::portable!(Label { team, label, task, is_closed });
 
 static TEAM: Reference<Label, Team> = Reference::cascade(
     &["team"],
@@ -45,30 +47,52 @@ impl Record for Label {
     }
 }
 
+/// Says which labels have what would make several of them, or another one, of a text of labels with commas.
+pub fn check(labels: Option<&[TaskLabel]>, issues: &mut Vec<Issue>) {
+    for (n, label) in labels.unwrap_or_default().iter().enumerate() {
+        let text = label.as_str();
+        if text.contains(',') || text.trim() != text {
+            let message = "must have no comma, and no blank at its ends";
+            issues.push(Issue::new(&format!("labels[{n}]"), message));
+        }
+    }
+}
+
 /// Has a task found by the labels that it has now, and not by those that it had.
 pub fn index(tx: &mut Tx, old: Option<&Task>, new: &Task) -> Result<()> {
-    let before: &[TaskLabel] = old.map_or(&[], |old| &old.labels);
-    let row = |label: &TaskLabel| Label { team: new.team_id, label: label.clone(), task: new.id };
-    for gone in before.iter().filter(|label| !new.labels.contains(label)) {
-        tx.remove(&row(gone))?;
+    let (before, after) = (old.map(rows).unwrap_or_default(), rows(new));
+    for gone in before.iter().filter(|row| after.iter().all(|one| one.label != row.label)) {
+        tx.remove(gone)?;
     }
-    for added in new.labels.iter().filter(|label| !before.contains(label)) {
-        tx.insert(&row(added))?;
+    for row in after.iter().filter(|row| !before.contains(row)) {
+        tx.put(row)?;
     }
     Ok(())
 }
 
-/// Lists the tasks of a team with a label that `keep` keeps, newest first, each as `show` shows it.
+fn rows(task: &Task) -> Vec<Label> {
+    let row = |label: &TaskLabel| Label {
+        team: task.team_id,
+        label: label.clone(),
+        task: task.id,
+        is_closed: task.is_closed(),
+    };
+    task.labels.iter().map(row).collect()
+}
+
+/// Lists the tasks of a team with a label that `keep` keeps, newest first, each as `show` shows it; only
+/// those that are closed, or that are not, if that is known.
 pub fn list<T>(
     view: &View,
-    (team, label): (Id<Team>, &TaskLabel),
+    (team, label, is_closed): (Id<Team>, &TaskLabel, Option<bool>),
     page: &PageRequest,
     keep: impl Fn(&Task) -> bool,
     show: impl Fn(&View, Task) -> Result<T>,
 ) -> Result<Page<T>> {
     let prefix = (team, label.clone());
     let table = ListSource::<Label>::TABLE;
-    let found = view.page_map(table, &prefix, Order::Descending, page, |_| true, |view, row| {
+    let may_be = |row: &Label| is_closed.is_none_or(|is_closed| row.is_closed == is_closed);
+    let found = view.page_map(table, &prefix, Order::Descending, page, may_be, |view, row| {
         let task = view.get::<Task>(&(row.team, row.task))?.filter(&keep);
         task.map(|task| show(view, task)).transpose()
     })?;

@@ -15,8 +15,11 @@ use crate::store::{
 /// So many leases one worker may have: each sign of life renews them all.
 pub const MAX_LEASES: usize = 100;
 
+const LEAST_SECS: u32 = 10;
+const MOST_SECS: u32 = 86_400;
+
 /// A lease is renewed at least within a day, and at most every few seconds.
-pub type LeaseSecs = Int<10, 86_400>;
+pub type LeaseSecs = Int<{ LEAST_SECS as i64 }, { MOST_SECS as i64 }>;
 
 /// A sign of life so soon after another renews nothing.
 const MIN_RENEWED_MILLIS: i64 = 1000;
@@ -39,7 +42,8 @@ impl Lease {
     /// Returns the lease that the claim of a task has from `now` on, if it has one.
     fn of(task: &Task, now: Time) -> Option<Self> {
         let (claim, agent) = (task.claim.as_ref()?, task.assignee_agent_id?);
-        let secs = claim.lease_secs.filter(|secs| LeaseSecs::new((*secs).into()).is_some())?;
+        // One of a file that was edited may be any number.
+        let secs = claim.lease_secs?.clamp(LEAST_SECS, MOST_SECS);
         let worker = claim.worker.clone();
         let (team, task, ends_at) = (task.team_id, task.id, now.plus_secs(secs.into()));
         Some(Lease { team, task, agent, worker, secs, ends_at })

@@ -3,8 +3,8 @@
 //!
 //! A sweep alone ends a lease: until then the worker has its task, however late it is. So a renewal
 //! that comes just before has not lost a race, and a task is never two workers'. Nor does one end that
-//! could not be renewed: each step of the sweep stores that it has run, so that a time without a server, or
-//! in which it could not write, is known afterwards.
+//! could not be renewed: while one is about to end, each step of the sweep stores that it has run, so that a
+//! time without a server, or in which it could not write, is known afterwards.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Id, Result, Time};
 use crate::outbox::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, due};
-use crate::store::{Export, ListSource, Order, Record, TableInfo, Tx, View};
+use crate::store::{Export, Order, Record, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -93,8 +93,11 @@ pub fn heartbeat(
 
 // ── Ends of leases ───────────────────────────────────────────────────────────
 
-/// Since when leases could be renewed without a gap, and when they were looked at last. While there are
-/// leases, each step stores it: what nobody can write is not written.
+/// A lease ends only if it could be renewed for so long before, or for its whole length.
+const GRACE_SECS: i64 = 30;
+
+/// Since when leases could be renewed without a gap, and when they were looked at last. While one is about
+/// to end, each step stores it: what nobody can write is not written.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct LeaseWatch {
     pub since: Time,
@@ -123,24 +126,28 @@ impl Record for LeaseWatch {
 
 /// Ends the leases that are over. Begins anew those that were given while the clock was ahead, and
 /// those that nobody could renew, since there was no server or it could not write.
-fn end_leases(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
-    if tx.count::<Lease>(ListSource::TABLE, &(), 1)? == 0 {
-        return Ok(SweepProgress::Clean);
-    }
+fn end_leases(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
     let now = tx.now();
     let misdated = misdated(&tx.view())?;
+    let first: Option<Lease> = tx.view().first(&BY_END, &(), Order::Ascending)?;
+    let is_near = first.is_some_and(|first| first.ends_at <= now.plus_secs(GRACE_SECS));
+    if misdated.is_empty() && !is_near {
+        return Ok(SweepProgress::Clean);
+    }
     let (over, progress) = due(&tx.view(), &BY_END, |lease: &Lease| lease.ends_at <= now)?;
     tx.unmark_deletion(); // What it writes is for a disk that has place.
     let watch = LeaseWatch::at(tx.get(&())?, now);
     tx.put(&watch)?;
+    // Nobody could renew one before the server was started.
+    let since = watch.since.max(settings.started_at.min(now));
     for lease in &misdated {
         tx.replace(lease, &lease.renewed(now))?;
     }
     let (mut ends, mut bytes) = (0, 0);
     for lease in &over {
-        let full = lease.renewed(watch.since);
-        if full.ends_at > now {
-            tx.replace(lease, &full)?;
+        let ends_at = since.plus_secs(GRACE_SECS.min(lease.secs.into()));
+        if ends_at > now {
+            tx.replace(lease, &Lease { ends_at, ..lease.clone() })?;
             continue;
         }
         if ends == MAX_ENDS || bytes >= MAX_TASK_BYTES {

@@ -70,7 +70,7 @@ pub struct NewTask {
     pub depends_on: Option<DependsOn>,
     /// When it is to be closed.
     pub due_at: Option<Time>,
-    /// Words to find it by; not interpreted.
+    /// Words to find it by, without commas; not interpreted.
     pub labels: Option<Labels>,
     /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<AgentRef>,
@@ -80,6 +80,7 @@ pub struct NewTask {
 impl Input for NewTask {
     fn check(&self, issues: &mut Vec<Issue>) {
         check_worker(self.worker.as_ref(), self.from_agent_id.as_ref(), issues);
+        labels::check(self.labels.as_deref(), issues);
     }
 }
 
@@ -110,7 +111,7 @@ pub struct TaskPatch {
     /// When it is to be closed.
     #[serde(default)]
     due_at: Nullable<Time>,
-    /// All words to find it by.
+    /// All words to find it by, without commas.
     labels: Option<Labels>,
     /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<AgentRef>,
@@ -120,12 +121,13 @@ pub struct TaskPatch {
 impl Input for TaskPatch {
     fn check(&self, issues: &mut Vec<Issue>) {
         check_worker(self.worker.as_ref(), self.from_agent_id.as_ref(), issues);
+        labels::check(self.labels.as_deref(), issues);
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct TaskFilter {
+pub struct TaskFilter {
     /// Only tasks with this status.
     status: Option<TaskStatus>,
     assignee_agent_id: Option<Id<Member>>,
@@ -143,7 +145,8 @@ impl Input for TaskFilter {}
 impl TaskFilter {
     /// Whether a task is one that it selects.
     fn selects(&self, task: &Task) -> bool {
-        let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, label } = self;
+        let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, label } =
+            self;
         status.is_none_or(|status| task.status == status)
             && assignee_agent_id.is_none_or(|id| task.assignee_agent_id == Some(id))
             && unassigned.is_none_or(|is_free| task.assignee_agent_id.is_none() == is_free)
@@ -183,7 +186,8 @@ pub fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<TaskInf
     let (team, filter) = (require_team(view, req.params)?, &req.input);
     let keep = |task: &Task| filter.selects(task);
     if let Some(label) = &filter.label {
-        return labels::list(view, (team, label), &req.page, keep, TaskInfo::of);
+        let is_closed = filter.status.map(TaskStatus::is_closed);
+        return labels::list(view, (team, label, is_closed), &req.page, keep, TaskInfo::of);
     }
     let Page { items, next } = list_tasks(view, team, req, keep)?;
     let items = items.into_iter().map(|task| TaskInfo::of(view, task));
@@ -197,7 +201,8 @@ fn list_tasks(
     req: &Req<Id<Team>, TaskFilter>,
     keep: impl Fn(&Task) -> bool,
 ) -> Result<Page<Task>> {
-    let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, .. } = &req.input;
+    let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, .. } =
+        &req.input;
     if let Some(number) = number {
         let number = u32::try_from(number.get()).map_err(|_| Error::no_such("task"))?;
         let found: Option<Task> = view.first(&BY_NUMBER, &(team, number), Order::Ascending)?;
@@ -216,8 +221,7 @@ fn list_tasks(
     };
     match (assignee, status) {
         (Some(assignee), _) => {
-            let keys: Vec<_> =
-                statuses.into_iter().map(|status| place(assignee, status)).collect();
+            let keys: Vec<_> = statuses.into_iter().map(|status| place(assignee, status)).collect();
             merged(view, &BY_ASSIGNEE, &keys, team, &req.page, keep)
         }
         (None, Some(status)) => merged(view, &BY_STATUS, &[*status], team, &req.page, keep),
@@ -280,7 +284,7 @@ pub fn make(
     parts::put_in(tx, &task)?;
     tx.insert(&task)?;
     labels::index(tx, None, &task)?;
-    due::tell_of_change(tx, None, &task, acting)?;
+    due::tell_of_change(tx, None, &task)?;
     if !task.is_waiting {
         wake_assignee(tx, &task, assignee, acting)?;
     }

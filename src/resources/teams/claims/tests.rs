@@ -459,32 +459,44 @@ fn a_paused_agent_keeps_its_lease_by_heartbeats_alone_and_is_woken_when_it_is_re
 }
 
 #[test]
-fn after_a_gap_a_lease_has_its_full_length_again() {
+fn after_a_gap_a_lease_lasts_for_30_seconds_or_its_whole_length() {
     let world = World::new();
-    let longer = task(&world.fixture, world.team, json!({"title": "Longer"}));
+    let short = task(&world.fixture, world.team, json!({"title": "Short"}));
     world.lease();
-    world.claim_other(&longer, json!({"worker": "one", "leaseSecs": 3600})).unwrap();
-    world.pass(30);
-    // So it is after a start, after a disk was full, and after the clock has jumped ahead.
+    world.claim_other(&short, json!({"worker": "two", "leaseSecs": 10})).unwrap();
+    world.pass(5);
+    // So it is after a disk was full, and after the clock has jumped ahead.
     world.fixture.pass_secs(7200);
     world.sweep();
-    assert_eq!(world.secs_left(), Some(60));
-    world.pass(59);
+    assert_eq!(world.secs_left(), Some(30));
+    world.pass(9);
+    assert_eq!(world.leases().len(), 2);
+    world.pass(1);
+    assert_eq!(world.leases().len(), 1, "the shorter one");
+    world.pass(19);
     assert!(world.now().claim.is_some());
     world.pass(1);
-    assert_eq!(world.now().claim, None, "the shorter one");
-    world.pass(3539);
-    assert_eq!(world.beat("one"), [longer.id]);
-    world.pass(3600);
     assert!(world.leases().is_empty());
     world.fixture.assert_sound();
 }
 
 #[test]
-fn a_sweep_that_is_late_by_some_seconds_comes_after_no_gap() {
+fn a_lease_lasts_for_30_seconds_after_a_start() {
     let world = World::new();
     world.lease();
-    world.sweep();
+    world.pass(55);
+    world.fixture.pass_secs(10);
+    let settings = RetentionSettings { started_at: world.clock(), ..Default::default() };
+    let run = leases::RESOURCE.sweeps[0].run;
+    let step = move |tx: &mut Tx| run(tx, &settings);
+    world.fixture.store.write_blocking(world.fixture.org, step).unwrap();
+    assert_eq!(world.secs_left(), Some(30));
+}
+
+#[test]
+fn sweeps_that_are_late_by_some_seconds_come_after_no_gap() {
+    let world = World::new();
+    world.lease();
     for _ in 0..3 {
         world.fixture.pass_secs(15);
         world.sweep();
@@ -494,29 +506,34 @@ fn a_sweep_that_is_late_by_some_seconds_comes_after_no_gap() {
     world.sweep();
     assert_eq!(world.now().claim, None, "after 60 s");
     world.lease();
-    world.sweep();
-    world.fixture.pass_secs(45);
+    world.pass(45);
     world.beat("one");
     world.fixture.pass_secs(16);
     world.sweep();
     assert_eq!(world.secs_left(), Some(44), "renewed in the gap");
-    world.fixture.pass_secs(-60);
-    world.sweep();
-    world.pass(59);
-    assert!(world.now().claim.is_some(), "by a clock that was set back");
 }
 
 #[test]
-fn without_leases_a_sweep_writes_nothing() {
+fn a_sweep_writes_only_while_a_lease_is_about_to_end() {
     let world = World::new();
-    world.sweep();
     let watch = || -> Option<LeaseWatch> {
         world.fixture.store.read_now(world.fixture.org, |view| view.get(&())).unwrap()
     };
-    assert_eq!(watch(), None);
-    world.lease();
     world.sweep();
-    assert_eq!(watch(), Some(LeaseWatch { since: NOON, last: NOON }));
+    world.lease();
+    world.fixture.pass_secs(29);
+    world.sweep();
+    assert_eq!(watch(), None);
+    world.fixture.pass_secs(1);
+    world.sweep();
+    let at = NOON.plus_secs(30);
+    assert_eq!(watch(), Some(LeaseWatch { since: at, last: at }));
+    world.fixture.pass_secs(-1);
+    world.sweep();
+    world.fixture.pass_secs(2);
+    world.sweep();
+    let [since, last] = [29, 31].map(|secs| NOON.plus_secs(secs));
+    assert_eq!(watch(), Some(LeaseWatch { since, last }), "by a clock that was set back");
 }
 
 #[test]

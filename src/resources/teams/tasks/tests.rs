@@ -96,7 +96,7 @@ fn a_task_that_is_opened_again_is_free_if_its_agent_has_left() {
     patch(&fixture, &anns, json!({"status": "done"})).unwrap();
     fixture.write(members::delete, (crew, ann), ()).unwrap();
     let done = fixture.read(get, (crew, anns.id), ()).unwrap();
-    assert_eq!(done.assignee_agent_id, Some(ann), "it is known who did it");
+    assert_eq!(done.task.assignee_agent_id, Some(ann), "it is known who did it");
 
     let free = patch(&fixture, &anns, json!({"status": "open"})).unwrap();
     assert_eq!(free.assignee_agent_id, None);
@@ -198,7 +198,7 @@ fn agents_that_are_not_in_the_team_are_not_found_and_nothing_changes() {
         let new = Fixture::input(json!({"title": "two", field: foreign})).unwrap();
         assert_eq!(code(fixture.write(create, crew, new)), "not_found");
     }
-    assert_eq!(fixture.read(get, (crew, one.id), ()).unwrap(), one);
+    assert_eq!(fixture.read(get, (crew, one.id), ()).unwrap().task, one);
     assert_eq!(code(fixture.read(get, (other, one.id), ())), "not_found");
     assert_eq!(code(fixture.read(get, (Id::NIL, one.id), ())), "not_found");
     assert_eq!(numbers(&fixture, crew, json!({})), [1]);
@@ -323,11 +323,11 @@ fn a_removed_agents_open_tasks_become_free_and_its_closed_ones_stay() {
     fixture.write(removed, (crew, ann), ()).unwrap();
     for task in &tasks {
         let now = fixture.read(get, (crew, task.id), ()).unwrap();
-        assert_eq!(now.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
+        assert_eq!(now.task.assignee_agent_id.is_none(), !task.is_closed(), "{:?}", task.status);
         // Who has left has no access any more.
         let business = fixture
             .store
-            .read_now(fixture.org, |view| assignee_or_scrum_master(view, &now))
+            .read_now(fixture.org, |view| assignee_or_scrum_master(view, &now.task))
             .unwrap();
         assert_eq!(business.map(|member| member.id), Some(master));
     }

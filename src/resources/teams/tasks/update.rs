@@ -7,7 +7,8 @@ use crate::resources::teams::claims::{require_held, with_claim_kept};
 use crate::resources::teams::lease::{give, renew};
 use crate::resources::teams::member::{Member, require_active};
 use crate::resources::teams::task::{
-    Task, TaskStatus, assignee as assignee_of, assignee_or_scrum_master, current_assignee, fetch_task,
+    Task, TaskStatus, assignee as assignee_of, assignee_or_scrum_master, current_assignee,
+    fetch_task,
 };
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::usable::{AgentRef, open_optional};
@@ -94,19 +95,22 @@ fn with_dependencies(tx: &mut Tx, old: &Task, task: Task) -> Result<Task> {
         return Ok(task);
     }
     let waits = dependencies::set(tx, Some(old), &task)?;
-    // A reopened one is open as far as it may be.
-    let is_begun = is_moved && !(old.is_closed() && task.status == TaskStatus::Open);
     Ok(match (waits, task.status) {
-        (true, TaskStatus::Open | TaskStatus::InProgress) if is_begun => {
+        // To begin it, or to open what is going to open by itself.
+        (true, TaskStatus::InProgress) if is_moved => {
             return Err(dependencies::is_open(&tx.view(), &task)?);
         }
+        (true, TaskStatus::Open) if is_moved && old.is_waiting => {
+            return Err(dependencies::is_open(&tx.view(), &task)?);
+        }
+        // Reopened, or not blocked by hand any more.
         (true, TaskStatus::Open | TaskStatus::InProgress) => {
             Task { status: TaskStatus::Blocked, is_waiting: true, ..task }
         }
         (false, TaskStatus::Blocked) if old.is_waiting => task.freed(),
-        // Blocked by somebody, or still waiting as before.
+        // One that is blocked by the change with which it comes to wait does so for that.
         (waits, status) => {
-            let is_waiting = waits && old.is_waiting && status == TaskStatus::Blocked;
+            let is_waiting = waits && status == TaskStatus::Blocked && (old.is_waiting || is_moved);
             Task { is_waiting, ..task }
         }
     })
@@ -121,7 +125,7 @@ fn follow(tx: &mut Tx, old: &Task, task: &Task, acting: Option<&Member>) -> Resu
         parts::put_in(tx, task)?;
     }
     labels::index(tx, Some(old), task)?;
-    due::tell_of_change(tx, Some(old), task, acting)?;
+    due::tell_of_change(tx, Some(old), task)?;
     dependencies::follow(tx, old, task, acting)
 }
 

@@ -219,7 +219,7 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
         // Who was told of a free task may not be its agent. A blocked one wakes its agent later.
         (WakeReason::ClaimExpired, Some(task)) => Ok(match task::current_assignee(view, &task)? {
             Some(agent) => agent == wake.agent && task.status == TaskStatus::Open,
-            None => !task.is_closed() && !task.is_waiting,
+            None => !task.is_closed(),
         }),
         (WakeReason::DependencyDone, Some(task)) => {
             let assignee = task::current_assignee(view, &task)?;
@@ -228,7 +228,8 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
         (WakeReason::DependencyCancelled, Some(task)) => Ok(task.status == TaskStatus::Cancelled
             && dependency::is_awaited(view, (wake.team, task.id))?),
         (WakeReason::TaskOverdue, Some(task)) => {
-            Ok(!task.is_closed() && task.due_at.is_some_and(|due| due <= view.now()))
+            // By the clock of the server that told it.
+            Ok(!task.is_closed() && task.due_at.is_some_and(|due| !due.is_beyond(view.now(), 0)))
         }
         (
             WakeReason::TaskAssigned
