@@ -221,7 +221,8 @@ pub fn fill(dir: &Path, much: bool) {
     running.stop();
 }
 
-/// Waits until a schedule was due, which takes a minute, and pauses everything again.
+/// Waits until a schedule was due, which takes a minute, and pauses everything again. Meanwhile a lease
+/// ends, and the task is found to be overdue.
 fn wait_for_schedule(fixture: &Fixture) {
     let key = &fixture.key;
     let team = key.get("/teams?slug=crew").items()[0]["id"].as_str().unwrap().to_string();
@@ -321,6 +322,12 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.patch(&format!("{team}/tasks/{task}"), more).ok();
     let claim = json!({"agentId": ann, "worker": "w", "leaseSecs": 86_400});
     key.post(&format!("{team}/tasks/{task}/claim"), claim).ok();
+    if much {
+        let late = json!({"title": "t", "dueAt": "2026-01-01T00:00:00Z"});
+        let late = key.post(&format!("{team}/tasks"), late).id();
+        let claim = json!({"agentId": ann, "worker": "x", "leaseSecs": 10});
+        key.post(&format!("{team}/tasks/{late}/claim"), claim).ok();
+    }
     let note = json!({"body": "b", "subject": "s", "toAgentId": bob, "taskId": task});
     let note = key.post(&format!("{team}/messages"), note).id();
     key.post(&format!("{team}/messages/{note}/consume"), json!({"agentId": bob})).ok();

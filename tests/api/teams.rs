@@ -250,9 +250,23 @@ fn tasks_depend_on_others_are_parts_and_are_found_by_labels() {
     let many: Vec<_> = (0..51).map(|_| one.clone()).collect();
     crew.post("/tasks", json!({"title": "t", "dependsOn": many})).invalid(&["dependsOn"]);
     crew.post("/tasks", json!({"title": "t", "labels": [""]})).invalid(&["labels[0]"]);
+    crew.post("/tasks", json!({"title": "t", "labels": ["a", "b,c"]})).invalid(&["labels[1]"]);
     crew.post("/tasks", json!({"title": "t", "dueAt": "soon"})).invalid(&["dueAt"]);
     let unknown = json!({"title": "t", "parentTaskId": unknown_id()});
     crew.post("/tasks", unknown).refused(404, "not_found");
+}
+
+#[test]
+fn all_that_wait_for_a_task_open_when_it_is_done_however_many_they_are() {
+    let crew = Crew::new();
+    let one = crew.task(json!({"title": "one"}));
+    for _ in 0..70 {
+        crew.task(json!({"title": "after", "dependsOn": [one]}));
+    }
+    let open = || crew.get("/tasks?status=open&limit=100").items().len();
+    crew.patch(&format!("/tasks/{one}"), json!({"status": "done"})).ok();
+    assert_eq!(open(), 50, "at once");
+    eventually("the others are open", || (open() == 70).then_some(()));
 }
 
 #[test]

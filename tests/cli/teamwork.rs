@@ -86,9 +86,20 @@ fn a_task_is_planned_after_another_and_as_a_part_of_it() {
     let shown = |task: &str| desk.run(&["task", "get", task, "--team", "shipping"]).stdout;
     let one = shown("1");
     assert!(one.contains("labels: red, big") && one.contains("parts: 0 of 1 done"), "{one}");
-    assert!(shown("2").contains("due: 2031-01-01"), "{}", shown("2"));
+    let two = shown("2");
+    for line in ["due: 2031-01-01", "part of: #1 One (open)", "depends on: #1 One (open)"] {
+        assert!(two.contains(line), "{two}");
+    }
+    let listed = desk.run(&["task", "list", "--team", "shipping"]).stdout;
+    assert!(listed.contains("0/1 parts, red, big") && listed.contains("after 1"), "{listed}");
     in_team(&["task", "update", "1", "--status", "done", "--label", "blue"]);
     assert_eq!(in_team(&["task", "get", "2"])["status"], "open");
+    let none = ["--no-after", "--no-part-of", "--no-due", "--no-label"];
+    let cleared = in_team(&[&["task", "update", "2"][..], &none].concat());
+    assert_eq!((&cleared["dependsOn"], &cleared["labels"]), (&json!([]), &json!([])));
+    assert_eq!((&cleared["parentTaskId"], &cleared["dueAt"]), (&Value::Null, &Value::Null));
+    let both = ["task", "update", "2", "--no-due", "--due", "2031-01-01T00:00:00Z"];
+    desk.run(&[&both[..], &["--team", "shipping"]].concat()).fails(2, "--due");
 }
 
 #[test]

@@ -101,6 +101,51 @@ fn a_task_is_changed_assigned_and_annotated() {
 }
 
 #[test]
+fn the_plan_of_a_task_is_changed_by_the_numbers_of_others() {
+    let server = Running::new();
+    let (team, _) = server.team("crew", "scribe");
+    let api = server.ada();
+    let tasks = format!("/teams/{team}/tasks");
+    let ids: Vec<_> =
+        (0..3).map(|n| api.post(&tasks, json!({"title": format!("t{n}")})).id()).collect();
+    let third = || api.get(&format!("{tasks}/{}", ids[2])).ok();
+    let ada = server.signed_in("ada@acme.test");
+    let page = ada.get("/o/acme/teams/crew/tasks/3");
+    let plan = [
+        ("dependsOn", "1, 2"),
+        ("parentTaskId", "2"),
+        ("dueAt", "2031-01-01T00:00:00Z"),
+        ("labels", "red, big"),
+    ];
+    let page = press(&ada, &page, ("action", "plan"), &plan);
+    page.shows("t0 #1").shows("Blocked").shows("Part of");
+    let now = third();
+    assert_eq!(
+        (&now["dependsOn"], &now["labels"]),
+        (&json!([ids[0], ids[1]]), &json!(["red", "big"]))
+    );
+    assert_eq!((&now["parentTaskId"], &now["status"]), (&json!(ids[1]), &json!("blocked")));
+    // Saved as it is it stays so, and an unknown number is a problem of its field.
+    let page = press(&ada, &page, ("action", "plan"), &[]);
+    assert_eq!(third(), now);
+    let refused = press(&ada, &page, ("action", "plan"), &[("dependsOn", "1, 77")]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("dependsOn"));
+    let many = (1000..3000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    assert_eq!(press(&ada, &page, ("action", "plan"), &[("dependsOn", &many)]).status, 400);
+    // Somebody else has changed it meanwhile.
+    api.patch(&format!("{tasks}/{}", ids[2]), json!({"labels": ["blue"]})).ok();
+    let conflict = press(&ada, &page, ("action", "plan"), &[("dependsOn", "1")]);
+    assert_eq!(conflict.status, 409);
+    let none = [("dependsOn", ""), ("parentTaskId", ""), ("dueAt", ""), ("labels", "")];
+    press(&ada, &ada.get("/o/acme/teams/crew/tasks/3"), ("action", "plan"), &none);
+    let now = third();
+    assert_eq!((&now["dependsOn"], &now["labels"]), (&json!([]), &json!([])));
+    assert_eq!((&now["parentTaskId"], &now["dueAt"]), (&Value::Null, &Value::Null));
+    assert_eq!(now["status"], "open");
+}
+
+#[test]
 fn mail_to_the_people_is_read_and_answered() {
     let server = Running::new();
     let (team, agent) = server.team("crew", "scribe");

@@ -7,8 +7,8 @@ use bincode::{Decode, Encode};
 use uuid::Uuid;
 
 use super::member::scrum_master;
+use super::parts::TaskInfo;
 use super::task::{BY_DUE, Due, Task, due_of};
-use super::tasks::TaskInfo;
 use super::team::Team;
 use super::waiting::reaches;
 use super::wakes::{self, WakeCause};

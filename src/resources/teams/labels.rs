@@ -12,30 +12,30 @@ use crate::store::{
 };
 
 pub(super) const RESOURCE: Resource =
-    Resource { tables: &[TableInfo::of::<Label>()], ..Resource::EMPTY };
+    Resource { tables: &[TableInfo::of::<LabelledTask>()], ..Resource::EMPTY };
 
 /// A task has at most so many labels.
 pub const MAX_LABELS: usize = 20;
 
 /// That a task has a label.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-struct Label {
+struct LabelledTask {
     team: Id<Team>,
     label: TaskLabel,
     task: Id<Task>,
     /// Whether that is closed: open ones are found among many that are.
     is_closed: bool,
 }
-crate::base::portable!(Label { team, label, task, is_closed });
+crate::base::portable!(LabelledTask { team, label, task, is_closed });
 
-static TEAM: Reference<Label, Team> = Reference::cascade(
+static TEAM: Reference<LabelledTask, Team> = Reference::cascade(
     &["team"],
     |team: &Team| team.id.to_bytes(),
-    |label: &Label, _| vec![label.team.to_bytes()],
+    |label: &LabelledTask, _| vec![label.team.to_bytes()],
 )
 .deferred();
 
-impl Record for Label {
+impl Record for LabelledTask {
     const TABLE: &'static str = "tasks.labels";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
@@ -70,8 +70,8 @@ pub fn index(tx: &mut Tx, old: Option<&Task>, new: &Task) -> Result<()> {
     Ok(())
 }
 
-fn rows(task: &Task) -> Vec<Label> {
-    let row = |label: &TaskLabel| Label {
+fn rows(task: &Task) -> Vec<LabelledTask> {
+    let row = |label: &TaskLabel| LabelledTask {
         team: task.team_id,
         label: label.clone(),
         task: task.id,
@@ -90,8 +90,8 @@ pub fn list<T>(
     show: impl Fn(&View, Task) -> Result<T>,
 ) -> Result<Page<T>> {
     let prefix = (team, label.clone());
-    let table = ListSource::<Label>::TABLE;
-    let may_be = |row: &Label| is_closed.is_none_or(|is_closed| row.is_closed == is_closed);
+    let table = ListSource::<LabelledTask>::TABLE;
+    let may_be = |row: &LabelledTask| is_closed.is_none_or(|is_closed| row.is_closed == is_closed);
     let found = view.page_map(table, &prefix, Order::Descending, page, may_be, |view, row| {
         let task = view.get::<Task>(&(row.team, row.task))?.filter(&keep);
         task.map(|task| show(view, task)).transpose()

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::task::{BY_PARENT, Task, TaskStatus, fetch_task};
 use super::team::Team;
+use crate::api::{Output, ResourceRef};
 use crate::base::{Error, Id, Result};
 use crate::store::{Order, Tx, View};
 
@@ -32,6 +33,30 @@ pub struct TaskChildren {
     pub done: u32,
     /// Those closed without being done.
     pub cancelled: u32,
+}
+
+/// A task, with how far its parts are.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Task")]
+pub struct TaskInfo {
+    #[serde(flatten)]
+    pub task: Task,
+    /// How far the tasks are that are parts of it.
+    pub children: TaskChildren,
+}
+
+impl TaskInfo {
+    /// Returns what is shown of a task.
+    pub fn of(view: &View, task: Task) -> Result<Self> {
+        Ok(TaskInfo { children: children(view, &task)?, task })
+    }
+}
+
+impl Output for TaskInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.task.id)
+    }
 }
 
 /// Counts the parts of a task.

@@ -222,14 +222,14 @@ impl Record for Task {
         ("parent_task_id", "a task is removed with its team alone, and this with it"),
         ("depends_on", "a task is removed with its team alone, and this with it"),
     ];
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 2;
     type Key = (Id<Team>, Id<Task>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 | 2 => codec::decode_shorter(body),
+            1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

@@ -3,7 +3,7 @@
 mod update;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::claim::WorkerName;
 use super::claims::check_worker;
@@ -12,7 +12,7 @@ use super::labels::{self, MAX_LABELS};
 use super::lease::renew;
 use super::lists::merged;
 use super::member::{Member, require_active};
-use super::parts::{self, TaskChildren};
+use super::parts::{self, TaskInfo};
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_PARENT, BY_STATUS, ProjectId, Task, TaskDescription, TaskLabel,
     TaskStatus, fetch_task, next_number, place,
@@ -21,7 +21,7 @@ use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::{AgentRef, open_optional};
 use super::wakes::{self, WakeCause};
 use super::{due, task};
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{BoundedList, Error, Id, Int, Issue, Nullable, Result, Time, Title};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
@@ -125,6 +125,7 @@ impl Input for TaskPatch {
     }
 }
 
+/// Which tasks are listed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFilter {
@@ -156,32 +157,9 @@ impl TaskFilter {
     }
 }
 
-/// A task, with how far its parts are.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "Task")]
-pub struct TaskInfo {
-    #[serde(flatten)]
-    pub task: Task,
-    /// How far the tasks are that are parts of it.
-    pub children: TaskChildren,
-}
-
-impl TaskInfo {
-    /// Returns what is shown of a task.
-    pub fn of(view: &View, task: Task) -> Result<Self> {
-        Ok(TaskInfo { children: parts::children(view, &task)?, task })
-    }
-}
-
-impl Output for TaskInfo {
-    fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.task.id)
-    }
-}
-
 // ── Operations ───────────────────────────────────────────────────────────────
 
+/// Lists the tasks of a team, newest first.
 pub fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<TaskInfo>> {
     let (team, filter) = (require_team(view, req.params)?, &req.input);
     let keep = |task: &Task| filter.selects(task);

@@ -1,11 +1,12 @@
 //! Changing a task, and what follows from the change (reference: teams-and-wakes, "Tasks").
 
-use super::{TaskInfo, TaskPatch, distinct, wake_assignee};
+use super::{TaskPatch, distinct, priority_of, wake_assignee};
 use crate::api::Req;
 use crate::base::{Id, Nullable, Result};
 use crate::resources::teams::claims::{require_held, with_claim_kept};
 use crate::resources::teams::lease::{give, renew};
 use crate::resources::teams::member::{Member, require_active};
+use crate::resources::teams::parts::{self, TaskInfo};
 use crate::resources::teams::task::{
     Task, TaskStatus, assignee as assignee_of, assignee_or_scrum_master, current_assignee,
     fetch_task,
@@ -13,7 +14,7 @@ use crate::resources::teams::task::{
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::usable::{AgentRef, open_optional};
 use crate::resources::teams::wakes::{self, WakeCause};
-use crate::resources::teams::{dependencies, due, labels, parts};
+use crate::resources::teams::{dependencies, due, labels};
 use crate::store::Tx;
 
 /// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
@@ -63,8 +64,8 @@ fn patched(old: &Task, patch: &TaskPatch, assignee: Option<&Member>) -> Task {
     if let Some(status) = patch.status {
         task.status = status;
     }
-    if let Some(priority) = patch.priority {
-        task.priority = priority.get() as u8;
+    if patch.priority.is_some() {
+        task.priority = priority_of(patch.priority);
     }
     if patch.depends_on.is_some() {
         task.depends_on = distinct(patch.depends_on.as_deref());
