@@ -31,6 +31,13 @@ impl TraceParent {
         (version != 0xFF && has_valid_end && is_given).then_some(TraceParent { trace, span, flags })
     }
 
+    /// Begins a trace, which is recorded, with this part of it as the caller of what follows. `None` if an id
+    /// is zero.
+    pub fn begin(trace: [u8; 16], span: [u8; 8]) -> Option<Self> {
+        let is_given = trace != [0; 16] && span != [0; 8];
+        is_given.then_some(TraceParent { trace, span, flags: 1 })
+    }
+
     /// The id of the trace, in 32 hexadecimal digits.
     pub fn trace_id(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.trace))

@@ -42,7 +42,8 @@ pub async fn answer(
     request_id: &str,
 ) -> Response<ResponseBody> {
     let address = context.address(peer, &head.headers);
-    let mut observed = Observed::begin(trace_parent(&head.headers));
+    let random = context.spans.as_ref().map(|_| context.executor.store.clock().random());
+    let mut observed = Observed::begin(trace_parent(&head.headers), random);
     let client = Client { peer, address };
     let answered = dispatch(context, head, body, client, request_id, &mut observed).await;
     let mut response = answered.unwrap_or_else(|error| {
@@ -82,7 +83,7 @@ async fn dispatch(
         if head.method != Method::POST {
             return Ok(pages::not_allowed("POST", request_id));
         }
-        let request = site_request(context, head, body, path, client, request_id);
+        let request = site_request(context, head, body, path, client, request_id, observed.trace);
         return Ok(replied(head, protocol.answer(request).await, observed));
     }
     match path.strip_prefix("/api") {
@@ -95,7 +96,8 @@ async fn dispatch(
                 Ok(pages::not_allowed(found.allowed(), request_id))
             }
             Some(_) => {
-                let request = site_request(context, head, body, path, client, request_id);
+                let request =
+                    site_request(context, head, body, path, client, request_id, observed.trace);
                 Ok(replied(head, context.site.answer(request).await, observed))
             }
             None => pages::page(context, head, path, client.peer, request_id).await,
@@ -120,9 +122,10 @@ fn site_request<'a>(
     path: &'a str,
     client: Client,
     request_id: &'a str,
+    trace: Option<TraceParent>,
 ) -> SiteRequest<'a> {
     SiteRequest {
-        trace: trace_parent(&head.headers),
+        trace,
         head,
         path,
         body: SiteBody { headers: &head.headers, incoming, budgets: &context.bodies },

@@ -21,8 +21,12 @@ const ANONYMOUS: &str = "anonymous";
 /// What becomes known about a request while it is handled.
 pub struct Observed {
     begun: Instant,
-    /// The trace that it belongs to.
+    /// The trace that it belongs to, with its own span as the caller of what follows, if that is exported.
     pub trace: Option<TraceParent>,
+    /// The part of a trace that made it, as its header says.
+    parent: Option<TraceParent>,
+    /// Random bytes of its span, if spans are exported.
+    random: Option<[u8; 24]>,
     /// What it asks for.
     pub endpoint: Endpoint,
     /// Who asks; none before the credential is verified, and without one.
@@ -32,11 +36,14 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// A request whose handling begins now.
-    pub fn begin(trace: Option<TraceParent>) -> Self {
+    /// A request whose handling begins now, with its header, and random bytes if spans are exported.
+    pub fn begin(parent: Option<TraceParent>, random: Option<[u8; 24]>) -> Self {
+        let own = random.and_then(|random| own_trace(parent, random));
         Observed {
             begun: Instant::now(),
-            trace,
+            trace: own.or(parent),
+            parent,
+            random,
             endpoint: Endpoint::Unmatched,
             caller: None,
             signer: None,
@@ -105,15 +112,16 @@ impl Observed {
         status: u16,
         duration: Duration,
     ) {
-        if self.trace.is_some_and(|trace| !trace.is_sampled()) {
+        let Some(random) = self.random else { return };
+        if self.parent.is_some_and(|parent| !parent.is_sampled()) {
             return;
         }
         let clock = context.executor.store.clock();
         let end_nanos = clock.now_nanos();
         let took = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         spans.add(Span {
-            parent: self.trace,
-            random: clock.random(),
+            parent: self.parent,
+            random,
             start_nanos: end_nanos.saturating_sub(took),
             end_nanos,
             method: method_name(&head.method),
@@ -123,6 +131,16 @@ impl Observed {
                 status,
             },
         });
+    }
+}
+
+/// The trace of a request with its own span, of which these are the ids ([`Span::random`]); `None` if its
+/// caller does not record the trace.
+fn own_trace(parent: Option<TraceParent>, random: [u8; 24]) -> Option<TraceParent> {
+    let (span, trace) = random.split_first_chunk::<8>()?;
+    match parent {
+        Some(parent) => parent.is_sampled().then(|| parent.of_span(*span)),
+        None => TraceParent::begin(trace.try_into().ok()?, *span),
     }
 }
 

@@ -209,8 +209,9 @@ impl Runner {
             return Err(Error::internal(format!("there is no handler for {}", job.kind)).into());
         };
         let Some(effect) = self.prepare(handler, job).await? else { return Ok(()) };
+        let outside = self.outside.clone().part_of(job.trace);
         let result = match effect {
-            Effect::Call(call) => match self.outside.send(job.traced(*call)).await {
+            Effect::Call(call) => match outside.send(job.traced(*call)).await {
                 Ok(answer) => EffectResult::Response(answer),
                 Err(failure) => EffectResult::Failed(failure.to_string()),
             },
@@ -218,7 +219,7 @@ impl Runner {
                 let urls: Vec<_> = calls.iter().map(|call| call.url.clone()).collect();
                 let deadline = tokio::time::Instant::now() + total;
                 // What is looked up in the background was confirmed before.
-                let outside = self.outside.clone().for_holder();
+                let outside = outside.for_holder();
                 let sent = outside.send_while(calls, MAX_CONCURRENT_CALLS, deadline, goes_on);
                 let results = sent.await;
                 EffectResult::Answers(urls.into_iter().zip(results).collect())

@@ -20,7 +20,7 @@ use super::idle::IdleConnections;
 use super::lookup_limit::{LookupLimit, is_lookup};
 use super::mail::{MailSender, NotConfigured};
 use super::span::Spans;
-use crate::base;
+use crate::base::{self, TraceParent};
 
 /// How long an ignored body is still read. Servers that write status and body in two steps take a
 /// connection closed between them for an error.
@@ -76,6 +76,8 @@ pub struct Outside {
     for_holder: bool,
     /// Where the spans of calls go, if anywhere.
     spans: Option<Arc<Spans>>,
+    /// The part of a trace that makes the calls, if there is one.
+    part_of: Option<TraceParent>,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
     /// Starts child processes.
@@ -96,6 +98,7 @@ impl Outside {
             lookups: Arc::default(),
             for_holder: false,
             spans: None,
+            part_of: None,
             mail: Arc::new(NotConfigured),
             children: Children::default(),
         })
@@ -109,6 +112,11 @@ impl Outside {
     /// Exports a span of each call.
     pub fn with_spans(self, spans: Option<Arc<Spans>>) -> Self {
         Outside { spans, ..self }
+    }
+
+    /// Returns the client for calls that this part of a trace makes.
+    pub fn part_of(self, part_of: Option<TraceParent>) -> Self {
+        Outside { part_of, ..self }
     }
 
     /// Returns the client for look-ups by which a domain is asked again for what it has confirmed: some
@@ -151,7 +159,7 @@ impl Outside {
         call: Call,
         kept: Option<&IdleConnections>,
     ) -> Result<Response, Failure> {
-        let span = self.spans.as_ref().and_then(|spans| spans.calling(&call));
+        let span = self.spans.as_ref().and_then(|spans| spans.calling(&call, self.part_of));
         let answer = self.make(call, kept).await;
         if let Some(span) = span {
             span.end(&answer);

@@ -159,12 +159,13 @@ pub(super) fn body(service: &Service, spans: &[Span]) -> Vec<u8> {
 
 fn encoded(service: &Service, span: &Span) -> Value {
     let (own, begun) = span.random.split_at(8);
-    let remote = if span.parent.is_some() { IS_REMOTE } else { 0 };
     let (trace, own, kind) = match &span.side {
         Side::Client { told: Some(told), .. } => (Some(told), told.span_id(), CLIENT),
-        Side::Client { told: None, .. } => (None, hex(own), CLIENT),
+        Side::Client { told: None, .. } => (span.parent.as_ref(), hex(own), CLIENT),
         Side::Server { .. } => (span.parent.as_ref(), hex(own), SERVER),
     };
+    let is_remote = span.parent.is_some() && kind == SERVER;
+    let remote = if is_remote { IS_REMOTE } else { 0 };
     let mut value = json!({
         "traceId": trace.map_or_else(|| hex(begun), TraceParent::trace_id),
         "spanId": own,
@@ -339,6 +340,15 @@ mod tests {
         ];
         assert_eq!(attributes, expected.map(|(key, value)| (key.into(), value.into())));
         for (end, error) in [(Ok(404), "404"), (Ok(503), "503"), (Err("timeout"), "timeout")] {
+            let side = Side::Client { told: None, server: ("a.test".into(), 80, false), end };
+            let parent = TraceParent::parse(PARENT.as_bytes());
+            let (child, _) = sent(&service, Span { method: "POST", side, parent, ..span() });
+            assert_eq!(child["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
+            assert_eq!(child["spanId"], "0001020304050607");
+            assert_eq!(
+                (&child["parentSpanId"], &child["flags"]),
+                (&json!("00f067aa0ba902b7"), &json!(257))
+            );
             let (failed, attributes) = of(None, end);
             assert_eq!(failed["traceId"], "08090a0b0c0d0e0f1011121314151617");
             assert_eq!(failed["status"], json!({"code": 2}));

@@ -22,7 +22,8 @@ pub type SpanClock = Box<dyn Fn() -> (u64, [u8; 24]) + Send + Sync>;
 /// A request that was answered, or a call that was made.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// The trace, and the part of it that called; none if the span begins one.
+    /// The trace, and the part of it that called, which for a call is one of this server; none if the span
+    /// begins one.
     pub parent: Option<TraceParent>,
     /// Random bytes: for the id of the span, and for that of the trace which it begins.
     pub random: [u8; 24],
@@ -133,17 +134,21 @@ impl Spans {
     }
 
     /// Begins the span of a call, unless it is told that the trace is not recorded.
-    pub(super) fn calling(self: &Arc<Self>, call: &Call) -> Option<CallSpan> {
+    pub(super) fn calling(
+        self: &Arc<Self>,
+        call: &Call,
+        parent: Option<TraceParent>,
+    ) -> Option<CallSpan> {
         let server = Target::parse(&call.url, false).ok()?.server();
         let told = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("traceparent"));
         let told = told.and_then(|(_, value)| TraceParent::parse(value.as_bytes()));
-        if told.is_some_and(|told| !told.is_sampled()) {
+        if told.or(parent).is_some_and(|trace| !trace.is_sampled()) {
             return None;
         }
         let (start_nanos, random) = (self.clock)();
         let side = Side::Client { told, server, end: Err(DROPPED) };
         let method = call.method.name();
-        let span = Span { parent: None, random, start_nanos, end_nanos: start_nanos, method, side };
+        let span = Span { parent, random, start_nanos, end_nanos: start_nanos, method, side };
         Some(CallSpan { spans: self.clone(), span: Some(span) })
     }
 

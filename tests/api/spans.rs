@@ -73,6 +73,50 @@ fn a_request_is_a_span_of_its_callers_trace_and_says_neither_path_nor_query() {
 }
 
 #[test]
+fn a_call_is_a_child_of_the_request_that_caused_it() {
+    let (collector, agent) = (Receiver::answering(&[200]), Receiver::answering(&[200]));
+    let spans = Some(SpanTarget::parse(&collector.url).unwrap());
+    let running = Running::start(ServerConfig { spans, ..config() });
+    let key = running.fixture().key;
+    key.post("/agents", json!({"name": "Ann", "stableKey": "ann"})).ok();
+    let team = format!("/teams/{}", key.post("/teams", json!({"slug": "crew", "name": "C"})).id());
+    let ann = json!({"stableKey": "ann", "role": "member", "wakeUrl": agent.url});
+    let ann = key.post(&format!("{team}/agents"), ann).id();
+    for parent in [Some(format!("00-{TRACE}-00f067aa0ba902b7-01")), None] {
+        let ask = key.ask("POST", &format!("{team}/tasks"));
+        let ask = ask.org_json(json!({"title": "t", "assigneeAgentId": ann}));
+        let ask = match &parent {
+            Some(parent) => ask.with("traceparent", parent),
+            None => ask,
+        };
+        ask.send().ok();
+    }
+    let told: Vec<_> = (0..2).map(|_| agent.next().field("traceparent").to_string()).collect();
+    drop(key);
+    running.stop();
+    let arrived = collector.arrived();
+    let bodies: Vec<_> = arrived.iter().map(|sent| sent.json()).collect();
+    let all = bodies
+        .iter()
+        .flat_map(|body| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap());
+    let (requests, calls): (Vec<_>, Vec<_>) = all
+        .filter(|span| span["kind"] == 3 || span["name"] == "POST /api/teams/{teamId}/tasks")
+        .partition(|span| span["kind"] == 2);
+    assert_eq!((requests.len(), calls.len()), (2, 2));
+    assert_eq!(
+        (&requests[0]["traceId"], &requests[1]["parentSpanId"]),
+        (&json!(TRACE), &Value::Null)
+    );
+    for (request, told) in requests.iter().zip(&told) {
+        let call = calls.iter().find(|call| call["parentSpanId"] == request["spanId"]);
+        let call = call.unwrap_or_else(|| panic!("{calls:?} of {request}"));
+        assert_eq!(call["traceId"], request["traceId"]);
+        let [trace, span] = ["traceId", "spanId"].map(|id| call[id].as_str().unwrap());
+        assert_eq!(*told, format!("00-{trace}-{span}-01"));
+    }
+}
+
+#[test]
 fn spans_of_a_failing_collector_are_dropped_and_counted_until_it_takes_them_again() {
     let collector = Receiver::answering(&[503, 200]);
     let running = exporting_to(&collector.url);

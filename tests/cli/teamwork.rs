@@ -94,6 +94,9 @@ fn a_task_is_planned_after_another_and_as_a_part_of_it() {
     assert!(listed.contains("0/1 parts, red, big") && listed.contains("after 1"), "{listed}");
     in_team(&["task", "update", "1", "--status", "done", "--label", "blue"]);
     assert_eq!(in_team(&["task", "get", "2"])["status"], "open");
+    for no_task in ["0", "9", "99999999999"] {
+        desk.run(&["task", "get", no_task, "--team", "shipping"]).fails(1, "there is no task");
+    }
     let none = ["--no-after", "--no-part-of", "--no-due", "--no-label"];
     let cleared = in_team(&[&["task", "update", "2"][..], &none].concat());
     assert_eq!((&cleared["dependsOn"], &cleared["labels"]), (&json!([]), &json!([])));

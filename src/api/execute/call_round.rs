@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::context::RequestContext;
 use super::coordination::InFlightGuard;
 use super::executor::Executor;
 use super::outside_calls::OutsideCall;
@@ -14,7 +15,7 @@ use super::slots::Slot;
 use super::works::Works;
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work, WorkResult};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TraceParent};
 use crate::outside::mail::MailFailure;
 use crate::outside::{Call, is_lookup};
 use crate::store::{Lane, WorkHints};
@@ -38,6 +39,8 @@ pub struct CallRound<'a> {
     total: Duration,
     /// The address of the outside agent that causes the calls, if one does.
     from_outside: Option<IpAddr>,
+    /// The trace of the request.
+    trace: Option<TraceParent>,
     /// Set at the first call, so that waiting for the store before it does not count.
     deadline: Option<Instant>,
     /// Held as long as the results of costly work are.
@@ -50,13 +53,14 @@ pub struct CallRound<'a> {
 
 impl<'a> CallRound<'a> {
     /// Creates the rounds of an operation with this time limit for all its calls.
-    pub fn new(executor: &'a Executor, time: CallTime, from_outside: Option<IpAddr>) -> Self {
+    pub fn new(context: &RequestContext<'a>, time: CallTime) -> Self {
         let total = time.unwrap_or_default();
         CallRound {
-            executor,
+            executor: context.executor,
             known: Arc::default(),
             total,
-            from_outside,
+            from_outside: context.outside_address(),
+            trace: context.request.trace,
             deadline: None,
             slot: None,
             computing: None,
@@ -83,8 +87,8 @@ impl<'a> CallRound<'a> {
     /// Does the work and makes the searches and calls that a run requested, for this user in this lane.
     ///
     /// # Errors
-    /// 503 if no slot for work, computations, searches or calls becomes free, the searches take too long, too many calls
-    /// of outside agents are in progress, or the server stops; 429 if outside agents caused too many
+    /// 503 if no slot for work, computations, searches or calls becomes free, the searches take too long,
+    /// too many calls of outside agents are in progress, or the server stops; 429 if outside agents caused too many
     /// calls to one host, or the organization too many look-ups; 409 while another operation sends a
     /// mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
@@ -124,10 +128,8 @@ impl<'a> CallRound<'a> {
                 let _ = stopping.wait_for(|stopping| *stopping).await;
                 sleep(SHUTDOWN_GRACE).await;
             };
-            let outside = match asked.for_holder {
-                true => self.executor.outside.clone().for_holder(),
-                false => self.executor.outside.clone(),
-            };
+            let outside = outside.clone().part_of(self.trace);
+            let outside = if asked.for_holder { outside.for_holder() } else { outside };
             let results = tokio::select! {
                 results = outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => results,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),

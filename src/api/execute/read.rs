@@ -32,7 +32,7 @@ pub async fn read(
         if asked.is_empty() {
             return end;
         }
-        let new = || CallRound::new(context.executor, time, context.outside_address());
+        let new = || CallRound::new(context, time);
         round.get_or_insert_with(new).run(asked, context.lanes()).await?;
     }
     Err(too_many_rounds())

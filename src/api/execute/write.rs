@@ -89,7 +89,7 @@ async fn write_calling(
     let mut claim = None;
     let fingerprint = transaction.fingerprint;
     let shared = Arc::new((transaction, Mutex::new(operation)));
-    let mut round = CallRound::new(context.executor, time, context.outside_address());
+    let mut round = CallRound::new(context, time);
     let mut progress = Progress::default();
     let (mut rounds, mut parts) = (0, 0);
     while rounds < MAX_ROUNDS && parts < MAX_PARTS {

@@ -64,9 +64,14 @@ impl<'a> Team<'a> {
         let Ok(number) = name.trim_start_matches('#').parse::<u64>() else {
             return Ok(name.to_string());
         };
-        let number_text = number.to_string();
-        let query = [("number", Some(number_text.as_str()))];
-        let found = self.api.list_in_org(&self.path("/tasks"), &query)?;
+        // What is no number of a task is none of the API, either.
+        let is_possible = (1..=u64::from(u32::MAX)).contains(&number);
+        let text = number.to_string();
+        let query = [("number", Some(text.as_str()))];
+        let found = match is_possible {
+            true => self.api.list_in_org(&self.path("/tasks"), &query)?,
+            false => Vec::new(),
+        };
         let id = found.first().and_then(|task| task["id"].as_str());
         id.map(str::to_string)
             .ok_or_else(|| Failure::Failed(format!("there is no task {number} in this team")))

@@ -130,7 +130,7 @@ fn plan_of(task: &Value) -> String {
     if let before @ 1.. = items("dependsOn").len() {
         plan.push(format!("after {before}"));
     }
-    if task["children"]["total"] != 0 {
+    if task["children"]["total"].as_u64().is_some_and(|total| total > 0) {
         let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
         plan.push(format!("{done}/{total} parts"));
     }
@@ -205,7 +205,7 @@ fn task_text(task: &Value, related: &[String]) -> String {
         let labels: Vec<String> = labels.iter().map(cell).collect();
         text.push_str(&format!("\nlabels: {}", labels.join(", ")));
     }
-    if task["children"]["total"] != 0 {
+    if task["children"]["total"].as_u64().is_some_and(|total| total > 0) {
         let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
         text.push_str(&format!("\nparts: {done} of {total} done"));
     }

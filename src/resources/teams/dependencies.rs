@@ -121,7 +121,7 @@ fn cycle() -> Error {
     Error::conflict("dependency_cycle", message)
 }
 
-/// Returns why a task that waits cannot be worked on: names one for which it does.
+/// Returns why a task that waits cannot be begun: names one for which it does.
 pub fn is_open(view: &View, task: &Task) -> Result<Error> {
     let open: Option<OpenDependency> = view.first(&BY_TASK, &task.id, Order::Ascending)?;
     let number = match open {
@@ -129,8 +129,8 @@ pub fn is_open(view: &View, task: &Task) -> Result<Error> {
         None => 0,
     };
     let message = format!(
-        "the task waits for #{number}, which is not done; it opens by itself then, or take that out of \
-         dependsOn"
+        "the task waits for #{number}, which is not done, and cannot be begun before; to begin it now, take \
+         that out of dependsOn"
     );
     Ok(Error::conflict("dependency_open", message))
 }

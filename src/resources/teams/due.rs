@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::member::scrum_master;
+use super::member::{Member, scrum_master};
 use super::parts::TaskInfo;
 use super::task::{BY_DUE, Due, Task, due_of};
 use super::team::Team;
@@ -88,17 +88,24 @@ fn end_of(time: Time) -> Due {
 }
 
 /// Tells of a task that a change has put where the others have been told of: it was reopened, or is to be
-/// done at a time that has passed.
-pub fn tell_of_change(tx: &mut Tx, old: Option<&Task>, new: &Task) -> Result<()> {
+/// done at a time that has passed. An agent does not hear of its own act.
+pub fn tell_of_change(
+    tx: &mut Tx,
+    old: Option<&Task>,
+    new: &Task,
+    acting: Option<&Member>,
+) -> Result<()> {
     let due = due_of(new);
     if due == old.and_then(due_of) {
         return Ok(());
     }
     let Some(due) = due else { return Ok(()) };
     let is_told = tx.get::<ToldDue>(&())?.is_some_and(|told| due <= told.until);
-    match scrum_master(&tx.view(), new.team_id)?.filter(|_| is_told) {
-        Some(agent) => wakes::wake(tx, &agent, &WakeCause::TaskOverdue(new.id)),
-        None => Ok(()),
+    match scrum_master(&tx.view(), new.team_id)? {
+        Some(agent) if is_told && acting.is_none_or(|acting| acting.id != agent.id) => {
+            wakes::wake(tx, &agent, &WakeCause::TaskOverdue(new.id))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -138,8 +138,9 @@ fn end_leases(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
     tx.unmark_deletion(); // What it writes is for a disk that has place.
     let watch = LeaseWatch::at(tx.get(&())?, now);
     tx.put(&watch)?;
-    // Nobody could renew one before the server was started.
-    let since = watch.since.max(settings.started_at.min(now));
+    // Nobody could renew one before the server was started, by a clock that has not been set back since.
+    let started_at = Some(settings.started_at).filter(|started_at| *started_at <= now);
+    let since = started_at.map_or(watch.since, |started_at| watch.since.max(started_at));
     for lease in &misdated {
         tx.replace(lease, &lease.renewed(now))?;
     }

@@ -70,7 +70,7 @@ pub struct NewTask {
     pub depends_on: Option<DependsOn>,
     /// When it is to be closed.
     pub due_at: Option<Time>,
-    /// Words to find it by, without commas; not interpreted.
+    /// Words to find it by, without commas and without blanks at their ends; not interpreted.
     pub labels: Option<Labels>,
     /// The agent of the team that creates it; it is not woken for its own action.
     pub from_agent_id: Option<AgentRef>,
@@ -111,7 +111,7 @@ pub struct TaskPatch {
     /// When it is to be closed.
     #[serde(default)]
     due_at: Nullable<Time>,
-    /// All words to find it by, without commas.
+    /// All words to find it by, without commas and without blanks at their ends.
     labels: Option<Labels>,
     /// The agent of the team that makes the change; it is not woken for its own action.
     from_agent_id: Option<AgentRef>,
@@ -262,7 +262,7 @@ pub fn make(
     parts::put_in(tx, &task)?;
     tx.insert(&task)?;
     labels::index(tx, None, &task)?;
-    due::tell_of_change(tx, None, &task)?;
+    due::tell_of_change(tx, None, &task, acting)?;
     if !task.is_waiting {
         wake_assignee(tx, &task, assignee, acting)?;
     }

@@ -46,6 +46,9 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     {
         require_active(&tx.view(), acting)?;
     }
+    if task.parent_task_id != old.parent_task_id {
+        parts::put_in(tx, &task)?;
+    }
     if task != old {
         task.updated_at = tx.now();
         tx.replace(&old, &task)?;
@@ -97,14 +100,10 @@ fn with_dependencies(tx: &mut Tx, old: &Task, task: Task) -> Result<Task> {
     }
     let waits = dependencies::set(tx, Some(old), &task)?;
     Ok(match (waits, task.status) {
-        // To begin it, or to open what is going to open by itself.
         (true, TaskStatus::InProgress) if is_moved => {
             return Err(dependencies::is_open(&tx.view(), &task)?);
         }
-        (true, TaskStatus::Open) if is_moved && old.is_waiting => {
-            return Err(dependencies::is_open(&tx.view(), &task)?);
-        }
-        // Reopened, or not blocked by hand any more.
+        // Reopened, released, or not blocked by hand any more: it opens when it may.
         (true, TaskStatus::Open | TaskStatus::InProgress) => {
             Task { status: TaskStatus::Blocked, is_waiting: true, ..task }
         }
@@ -122,11 +121,8 @@ fn follow(tx: &mut Tx, old: &Task, task: &Task, acting: Option<&Member>) -> Resu
     if task.claim != old.claim {
         give(tx, task)?; // None: the change has ended the claim.
     }
-    if task.parent_task_id != old.parent_task_id {
-        parts::put_in(tx, task)?;
-    }
     labels::index(tx, Some(old), task)?;
-    due::tell_of_change(tx, Some(old), task)?;
+    due::tell_of_change(tx, Some(old), task, acting)?;
     dependencies::follow(tx, old, task, acting)
 }
 

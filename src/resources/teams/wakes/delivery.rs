@@ -11,7 +11,7 @@ use crate::base::{BoundedList, Id, Result};
 use crate::resources::teams::claim::WorkerName;
 use crate::resources::teams::dependency;
 use crate::resources::teams::lease::renew;
-use crate::resources::teams::member::{self, Member};
+use crate::resources::teams::member::{self, Member, scrum_master};
 use crate::resources::teams::message;
 use crate::resources::teams::peer;
 use crate::resources::teams::task::{self, Task, TaskStatus};
@@ -216,14 +216,17 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
         (WakeReason::TaskUnblocked | WakeReason::TaskReopened, Some(task)) => {
             Ok(task.is_workable() && task.assignee_agent_id == Some(wake.agent))
         }
-        // Who was told of a free task may not be its agent. A blocked one wakes its agent later.
+        // Of a free task the Scrum Master is told, or who had it. A blocked one wakes its agent later.
         (WakeReason::ClaimExpired, Some(task)) => Ok(match task::current_assignee(view, &task)? {
             Some(agent) => agent == wake.agent && task.status == TaskStatus::Open,
-            None => !task.is_closed(),
+            None => {
+                let master = scrum_master(view, task.team_id)?;
+                !task.is_closed() && master.is_none_or(|master| master.id == wake.agent)
+            }
         }),
         (WakeReason::DependencyDone, Some(task)) => {
-            let assignee = task::current_assignee(view, &task)?;
-            Ok(task.is_workable() && assignee.is_none_or(|agent| agent == wake.agent))
+            let agent = task::assignee_or_scrum_master(view, &task)?.map(|member| member.id);
+            Ok(task.is_workable() && agent == Some(wake.agent))
         }
         (WakeReason::DependencyCancelled, Some(task)) => Ok(task.status == TaskStatus::Cancelled
             && dependency::is_awaited(view, (wake.team, task.id))?),

@@ -40,6 +40,22 @@ fn a_lease_lasts_for_30_seconds_after_a_start() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_at_the_start_keeps_no_lease() {
+    let world = World::new();
+    world.lease();
+    let ahead = world.clock().plus_secs(7200);
+    let settings = RetentionSettings { started_at: ahead, ..Default::default() };
+    for _ in 0..7 {
+        world.fixture.pass_secs(10);
+        let settings = settings.clone();
+        let run = leases::RESOURCE.sweeps[0].run;
+        let step = move |tx: &mut Tx| run(tx, &settings);
+        world.fixture.store.write_blocking(world.fixture.org, step).unwrap();
+    }
+    assert_eq!(world.now().claim, None);
+}
+
+#[test]
 fn sweeps_that_are_late_by_some_seconds_come_after_no_gap() {
     let world = World::new();
     world.lease();

@@ -35,6 +35,10 @@ fn the_scrum_master_is_woken_once_when_the_time_of_a_task_has_passed() {
     // Opened again it is overdue anew, also at a time that has passed long ago.
     world.to(&first, "open");
     assert_eq!(world.wakes(sam), told);
+    world.to(&first, "done");
+    world.pass(60);
+    world.patch(&first, json!({"status": "open", "fromAgentId": sam}));
+    assert!(world.wakes(sam).is_empty(), "its own act");
     world.fixture.assert_sound();
 }
 

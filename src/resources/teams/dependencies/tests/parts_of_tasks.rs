@@ -71,7 +71,12 @@ fn a_task_has_at_most_a_thousand_parts() {
     let world = World::new();
     let parent = world.free();
     let body = json!({"title": "x", "parentTaskId": parent.id});
-    repeat(&world.fixture, tasks::create, world.team, body.clone(), 1000);
+    repeat(&world.fixture, tasks::create, world.team, body.clone(), 999);
+    let last = world.free();
+    world.patch(&last, json!({"parentTaskId": parent.id}));
+    let more = world.free();
+    let refused = world.try_patch(&more, json!({"parentTaskId": parent.id}));
+    assert_eq!(code(refused), "too_many_parts");
     assert_eq!(code(world.create(body)), "too_many_parts");
     assert_eq!(world.children(&parent).total, 1000);
     let all = |view: &View| view.all::<Task>(ListSource::TABLE, &());
