@@ -34,14 +34,15 @@ const REMOVED: [(&str, &str, &str); 17] = [
 ];
 
 /// Kinds that no route deletes yet; events end with their retention, public listings with those they
-/// are copies of, contents of documents with their knowledge base.
-const STAYS: [&str; 7] = [
+/// are copies of, contents of documents with their knowledge base, tasks with their team.
+const STAYS: [&str; 8] = [
     "channels",
     "deployment_jobs",
     "document_contents",
     "events",
     "organizations",
     "public_listings",
+    "tasks",
     "users",
 ];
 

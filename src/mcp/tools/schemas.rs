@@ -44,7 +44,10 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     if !required.is_empty() {
         input["required"] = Value::Array(required);
     }
-    let is_given = |name: &&Value| !tool.without.iter().any(|other| **name == *other);
+    let is_in = |names: &[&str], name: &Value| names.iter().any(|other| *name == *other);
+    let is_given = |name: &&Value| {
+        !is_in(tool.without, name) && (tool.named.is_empty() || is_in(tool.named, name))
+    };
     let answered = answer["required"].as_array().into_iter().flatten().filter(is_given);
     let answered: Vec<_> = answered.cloned().collect();
     ToolSchemas { input, output: json!({"type": "object", "required": answered}) }

@@ -16,6 +16,9 @@ pub struct ToolInfo {
     pub explained: &'static [&'static str],
     /// The fields of the answer that models are not given: they say again what another field says.
     pub without: &'static [&'static str],
+    /// The fields that the schema of the answer names; all of them if there are none. Each name takes place
+    /// in the list that every model reads.
+    pub named: &'static [&'static str],
     /// The arguments that a word clears in place of null: the schemas that all clients take have no null.
     pub clears: &'static [&'static str],
     /// The tool that has all of an item of its list, or of what it has written.
@@ -37,6 +40,7 @@ const fn tool(name: &'static str, method: Method, path: &'static str) -> ToolInf
         untold: &[],
         explained: &[],
         without: &[],
+        named: &[],
         clears: &[],
         whole_in: None,
         is_exact: false,
@@ -61,6 +65,10 @@ impl ToolInfo {
         ToolInfo { without, ..self }
     }
 
+    const fn named(self, named: &'static [&'static str]) -> Self {
+        ToolInfo { named, ..self }
+    }
+
     const fn clears(self, clears: &'static [&'static str]) -> Self {
         ToolInfo { clears, ..self }
     }
@@ -83,6 +91,9 @@ pub const fn tools() -> &'static [ToolInfo] {
     ALL
 }
 
+/// What the answers of the tools of tasks are told to have: a task has 19 fields.
+const OF_TASKS: &[&str] = &["id", "number", "title", "status"];
+
 const ALL: &[ToolInfo] = &[
     tool("who_am_i", Get, "/whoami"),
     tool("team_list", Get, "/teams"),
@@ -95,16 +106,19 @@ const ALL: &[ToolInfo] = &[
         .untold(&["worker"])
         .idempotent(),
     tool("task_list", Get, "/teams/{teamId}/tasks").whole_in("task_get"),
-    tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}"),
+    tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}").named(OF_TASKS),
     tool("task_create", Post, "/teams/{teamId}/tasks")
         .untold(&["projectId", "worker"])
+        .named(OF_TASKS)
         .explained(&["assigneeAgentId"])
         .whole_in("task_get"),
     tool("task_claim", Post, "/teams/{teamId}/tasks/{taskId}/claim")
+        .named(OF_TASKS)
         .untold(&["worker", "leaseSecs"])
         .whole_in("task_get")
         .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
+        .named(OF_TASKS)
         .untold(&["projectId", "worker"])
         .clears(&["description", "assigneeAgentId", "projectId", "parentTaskId", "dueAt"])
         .whole_in("task_get"),

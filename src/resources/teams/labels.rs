@@ -53,7 +53,7 @@ pub fn check(labels: Option<&[TaskLabel]>, issues: &mut Vec<Issue>) {
         let text = label.as_str();
         if text.contains(',') || text.trim() != text {
             let message = "must have no comma, and no blank at its ends";
-            issues.push(Issue::new(&format!("labels[{n}]"), message));
+            issues.push(Issue::new(format!("labels[{n}]"), message));
         }
     }
 }

@@ -37,6 +37,7 @@ fn the_scrum_master_is_woken_once_when_the_time_of_a_task_has_passed() {
     assert_eq!(world.wakes(sam), told);
     world.to(&first, "done");
     world.pass(60);
+    assert!(world.wakes(sam).is_empty());
     world.patch(&first, json!({"status": "open", "fromAgentId": sam}));
     assert!(world.wakes(sam).is_empty(), "its own act");
     world.fixture.assert_sound();
