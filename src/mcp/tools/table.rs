@@ -92,7 +92,7 @@ pub const fn tools() -> &'static [ToolInfo] {
 }
 
 /// What the answers of the tools of tasks are told to have: a task has 19 fields.
-const OF_TASKS: &[&str] = &["id", "number", "title", "status"];
+const OF_TASKS: &[&str] = &["id", "status"];
 
 const ALL: &[ToolInfo] = &[
     tool("who_am_i", Get, "/whoami"),
