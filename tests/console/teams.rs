@@ -136,7 +136,7 @@ fn the_plan_of_a_task_is_changed_by_the_numbers_of_others() {
     // Somebody else has changed it meanwhile.
     api.patch(&format!("{tasks}/{}", ids[2]), json!({"labels": ["blue"]})).ok();
     let conflict = press(&ada, &page, ("action", "plan"), &[("dependsOn", "1")]);
-    assert_eq!(conflict.status, 409);
+    assert_eq!(conflict.status, 412);
     let none = [("dependsOn", ""), ("parentTaskId", ""), ("dueAt", ""), ("labels", "")];
     press(&ada, &ada.get("/o/acme/teams/crew/tasks/3"), ("action", "plan"), &none);
     let now = third();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::board::{self, Task};
 use super::inbox::Message;
 use super::tasks::{self, agent, priority};
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Issue, Kind, Result};
 use crate::console::api::segment;
 use crate::console::field::{Field, words};
 use crate::console::filters;
@@ -99,23 +99,33 @@ async fn work_form(visit: &Visit, path: &str, crew: &Crew) -> Result<Form> {
     Ok(form.action("save").done(visit.path.as_str(), Flash::TaskSaved))
 }
 
-/// The form of when and after what a task is done; other tasks are named by their numbers.
+/// The form of when and after what a task is done, and which numbers in it are of no tasks: other tasks are
+/// named by their numbers.
 async fn plan_form(
     visit: &Visit,
     place: &TeamPlace,
     path: &str,
     related: &Related,
-) -> Result<Form> {
+) -> Result<(Form, Vec<Issue>)> {
     let known = related.before.iter().chain(&related.parent);
     let mut names: Vec<_> = known.map(|task| (task.id.clone(), task.number.to_string())).collect();
-    let sent = ["dependsOn", "parentTaskId"].map(|field| words(visit.form.get(field)));
-    let mut unknown: BTreeSet<&str> = sent.into_iter().flatten().collect();
-    unknown.retain(|number| names.iter().all(|(_, known)| known != number));
+    let sent = ["dependsOn", "parentTaskId"].map(|field| (field, words(visit.form.get(field))));
+    let is_named =
+        |names: &[(String, String)], number: &str| names.iter().any(|(_, known)| known == number);
+    let mut unknown: BTreeSet<&str> = sent.iter().flat_map(|(_, words)| words.clone()).collect();
+    unknown.retain(|number| !is_named(&names, number));
     for number in unknown.into_iter().take(MAX_NAMED) {
-        if let Ok(task) = board::find(visit, place, number).await {
-            names.push((task.id, number.into()));
+        match board::find(visit, place, number).await {
+            // 0 is no number, either.
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => {}
+            found => names.push((found?.id, number.into())),
         }
     }
+    let of_none = |(field, words): (&'static str, Vec<&str>)| {
+        let number = words.into_iter().find(|word| !is_named(&names, word))?;
+        Some(Issue::new(field, format!("there is no task {number} in this team")))
+    };
+    let issues = sent.into_iter().filter_map(of_none).collect();
     let before = Field::text("dependsOn", "Depends on").words().optional();
     let parent = Field::text("parentTaskId", "Part of").optional();
     let due = Field::text("dueAt", "Due").optional();
@@ -127,7 +137,7 @@ async fn plan_form(
         labels.hint("Words, with commas."),
     ];
     let form = Form::change(visit, path, fields).await?;
-    Ok(form.action("plan").done(visit.path.as_str(), Flash::TaskSaved))
+    Ok((form.action("plan").done(visit.path.as_str(), Flash::TaskSaved), issues))
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -145,7 +155,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = texts.ready(frame, visit, error);
     let frame = work.ready(frame, visit, error);
     let related = Related::read(visit, &place, &task).await?;
-    let mut plan = plan_form(visit, &place, &path, &related).await?;
+    let (mut plan, _) = plan_form(visit, &place, &path, &related).await?;
     let page = TaskPage {
         frame: plan.ready(frame, visit, error),
         is_editing: error.is_some() && visit.form.get("action") == "edit",
@@ -178,7 +188,8 @@ async fn act(visit: &Visit) -> Result<Reply> {
         }
         "plan" => {
             let related = Related::read(visit, &place, &task).await?;
-            plan_form(visit, &place, &path, &related).await?.send(visit).await
+            let (form, issues) = plan_form(visit, &place, &path, &related).await?;
+            if issues.is_empty() { form.send(visit).await } else { Err(Error::invalid(issues)) }
         }
         _ => return show(visit, None).await,
     };

@@ -50,8 +50,11 @@ pub fn set(tx: &mut Tx, old: Option<&Task>, task: &Task) -> Result<bool> {
     if task.depends_on.contains(&task.id) {
         return Err(cycle());
     }
-    let rows: Vec<OpenDependency> = tx.all(&BY_TASK, &task.id)?;
     let before: &[Id<Task>] = old.map_or(&[], |old| &old.depends_on);
+    if task.depends_on.is_empty() && before.is_empty() {
+        return Ok(false); // Nothing is read for it.
+    }
+    let rows: Vec<OpenDependency> = tx.all(&BY_TASK, &task.id)?;
     let is_reopened = old.is_some_and(Task::is_closed);
     let (mut wanted, mut added) = (BTreeSet::new(), Vec::new());
     for on in &task.depends_on {
