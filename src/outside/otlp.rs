@@ -159,13 +159,13 @@ pub(super) fn body(service: &Service, spans: &[Span]) -> Vec<u8> {
 
 fn encoded(service: &Service, span: &Span) -> Value {
     let (own, begun) = span.random.split_at(8);
-    let (trace, own, kind) = match &span.side {
-        Side::Client { told: Some(told), .. } => (Some(told), told.span_id(), CLIENT),
-        Side::Client { told: None, .. } => (span.parent.as_ref(), hex(own), CLIENT),
-        Side::Server { .. } => (span.parent.as_ref(), hex(own), SERVER),
+    let (trace, own) = match &span.side {
+        Side::Client { told: Some(told), .. } => (Some(told), told.span_id()),
+        _ => (span.parent.as_ref(), hex(own)),
     };
-    let is_remote = span.parent.is_some() && kind == SERVER;
-    let remote = if is_remote { IS_REMOTE } else { 0 };
+    let kind = if matches!(span.side, Side::Client { .. }) { CLIENT } else { SERVER };
+    // What makes a call is of this server.
+    let remote = if span.parent.is_some() && kind == SERVER { IS_REMOTE } else { 0 };
     let mut value = json!({
         "traceId": trace.map_or_else(|| hex(begun), TraceParent::trace_id),
         "spanId": own,

@@ -88,9 +88,9 @@ impl<'a> CallRound<'a> {
     ///
     /// # Errors
     /// 503 if no slot for work, computations, searches or calls becomes free, the searches take too long,
-    /// too many calls of outside agents are in progress, or the server stops; 429 if outside agents caused too many
-    /// calls to one host, or the organization too many look-ups; 409 while another operation sends a
-    /// mail of the same tag.
+    /// too many calls of outside agents are in progress, or the server stops; 429 if outside agents
+    /// caused too many calls to one host, or the organization too many look-ups; 409 while another
+    /// operation sends a mail of the same tag.
     pub async fn run(&mut self, asked: PendingCalls, from: (Lane, Lane)) -> Result<()> {
         let Executor { works, computations, outside, .. } = self.executor;
         let with_children = |(tag, work): (Tag, Work)| -> Tagged<Result<WorkResult>> {

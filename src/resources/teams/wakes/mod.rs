@@ -159,18 +159,14 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
             wake.reason = WakeReason::Notification;
             wake.log_id = Some(entry);
         }
-        WakeCause::TaskUnblocked(task)
-        | WakeCause::TaskReopened(task)
-        | WakeCause::ClaimExpired(task)
-        | WakeCause::DependencyDone(task)
-        | WakeCause::DependencyCancelled(task) => {
-            wake.reason = reason_of_task(cause);
-            wake.task_id = Some(task.id);
+        WakeCause::TaskUnblocked(task) => wake.set_task(WakeReason::TaskUnblocked, task.id),
+        WakeCause::TaskReopened(task) => wake.set_task(WakeReason::TaskReopened, task.id),
+        WakeCause::ClaimExpired(task) => wake.set_task(WakeReason::ClaimExpired, task.id),
+        WakeCause::DependencyDone(task) => wake.set_task(WakeReason::DependencyDone, task.id),
+        WakeCause::DependencyCancelled(task) => {
+            wake.set_task(WakeReason::DependencyCancelled, task.id);
         }
-        WakeCause::TaskOverdue(task) => {
-            wake.reason = WakeReason::TaskOverdue;
-            wake.task_id = Some(task);
-        }
+        WakeCause::TaskOverdue(task) => wake.set_task(WakeReason::TaskOverdue, task),
         WakeCause::ApprovalDecided(task) => {
             wake.reason = WakeReason::ApprovalDecided;
             wake.task_id = task;
@@ -184,15 +180,10 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
     wake
 }
 
-/// Returns the reason of a cause that is about a task and nothing else.
-fn reason_of_task(cause: &WakeCause) -> WakeReason {
-    match cause {
-        WakeCause::TaskUnblocked(_) => WakeReason::TaskUnblocked,
-        WakeCause::TaskReopened(_) => WakeReason::TaskReopened,
-        WakeCause::ClaimExpired(_) => WakeReason::ClaimExpired,
-        WakeCause::DependencyDone(_) => WakeReason::DependencyDone,
-        WakeCause::DependencyCancelled(_) => WakeReason::DependencyCancelled,
-        _ => WakeReason::TaskAssigned,
+impl Wake {
+    /// Makes it one about a task and nothing else.
+    fn set_task(&mut self, reason: WakeReason, task: Id<Task>) {
+        (self.reason, self.task_id) = (reason, Some(task));
     }
 }
 
