@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::effects::EffectResult;
 use super::handlers::{JobHandler, Settled, retry_at};
-use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS};
+use super::jobs::{BY_DUE, ENQUEUED, Job, LEASE_SECS, readable};
 use super::sweeps::{SWEEP_ROWS, SweepProgress};
 use crate::base::Result;
 use crate::store::{Order, Tx};
@@ -19,10 +19,7 @@ pub fn end_old_leases(tx: &mut Tx) -> Result<SweepProgress> {
     let (now, mut leased) = (tx.now(), Vec::new());
     let (start, end) = (now.plus_millis(1), now.plus_secs(LEASE_SECS).plus_millis(1));
     tx.view().entries(&BY_DUE, &start, &end, Order::Ascending, |_, id| {
-        let job: Job = tx.fetch(&id)?;
-        if job.attempts > 0 {
-            leased.push(job);
-        }
+        leased.extend(readable(&tx.view(), &id)?.filter(|job| job.attempts > 0));
         let is_enough = leased.len() == SWEEP_ROWS;
         Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;

@@ -5,7 +5,7 @@ use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, Notice};
 use super::effects::EffectResult;
 use super::events::{Event, find_event};
 use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
-use super::jobs::Job;
+use super::jobs::{Job, readable};
 use crate::base::{Id, Result, Time};
 use crate::store::Tx;
 
@@ -35,7 +35,7 @@ pub(super) fn create(tx: &mut Tx, event: &Event, channel: Id<Channel>) -> Result
 /// result of an attempt in flight is ignored.
 pub(super) fn schedule(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
     if let Some(job) = delivery.job
-        && let Some(job) = tx.get::<Job>(&job)?
+        && let Some(job) = readable(&tx.view(), &job)?
     {
         tx.remove(&job)?;
     }

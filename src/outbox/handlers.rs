@@ -2,7 +2,7 @@
 
 use super::deliveries::DeliveryAttempt;
 use super::effects::{Effect, EffectResult};
-use super::jobs::{ENQUEUED, Job, Target};
+use super::jobs::{ENQUEUED, Job, Target, readable};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::Tx;
 
@@ -36,7 +36,7 @@ pub fn enqueue(
 
 /// Takes a job back, unless it is done. One that is being executed has no effect on rows any more.
 pub fn cancel(tx: &mut Tx, id: Id<Job>) -> Result<()> {
-    match tx.get::<Job>(&id)? {
+    match readable(&tx.view(), &id)? {
         Some(job) => tx.remove(&job),
         None => Ok(()),
     }

@@ -4,14 +4,14 @@
 //! crash it becomes due again, at the latest at the next start. The count is the fencing token: an
 //! attempt that ends after its lease finds another count and changes nothing. A job that cannot be
 //! executed at all (its handler fails, or there is none) is retried with back-off and, after a day of
-//! that, is [dead](super::dead): kept for inspection, never due.
+//! that, is [dead](super::dead): not due, but for a try from time to time.
 
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use crate::base::{Id, Result, Time, TraceParent};
+use crate::base::{Id, Kind, Result, Time, TraceParent};
 use crate::outside::Call;
-use crate::store::{AnyIndex, Export, Index, Org, Record, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -94,9 +94,9 @@ pub static BY_DUE: Index<Job, DueKey> = Index::non_unique("jobs.by_due", |job| {
     (!job.dead).then_some((job.due_at, job.concurrency_key, job.org))
 });
 
-/// Dead jobs by the record that they are about, with the time of the last attempt.
-pub static DEAD: Index<Job, (Id<Target>, Time)> =
-    Index::non_unique("jobs.dead", |job| job.dead.then_some((job.target, job.due_at)));
+/// Dead jobs by the time of the last attempt.
+pub static DEAD: Index<Job, Time> =
+    Index::non_unique("jobs.dead", |job: &Job| job.dead.then_some(job.due_at)).version(2);
 
 /// When a job is due, its concurrency key, and its organization.
 pub type DueKey = (Time, Option<Id<Target>>, Id<Org>);
@@ -121,6 +121,20 @@ impl Record for Job {
             1 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
+    }
+}
+
+/// Returns a job that is to be done; none if it is done, dead or lost. One that cannot be read is lost: it has
+/// been noted as damage, and is in the way of no other.
+pub fn pending(view: &View, id: &Id<Job>) -> Result<Option<Job>> {
+    Ok(readable(view, id)?.filter(|job| !job.dead))
+}
+
+/// Returns a job, dead or not; none if it is gone, or cannot be read.
+pub fn readable(view: &View, id: &Id<Job>) -> Result<Option<Job>> {
+    match view.get(id) {
+        Err(error) if error.kind() == Kind::Internal => Ok(None),
+        job => job,
     }
 }
 

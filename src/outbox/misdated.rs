@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::handlers::MAX_DELAY_SECS;
-use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job};
-use crate::base::{Id, Kind, Result, Time};
+use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job, pending};
+use crate::base::{Id, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
 /// So many jobs are looked at in one snapshot, and made due in one transaction.
@@ -84,12 +84,8 @@ fn find(view: &View, from: &Position) -> Result<(Vec<Id<Job>>, Option<Position>)
     })?;
     let mut found = Vec::new();
     for id in looked {
-        match view.fetch(&id) {
-            Ok(job) => found.extend(is_misdated(&job, view.now()).then_some(id)),
-            // One that cannot be read hides no other.
-            Err(error) if error.kind() == Kind::Internal => {}
-            Err(error) => return Err(error),
-        }
+        let job = pending(view, &id)?.filter(|job| is_misdated(job, view.now()));
+        found.extend(job.map(|job| job.id));
     }
     Ok((found, next))
 }
@@ -107,7 +103,9 @@ fn latest(now: Time) -> Time {
 fn make_due(tx: &mut Tx, jobs: &[Id<Job>]) -> Result<usize> {
     let (now, mut corrected) = (tx.now(), 0);
     for id in jobs {
-        let Some(old) = tx.get::<Job>(id)?.filter(|job| is_misdated(job, now)) else { continue };
+        let Some(old) = pending(&tx.view(), id)?.filter(|job| is_misdated(job, now)) else {
+            continue;
+        };
         tx.replace(&old, &old.due(now, now))?;
         corrected += 1;
     }

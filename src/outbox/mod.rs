@@ -32,7 +32,7 @@ pub use channels::{
     CHANNEL_SECRET, Channel, MAX_CHANNELS, OLD_SECRET_SECS, SUBSCRIPTIONS, Subscription,
     forget_old_secrets, in_app, in_app_since,
 };
-pub use dead::{dead_jobs, remove_dead};
+pub use dead::{RETRY_DEAD, dead_jobs};
 pub use deliveries::{
     Delivery, DeliveryAttempt, DeliveryStatus, LogEntry, Notice, TEST_TYPE, check_deliveries,
     mend_deliveries,

@@ -9,15 +9,14 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 
 use super::channels::Channel;
-use super::dead::remove_dead;
 use super::deliveries::{BY_CHANNEL, Delivery, DeliveryStatus, LogEntry};
 use super::delivering::schedule;
 use super::events::EventType;
-use super::handlers::{JobHandler, Prepared, enqueue, no_effect};
-use super::jobs::Job;
+use super::handlers::{JobHandler, Prepared, cancel, enqueue, no_effect};
+use super::jobs::{Job, pending};
 use super::log::combinations;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, codec, no_upgrade};
 
 /// A step schedules at most 100 deliveries, with about 20 keys each.
 const STEP: usize = 100;
@@ -38,8 +37,10 @@ pub struct Redelivery {
     done: u32,
     /// The last delivery that was looked at in the next range.
     after: Option<(Time, Id<LogEntry>)>,
+    /// The job that does it; unknown of one that an earlier version began.
+    job: Option<Id<Job>>,
 }
-crate::base::portable!(Redelivery { channel, from, to, status, created_at, done, after });
+crate::base::portable!(Redelivery { channel, from, to, status, created_at, done, after, job });
 
 static CHANNEL: Reference<Redelivery, Channel> = Reference::cascade(
     &["channel"],
@@ -52,10 +53,20 @@ impl Record for Redelivery {
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL];
     const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("after", "a position: the entry may be removed meanwhile")];
+        &[
+            ("after", "a position: the entry may be removed meanwhile"),
+            ("job", "ends together with it; without it another redelivery may begin"),
+        ];
+    const VERSION: u8 = 2;
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {
         self.channel
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -84,20 +95,22 @@ pub fn redeliver_range(
     status: Option<DeliveryStatus>,
 ) -> Result<Redelivery> {
     if let Some(earlier) = tx.get::<Redelivery>(&channel)? {
-        // One that was given up is never done.
-        if !remove_dead(tx, &REDELIVER, channel.cast())? {
+        let job = earlier.job;
+        // One that was given up or lost is done by nobody.
+        if job.map_or(Ok(None), |job| pending(&tx.view(), &job))?.is_some() {
             return Err(Error::conflict(
                 "redelivery_under_way",
                 "another redelivery of this channel is under way; wait until it is done",
             ));
         }
+        job.map_or(Ok(()), |job| cancel(tx, job))?;
         tx.remove(&earlier)?;
     }
     let now = tx.now();
+    let job = Some(enqueue(tx, &REDELIVER, channel.cast(), None, now)?);
     let redelivery =
-        Redelivery { channel, from, to, status, created_at: now, done: 0, after: None };
+        Redelivery { channel, from, to, status, created_at: now, done: 0, after: None, job };
     tx.insert(&redelivery)?;
-    enqueue(tx, &REDELIVER, channel.cast(), None, now)?;
     Ok(redelivery)
 }
 
@@ -109,7 +122,8 @@ pub(super) const REDELIVER: JobHandler = JobHandler {
 };
 
 fn redeliver_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let Some(old) = tx.get::<Redelivery>(&job.target.cast())? else {
+    let redelivery = tx.get::<Redelivery>(&job.target.cast())?;
+    let Some(old) = redelivery.filter(|row| row.job.is_none_or(|own| own == job.id)) else {
         return Ok(Prepared::Done);
     };
     let ranges = old.ranges();

@@ -14,7 +14,7 @@ use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
 use super::handlers::{JobHandler, Prepared, Settled};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
-use super::jobs::{ENQUEUED, Job, LEASE_SECS};
+use super::jobs::{ENQUEUED, Job, LEASE_SECS, pending};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
@@ -163,7 +163,7 @@ impl Runner {
             let now = tx.now();
             let mut leased = Vec::with_capacity(due.len());
             for due in &due {
-                let Some(old) = tx.get::<Job>(due)?.filter(|job| job.due_at <= now) else {
+                let Some(old) = pending(&tx.view(), due)?.filter(|job| job.due_at <= now) else {
                     continue;
                 };
                 let job = old.due(now.plus_secs(LEASE_SECS), now);

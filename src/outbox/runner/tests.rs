@@ -1,6 +1,7 @@
 //! The runner over a store in memory, whose clock the tests move.
 
 mod channels;
+mod dead;
 mod deliveries;
 mod due_scan;
 mod harness;

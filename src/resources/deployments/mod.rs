@@ -9,6 +9,7 @@ mod access;
 mod applying;
 mod approval;
 mod changes;
+mod consistency;
 mod contents;
 mod days;
 mod decisions;
@@ -62,6 +63,8 @@ pub const RESOURCE: Resource = Resource {
         TableInfo::of::<reports::AgentReport>(),
     ],
     sweeps: &[reports::FIND_PLACES],
+    checks: &[consistency::check],
+    mends: &[consistency::mend],
     children: &[
         &jobs::RESOURCE,
         &in_use::RESOURCE,

@@ -48,7 +48,7 @@ pub fn start(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
 }
 
 /// Enqueues the row that runs a job.
-fn resume(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
+pub fn resume(tx: &mut Tx, job: &DeploymentJob) -> Result<DeploymentJob> {
     let now = tx.now();
     let task = enqueue(tx, &RUN, job.id.cast(), Some(job.environment.cast()), now)?;
     save(tx, job, DeploymentJob { task: Some(task), ..job.clone() })

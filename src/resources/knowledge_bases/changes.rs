@@ -20,7 +20,7 @@ use super::postings::{Edit, Posting, edit, length_step};
 use super::terms::DocumentTerms;
 use super::words::Term;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue, remove_dead};
+use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
@@ -105,18 +105,9 @@ pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<(
         (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
     })?;
     tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })?;
-    // One that was given up does not merge any more.
-    if !had_job || remove_dead(tx, &MERGE, knowledge_base.cast())? {
+    if !had_job {
         let due = tx.now().plus_millis(DELAY_MILLIS);
         enqueue(tx, &MERGE, knowledge_base.cast(), Some(knowledge_base.cast()), due)?;
-    }
-    Ok(())
-}
-
-/// Begins the merge again if its job was given up, for a knowledge base to which nothing is added.
-pub fn begin_again(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
-    if remove_dead(tx, &MERGE, base.cast())? {
-        enqueue(tx, &MERGE, base.cast(), Some(base.cast()), tx.now())?;
     }
     Ok(())
 }

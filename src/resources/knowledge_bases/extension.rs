@@ -62,7 +62,6 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     for base in bases {
         let base: KnowledgeBase = tx.fetch(&base)?;
         enqueue_for(tx, &base)?;
-        changes::begin_again(tx, base.id)?;
     }
     Ok(SweepProgress::Clean)
 }

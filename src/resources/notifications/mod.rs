@@ -19,12 +19,12 @@ use schemars::json_schema;
 
 use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER, ScopeName};
-use crate::outbox::{EventType, TEST_TYPE, check_deliveries, mend_deliveries};
+use crate::outbox::{EventType, RETRY_DEAD, TEST_TYPE, check_deliveries, mend_deliveries};
 
 /// Channels, subscriptions, the log and the workflows.
 pub const RESOURCE: Resource = Resource {
     routes,
-    sweeps: &[logs::DELETE_EXPIRED],
+    sweeps: &[logs::DELETE_EXPIRED, RETRY_DEAD],
     checks: &[check_deliveries],
     mends: &[mend_deliveries],
     workflows: senders::WORKFLOWS,

@@ -245,3 +245,22 @@ fn an_attempt_that_fails_leaves_what_was_before_it() {
     assert_eq!(all, [note(1, "x", "t"), note(2, "y", "u"), note(3, "z", "u")]);
     assert_consistent(&store);
 }
+
+#[test]
+fn an_attempt_that_fails_gives_back_the_organization_and_the_trace() {
+    let store = store();
+    let trace = crate::base::TraceParent::begin([7; 16], [7; 8]);
+    store
+        .write_blocking(org(1), move |tx| {
+            tx.set_trace(trace);
+            let failed: Result<()> = tx.attempt(|tx| {
+                tx.set_org(org(2));
+                tx.set_trace(None);
+                Err(Error::internal("as scripted"))
+            });
+            assert!(failed.is_err());
+            assert_eq!((tx.org(), tx.trace()), (org(1), trace));
+            Ok(())
+        })
+        .unwrap();
+}

@@ -281,3 +281,34 @@ fn a_tool_that_is_defined_anew_under_its_version_is_not_what_was_approved() {
     assert_eq!(world.job(&second)["state"], "complete");
     world.assert_sound();
 }
+
+#[test]
+fn a_deployment_whose_row_of_the_outbox_was_lost_is_found_and_runs_after_a_repair() {
+    use super::super::consistency;
+    use crate::store::View;
+    use crate::store::check::Findings;
+
+    let world = World::new();
+    let jobs = [(), ()].map(|()| world.deploy(&["ann"], json!({})).unwrap());
+    let [lost, other] = <[Job; 2]>::try_from(world.tasks()).unwrap();
+    world.prepare(&other);
+    world.store.write_blocking(world.org, move |tx| tx.remove(&lost)).unwrap();
+    world.run();
+    assert_eq!(world.deployments().len(), 0, "the second waits for the first");
+    let found = |view: &View| {
+        let mut findings = Findings::default();
+        consistency::check(view, &mut findings)?;
+        Ok(findings.messages)
+    };
+    let found = world.store.read_now(world.org, found).unwrap();
+    let first = jobs[0]["id"].as_str().unwrap();
+    assert_eq!(found, [format!("deployment {first}: nothing runs it any more")]);
+    let mend = || world.store.write_blocking(world.org, consistency::mend).unwrap();
+    assert_eq!(mend(), Some("nothing runs it any more".into()));
+    assert_eq!(mend(), None);
+    world.run();
+    for job in jobs {
+        assert_eq!(world.job(&job)["state"], "complete");
+    }
+    world.assert_sound();
+}

@@ -254,30 +254,3 @@ fn pages_stay_in_their_order_while_documents_are_extended() {
     });
     assert_eq!((seen, names.len()), (35, 40));
 }
-
-#[test]
-fn a_merge_that_was_given_up_is_begun_again_with_the_next_document_or_by_the_sweep() {
-    let fixture = Fixture::new();
-    let base = make(&fixture);
-    add(&fixture, base, "a", "some words");
-    let only_job = || -> Job {
-        let read = |view: &View| view.all::<Job>(ListSource::TABLE, &());
-        let mut jobs = fixture.store.read_now(fixture.org, read).unwrap();
-        jobs.retain(|job| job.kind == changes::MERGE.kind);
-        assert_eq!(jobs.len(), 1);
-        jobs.remove(0)
-    };
-    let write = || {
-        add(&fixture, base, "b", "some words");
-    };
-    let sweep = || sweep(&fixture);
-    for again in [&write as &dyn Fn(), &sweep] {
-        let job = only_job();
-        let own = job.clone();
-        let give_up = move |tx: &mut Tx| tx.replace(&own, &Job { dead: true, ..own.clone() });
-        fixture.store.write_blocking(fixture.org, give_up).unwrap();
-        again();
-        let now = only_job();
-        assert!(!now.dead && now.id != job.id);
-    }
-}
