@@ -49,13 +49,19 @@ fn retry_dead(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
     let behind = settings.behind.map(|(at, job)| (at, Id::new(job)));
     let start = behind.unwrap_or((since, Id::NIL));
     let mut dead = Vec::new();
-    tx.view().entries(&DEAD, &start, &now.minus_secs(PAUSE_SECS), Order::Ascending, |at, job| {
-        if Some((at, job)) != behind {
-            dead.push((at, job));
-        }
-        let is_full = dead.len() == SWEEP_ROWS;
-        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    tx.view().entries(
+        &DEAD,
+        &start,
+        &now.minus_secs(PAUSE_SECS),
+        Order::Ascending,
+        |at, job| {
+            if Some((at, job)) != behind {
+                dead.push((at, job));
+            }
+            let is_full = dead.len() == SWEEP_ROWS;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        },
+    )?;
     for (_, job) in &dead {
         let Some(old) = readable(&tx.view(), job)? else { continue };
         if old.failing_since.is_none_or(|failing| failing >= since) {

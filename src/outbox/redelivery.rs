@@ -52,11 +52,10 @@ impl Record for Redelivery {
     const TABLE: &'static str = "redeliveries";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&CHANNEL];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[
-            ("after", "a position: the entry may be removed meanwhile"),
-            ("job", "ends together with it; without it another redelivery may begin"),
-        ];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("after", "a position: the entry may be removed meanwhile"),
+        ("job", "ends together with it; without it another redelivery may begin"),
+    ];
     const VERSION: u8 = 2;
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {

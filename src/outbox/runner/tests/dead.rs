@@ -112,9 +112,8 @@ struct Unreadable {
 }
 crate::base::portable!(Unreadable { id, due_at });
 
-static BY_DUE: Index<Unreadable, DueKey> = Index::non_unique("jobs.by_due", |row: &Unreadable| {
-    Some((row.due_at, None, Id::NIL))
-});
+static BY_DUE: Index<Unreadable, DueKey> =
+    Index::non_unique("jobs.by_due", |row: &Unreadable| Some((row.due_at, None, Id::NIL)));
 static DEAD: Index<Unreadable, Time> =
     Index::non_unique("jobs.dead", |row: &Unreadable| Some(row.due_at));
 

@@ -423,6 +423,33 @@ pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<Str
     Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
 }
 
+/// Returns the parts that another one lists, and whether it does: if the list is damaged, those whose names are
+/// `usual` with a number and `.xml`, by that number.
+///
+/// # Errors
+/// Those of the list; 400 for a damaged one if there are no such parts.
+pub fn listed_or_usual<T>(
+    archive: &mut Archive,
+    list: impl FnOnce(&mut Archive) -> Result<T>,
+    usual: &str,
+    from_names: impl FnOnce(Vec<String>) -> T,
+) -> Result<(T, bool)> {
+    let error = match list(archive) {
+        Err(error) if error.kind() == Kind::Invalid => error,
+        listed => return Ok((listed?, true)),
+    };
+    let number = |name: &str| -> Option<u32> {
+        name.strip_prefix(usual)?.strip_suffix(".xml")?.parse().ok()
+    };
+    let numbered = archive.names().filter_map(|name| Some((number(name)?, name.to_string())));
+    let mut numbered: Vec<_> = numbered.collect();
+    numbered.sort();
+    match numbered.is_empty() {
+        true => Err(error),
+        false => Ok((from_names(numbered.into_iter().map(|(_, name)| name).collect()), false)),
+    }
+}
+
 /// Returns the first part of this kind.
 pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
     relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())

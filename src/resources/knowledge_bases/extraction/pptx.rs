@@ -1,6 +1,8 @@
 //! PPTX files (Office Open XML): slides with their notes.
 
-use super::archive::{Archive, Next, Xml, all_of_kind, by_id, main_part, of_kind, relationships};
+use super::archive::{
+    Archive, Next, Xml, all_of_kind, by_id, listed_or_usual, main_part, of_kind, relationships,
+};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
 use super::text::{Damaged, Extracted, unless_damaged};
@@ -13,20 +15,19 @@ const FORMAT: &str = "PPTX";
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let name = main_part(&mut archive, "ppt/", "ppt/presentation.xml")?;
-    let mut slides = by_id(relationships(&mut archive, &name)?, "slide");
-    let mut order = Vec::new();
-    let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
-    while xml.next_start()? {
-        if xml.name() == "sldId" {
-            // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
-            let ids = xml.attributes().filter(|(name, _)| name == "id");
-            order.extend(ids.filter_map(|(_, id)| slides.remove(&id)));
-        }
+    if !archive.has(&name) {
+        return Err(archive.other());
     }
-    drop(xml);
+    let list = |archive: &mut Archive| slides(archive, &name);
+    let (slides, is_listed) =
+        listed_or_usual(&mut archive, list, "ppt/slides/slide", |names| names)?;
     let (mut lines, mut charts) = (Lines::default(), Charts::default());
     let (mut damaged, mut left_out) = (Damaged::default(), Vec::new());
-    for (number, slide) in (1..).zip(&order) {
+    if !is_listed {
+        left_out
+            .push("the list of the slides is damaged: they are in the order of their files".into());
+    }
+    for (number, slide) in (1..).zip(&slides) {
         if number > 1 {
             lines.end_page()?;
         }
@@ -53,6 +54,21 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let slides = damaged.left_out("slide", "slides");
     let left_out = slides.into_iter().chain(left_out).chain(charts.left_out()).collect();
     Ok(Extracted { left_out, ..lines.finished()?.into() })
+}
+
+/// The parts with the slides of a presentation, in their order.
+fn slides(archive: &mut Archive, presentation: &str) -> Result<Vec<String>> {
+    let mut slides = by_id(relationships(archive, presentation)?, "slide");
+    let mut order = Vec::new();
+    let Some(mut xml) = archive.xml(presentation)? else { return Ok(order) };
+    while xml.next_start()? {
+        if xml.name() == "sldId" {
+            // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
+            let ids = xml.attributes().filter(|(name, _)| name == "id");
+            order.extend(ids.filter_map(|(_, id)| slides.remove(&id)));
+        }
+    }
+    Ok(order)
 }
 
 /// The text of a slide, of its notes or of a diagram; nothing if there is no part of this name.
@@ -202,5 +218,32 @@ mod tests {
             let two = read(&["ppt/s/2.xml", "ppt/s/3.xml"], how);
             assert_eq!(two.left_out, ["slides 2 to 3 are damaged and left out"]);
         }
+    }
+
+    #[test]
+    fn slides_whose_list_is_damaged_are_read_in_the_order_of_their_files() {
+        let text_of = |text: &str| format!("<a><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a>");
+        let slides: Vec<_> =
+            (1..=10).rev().map(|n| (format!("ppt/slides/slide{n}.xml"), n)).collect();
+        let ids = relationships(&[("a", "slide", "slides/slide1.xml")]);
+        let expected: Vec<_> = (1..=10).map(|n| format!("{n}\n")).collect();
+        let said = "the list of the slides is damaged: they are in the order of their files";
+        for (list, references) in [("<p/>", "<a><b>"), ("<p><p:sldId r:id=\"a\"/>", &ids)] {
+            let mut files = vec![
+                ("ppt/presentation.xml".to_string(), list.to_string()),
+                ("ppt/_rels/presentation.xml.rels".into(), references.to_string()),
+            ];
+            assert!(text(&archive(&borrowed(&files))).is_err(), "there is nothing to read");
+            files.extend(slides.iter().map(|(name, n)| (name.clone(), text_of(&n.to_string()))));
+            let read = text(&archive(&borrowed(&files))).unwrap();
+            assert_eq!(
+                (read.text, &read.left_out[..]),
+                (expected.join("\u{c}"), &[said.into()][..])
+            );
+        }
+    }
+
+    fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+        files.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect()
     }
 }

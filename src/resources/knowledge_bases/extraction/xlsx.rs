@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use time::Date;
 
-use super::archive::{Archive, Next, Xml, all_of_kind, main_part, of_kind, relationships};
+use super::archive::{
+    Archive, Next, Xml, all_of_kind, listed_or_usual, main_part, of_kind, relationships,
+};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
 use super::number_format::{Shown, built_in, shown_by};
@@ -25,31 +27,19 @@ const JULIAN_DAY: i32 = 2_415_019;
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let mut archive = Archive::open(FORMAT, bytes)?;
     let name = main_part(&mut archive, "xl/", "xl/workbook.xml")?;
-    let parts = relationships(&mut archive, &name)?;
-    let strings = of_kind(&parts, "sharedStrings").unwrap_or("xl/sharedStrings.xml").to_string();
-    let styles = of_kind(&parts, "styles").unwrap_or("xl/styles.xml").to_string();
-    let is_sheet = |kind: &str| matches!(kind, "worksheet" | "chartsheet");
-    let parts = parts.into_iter().filter(|part| is_sheet(&part.kind));
-    let mut parts: HashMap<_, _> = parts.map(|part| (part.id, part.target)).collect();
-    let (mut sheets, mut from_1904) = (Vec::new(), false);
-    let Some(mut xml) = archive.xml(&name)? else { return Err(archive.other()) };
-    while xml.next_start()? {
-        match xml.name() {
-            "workbookPr" => {
-                from_1904 =
-                    xml.attribute("date1904").is_some_and(|value| value != "0" && value != "false");
-            }
-            "sheet" => {
-                let title = xml.attribute("name").unwrap_or_default();
-                // Each is read once, however often it is listed.
-                let part = xml.attribute("id").and_then(|id| parts.remove(&id));
-                sheets.extend(part.map(|part| (title, part)));
-            }
-            _ => {}
-        }
+    if !archive.has(&name) {
+        return Err(archive.other());
     }
-    drop(xml);
+    let list = |archive: &mut Archive| Parts::listed(archive, &name);
+    let (parts, is_listed) =
+        listed_or_usual(&mut archive, list, "xl/worksheets/sheet", Parts::usual)?;
+    let Parts { strings, styles, sheets, from_1904 } = parts;
     let mut left_out = Vec::new();
+    if !is_listed {
+        let said =
+            "the list of the sheets is damaged: they have the order and the names of their files";
+        left_out.push(said.into());
+    }
     let read =
         archive.xml(&strings).and_then(|xml| xml.map_or(Ok(Strings::default()), Strings::read));
     let missing = "the texts that cells share are damaged: those cells are left out";
@@ -85,6 +75,61 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let sheets = damaged.left_out("sheet", "sheets");
     let left_out = sheets.into_iter().chain(left_out).chain(charts.left_out()).collect();
     Ok(Extracted { left_out, ..lines.finished()?.into() })
+}
+
+/// What belongs to a workbook.
+struct Parts {
+    /// The names of these parts.
+    strings: String,
+    styles: String,
+    /// Titles, and names of parts.
+    sheets: Vec<(String, String)>,
+    /// Whether days are counted from 1904.
+    from_1904: bool,
+}
+
+impl Parts {
+    /// Those that a workbook lists.
+    fn listed(archive: &mut Archive, workbook: &str) -> Result<Self> {
+        let mut parts = Parts::usual(Vec::new());
+        let references = relationships(archive, workbook)?;
+        for (kind, part) in [("sharedStrings", &mut parts.strings), ("styles", &mut parts.styles)] {
+            if let Some(name) = of_kind(&references, kind) {
+                *part = name.into();
+            }
+        }
+        let is_sheet = |kind: &str| matches!(kind, "worksheet" | "chartsheet");
+        let own = references.into_iter().filter(|part| is_sheet(&part.kind));
+        let mut own: HashMap<_, _> = own.map(|part| (part.id, part.target)).collect();
+        let Some(mut xml) = archive.xml(workbook)? else { return Ok(parts) };
+        while xml.next_start()? {
+            match xml.name() {
+                "workbookPr" => {
+                    let is_set = |value: String| value != "0" && value != "false";
+                    parts.from_1904 = xml.attribute("date1904").is_some_and(is_set);
+                }
+                "sheet" => {
+                    let title = xml.attribute("name").unwrap_or_default();
+                    // Each is read once, however often it is listed.
+                    let part = xml.attribute("id").and_then(|id| own.remove(&id));
+                    parts.sheets.extend(part.map(|part| (title, part)));
+                }
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Those of the usual names, with these sheets.
+    fn usual(sheets: Vec<String>) -> Self {
+        let title = |part: &str| {
+            let name = part.rsplit('/').next().unwrap_or_default();
+            name.trim_end_matches(".xml").to_string()
+        };
+        let sheets = sheets.into_iter().map(|part| (title(&part), part)).collect();
+        let (strings, styles) = ("xl/sharedStrings.xml".into(), "xl/styles.xml".into());
+        Parts { strings, styles, sheets, from_1904: false }
+    }
 }
 
 /// The parts with the charts of a sheet, which are on its drawings; cells can do without them.
@@ -435,6 +480,29 @@ mod tests {
                 let read = read(part, how);
                 assert_eq!((read.text.as_str(), &read.left_out[..]), (left, &[said.into()][..]));
             }
+        }
+    }
+
+    #[test]
+    fn sheets_whose_list_is_damaged_are_read_in_the_order_of_their_files() {
+        let row = |n| format!("<s><row><c t=\"s\"><v>0</v></c><c><v>{n}</v></c></row></s>");
+        let ids = relationships(&[("a", "worksheet", "worksheets/sheet2.xml")]);
+        let said =
+            "the list of the sheets is damaged: they have the order and the names of their files";
+        let workbook = "<w><sheet name=\"A\" r:id=\"a\"/>";
+        for (list, references) in [("<w/>", "<a><b>"), (workbook, &ids)] {
+            let [second, tenth] = [2, 10].map(row);
+            let mut files = vec![
+                ("xl/workbook.xml", list),
+                ("xl/_rels/workbook.xml.rels", references),
+                ("xl/sharedStrings.xml", "<sst><si><t>one</t></si></sst>"),
+            ];
+            assert!(text(&archive(&files)).is_err(), "there is nothing to read");
+            files.push(("xl/worksheets/sheet10.xml", &tenth));
+            files.push(("xl/worksheets/sheet2.xml", &second));
+            let read = text(&archive(&files)).unwrap();
+            let expected = "sheet2\none\t2\n\u{c}sheet10\none\t10\n";
+            assert_eq!((read.text.as_str(), &read.left_out[..]), (expected, &[said.into()][..]));
         }
     }
 }
