@@ -4,11 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use uuid::Uuid;
-
-use super::jobs::{DEAD, ENQUEUED, Job, readable};
+use super::jobs::{DEAD, ENQUEUED, Job, LEASE_SECS, readable};
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
-use crate::base::{Id, Result, Time};
+use crate::base::{Result, Time};
 use crate::store::{Order, Tx, View};
 
 /// More dead jobs than this are not counted.
@@ -18,8 +16,14 @@ const MAX_COUNTED: usize = 10_000;
 /// failed first.
 const LATELY_SECS: i64 = 30 * 24 * 3600;
 
-/// What was just tried is not tried again within the same round.
-const PAUSE_SECS: i64 = 300;
+/// The time between two tries, but for the first after a start, which may be of a new version.
+const PAUSE_SECS: i64 = 6 * 3600;
+
+/// The least time between two tries, however often the server starts.
+const MIN_PAUSE_SECS: i64 = 300;
+
+/// A round looks at no more dead jobs than this.
+const MAX_LOOKED_AT: usize = 2_000;
 
 /// Returns how many jobs have died lately, of all organizations and of the installation: at most
 /// [`MAX_COUNTED`].
@@ -34,10 +38,10 @@ pub fn dead_jobs(view: &View) -> Result<u64> {
     Ok(lately as u64)
 }
 
-/// Tries dead jobs once more: at the start of the server, and every six hours.
+/// Tries dead jobs once more, at most [`SWEEP_ROWS`] in a round, those first that were tried longest ago.
 pub const RETRY_DEAD: Sweep = Sweep {
     name: "try jobs again that were given up",
-    every_secs: 6 * 3600,
+    every_secs: 600,
     run: retry_dead,
     installation: true,
 };
@@ -46,32 +50,25 @@ fn retry_dead(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
     tx.unmark_deletion();
     let now = tx.now();
     let since = now.minus_secs(LATELY_SECS);
-    let behind = settings.behind.map(|(at, job)| (at, Id::new(job)));
-    let start = behind.unwrap_or((since, Id::NIL));
-    let mut dead = Vec::new();
-    tx.view().entries(
-        &DEAD,
-        &start,
-        &now.minus_secs(PAUSE_SECS),
-        Order::Ascending,
-        |at, job| {
-            if Some((at, job)) != behind {
-                dead.push((at, job));
-            }
-            let is_full = dead.len() == SWEEP_ROWS;
-            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        },
-    )?;
-    for (_, job) in &dead {
-        let Some(old) = readable(&tx.view(), job)? else { continue };
-        if old.failing_since.is_none_or(|failing| failing >= since) {
-            // One more failure, and it is dead again: it has failed for a day.
-            tx.replace(&old, &Job { dead: false, ..old.due(now, now) })?;
-            tx.signal(ENQUEUED);
+    let started = settings.started_at.min(now.minus_secs(MIN_PAUSE_SECS));
+    let before = now.minus_secs(PAUSE_SECS).max(started);
+    let (view, mut looked_at, mut dead) = (tx.view(), 0, Vec::new());
+    view.entries(&DEAD, &since, &Time::from_millis(i64::MAX), Order::Ascending, |at, job| {
+        looked_at += 1;
+        // One that was tried while the clock was ahead is not to wait until then.
+        if (at < before || at.is_beyond(now, LEASE_SECS))
+            && let Some(job) = readable(&view, &job)?
+            && job.failing_since.is_none_or(|failing| failing >= since)
+        {
+            dead.push(job);
         }
+        let is_enough = dead.len() == SWEEP_ROWS || looked_at == MAX_LOOKED_AT;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for job in &dead {
+        // One more failure, and it is dead again: it has failed for a day.
+        tx.replace(job, &Job { dead: false, ..job.due(now, now) })?;
+        tx.signal(ENQUEUED);
     }
-    let last = dead.last().filter(|_| dead.len() == SWEEP_ROWS);
-    Ok(last.map_or(SweepProgress::Clean, |(at, job)| {
-        SweepProgress::MoreBehind((*at, Uuid::from_bytes(*job.bytes())))
-    }))
+    Ok(SweepProgress::Clean)
 }

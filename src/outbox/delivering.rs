@@ -61,7 +61,12 @@ fn with_job(tx: &mut Tx, delivery: &Delivery) -> Result<Delivery> {
 pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepare, settle };
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let Some(delivery) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Prepared::Done) };
+    let Some(delivery) = of(tx, job)? else { return Ok(Prepared::Done) };
+    if job.was_given_up(tx.now()) {
+        let why = "the server could not deliver it for a day; its log says why";
+        tx.replace(&delivery, &delivery.dead(why.into()))?;
+        return Ok(Prepared::Done);
+    }
     let Some(channel) = tx.get::<Channel>(&delivery.channel)? else {
         tx.replace(&delivery, &delivery.without_channel())?;
         return Ok(Prepared::Done);
@@ -79,7 +84,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
 }
 
 fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
-    let Some(old) = tx.get::<Delivery>(&job.target.cast())? else { return Ok(Settled::Done) };
+    let Some(old) = of(tx, job)? else { return Ok(Settled::Done) };
     let now = tx.now();
     let ended = Delivery { attempts: old.attempts + 1, ..old.clone() };
     let Some(error) = result.failure("the channel's address") else {
@@ -103,6 +108,12 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
     let failed = Delivery { error: Some(error), next_attempt_at: Some(at), ..ended };
     tx.replace(&old, &failed)?;
     Ok(Settled::RetryAt(at))
+}
+
+/// Returns the delivery of a job; none if it is gone, or has another job.
+fn of(tx: &Tx, job: &Job) -> Result<Option<Delivery>> {
+    let delivery: Option<Delivery> = tx.get(&job.target.cast())?;
+    Ok(delivery.filter(|delivery| delivery.job == Some(job.id)))
 }
 
 /// Disables the channel whose receiver is gone. Returns whether it is off, or deleted: one that was

@@ -52,6 +52,8 @@ pub struct DueScan {
     /// The keys of which a job has ended, and which have not been looked at since.
     freed: HashSet<Id<Target>>,
     is_over: bool,
+    /// Jobs that cannot be read: they take no place from others.
+    skipped: HashSet<Id<Job>>,
 }
 
 /// The first job of each key and organization that was skipped because as many run as may.
@@ -118,7 +120,8 @@ impl DueScan {
             }
         };
         if is_due {
-            *self = DueScan { whole: Some((now, None)), ..DueScan::default() };
+            let skipped = std::mem::take(&mut self.skipped);
+            *self = DueScan { whole: Some((now, None)), skipped, ..DueScan::default() };
             return;
         }
         self.is_over = false;
@@ -134,6 +137,13 @@ impl DueScan {
     /// Ends the round before it has seen all due jobs: the next one begins with the first.
     pub fn abort(&mut self) {
         (self.is_over, self.whole) = (true, None);
+    }
+
+    /// Leaves out a job that cannot be read until the server starts again.
+    pub fn skip(&mut self, job: Id<Job>) {
+        if self.skipped.len() < MAX_WAITING && self.skipped.insert(job) {
+            tracing::error!(%job, "a job cannot be read and is not done; see `roadstead check`");
+        }
     }
 
     /// Whether no other job may run now.
@@ -159,7 +169,7 @@ impl DueScan {
         }
         let end = view.now().plus_millis(1);
         let (mut due, mut scanned, mut cut) = (Vec::new(), 0, None);
-        let waiting = &mut self.waiting;
+        let (waiting, skipped) = (&mut self.waiting, &self.skipped);
         view.entries(&BY_DUE, &from, &end, Order::Ascending, |entry, job| {
             let place = (entry, job);
             if scanned == MAX_SCANNED || due.len() == limit {
@@ -168,7 +178,7 @@ impl DueScan {
             }
             scanned += 1;
             let (_, key, org) = entry;
-            if !scope.has(key, org) {
+            if !scope.has(key, org) || skipped.contains(&job) {
                 return Ok(ControlFlow::Continue(()));
             }
             let Some(full) = places.full(key, org) else {

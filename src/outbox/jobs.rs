@@ -9,6 +9,7 @@
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
+use super::handlers::retry_at;
 use crate::base::{Id, Kind, Result, Time, TraceParent};
 use crate::outside::Call;
 use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
@@ -79,6 +80,11 @@ impl Job {
         call
     }
 
+    /// Whether it was given up before: its failures are known.
+    pub fn was_given_up(&self, now: Time) -> bool {
+        self.failing_since.is_some_and(|since| retry_at(now, since, self.failures).is_none())
+    }
+
     /// Returns when the attempt under way began.
     pub fn leased_at(&self) -> Time {
         self.due_at.minus_secs(LEASE_SECS)
@@ -126,7 +132,7 @@ impl Record for Job {
 
 /// Returns a job that is to be done; none if it is done, dead or lost. One that cannot be read is lost: it has
 /// been noted as damage, and is in the way of no other.
-pub fn pending(view: &View, id: &Id<Job>) -> Result<Option<Job>> {
+pub fn pending_job(view: &View, id: &Id<Job>) -> Result<Option<Job>> {
     Ok(readable(view, id)?.filter(|job| !job.dead))
 }
 

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::handlers::MAX_DELAY_SECS;
-use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job, pending};
+use super::jobs::{BY_DUE, DueKey, ENQUEUED, Job, pending_job};
 use crate::base::{Id, Result, Time};
 use crate::store::{Order, Store, Tx, View};
 
@@ -84,7 +84,7 @@ fn find(view: &View, from: &Position) -> Result<(Vec<Id<Job>>, Option<Position>)
     })?;
     let mut found = Vec::new();
     for id in looked {
-        let job = pending(view, &id)?.filter(|job| is_misdated(job, view.now()));
+        let job = pending_job(view, &id)?.filter(|job| is_misdated(job, view.now()));
         found.extend(job.map(|job| job.id));
     }
     Ok((found, next))
@@ -103,7 +103,7 @@ fn latest(now: Time) -> Time {
 fn make_due(tx: &mut Tx, jobs: &[Id<Job>]) -> Result<usize> {
     let (now, mut corrected) = (tx.now(), 0);
     for id in jobs {
-        let Some(old) = pending(&tx.view(), id)?.filter(|job| is_misdated(job, now)) else {
+        let Some(old) = pending_job(&tx.view(), id)?.filter(|job| is_misdated(job, now)) else {
             continue;
         };
         tx.replace(&old, &old.due(now, now))?;

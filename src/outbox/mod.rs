@@ -45,7 +45,7 @@ pub use guards::HiddenGuards;
 pub use handlers::{
     JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue, retry_at, settle_mail,
 };
-pub use jobs::{Job, Target};
+pub use jobs::{Job, Target, pending_job};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};
 pub use meters::DeliveryMeters;
 pub use redelivery::{Redelivery, redeliver_range};

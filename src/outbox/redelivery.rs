@@ -13,7 +13,7 @@ use super::deliveries::{BY_CHANNEL, Delivery, DeliveryStatus, LogEntry};
 use super::delivering::schedule;
 use super::events::EventType;
 use super::handlers::{JobHandler, Prepared, cancel, enqueue, no_effect};
-use super::jobs::{Job, pending};
+use super::jobs::{Job, pending_job};
 use super::log::combinations;
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, codec, no_upgrade};
@@ -96,7 +96,11 @@ pub fn redeliver_range(
     if let Some(earlier) = tx.get::<Redelivery>(&channel)? {
         let job = earlier.job;
         // One that was given up or lost is done by nobody.
-        if job.map_or(Ok(None), |job| pending(&tx.view(), &job))?.is_some() {
+        let is_under_way = match job {
+            Some(job) => pending_job(&tx.view(), &job)?.is_some(),
+            None => earlier.created_at > tx.now().minus_secs(24 * 3600),
+        };
+        if is_under_way {
             return Err(Error::conflict(
                 "redelivery_under_way",
                 "another redelivery of this channel is under way; wait until it is done",
@@ -126,7 +130,7 @@ fn redeliver_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::Done);
     };
     let ranges = old.ranges();
-    let mut next = old.clone();
+    let mut next = Redelivery { job: Some(job.id), ..old.clone() };
     let mut left = STEP;
     while left > 0
         && let Some(range) = ranges.get(next.done as usize)

@@ -14,7 +14,7 @@ use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
 use super::handlers::{JobHandler, Prepared, Settled};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
-use super::jobs::{ENQUEUED, Job, LEASE_SECS, pending};
+use super::jobs::{ENQUEUED, Job, LEASE_SECS, readable};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
@@ -161,33 +161,50 @@ impl Runner {
         };
         let leased = self.store.write(Id::NIL, move |tx| {
             let now = tx.now();
-            let mut leased = Vec::with_capacity(due.len());
+            let (mut leased, mut lost) = (Vec::with_capacity(due.len()), Vec::new());
             for due in &due {
-                let Some(old) = pending(&tx.view(), due)?.filter(|job| job.due_at <= now) else {
+                let Some(old) = readable(&tx.view(), due)? else {
+                    lost.push(*due);
                     continue;
                 };
-                let job = old.due(now.plus_secs(LEASE_SECS), now);
-                let job = Job { attempts: old.attempts + 1, ..job };
-                tx.replace(&old, &job)?;
-                leased.push(job);
+                if !old.dead && old.due_at <= now {
+                    let job = old.due(now.plus_secs(LEASE_SECS), now);
+                    let job = Job { attempts: old.attempts + 1, ..job };
+                    tx.replace(&old, &job)?;
+                    leased.push(job);
+                }
             }
-            Ok(leased)
+            Ok((leased, lost))
         });
-        leased.await.unwrap_or_else(|error| {
-            log_failure!(error, "due jobs cannot be leased");
-            scan.abort();
-            Vec::new()
-        })
+        match leased.await {
+            Ok((leased, lost)) => {
+                lost.into_iter().for_each(|job| scan.skip(job));
+                leased
+            }
+            Err(error) => {
+                log_failure!(error, "due jobs cannot be leased");
+                scan.abort();
+                Vec::new()
+            }
+        }
     }
 
     async fn execute(&self, job: Job) {
         /// All jobs of an organization may have to.
         static WAITS: LogLimit = LogLimit::new();
+        /// What is tried once more was reported when it was given up.
+        static AGAIN: LogLimit = LogLimit::new();
         let Err(Unsettled { error, may_wait }) = self.try_job(&job).await else { return };
+        let was_given_up = job.was_given_up(self.store.clock().now());
         if may_wait || error.kind() == Kind::Busy {
             if let Some(suppressed) = WAITS.admit(Instant::now()) {
                 let Job { kind, id, .. } = &job;
                 tracing::warn!(%error, kind, job = %id, suppressed, "a job must wait");
+            }
+        } else if was_given_up {
+            if let Some(suppressed) = AGAIN.admit(Instant::now()) {
+                let Job { kind, id, .. } = &job;
+                tracing::warn!(%error, kind, job = %id, suppressed, "a job that was given up failed again");
             }
         } else {
             self.meters.broken();
@@ -196,8 +213,8 @@ impl Runner {
         let again = if may_wait { wait } else { postpone };
         let (kind, id) = (job.kind.clone(), job.id);
         match self.store.write(Id::NIL, move |tx| again(tx, &job)).await {
-            Ok(false) => {}
-            Ok(true) => tracing::error!(kind, job = %id, "a job is given up"),
+            Ok(true) if !was_given_up => tracing::error!(kind, job = %id, "a job is given up"),
+            Ok(_) => {}
             // It becomes due again when its lease ends.
             Err(error) => log_failure!(error, "a failed job cannot be postponed"),
         }

@@ -18,8 +18,8 @@ pub const RESOURCE: Resource = Resource { routes, metrics: &[DEAD_JOBS], ..Resou
 const DEAD_JOBS: Metric = Metric {
     name: "roadstead_jobs_dead",
     kind: FamilyKind::Gauge,
-    help: "Background jobs that were given up after a day of failures of this server and failed again in \
-           the last 30 days; the log has them",
+    help: "Background jobs that were given up after a day of failures of this server, the last of \
+           them in the last 30 days; the log has them",
     read: dead_jobs,
     installation: true,
 };

@@ -1,10 +1,11 @@
-//! The row of the outbox that runs a deployment exists: without it the deployment would wait for ever, and
-//! those behind it with it.
+//! A deployment that waits for no other has a row of the outbox that runs it: without that it would wait for
+//! ever, and those behind it with it.
 
 use std::ops::ControlFlow;
 
 use super::job::DeploymentJob;
-use super::running::resume;
+use super::running::{may_go_on, resume};
+use super::state::JobState;
 use crate::base::Result;
 use crate::outbox::Job;
 use crate::store::check::Findings;
@@ -33,13 +34,18 @@ pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
     Ok(stuck.first().map(|_| "nothing runs it any more".into()))
 }
 
-/// Returns deployments whose row is gone, at most a hundred.
+/// Returns deployments that nothing runs though they wait for nothing, at most a hundred.
 fn stuck(view: &View) -> Result<Vec<DeploymentJob>> {
     let mut stuck = Vec::new();
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |job: DeploymentJob| {
-        if let Some(task) = job.task
-            && !view.has::<Job>(&task)?
-        {
+        let is_stuck = match job.task {
+            Some(task) => !view.has::<Job>(&task)?,
+            None if matches!(job.state, JobState::Approved | JobState::Running) => {
+                may_go_on(view, &job)?
+            }
+            None => false,
+        };
+        if is_stuck {
             stuck.push(job);
         }
         let is_full = stuck.len() == 100;

@@ -156,6 +156,16 @@ fn are_first(view: &View, job: &DeploymentJob) -> Result<bool> {
     Ok(true)
 }
 
+/// Whether a job that is approved has nothing before it that it would wait for.
+pub fn may_go_on(view: &View, job: &DeploymentJob) -> Result<bool> {
+    if job.at_once {
+        return are_first(view, job);
+    }
+    let targets = targets(view, job.id)?;
+    let next = targets.iter().find(|target| target.state == TargetState::Waiting);
+    next.map_or(Ok(true), |next| is_first(view, next))
+}
+
 /// Why the target that was being posted is not posted again.
 fn not_posted_again(job: &DeploymentJob) -> Option<&'static str> {
     let push = job.push.as_ref()?;

@@ -94,10 +94,14 @@ pub(super) fn ask(tx: &mut Tx, claim: Id<Domain>) -> Result<()> {
 pub(super) const REPEAT: JobHandler =
     JobHandler { kind: "domain.repeat_verification", prepare, settle };
 
-/// Returns the domain of a job, while it is verified.
+/// Returns the domain of a job, while it is verified and no later repetition was begun.
 fn verified(tx: &Tx, job: &Job) -> Result<Option<Domain>> {
     let domain: Option<Domain> = tx.get(&job.target.cast())?;
-    Ok(domain.filter(|domain| domain.state == DomainState::Verified))
+    let is_last = |domain: &Domain| {
+        let begun = domain.repeat_at.map(|at| at.minus_secs(REPEAT_SECS));
+        begun.is_none_or(|begun| begun <= job.created_at)
+    };
+    Ok(domain.filter(|domain| domain.state == DomainState::Verified && is_last(domain)))
 }
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {

@@ -19,8 +19,10 @@ use super::language::Language;
 use super::postings::{Edit, Posting, edit, length_step};
 use super::terms::DocumentTerms;
 use super::words::Term;
-use crate::base::{Error, Id, Result};
-use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::base::{Error, Id, Result, Time};
+use crate::outbox::{
+    EffectResult, Job, JobHandler, Prepared, Settled, cancel, enqueue, pending_job,
+};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
@@ -89,7 +91,11 @@ impl DocumentChange {
 /// Adds the change of a complete content.
 pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<()> {
     let DocumentContent { knowledge_base, ordinal, words, .. } = *content;
-    let (number, had_job) = change_state(tx, knowledge_base, |state| {
+    let job = match state(&tx.view(), knowledge_base)?.job {
+        Some(job) => job,
+        None => enqueue_merge(tx, knowledge_base, tx.now().plus_millis(DELAY_MILLIS))?,
+    };
+    let number = change_state(tx, knowledge_base, |state| {
         match kind {
             ChangeKind::Added => {
                 state.documents += 1;
@@ -101,15 +107,28 @@ pub fn add(tx: &mut Tx, content: &DocumentContent, kind: ChangeKind) -> Result<(
             }
             ChangeKind::Extended => {}
         }
+        state.job = Some(job);
         state.next_change += 1;
-        (state.next_change - 1, std::mem::replace(&mut state.has_job, true))
+        state.next_change - 1
     })?;
-    tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })?;
-    if !had_job {
-        let due = tx.now().plus_millis(DELAY_MILLIS);
-        enqueue(tx, &MERGE, knowledge_base.cast(), Some(knowledge_base.cast()), due)?;
+    tx.insert(&DocumentChange { knowledge_base, number, ordinal, kind, words })
+}
+
+fn enqueue_merge(tx: &mut Tx, base: Id<KnowledgeBase>, due: Time) -> Result<Id<Job>> {
+    enqueue(tx, &MERGE, base.cast(), Some(base.cast()), due)
+}
+
+/// Begins the merge again if its job was given up or lost.
+pub fn begin_again(tx: &mut Tx, base: Id<KnowledgeBase>) -> Result<()> {
+    let job = state(&tx.view(), base)?.job;
+    if pending(&tx.view(), base)? == 0
+        || job.map_or(Ok(None), |job| pending_job(&tx.view(), &job))?.is_some()
+    {
+        return Ok(());
     }
-    Ok(())
+    job.map_or(Ok(()), |job| cancel(tx, job))?;
+    let job = enqueue_merge(tx, base, tx.now())?;
+    change_state(tx, base, |state| state.job = Some(job))
 }
 
 /// Does a step of the merge, if so much is pending that whoever adds a change has to. Returns whether
@@ -167,7 +186,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if step(tx, base)? {
         return Ok(Prepared::RetryAt(tx.now()));
     }
-    change_state(tx, base, |state| state.has_job = false)?;
+    change_state(tx, base, |state| state.job = state.job.filter(|other| *other != job.id))?;
     Ok(Prepared::Done)
 }
 

@@ -23,7 +23,7 @@ use crate::base::metrics::FamilyKind;
 use crate::base::{Error, Id, Kind, Result};
 use crate::outbox::{
     Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
-    SweepProgress, WriteRows, enqueue,
+    SweepProgress, WriteRows, cancel, enqueue, pending_job,
 };
 use crate::store::{ListSource, Order, Tx, View};
 
@@ -62,6 +62,7 @@ fn enqueue_due(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     for base in bases {
         let base: KnowledgeBase = tx.fetch(&base)?;
         enqueue_for(tx, &base)?;
+        changes::begin_again(tx, base.id)?;
     }
     Ok(SweepProgress::Clean)
 }
@@ -99,13 +100,13 @@ pub fn enqueue_for(tx: &mut Tx, of: &KnowledgeBase) -> Result<()> {
         // It has terms of the language before that the index has not.
         changes::add(tx, &content, ChangeKind::Extended)?;
     }
-    let job: Option<Job> = new.job.map(|job| tx.get(&job)).transpose()?.flatten();
-    let has_job = job.as_ref().is_some_and(|job| !job.dead);
-    if let Some(dead) = job.filter(|job| job.dead) {
-        tx.remove(&dead)?;
+    if let Some(job) = new.job
+        && pending_job(&tx.view(), &job)?.is_none()
+    {
+        cancel(tx, job)?;
         new.job = None;
     }
-    if new.next < new.until && !has_job {
+    if new.next < new.until && new.job.is_none() {
         // One key for all: they must not take the processor from everyone else.
         new.job = Some(enqueue(tx, &EXTEND, base.cast(), Some(KEY), tx.now())?);
     }

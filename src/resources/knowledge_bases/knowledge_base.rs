@@ -53,8 +53,8 @@ pub struct IndexState {
     pub next_ordinal: Ordinal,
     /// The number of the next change of the index.
     pub next_change: u64,
-    /// Whether there is a job that merges changes.
-    pub has_job: bool,
+    /// The job that merges changes, if there is one; unknown in what an earlier version wrote.
+    pub job: Option<Id<Job>>,
 }
 crate::base::portable!(IndexState {
     knowledge_base,
@@ -62,8 +62,27 @@ crate::base::portable!(IndexState {
     words,
     next_ordinal,
     next_change,
-    has_job
+    job
 });
+
+/// The state as stored in version 1, without the id of its job. Its fields never change.
+#[derive(Encode, Decode)]
+struct IndexStateV1 {
+    knowledge_base: Id<KnowledgeBase>,
+    documents: u64,
+    words: u64,
+    next_ordinal: Ordinal,
+    next_change: u64,
+    has_job: bool,
+}
+
+impl From<IndexStateV1> for IndexState {
+    fn from(old: IndexStateV1) -> Self {
+        let IndexStateV1 { knowledge_base, documents, words, next_ordinal, next_change, .. } = old;
+        // With its next change it gets another one; which finds nothing to do if there is one already.
+        IndexState { knowledge_base, documents, words, next_ordinal, next_change, job: None }
+    }
+}
 
 /// How far the changes of an index are merged into it. Apart from the [`IndexState`], so that neither
 /// those who write documents nor the merge have to run again because of the other.
@@ -146,9 +165,18 @@ impl Record for IndexState {
     const TABLE: &'static str = "knowledge_base_indexes";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&STATE_OF];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("job", "ends by itself; one that is gone is enqueued again")];
+    const VERSION: u8 = 2;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {
         self.knowledge_base
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<IndexStateV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -172,7 +200,7 @@ pub fn insert(tx: &mut Tx, base: &KnowledgeBase) -> Result<()> {
         words: 0,
         next_ordinal: 1,
         next_change: 1,
-        has_job: false,
+        job: None,
     })?;
     tx.insert(&IndexForm {
         knowledge_base,

@@ -14,11 +14,12 @@ use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, User, find_person};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::outbox::{
-    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
+    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, pending_job, settle_mail,
 };
 use crate::outside::mail::Mail;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View, codec,
+    no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -46,6 +47,8 @@ pub(super) const MAILS_SECS: i64 = 3600;
 #[derive(Clone, Debug, Default, Encode, Decode)]
 struct ResetRequests {
     waiting: Vec<ResetRequest>,
+    /// The job that handles them; unknown of those that an earlier version left.
+    job: Option<Id<Job>>,
 }
 
 /// A request for a link.
@@ -60,8 +63,17 @@ impl Record for ResetRequests {
     const EXPORT: Export<Self> =
         Export::LeftOut("for milliseconds, of requests that were sent to this installation");
     const ORG_SCOPED: bool = false;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("job", "ends together with it; one that is gone is enqueued again")];
+    const VERSION: u8 = 2;
     type Key = ();
     fn key(&self) {}
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
 }
 
 /// The links that a user was sent within an hour.
@@ -145,15 +157,17 @@ fn ask(
 /// 503 if too many wait.
 pub fn request_reset_mail(tx: &mut Tx, email: &Email, link_base: &str) -> Result<()> {
     let mut requests = tx.get::<ResetRequests>(&())?.unwrap_or_default();
-    if requests.waiting.iter().any(|waiting| waiting.email == *email) {
+    let job = requests.job;
+    if job.map_or(Ok(None), |job| pending_job(&tx.view(), &job))?.is_none() {
+        // One that was given up or lost handles nothing.
+        requests.job = Some(enqueue(tx, &FIND_USERS, Id::NIL, Some(Id::NIL), tx.now())?);
+    } else if requests.waiting.iter().any(|waiting| waiting.email == *email) {
         return Ok(());
     }
     if requests.waiting.len() == MAX_WAITING {
         return Err(Error::busy("overloaded", "too many links were asked for; try again", 5));
     }
-    if requests.waiting.is_empty() {
-        enqueue(tx, &FIND_USERS, Id::NIL, Some(Id::NIL), tx.now())?;
-    }
+    requests.waiting.retain(|waiting| waiting.email != *email);
     requests.waiting.push(ResetRequest { email: email.clone(), link_base: link_base.into() });
     tx.put(&requests)
 }
@@ -164,8 +178,12 @@ pub fn request_reset_mail(tx: &mut Tx, email: &Email, link_base: &str) -> Result
 const FIND_USERS: JobHandler =
     JobHandler { kind: "password_reset.find_users", prepare: find_users, settle: no_effect };
 
-fn find_users(tx: &mut Tx, _: &Job) -> Result<Prepared> {
+fn find_users(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(requests) = tx.get::<ResetRequests>(&())? else { return Ok(Prepared::Done) };
+    if is_too_late(tx, job) {
+        tx.remove(&requests)?;
+        return Ok(Prepared::Done);
+    }
     let handled = requests.waiting.len().min(HANDLED_AT_ONCE);
     for request in &requests.waiting[..handled] {
         note_mail(tx, request)?;
@@ -175,12 +193,17 @@ fn find_users(tx: &mut Tx, _: &Job) -> Result<Prepared> {
         tx.remove(&requests)?;
         return Ok(Prepared::Done);
     }
-    tx.replace(&requests, &ResetRequests { waiting })?;
+    tx.replace(&requests, &ResetRequests { waiting, ..requests.clone() })?;
     Ok(Prepared::RetryAt(tx.now()))
 }
 
 fn no_effect(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
     Err(Error::internal(format!("the job {} has no effect", job.id)))
+}
+
+/// Whether whoever waited for what a job was to do waits no longer than a link is valid.
+fn is_too_late(tx: &Tx, job: &Job) -> bool {
+    job.created_at.plus_secs(VALID_SECS) < tx.now()
 }
 
 /// Has a link mailed if the address has a user, who was not sent enough of them already.
@@ -209,7 +232,7 @@ fn write_mail(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let (Some(user), Some(mails)) = (tx.get::<User>(&id)?, tx.get::<ResetMails>(&id)?) else {
         return Ok(Prepared::Done);
     };
-    if has_personal(&tx.view(), &user)? {
+    if has_personal(&tx.view(), &user)? || is_too_late(tx, job) {
         return Ok(Prepared::Done);
     }
     let url = issue(tx, &user, Origin::Mail)?.url(&mails.link_base);

@@ -1,5 +1,7 @@
 //! Queues, steps, cancellation and what a deployment keeps from being deleted.
 
+use super::super::consistency;
+use super::super::job::DeploymentJob;
 use super::super::state::TargetState;
 use super::super::target::DeploymentTarget;
 use super::planning::tool_job;
@@ -282,33 +284,64 @@ fn a_tool_that_is_defined_anew_under_its_version_is_not_what_was_approved() {
     world.assert_sound();
 }
 
+/// Returns what the check finds wrong.
+fn stuck(world: &World) -> Vec<String> {
+    use crate::store::View;
+    let find = |view: &View| {
+        let mut findings = crate::store::check::Findings::default();
+        consistency::check(view, &mut findings)?;
+        Ok(findings.messages)
+    };
+    world.store.read_now(world.org, find).unwrap()
+}
+
+fn mend(world: &World) -> Option<String> {
+    world.store.write_blocking(world.org, consistency::mend).unwrap()
+}
+
 #[test]
 fn a_deployment_whose_row_of_the_outbox_was_lost_is_found_and_runs_after_a_repair() {
-    use super::super::consistency;
-    use crate::store::View;
-    use crate::store::check::Findings;
-
     let world = World::new();
     let jobs = [(), ()].map(|()| world.deploy(&["ann"], json!({})).unwrap());
     let [lost, other] = <[Job; 2]>::try_from(world.tasks()).unwrap();
     world.prepare(&other);
+    assert_eq!(stuck(&world), Vec::<String>::new());
     world.store.write_blocking(world.org, move |tx| tx.remove(&lost)).unwrap();
     world.run();
     assert_eq!(world.deployments().len(), 0, "the second waits for the first");
-    let found = |view: &View| {
-        let mut findings = Findings::default();
-        consistency::check(view, &mut findings)?;
-        Ok(findings.messages)
-    };
-    let found = world.store.read_now(world.org, found).unwrap();
     let first = jobs[0]["id"].as_str().unwrap();
-    assert_eq!(found, [format!("deployment {first}: nothing runs it any more")]);
-    let mend = || world.store.write_blocking(world.org, consistency::mend).unwrap();
-    assert_eq!(mend(), Some("nothing runs it any more".into()));
-    assert_eq!(mend(), None);
+    assert_eq!(stuck(&world), [format!("deployment {first}: nothing runs it any more")]);
+    assert_eq!(mend(&world), Some("nothing runs it any more".into()));
+    assert_eq!(mend(&world), None);
     world.run();
     for job in jobs {
         assert_eq!(world.job(&job)["state"], "complete");
     }
+    world.assert_sound();
+}
+
+#[test]
+fn a_deployment_behind_one_that_was_lost_is_found_and_runs_after_a_repair() {
+    let world = World::new();
+    let jobs = [(), ()].map(|()| world.deploy(&["ann", "bob"], json!({})).unwrap());
+    for task in world.tasks().iter().rev() {
+        world.prepare(task);
+        if world.tasks().len() == 1 {
+            break;
+        }
+    }
+    let (lost, row) = (id::<DeploymentJob>(&jobs[0]), world.tasks().remove(0));
+    let lose = move |tx: &mut Tx| {
+        tx.remove(&row)?;
+        let job: DeploymentJob = tx.fetch(&lost)?;
+        tx.remove(&job)
+    };
+    world.store.write_blocking(world.org, lose).unwrap();
+    let second = jobs[1]["id"].as_str().unwrap();
+    assert_eq!(stuck(&world), [format!("deployment {second}: nothing runs it any more")]);
+    assert!(mend(&world).is_some());
+    assert_eq!(mend(&world), None);
+    world.run();
+    assert_eq!(world.job(&jobs[1])["state"], "complete");
     world.assert_sound();
 }

@@ -254,3 +254,36 @@ fn pages_stay_in_their_order_while_documents_are_extended() {
     });
     assert_eq!((seen, names.len()), (35, 40));
 }
+
+#[test]
+fn a_merge_that_was_given_up_or_lost_is_begun_again_by_the_sweep() {
+    let fixture = Fixture::new();
+    let base = make(&fixture);
+    add(&fixture, base, "a", "some words");
+    let merges = || -> Vec<Job> {
+        let read = |view: &View| view.all::<Job>(ListSource::TABLE, &());
+        let mut jobs = fixture.store.read_now(fixture.org, read).unwrap();
+        jobs.retain(|job| job.kind == changes::MERGE.kind);
+        jobs
+    };
+    let give_up = |tx: &mut Tx, job: &Job| tx.replace(job, &Job { dead: true, ..job.clone() });
+    let lose = |tx: &mut Tx, job: &Job| tx.remove(job);
+    for end in [give_up as fn(&mut Tx, &Job) -> Result<()>, lose] {
+        let [job] = <[Job; 1]>::try_from(merges()).unwrap();
+        let own = job.clone();
+        fixture.store.write_blocking(fixture.org, move |tx| end(tx, &own)).unwrap();
+        sweep(&fixture);
+        let [now] = <[Job; 1]>::try_from(merges()).unwrap();
+        assert!(!now.dead && now.id != job.id);
+        sweep(&fixture);
+        assert_eq!(merges().len(), 1);
+    }
+    let [job] = <[Job; 1]>::try_from(merges()).unwrap();
+    let end = move |tx: &mut Tx| {
+        while !matches!((changes::MERGE.prepare)(tx, &job)?, Prepared::Done) {}
+        tx.remove(&job)
+    };
+    fixture.store.write_blocking(fixture.org, end).unwrap();
+    add(&fixture, base, "b", "some words");
+    assert_eq!(merges().len(), 1, "a merge that ended is no more");
+}

@@ -215,3 +215,34 @@ fn a_server_that_cannot_send_mail_says_so_for_every_address() {
         }
     }
 }
+
+#[test]
+fn what_was_asked_for_longer_ago_than_a_link_is_valid_is_not_mailed() {
+    let fixture = Fixture::new();
+    let email = "ada@acme.test";
+    forget(&fixture, email).unwrap();
+    fixture.pass_secs(VALID_SECS + 1);
+    assert_eq!(mails(&fixture).len(), 0, "whose account it is was to be found");
+    forget(&fixture, email).unwrap();
+    let find = jobs(&fixture).remove(0);
+    let look = move |tx: &mut Tx| find_users(tx, &find).and_then(|_| tx.remove(&find));
+    fixture.store.write_blocking(Id::NIL, look).unwrap();
+    fixture.pass_secs(VALID_SECS + 1);
+    assert_eq!(mails(&fixture).len(), 0, "the mail was to be written");
+}
+
+#[test]
+fn requests_whose_job_was_given_up_or_lost_have_another_one_with_the_next() {
+    let fixture = Fixture::new();
+    let email = "ada@acme.test";
+    let give_up = |tx: &mut Tx, job: &Job| tx.replace(job, &Job { dead: true, ..job.clone() });
+    let lose = |tx: &mut Tx, job: &Job| tx.remove(job);
+    forget(&fixture, email).unwrap();
+    for end in [give_up as fn(&mut Tx, &Job) -> Result<()>, lose] {
+        let job = jobs(&fixture).into_iter().find(|job| !job.dead).unwrap();
+        fixture.store.write_blocking(Id::NIL, move |tx| end(tx, &job)).unwrap();
+        forget(&fixture, email).unwrap();
+        assert_eq!(jobs(&fixture).iter().filter(|job| !job.dead).count(), 1);
+    }
+    assert_eq!(mails(&fixture).len(), 1);
+}

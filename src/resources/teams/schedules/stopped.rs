@@ -2,12 +2,13 @@
 
 use super::fire::{ZONE_UNKNOWN, arm};
 use crate::base::Result;
-use crate::outbox::Job;
+use crate::outbox::pending_job;
 use crate::resources::teams::schedule::Schedule;
 use crate::store::{Tx, View};
 
-const GIVEN_UP: &str = "beginning it failed for a day and was given up; the server's log says why. Save \
-                        or resume the schedule, and it begins again";
+const GIVEN_UP: &str = "beginning it failed for a day and was given up; the server's log says why. It \
+                        is tried once more from time to time; save or resume the schedule, and it \
+                        begins again at once";
 const ZONE_WAS_UNKNOWN: &str = "an earlier version of the server did not know its time zone. Save or \
                                 resume the schedule, and it begins again";
 
@@ -24,9 +25,8 @@ pub fn why_stopped(view: &View, schedule: &Schedule) -> Result<Option<&'static s
     if schedule.held {
         return Ok(None); // It has a job again when its team is resumed.
     }
-    let job: Option<Job> = schedule.job.map_or(Ok(None), |job| view.get(&job))?;
-    let has_job = job.is_some_and(|job| !job.dead);
-    Ok((!has_job).then_some(GIVEN_UP))
+    let job = schedule.job.map_or(Ok(None), |job| pending_job(view, &job))?;
+    Ok(job.is_none().then_some(GIVEN_UP))
 }
 
 /// Gives a schedule a next time, if it has none, and the job that waits for it. What passed meanwhile was
