@@ -100,6 +100,8 @@ def take(wake):
         read(agentId=AGENT)
     elif wake["reason"] == "schedule":
         print("told", wake["text"], flush=True)
+    elif wake["reason"] == "wake_failed":
+        print("an agent does not acknowledge its wakes:", wake["failedAgentId"], flush=True)
     elif wake["taskId"]:
         read(taskId=wake["taskId"], audience="agent")
     return None

@@ -32,7 +32,7 @@ type Fields = Record<string, unknown>;
 type List<T> = { items: T[] };
 type Task = { id: string; title: string; description: string | null; status: string };
 type Message = { id: string; toAgentId: string | null; body: string };
-type Wake = { id: string; reason: string; taskId: string | null; text: string | null };
+type Wake = { id: string; reason: string; taskId: string | null; text: string | null; failedAgentId: string | null };
 
 class Refused extends Error {
   status: number;
@@ -114,6 +114,8 @@ async function take(wake: Wake): Promise<Task | undefined> {
     await read({ agentId: AGENT });
   } else if (wake.reason === "schedule") {
     console.log("told", wake.text);
+  } else if (wake.reason === "wake_failed") {
+    console.log("an agent does not acknowledge its wakes:", wake.failedAgentId);
   } else if (wake.taskId) {
     await read({ taskId: wake.taskId, audience: "agent" });
   }

@@ -77,6 +77,8 @@ texts! {
     ListingDeleted = "The listing was deleted.",
     RuleSet = "The rule applies from the next request on.",
     RuleDeleted = "The rule was deleted.",
+    WakesRetried = "It is woken once more.",
+    WakesDropped = "The wakes were dropped.",
     WakeUrlSet = "Its wakes are posted there from now on.",
     WakeUrlCleared = "Its wakes are not posted any more.",
     DomainAdded = "The domain was added.",

@@ -201,11 +201,21 @@ pub struct TeamAgent {
     pub role: String,
     pub skills: Vec<String>,
     pub wake_url: Nullable<String>,
+    pub failed_wakes: usize,
     pub paused: Nullable<Pause>,
     pub hired_at: Time,
 }
 
 impl TeamAgent {
+    /// Says how many of its wakes failed; `None` if none did.
+    pub fn failed(&self) -> Option<String> {
+        match self.failed_wakes {
+            0 => None,
+            1 => Some("1 wake failed".into()),
+            count => Some(format!("{count} wakes failed")),
+        }
+    }
+
     /// What it is good at.
     pub fn skills(&self) -> String {
         self.skills.join(", ")

@@ -76,6 +76,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("wake.task_overdue", "A task that is overdue"),
     ("wake.task_reopened", "A task that was reopened"),
     ("wake.task_unblocked", "A task that is not blocked any more"),
+    ("wake.wake_failed", "An agent that does not acknowledge its wakes"),
     ("workflows.agent_wake.description", "Wakes an agent of a team."),
     ("workflows.agent_wake.label", "Wake an agent"),
     ("workflows.email.description", "Sends a mail."),

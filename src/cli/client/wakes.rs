@@ -53,6 +53,14 @@ pub struct Wakes {
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
 
+    /// Show the wakes that failed: handed out again and again, and never acknowledged
+    #[arg(long, conflicts_with = "exec")]
+    failed: bool,
+
+    /// Hand them out again
+    #[arg(long, requires = "failed")]
+    retry: bool,
+
     /// End when no wake is left
     #[arg(long, requires = "exec")]
     once: bool,
@@ -67,7 +75,13 @@ pub struct Wakes {
 impl Wakes {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let Some(command) = &self.exec else { return self.show(&api) };
+        let Some(command) = &self.exec else {
+            return match (self.failed, self.retry) {
+                (true, true) => self.retry(&api),
+                (true, false) => self.show_failed(&api),
+                (false, _) => self.show(&api),
+            };
+        };
         let stop = api.block_on(async { Stop::new() });
         let mut stop = stop.map_err(Failure::io("signals"))?;
         // The rest of the preparation is done with a server that is there.
@@ -119,6 +133,35 @@ impl Wakes {
             [time(&wake["createdAt"]), reason, attempts, task]
         });
         listed.print(self.client.json, table.text("no wakes"))
+    }
+
+    fn show_failed(&self, api: &Api) -> Result<(), Failure> {
+        let path = format!("{}/failed", self.path(api)?);
+        let listed = Listed::whole(api.list_in_org(&path, &[])?);
+        let head = ["FAILED (UTC)", "REASON", "ATTEMPTS", "TASK", "ID"];
+        let table = Table::of(head, &listed.items, |failed| {
+            let wake = &failed["wake"];
+            let [reason, attempts, task, id] =
+                ["reason", "attempts", "taskId", "id"].map(|field| cell(&wake[field]));
+            [time(&failed["failedAt"]), reason, attempts, task, id]
+        });
+        listed.print(self.client.json, table.text("no failed wakes"))
+    }
+
+    /// Hands all failed wakes out again, as many at once as a request may.
+    fn retry(&self, api: &Api) -> Result<(), Failure> {
+        let path = format!("{}/retry", self.path(api)?);
+        let mut retried = 0;
+        loop {
+            let answer = api.post_in_org(&path, json!({}))?;
+            let of = |field: &str| answer[field].as_u64().unwrap_or_default();
+            retried += of("retried");
+            if of("left") == 0 || of("retried") == 0 {
+                break;
+            }
+        }
+        let text = format!("{retried} wakes are handed out again");
+        output::print(self.client.json, &json!({"retried": retried}), &text)
     }
 }
 

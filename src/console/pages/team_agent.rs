@@ -13,6 +13,7 @@ use super::team_agents::fields;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::conflict::{self, Edited};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
@@ -50,6 +51,8 @@ struct AgentPage {
     /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
     is_usable: bool,
     wakes: List<Wake>,
+    /// Those that it never acknowledged.
+    failed_wakes: List<FailedWake>,
     /// Numbers of the tasks that they are about, by id.
     tasks: BTreeMap<String, u32>,
     runs: List<Run>,
@@ -65,11 +68,19 @@ struct AgentPage {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wake {
+    id: String,
     reason: String,
     task_id: Nullable<String>,
     text: Nullable<String>,
     attempts: u32,
     created_at: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FailedWake {
+    failed_at: Time,
+    wake: Wake,
 }
 
 /// An agent whose address was set, with the secret if this made it.
@@ -134,7 +145,14 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
 
 /// The form of its role.
 async fn role(visit: &Visit, place: &TeamPlace) -> Result<Form> {
-    let form = Form::change(visit, &api_path(visit, place, ""), fields()).await?;
+    let mut fields = fields();
+    fields.push(
+        Field::text("maxAttempts", "Times that it is handed a wake")
+            .kind("number")
+            .number()
+            .hint("From 1 to 100. One that it has not acknowledged then fails."),
+    );
+    let form = Form::change(visit, &api_path(visit, place, ""), fields).await?;
     Ok(form.action("save").done(visit.path.as_str(), Flash::TeamAgentSaved))
 }
 
@@ -155,7 +173,12 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let wakes = api.get::<List<Wake>>(&at("/wakes"), &peek).await;
     let is_usable = !matches!(&wakes, Err(error) if error.code() == "grant_required");
     let wakes = if is_usable { wakes? } else { List::none() };
-    let about = wakes.items.iter().filter_map(|wake| wake.task_id.as_deref());
+    let failed_wakes: List<FailedWake> = match agent.failed_wakes {
+        0 => List::none(),
+        _ => api.get(&at("/wakes/failed"), &few).await?,
+    };
+    let failed = failed_wakes.items.iter().map(|failed| &failed.wake);
+    let about = wakes.items.iter().chain(failed).filter_map(|wake| wake.task_id.as_deref());
     let tasks = place.numbers_of(api, about).await?;
     let search = visit.query.get("q").trim();
     let mut query = vec![("limit", ROWS)];
@@ -180,6 +203,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         org: visit.in_org(""),
         is_usable,
         wakes,
+        failed_wakes,
         tasks,
         runs,
         memories,
@@ -204,6 +228,14 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "pause" | "resume" => {
             let flash = if of("action") == "pause" { Flash::Paused } else { Flash::Resumed };
             (paused::act(visit, &api_path(visit, &place, "")).await, flash)
+        }
+        action @ ("retry" | "drop") => {
+            let below = if action == "retry" { "/wakes/retry" } else { "/wakes/ack" };
+            let shown = visit.form.pairs().filter(|(name, _)| *name == "wake");
+            let body = json!({"wakeIds": shown.map(|(_, id)| id).collect::<Vec<_>>()});
+            let sent = visit.api.post::<Value>(&api_path(visit, &place, below), body).await;
+            let flash = if action == "retry" { Flash::WakesRetried } else { Flash::WakesDropped };
+            (sent.map(drop), flash)
         }
         "forget" => {
             let below = format!("/memories/{}", segment(of("memory")));

@@ -9,6 +9,7 @@ use super::today_group::{Group, ROWS, Row};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::strict::List;
+use crate::console::texts::text;
 use crate::console::visit::Visit;
 
 /// The teams: slugs and names by id.
@@ -38,6 +39,22 @@ struct Overdue {
     number: u32,
     title: String,
     due_at: Time,
+}
+
+/// A wake that its agent never acknowledged.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Failed {
+    team_id: String,
+    agent_id: String,
+    agent_name: String,
+    failed_at: Time,
+    wake: Reason,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    reason: String,
 }
 
 /// An outside agent that asks to write to a team.
@@ -86,12 +103,14 @@ pub enum Waiting {
     Peers,
     /// Tasks whose time has passed.
     Overdue,
+    /// Wakes that agents never acknowledged.
+    Failed,
 }
 
 impl Waiting {
     /// All of them.
-    pub const ALL: [Waiting; 4] =
-        [Waiting::Approvals, Waiting::Mail, Waiting::Peers, Waiting::Overdue];
+    pub const ALL: [Waiting; 5] =
+        [Waiting::Approvals, Waiting::Mail, Waiting::Peers, Waiting::Overdue, Waiting::Failed];
 
     /// The path of the page with all of its kind, below the organization's.
     pub fn path(self) -> &'static str {
@@ -100,6 +119,7 @@ impl Waiting {
             Waiting::Mail => "/waiting/mail",
             Waiting::Peers => "/waiting/peers",
             Waiting::Overdue => "/waiting/overdue",
+            Waiting::Failed => "/waiting/failed-wakes",
         }
     }
 
@@ -110,6 +130,7 @@ impl Waiting {
             Waiting::Mail => ("Unread mail", "unread", "inbox"),
             Waiting::Peers => ("Outside agents ask to write", "warning", "clock"),
             Waiting::Overdue => ("Tasks that are overdue", "warning", "clock"),
+            Waiting::Failed => ("Wakes that nobody acknowledged", "bad", "octagon"),
         }
     }
 
@@ -128,6 +149,7 @@ impl Waiting {
             Waiting::Mail => mail(visit, teams, query).await,
             Waiting::Peers => peers(visit, teams, query).await,
             Waiting::Overdue => overdue(visit, teams, query).await,
+            Waiting::Failed => failed(visit, teams, query).await,
         }
     }
 
@@ -186,6 +208,19 @@ async fn overdue(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Re
         let (path, detail) =
             teams.at(visit, &task.team_id, &format!("/tasks/{}", task.number)).await?;
         rows.push(Row { title: task.title, path, detail, at: task.due_at });
+    }
+    Ok((rows, found.next_cursor.0))
+}
+
+async fn failed(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Failed> = visit.api.get("/teams/failed-wakes", query).await?;
+    let mut rows = Vec::new();
+    for one in found.items {
+        let below = format!("/agents/{}", segment(&one.agent_id));
+        let (path, team) = teams.at(visit, &one.team_id, &below).await?;
+        let detail = format!("{} in {team}", one.agent_name);
+        let title = text(&format!("wake.{}", one.wake.reason)).to_string();
+        rows.push(Row { title, path, detail, at: one.failed_at });
     }
     Ok((rows, found.next_cursor.0))
 }

@@ -1,5 +1,5 @@
 //! `/o/{org}/waiting/…`: all that waits for people in the teams: questions, mail, outside
-//! agents, overdue tasks.
+//! agents, overdue tasks, failed wakes.
 
 use askama::Template;
 
@@ -19,6 +19,8 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/waiting/mail").get(|visit| Box::pin(show(visit, Waiting::Mail))),
     Page::of_org("/o/{org}/waiting/peers").get(|visit| Box::pin(show(visit, Waiting::Peers))),
     Page::of_org("/o/{org}/waiting/overdue").get(|visit| Box::pin(show(visit, Waiting::Overdue))),
+    Page::of_org("/o/{org}/waiting/failed-wakes")
+        .get(|visit| Box::pin(show(visit, Waiting::Failed))),
 ];
 
 #[derive(Template)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::team::Team;
 use crate::auth::{Restricted, User, present_caller, remember_deleted};
-use crate::base::{Error, HttpUrl, Id, Name, Result, Sealed, Skill, Slug, StableKey, Time};
+use crate::base::{Error, HttpUrl, Id, Int, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
 use crate::resources::pauses::{Pause, PauseScope, Paused};
@@ -14,6 +14,9 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
     codec, no_upgrade,
 };
+
+/// How often an agent is handed a wake unless it is set.
+const DEFAULT_MAX_ATTEMPTS: u32 = 10;
 
 /// The role of an agent in a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +58,8 @@ pub struct Member {
     pub hired_at: Time,
     /// Set while it is paused in this team.
     pub paused: Option<Paused>,
+    /// How often it is handed a wake that it does not acknowledge, if that was set.
+    pub max_attempts: Option<u32>,
 }
 crate::base::portable!(Member {
     id,
@@ -70,6 +75,7 @@ crate::base::portable!(Member {
     wake_secret,
     hired_at,
     paused,
+    max_attempts,
 });
 
 /// A membership as stored in version 1, without who set its `wake_url`. Its fields never change.
@@ -103,11 +109,20 @@ impl From<MemberV1> for Member {
             wake_secret: old.wake_secret,
             hired_at: old.hired_at,
             paused: None,
+            max_attempts: None,
         }
     }
 }
 
+/// How often an agent is handed a wake that it does not acknowledge: 1 to 100 times.
+pub type MaxAttempts = Int<1, 100>;
+
 impl Member {
+    /// How often it is handed a wake that it does not acknowledge.
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS)
+    }
+
     /// The same without a `wakeUrl`, and who set it.
     pub fn without_wake_url(self) -> Self {
         Member { wake_url: None, wake_url_by: None, wake_url_sponsor: None, ..self }
@@ -160,7 +175,7 @@ impl Record for Member {
         ("wake_url_sponsor", "history: who answered for its key may have left"),
         ("paused.by", "history: who paused it may have left"),
     ];
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
@@ -168,7 +183,7 @@ impl Record for Member {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<MemberV1>(body)?.into()),
-            2 => codec::decode_shorter(body),
+            2 | 3 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::member::{
-    Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of,
+    MaxAttempts, Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of,
 };
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
@@ -49,6 +49,8 @@ pub struct NewTeamAgent {
     skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     /// The URL its wakes are posted to.
     wake_url: Option<HttpUrl>,
+    /// How often it is handed a wake that it does not acknowledge, before the wake fails; 10 if absent.
+    max_attempts: Option<MaxAttempts>,
 }
 impl Input for NewTeamAgent {}
 
@@ -63,6 +65,7 @@ pub struct TeamAgentPatch {
     skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     #[serde(default)]
     wake_url: Nullable<HttpUrl>,
+    max_attempts: Option<MaxAttempts>,
 }
 impl Input for TeamAgentPatch {}
 
@@ -79,6 +82,10 @@ pub struct TeamAgent {
     /// What the agent is good at.
     skills: Vec<Skill>,
     wake_url: Option<HttpUrl>,
+    /// How often it is handed a wake that it does not acknowledge, before the wake fails.
+    max_attempts: u32,
+    /// How many of its wakes failed, up to 1,000; 0 for those who may not use it.
+    failed_wakes: usize,
     /// What holds it back; null if nothing does.
     paused: Option<Pause>,
     /// When it was added to the team.
@@ -124,6 +131,8 @@ pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
     let paused = pause_of(view, &member)?.map(shown);
     Ok(TeamAgent {
         name: name(view, &member)?,
+        max_attempts: member.max_attempts(),
+        failed_wakes: if is_usable { wakes::failed_of(view, member.id)? } else { 0 },
         id: member.id,
         team_id: member.team,
         stable_key: member.stable_key,
@@ -162,6 +171,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         wake_secret: None,
         hired_at: tx.now(),
         paused: None,
+        max_attempts: new.max_attempts.map(stored),
     };
     if member.wake_url.is_some() {
         note_setter(req.caller(), &mut member);
@@ -194,6 +204,7 @@ pub fn update(
     if let Some(skills) = &patch.skills {
         member.skills = skills.to_vec();
     }
+    member.max_attempts = patch.max_attempts.map(stored).or(member.max_attempts);
     patch.wake_url.clone().apply(&mut member.wake_url);
     let is_set = matches!(patch.wake_url, Nullable::Set(_));
     let has_lost_setter = is_set && has_lost_setter(&tx.view(), &old)?;
@@ -235,6 +246,10 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     tx.remove(&*member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
+}
+
+fn stored(max: MaxAttempts) -> u32 {
+    max.get().unsigned_abs() as u32
 }
 
 /// Notes who set a member's `wakeUrl`: it is posted to on their account.

@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
-use super::wake::{BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, same_subject};
+use super::failed::{self, enqueue_fail, is_exhausted, set_aside};
+use super::wake::{
+    BY_ID, DroppedWakes, LEASE_SECS, Wake, WakeReason, merge, pause_after, same_subject,
+};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::auth::Caller;
 use crate::base::{BoundedList, Id, Result};
@@ -75,11 +78,12 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         return Ok(look);
     }
     view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
-        look.ready = !wake.is_leased(view.now());
+        let held_until = wake.held_until(view.now());
+        look.ready = held_until.is_none();
         if look.ready {
             return Ok(ControlFlow::Break(()));
         }
-        look.again_at = look.again_at.into_iter().chain(wake.leased_until).min();
+        look.again_at = look.again_at.into_iter().chain(held_until).min();
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(look)
@@ -92,7 +96,7 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         return Ok(Page { items: Vec::new(), next: None });
     }
     let agent = member.id;
-    let lease = req.input.peek != Some(true);
+    let lease = if req.input.peek == Some(true) { None } else { Some(&member) };
     let limit = req.page.limit;
     let mut handed: Vec<Wake> = Vec::new();
     let mut after = req.page.after.clone();
@@ -102,12 +106,19 @@ pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         let wanted = limit - handed.len() + 1;
         let part = PageRequest { limit: wanted.min(MAX_SCANNED - scanned), after };
         let now = tx.now();
-        let free = |wake: &Wake| !wake.is_leased(now);
+        let free = |wake: &Wake| match lease {
+            Some(_) => wake.held_until(now).is_none(),
+            None => !wake.is_leased(now),
+        };
         let rows = tx.page(ListSource::TABLE, &agent, Order::Ascending, &part, free)?;
         scanned += rows.items.len();
         for wake in &rows.items {
             let is_enough = handed.len() == limit;
-            let Some(wake) = offer(tx, wake, lease && !is_enough)? else { continue };
+            let how = match lease {
+                Some(member) if !is_enough => HandOut::Lease(member),
+                _ => HandOut::Peek,
+            };
+            let Some(wake) = offer(tx, wake, how)? else { continue };
             if is_enough {
                 let next = handed.last().map(|last| last.key().to_bytes());
                 return Ok(Page { items: handed, next });
@@ -133,8 +144,11 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
     renew(tx, &agent, req.input.worker.as_ref())?;
     let (agent, mut acknowledged) = (agent.id, 0);
     for id in req.input.wake_ids.iter() {
-        if let Some(wake) = tx.find(&BY_ID, &(agent, *id))? {
+        let key = (agent, *id);
+        if let Some(wake) = tx.find(&BY_ID, &key)? {
             tx.remove(&wake)?;
+            acknowledged += 1;
+        } else if failed::acknowledge(tx, &key)? {
             acknowledged += 1;
         }
     }
@@ -147,7 +161,7 @@ fn is_held(view: &View, member: &Member, filter: &WakeFilter) -> Result<bool> {
 }
 
 /// Returns the agent whose wakes a path names.
-fn fetch_agent(
+pub(super) fn fetch_agent(
     view: &View,
     caller: &Caller,
     (team, agent): (Id<Team>, Id<Member>),
@@ -158,10 +172,21 @@ fn fetch_agent(
 
 // ── One wake ─────────────────────────────────────────────────────────────────
 
-/// Returns a wake that is not leased, merged with the older ones of its subject, and leases it if
-/// `lease` is set, under a new id if others were merged. `None` if it is merged into a newer one, or if its reason no longer holds: then
-/// it is dropped.
-pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
+/// What a wake is looked at for.
+#[derive(Clone, Copy)]
+pub enum HandOut<'a> {
+    /// To be shown, and left as it is.
+    Peek,
+    /// To be handed to this agent, which asks for it.
+    Lease(&'a Member),
+    /// To be posted.
+    Post,
+}
+
+/// Returns a wake that is not leased, merged with the older ones of its subject, and leases it unless it is
+/// only shown, under a new id if others were merged. `None` if it is merged into a newer one, if it fails
+/// since its agent was handed it too often, or if its reason no longer holds: then it is dropped.
+pub fn offer(tx: &mut Tx, wake: &Wake, how: HandOut<'_>) -> Result<Option<Wake>> {
     let now = tx.now();
     let mut rows = match wake.subject() {
         Some(_) => same_subject(&tx.view(), wake)?,
@@ -177,22 +202,37 @@ pub fn offer(tx: &mut Tx, wake: &Wake, lease: bool) -> Result<Option<Wake>> {
         count_dropped(tx)?;
         return Ok(None);
     }
-    if !lease {
-        return Ok(Some(merged));
+    match how {
+        HandOut::Peek => return Ok(Some(merged)),
+        // A cause that has joined since is news: it is handed out once at least.
+        HandOut::Lease(member) if is_exhausted(newest, member) => {
+            set_aside(tx, member, &rows, &merged)?;
+            return Ok(None);
+        }
+        HandOut::Lease(_) | HandOut::Post => {}
     }
     older.iter().try_for_each(|row| tx.remove(row))?;
     // Who holds the newest from a lease that has ended has not seen the others.
     let id = if older.is_empty() { merged.id } else { tx.new_id() };
     let attempts = merged.attempts + 1;
     let leased_until = Some(now.plus_secs(LEASE_SECS));
-    let leased = Wake { id, attempts, leased_until, ..merged };
+    let mut leased = Wake { id, attempts, leased_until, again_at: None, ..merged };
+    if let HandOut::Lease(member) = how
+        && leased.posting_since.is_none()
+    {
+        if is_exhausted(&leased, member) {
+            enqueue_fail(tx, &leased)?;
+        } else if let pause @ 1.. = pause_after(attempts) {
+            leased.again_at = Some(now.plus_secs(LEASE_SECS + pause));
+        }
+    }
     tx.replace(newest, &leased)?;
     Ok(Some(leased))
 }
 
 /// Whether the reason of a wake still holds
 /// (reference: teams-and-wakes, "Joining and dropping").
-fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
+pub(super) fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
     let task = match wake.task_id {
         Some(id) => view.get::<Task>(&(wake.team, id))?,
         None => None,
@@ -249,6 +289,10 @@ fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Some(peer) => peer::is_accepted(view, wake.team, peer),
             None => Ok(false),
         },
+        (WakeReason::WakeFailed, _) => match wake.failed_agent {
+            Some(agent) => failed::has_failed(view, agent),
+            None => Ok(false),
+        },
         (WakeReason::Notification | WakeReason::ApprovalDecided | WakeReason::Schedule, _) => {
             Ok(true)
         }
@@ -261,7 +305,7 @@ fn closed_since(wake: &Wake, task: &Task) -> bool {
     task.is_closed() && !wake.while_closed
 }
 
-fn count_dropped(tx: &mut Tx) -> Result<()> {
+pub(super) fn count_dropped(tx: &mut Tx) -> Result<()> {
     let DroppedWakes { count } = tx.get(&())?.unwrap_or_default();
     tx.put(&DroppedWakes { count: count + 1 })
 }

@@ -9,6 +9,7 @@
 //! acknowledgement takes only what its sender has seen, in a delivery or a peek.
 
 mod delivery;
+mod failed;
 mod wake;
 mod webhooks;
 
@@ -29,6 +30,7 @@ use crate::store::{TableInfo, Tx, View};
 
 #[cfg(test)]
 pub use delivery::{acknowledge, take};
+pub use failed::failed_of;
 use wake::{DroppedWakes, same_subject};
 pub use wake::{Wake, WakeReason};
 pub use webhooks::enqueue_pending_posts;
@@ -46,6 +48,7 @@ pub(super) const RESOURCE: Resource = Resource {
     }],
     events: &[EventType::TeamRunFailed],
     webhooks: &[WAKE_WEBHOOK],
+    children: &[&failed::RESOURCE],
     ..Resource::EMPTY
 };
 
@@ -89,6 +92,8 @@ pub enum WakeCause<'a> {
     DependencyCancelled(&'a Task),
     /// The time of this task has passed.
     TaskOverdue(Id<Task>),
+    /// This agent of its team does not acknowledge its wakes.
+    WakeFailed(Id<Member>),
     /// An approval that it asked for, about this task if there is one, was decided.
     ApprovalDecided(Option<Id<Task>>),
     /// This schedule that wakes it is due, and tells it this.
@@ -134,6 +139,8 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         schedule_id: None,
         text: None,
         given_up_at: None,
+        again_at: None,
+        failed_agent: None,
     };
     match *cause {
         WakeCause::TaskAssigned(task) => {
@@ -167,6 +174,10 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
             wake.set_task(WakeReason::DependencyCancelled, task.id);
         }
         WakeCause::TaskOverdue(task) => wake.set_task(WakeReason::TaskOverdue, task),
+        WakeCause::WakeFailed(agent) => {
+            wake.reason = WakeReason::WakeFailed;
+            wake.failed_agent = Some(agent);
+        }
         WakeCause::ApprovalDecided(task) => {
             wake.reason = WakeReason::ApprovalDecided;
             wake.task_id = task;

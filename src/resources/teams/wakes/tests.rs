@@ -66,7 +66,7 @@ fn a_wake_has_exactly_the_documented_fields() {
     let expected = json!({
         "id": wake.id, "reason": "task_assigned", "taskId": anns.id, "messageId": null,
         "peerId": null, "logId": null, "createdAt": "2026-01-15T12:00:00.000Z", "attempts": 1,
-        "scheduleId": null, "text": null,
+        "scheduleId": null, "text": null, "nextAttemptAt": null, "failedAgentId": null,
     });
     assert_eq!(serde_json::to_value(wake).unwrap(), expected);
 }

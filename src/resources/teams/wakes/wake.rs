@@ -21,6 +21,17 @@ use crate::store::{
 /// (reference: teams-and-wakes, "Fetching wakes").
 pub const LEASE_SECS: i64 = 60;
 
+/// The pauses before a wake is handed out once more that has been so often, in seconds, from its lease's end;
+/// the last one for all others. Within an hour or two an agent that crashes is seen to, or it is too late.
+const PAUSES_SECS: [i64; 9] = [0, 0, 60, 240, 600, 1_200, 1_800, 3_600, MAX_PAUSE_SECS];
+const MAX_PAUSE_SECS: i64 = 7_200;
+
+/// Returns the pause after this many hand-outs, from 1.
+pub fn pause_after(attempts: u32) -> i64 {
+    let at = (attempts.saturating_sub(1) as usize).min(PAUSES_SECS.len() - 1);
+    PAUSES_SECS[at]
+}
+
 /// Why an agent is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +62,8 @@ pub enum WakeReason {
     DependencyCancelled,
     /// The time of a task has passed.
     TaskOverdue,
+    /// An agent of its team was handed a wake as often as it is to be, and never acknowledged it.
+    WakeFailed,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -66,6 +79,7 @@ crate::store::stored_enum!(WakeReason {
     DependencyDone = 10,
     DependencyCancelled = 11,
     TaskOverdue = 12,
+    WakeFailed = 13,
 });
 
 /// A notice that an agent has something to do.
@@ -116,6 +130,12 @@ pub struct Wake {
     /// When its posts were given up, to the `wakeUrl` of that time.
     #[serde(skip)]
     pub given_up_at: Option<Time>,
+    /// When it is handed out again; null if at once, or when its lease ends.
+    #[serde(rename = "nextAttemptAt")]
+    pub again_at: Option<Time>,
+    /// The agent of the team that does not acknowledge its wakes.
+    #[serde(rename = "failedAgentId")]
+    pub failed_agent: Option<Id<Member>>,
 }
 crate::base::portable!(Wake {
     id,
@@ -136,6 +156,8 @@ crate::base::portable!(Wake {
     schedule_id,
     text,
     given_up_at,
+    again_at,
+    failed_agent,
 });
 
 impl Output for Wake {
@@ -176,8 +198,9 @@ impl Record for Wake {
         ("peer_id", "history: the peer may be gone"),
         ("log_id", "history: the log entry may be gone"),
         ("schedule_id", "history: the schedule may be gone"),
+        ("failed_agent", "one whose agent has left has no reason any more and is dropped"),
     ];
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
     fn key(&self) -> Self::Key {
         (self.agent, self.position)
@@ -185,7 +208,7 @@ impl Record for Wake {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<WakeV1>(body)?.into()),
-            2 | 3 => codec::decode_shorter(body),
+            2..=4 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -231,6 +254,8 @@ impl From<WakeV1> for Wake {
             schedule_id: None,
             text: None,
             given_up_at: None,
+            again_at: None,
+            failed_agent: None,
         }
     }
 }
@@ -251,6 +276,7 @@ impl Wake {
             WakeReason::ApprovalDecided => self.task_id.map_or(Id::NIL, Id::cast),
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::Schedule => self.schedule_id?.cast(),
+            WakeReason::WakeFailed => self.failed_agent?.cast(),
             WakeReason::DirectMessage | WakeReason::Notification => return None,
         };
         Some((self.reason, id))
@@ -260,6 +286,13 @@ impl Wake {
     /// the clock was ahead, and is over.
     pub fn is_leased(&self, now: Time) -> bool {
         self.leased_until.is_some_and(|end| end > now && !end.is_beyond(now, LEASE_SECS))
+    }
+
+    /// Returns until when it is not handed out; `None` if it is now.
+    pub fn held_until(&self, now: Time) -> Option<Time> {
+        let leased_until = self.leased_until.filter(|_| self.is_leased(now));
+        let is_later = |at: &Time| *at > now && !at.is_beyond(now, LEASE_SECS + MAX_PAUSE_SECS);
+        leased_until.max(self.again_at.filter(is_later))
     }
 }
 

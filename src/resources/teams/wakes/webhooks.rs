@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::delivery::offer;
+use super::delivery::{HandOut, offer};
 use super::wake::{LEASE_SECS, Wake, same_subject};
 use crate::base::{Error, Id, Result, Time};
 use crate::outbox::{
@@ -82,7 +82,9 @@ fn is_given_up(wake: &Wake, member: &Member, now: Time) -> bool {
 
 fn start_posting(tx: &mut Tx, wake: &Wake) -> Result<()> {
     let (posting_since, post_again_at, given_up_at) = (Some(tx.now()), None, None);
-    tx.replace(wake, &Wake { posting_since, post_again_at, given_up_at, ..wake.clone() })?;
+    let old = wake.clone();
+    let again_at = None;
+    tx.replace(wake, &Wake { posting_since, post_again_at, given_up_at, again_at, ..old })?;
     enqueue_post(tx, wake)
 }
 
@@ -121,7 +123,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     {
         return Ok(Prepared::RetryAt(at));
     }
-    let Some(wake) = offer(tx, &wake, true)? else {
+    let Some(wake) = offer(tx, &wake, HandOut::Post)? else {
         return after_undelivered(tx, &key);
     };
     let data = serde_json::to_value(&wake)
@@ -202,7 +204,7 @@ fn remove_url(tx: &mut Tx, wake: &Wake) -> Result<Option<UrlRemoval>> {
 }
 
 /// Publishes the event that an agent could not be woken. The wake stays and can be fetched.
-fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
+pub(super) fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
     let view = tx.view();
     let team = view.get::<Team>(&wake.team)?;
     let member = view.get::<Member>(&(wake.team, wake.agent))?;

@@ -123,7 +123,7 @@ fn a_wake_is_posted_signed_and_a_2xx_acknowledges_it() {
             "id": wake.id, "reason": "direct_message", "taskId": null,
             "messageId": wake.message_id, "peerId": null, "logId": null,
             "createdAt": "2026-01-15T12:00:00.000Z", "attempts": 1,
-            "scheduleId": null, "text": null,
+            "scheduleId": null, "text": null, "nextAttemptAt": null, "failedAgentId": null,
         },
     });
     assert_eq!(body, expected);

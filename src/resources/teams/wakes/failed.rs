@@ -1,0 +1,342 @@
+//! Wakes that failed: an agent was handed them again and again, and never acknowledged them
+//! (reference: teams-and-wakes, "Wakes that fail").
+//!
+//! They are rows of their own, so that those that wait are looked through without them.
+
+use std::ops::ControlFlow;
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::WakeCause;
+use super::delivery::{count_dropped, fetch_agent, has_reason};
+use super::wake::{Wake, WakeReason};
+use super::webhooks::{enqueue_pending_posts, give_up};
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{MEMBER, ScopeName};
+use crate::base::{BoundedList, Error, Id, Name, Result, Time};
+use crate::outbox::{
+    Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, enqueue,
+};
+use crate::resources::teams::member::{self, Member, scrum_master};
+use crate::resources::teams::team::{TEAM_IN_PATH, Team};
+use crate::resources::teams::usable::UsableMembers;
+use crate::resources::teams::waiting::reaches;
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View, no_upgrade,
+};
+
+pub(super) const RESOURCE: Resource = Resource {
+    routes,
+    tables: &[TableInfo::of::<FailedWake>()],
+    jobs: &[FAIL],
+    sweeps: &[DROP_WITHOUT_REASON],
+    ..Resource::EMPTY
+};
+
+/// A request gives back at most 200 wakes: each is some rows and a post.
+const MAX_RETRIED: usize = 200;
+
+/// Failed wakes of an agent are counted up to this.
+const MAX_COUNTED: usize = 1_000;
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// A wake that is not handed out any more until somebody says so.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct FailedWake {
+    failed_at: Time,
+    /// As it was handed out last. It is the end of the layout: with each version of wakes that has further
+    /// fields, this record has another version, too.
+    wake: Wake,
+}
+crate::base::portable!(FailedWake { failed_at, wake });
+
+/// Failed wakes by when they failed.
+static BY_TIME: Index<FailedWake, (Time, Id<Wake>)> =
+    Index::non_unique("wakes.failed.by_time", |failed| Some((failed.failed_at, failed.wake.id)));
+
+static AGENT: Reference<FailedWake, Member> = Reference::cascade(
+    &["wake.team", "wake.agent"],
+    |member: &Member| member.id.to_bytes(),
+    |failed: &FailedWake, _| vec![(failed.wake.team, failed.wake.agent).to_bytes()],
+)
+.deferred();
+
+impl Record for FailedWake {
+    const TABLE: &'static str = "wakes.failed";
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TIME];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("wake.id", "its own, by which it may be acknowledged late"),
+        ("wake.position", "its own, where it waits if it is handed out again"),
+        ("wake.task_id", "one whose task is deleted has no reason any more and is dropped"),
+        ("wake.message_id", "one whose message is deleted has no reason any more and is dropped"),
+        ("wake.peer_id", "history: the peer may be gone"),
+        ("wake.log_id", "history: the log entry may be gone"),
+        ("wake.schedule_id", "history: the schedule may be gone"),
+        ("wake.failed_agent", "history: the agent may have left"),
+    ];
+    type Key = (Id<Member>, Id<Wake>);
+    fn key(&self) -> Self::Key {
+        (self.wake.agent, self.wake.id)
+    }
+    fn upgrade(version: u8, _: &[u8]) -> Result<Self> {
+        Err(no_upgrade::<Self>(version))
+    }
+}
+
+/// Returns how many wakes of an agent failed, at most [`MAX_COUNTED`].
+pub fn failed_of(view: &View, agent: Id<Member>) -> Result<usize> {
+    view.count::<FailedWake>(ListSource::TABLE, &agent, MAX_COUNTED)
+}
+
+/// Whether a wake of an agent failed.
+pub(super) fn has_failed(view: &View, agent: Id<Member>) -> Result<bool> {
+    Ok(view.count::<FailedWake>(ListSource::TABLE, &agent, 1)? > 0)
+}
+
+/// Removes a failed wake that is acknowledged after all. Returns whether there was one.
+pub(super) fn acknowledge(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<bool> {
+    let failed: Option<FailedWake> = tx.get(key)?;
+    failed.as_ref().map_or(Ok(()), |failed| tx.remove(failed))?;
+    Ok(failed.is_some())
+}
+
+// ── Failing ──────────────────────────────────────────────────────────────────
+
+/// Sets a wake aside that was handed out as often as it is to be; the target is its position, the concurrency
+/// key the agent. So people hear of it, also if the agent asks for no more wakes.
+const FAIL: JobHandler = JobHandler {
+    kind: "wake.fail",
+    prepare: fail_due,
+    settle: |_, job, _| Err(Error::internal(format!("the job {} has no effect", job.id))),
+};
+
+/// Enqueues that for a wake that has just been handed out.
+pub(super) fn enqueue_fail(tx: &mut Tx, wake: &Wake) -> Result<()> {
+    let end = wake.leased_until.unwrap_or(tx.now());
+    enqueue(tx, &FAIL, wake.position.cast(), Some(wake.agent.cast()), end).map(drop)
+}
+
+fn fail_due(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let agent: Id<Member> = job.concurrency_key.map_or(Id::NIL, Id::cast);
+    let Some(wake) = tx.get::<Wake>(&(agent, job.target.cast()))? else {
+        return Ok(Prepared::Done);
+    };
+    let Some(member) = tx.get::<Member>(&(wake.team, agent))? else { return Ok(Prepared::Done) };
+    if !is_exhausted(&wake, &member) {
+        return Ok(Prepared::Done);
+    }
+    if let Some(end) = wake.leased_until.filter(|_| wake.is_leased(tx.now())) {
+        return Ok(Prepared::RetryAt(end));
+    }
+    set_aside(tx, &member, std::slice::from_ref(&wake), &wake)?;
+    Ok(Prepared::Done)
+}
+
+/// Whether a wake was handed out as often as it is to be. While it is posted, the posts have their own end.
+pub(super) fn is_exhausted(wake: &Wake, member: &Member) -> bool {
+    wake.posting_since.is_none() && wake.attempts >= member.max_attempts()
+}
+
+/// Sets a wake aside in place of these rows, or drops it if its reason is gone. People hear of the first of an
+/// agent, and the Scrum Master of each.
+pub(super) fn set_aside(tx: &mut Tx, member: &Member, rows: &[Wake], of: &Wake) -> Result<()> {
+    rows.iter().try_for_each(|row| tx.remove(row))?;
+    if !has_reason(&tx.view(), of)? {
+        return count_dropped(tx);
+    }
+    if !has_failed(&tx.view(), member.id)? {
+        let times = of.attempts;
+        give_up(tx, of, &format!("it was handed out {times} times and never acknowledged"))?;
+    }
+    let wake = Wake { leased_until: None, again_at: None, ..of.clone() };
+    tx.insert(&FailedWake { failed_at: tx.now(), wake })?;
+    tx.signal(member.id.uuid());
+    match scrum_master(&tx.view(), member.team)? {
+        Some(master) if master.id != member.id && of.reason != WakeReason::WakeFailed => {
+            super::wake(tx, &master, &WakeCause::WakeFailed(member.id))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Drops those whose reason is gone.
+const DROP_WITHOUT_REASON: Sweep = Sweep {
+    name: "failed wakes without a reason",
+    every_secs: 600,
+    run: drop_without_reason,
+    installation: false,
+};
+
+fn drop_without_reason(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
+    let behind = settings.behind.map(|(at, wake)| (at, Id::new(wake)));
+    let start = behind.unwrap_or((Time::from_millis(i64::MIN), Id::NIL));
+    let end = (Time::from_millis(i64::MAX), Id::<Wake>::NIL);
+    let mut found = Vec::new();
+    tx.view().entries(&BY_TIME, &start, &end, Order::Ascending, |place, key| {
+        if Some(place) != behind {
+            found.push((place, key));
+        }
+        let is_full = found.len() == SWEEP_ROWS;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    for (_, key) in &found {
+        let failed: FailedWake = tx.fetch(key)?;
+        if !has_reason(&tx.view(), &failed.wake)? {
+            tx.remove(&failed)?;
+            count_dropped(tx)?;
+        }
+    }
+    let last = found.last().filter(|_| found.len() == SWEEP_ROWS);
+    Ok(last.map_or(SweepProgress::Clean, |((at, wake), _)| {
+        SweepProgress::MoreBehind((*at, uuid::Uuid::from_bytes(*wake.bytes())))
+    }))
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// A wake that its agent was handed as often as it is to be, and never acknowledged.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "FailedWake")]
+pub struct FailedWakeInfo {
+    team_id: Id<Team>,
+    /// The agent in the team.
+    agent_id: Id<Member>,
+    agent_name: Name,
+    /// When it was set aside.
+    failed_at: Time,
+    /// As it was handed out last.
+    wake: Wake,
+}
+
+impl Output for FailedWakeInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        ResourceRef::id(self.wake.id)
+    }
+}
+
+impl FailedWakeInfo {
+    fn of(view: &View, failed: FailedWake) -> Result<Self> {
+        let FailedWake { failed_at, wake } = failed;
+        let member: Member = view.fetch(&(wake.team, wake.agent))?;
+        let agent_name = member::name(view, &member)?;
+        Ok(FailedWakeInfo { team_id: wake.team, agent_id: wake.agent, agent_name, failed_at, wake })
+    }
+}
+
+/// Which failed wakes to hand out again.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [{"wakeIds": ["01890a5d-ac96-774b-bcce-b302099a8057"]}, {}]))]
+pub struct RetryWakes {
+    /// These; unknown ones are ignored. Absent: the first 200.
+    wake_ids: Option<BoundedList<Id<Wake>, 0, MAX_RETRIED>>,
+}
+impl Input for RetryWakes {}
+
+/// What became of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetriedWakes {
+    /// How many wait again; unknown ids are not counted.
+    pub retried: usize,
+    /// How many failed wakes of the agent are left, up to 1,000.
+    pub left: usize,
+}
+
+impl Output for RetriedWakes {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Lists the failed wakes of all teams, what failed last first.
+pub fn list_all(view: &View, req: &Req) -> Result<Page<FailedWakeInfo>> {
+    let usable = UsableMembers::of(view, req.caller());
+    let is_listed = |failed: &FailedWake| {
+        let wake = &failed.wake;
+        reaches(view, req.caller(), ScopeName::TeamRead, wake.team)
+            && usable.has(wake.team, wake.agent)
+            && has_reason(view, wake).unwrap_or(true)
+    };
+    view.page_map(&BY_TIME, &(), Order::Descending, &req.page, is_listed, FailedWakeInfo::of)
+}
+
+/// Lists the failed wakes of an agent, the oldest first.
+pub fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<FailedWakeInfo>> {
+    let agent = fetch_agent(view, req.caller(), req.params)?.id;
+    let has_reason = |failed: &FailedWake| has_reason(view, &failed.wake).unwrap_or(true);
+    let of = FailedWakeInfo::of;
+    view.page_map(ListSource::TABLE, &agent, Order::Ascending, &req.page, has_reason, of)
+}
+
+/// Hands failed wakes out again, as if they had not been handed out before.
+pub fn retry(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), RetryWakes>) -> Result<RetriedWakes> {
+    let member = fetch_agent(&tx.view(), req.caller(), req.params)?;
+    let mut chosen: Vec<FailedWake> = Vec::new();
+    match &req.input.wake_ids {
+        Some(ids) => {
+            for id in ids.iter() {
+                chosen.extend(tx.get::<FailedWake>(&(member.id, *id))?);
+            }
+            chosen.sort_by_key(|failed| failed.wake.id);
+            chosen.dedup_by_key(|failed| failed.wake.id);
+        }
+        None => {
+            let view = tx.view();
+            view.for_each(ListSource::TABLE, &member.id, Order::Ascending, |failed| {
+                chosen.push(failed);
+                let is_full = chosen.len() == MAX_RETRIED;
+                Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+        }
+    }
+    for failed in &chosen {
+        tx.remove(failed)?;
+        let wake = failed.wake.clone();
+        let (posting_since, post_again_at, given_up_at) = (None, None, None);
+        tx.insert(&Wake { attempts: 0, posting_since, post_again_at, given_up_at, ..wake })?;
+    }
+    if !chosen.is_empty() {
+        tx.signal(member.id.uuid());
+        if member.wake_url.is_some() {
+            enqueue_pending_posts(tx, &member)?;
+        }
+    }
+    Ok(RetriedWakes { retried: chosen.len(), left: failed_of(&tx.view(), member.id)? })
+}
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/teams/failed-wakes", MEMBER, "failed_wake.list_all", op::list(list_all))
+            .needs_listed(ScopeName::TeamRead)
+            .about("List the failed wakes of all teams"),
+        Route::get(
+            "/teams/{teamId}/agents/{agentId}/wakes/failed",
+            MEMBER,
+            "failed_wake.list",
+            op::list(list),
+        )
+        .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+        .about("List an agent's failed wakes"),
+        Route::post(
+            "/teams/{teamId}/agents/{agentId}/wakes/retry",
+            MEMBER,
+            "failed_wake.retry",
+            op::write(retry),
+        )
+        .needs_for(ScopeName::TeamWork, &TEAM_IN_PATH)
+        .about("Hand failed wakes out again"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
