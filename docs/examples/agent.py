@@ -29,7 +29,7 @@ for name in missing:
 if missing:
     sys.exit(2)
 
-API, KEY, ORG = os.environ["API"], os.environ["KEY"], os.environ["ORG"]
+API, KEY, ORG = os.environ["API"].rstrip("/"), os.environ["KEY"], os.environ["ORG"]
 TEAM, AGENT = f"/teams/{os.environ['TEAM']}", os.environ["AGENT"]
 
 

@@ -188,7 +188,16 @@ pub fn run() -> ExitCode {
     }
     let (cli, settings, matches) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return refuse_usage(&hints::with_hint(error)),
+        Err(error) => {
+            let given = std::env::args_os().map(|given| given.to_string_lossy().into_owned());
+            let given: Vec<String> = given.collect();
+            let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+            if let Some(why) = variables::of_empty(&command, &given).filter(|_| is_missing) {
+                output::error(&why);
+                return ExitCode::from(2);
+            }
+            return refuse_usage(&hints::with_hint(error));
+        }
     };
     let done = variables::require_values(&command, &matches)
         .and_then(|()| run_command(cli.command, settings));

@@ -40,6 +40,18 @@ pub fn require_values(command: &Command, matches: &ArgMatches) -> Result<(), Fai
     Ok(())
 }
 
+/// Returns why a command line is refused if it is for an empty variable: clap sees that another flag is
+/// missing, and not why.
+pub fn of_empty(command: &Command, given: &[String]) -> Option<String> {
+    let mut command = command;
+    for name in given.iter().skip(1) {
+        command = command.find_subcommand(name).unwrap_or(command);
+    }
+    let is_empty = |name: &&OsStr| env::var_os(name).is_some_and(|value| value.is_empty());
+    let found = command.get_arguments().filter_map(|flag| flag.get_env()).find(is_empty)?;
+    Some(empty(&found.to_string_lossy()))
+}
+
 fn empty(variable: &str) -> String {
     format!("the variable {variable} is empty; set it to a value, or unset it")
 }
@@ -78,12 +90,28 @@ pub fn warn_of_misspelt(command: &Command) {
     }
 }
 
-/// Returns the variable that this is a misspelling of, if it is one.
+/// What others call a place or an address in the names of their variables.
+const SUFFIXES: [&str; 6] = ["_DIR", "_DIRECTORY", "_PATH", "_FILE", "_ADDR", "_ADDRESS"];
+
+/// Returns the variable that this is a misspelling of, if it is one: also in small letters, with another
+/// prefix that is nearly ours, or with a word more.
 fn misspelt<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
-    let rest = name.strip_prefix(PREFIX)?;
     if known.iter().any(|known| known == name) {
         return None;
     }
+    let upper = name.to_uppercase();
+    let without = SUFFIXES.iter().find_map(|suffix| upper.strip_suffix(suffix));
+    let is_it = |known: &&String| **known == upper || Some(known.as_str()) == without;
+    if let Some(found) = known.iter().find(is_it) {
+        return Some(found);
+    }
+    if let Some((prefix, rest)) = upper.split_once('_')
+        && nearest(prefix, [PREFIX.trim_end_matches('_')].into_iter()).is_some()
+        && let Some(found) = known.iter().find(|known| known.strip_prefix(PREFIX) == Some(rest))
+    {
+        return Some(found);
+    }
+    let rest = name.strip_prefix(PREFIX)?;
     let rests = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
     let near = nearest(rest, rests)?;
     known.iter().map(String::as_str).find(|known| known.strip_prefix(PREFIX) == Some(near))
@@ -108,6 +136,10 @@ mod tests {
             ("ROADSTEAD_PUBLICURL", Some("ROADSTEAD_PUBLIC_URL")),
             ("ROADSTEAD_APIKEY", Some("ROADSTEAD_API_KEY")),
             ("ROADSTEAD_TRUSTED_PROXIES", Some("ROADSTEAD_TRUSTED_PROXY")),
+            ("ROADSTEAD_DATA_DIR", Some("ROADSTEAD_DATA")),
+            ("ROADSTEAD_LISTEN_ADDR", Some("ROADSTEAD_LISTEN")),
+            ("ROADSTED_PUBLIC_URL", Some("ROADSTEAD_PUBLIC_URL")),
+            ("roadstead_public_url", Some("ROADSTEAD_PUBLIC_URL")),
             ("ROADSTEAD_PUBLIC_URL", None),
             ("ROADSTEAD_API_KEY", None),
             // Kubernetes sets these for a service of this name, and compose files have their own.

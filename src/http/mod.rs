@@ -53,7 +53,7 @@ pub use problem::{body as problem_body, status};
 pub use protocol::{Protocol, begin_waiting, json_response};
 pub use redirect::Redirect;
 pub use response_body::{BodyAborted, ResponseBody};
-pub use router::Router;
+pub use router::{Match, Router};
 pub use server::serve;
 pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
 pub use sse::event_stream;

@@ -67,8 +67,13 @@ fn batch(bytes: &[u8], era: Era) -> Result<Sent, Failure> {
     }
 }
 
+/// Of what is large only the form: its values may take much memory.
 fn is_json(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    const SMALL_BYTES: usize = 64 * 1024;
+    match bytes.len() <= SMALL_BYTES {
+        true => serde_json::from_slice::<Value>(bytes).is_ok(),
+        false => serde_json::from_slice::<IgnoredAny>(bytes).is_ok(),
+    }
 }
 
 /// Why a body could not be parsed: it is no JSON, or beyond a limit.
@@ -232,6 +237,7 @@ mod tests {
             (&*many, INVALID_REQUEST),
             (r#"[{"id": 1, "id": 1}]"#, INVALID_REQUEST),
             ("[", PARSE_ERROR),
+            (r#"{"jsonrpc": "2.0", "id": 1, "method": "\ud800"}"#, PARSE_ERROR),
             (r#"[], "batch": []"#, PARSE_ERROR),
         ] {
             let refused = parse(wrong.as_bytes(), Era::Oldest).unwrap_err().body(Era::Oldest);

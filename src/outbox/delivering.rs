@@ -4,7 +4,7 @@ use super::channels::{self, Channel};
 use super::deliveries::{Delivery, DeliveryAttempt, DeliveryStatus, Notice};
 use super::effects::EffectResult;
 use super::events::{Event, find_event};
-use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at};
+use super::handlers::{JobHandler, Prepared, Settled, enqueue, retry_at, was_given_up};
 use super::jobs::{Job, readable};
 use crate::base::{Id, Result, Time};
 use crate::store::Tx;
@@ -62,7 +62,7 @@ pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepa
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(delivery) = of(tx, job)? else { return Ok(Prepared::Done) };
-    if job.was_given_up(tx.now()) {
+    if was_given_up(job, tx.now()) {
         let why = "the server could not deliver it for a day; its log says why";
         tx.replace(&delivery, &delivery.dead(why.into()))?;
         return Ok(Prepared::Done);

@@ -34,6 +34,11 @@ pub fn enqueue(
     Ok(job.id)
 }
 
+/// Whether a job was given up before: its failures are known.
+pub(super) fn was_given_up(job: &Job, now: Time) -> bool {
+    job.failing_since.is_some_and(|since| retry_at(now, since, job.failures).is_none())
+}
+
 /// Takes a job back, unless it is done. One that is being executed has no effect on rows any more.
 pub fn cancel(tx: &mut Tx, id: Id<Job>) -> Result<()> {
     match readable(&tx.view(), &id)? {

@@ -9,7 +9,6 @@
 use bincode::{Decode, Encode};
 use uuid::Uuid;
 
-use super::handlers::retry_at;
 use crate::base::{Id, Kind, Result, Time, TraceParent};
 use crate::outside::Call;
 use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
@@ -78,11 +77,6 @@ impl Job {
         let header = self.trace.map(|trace| trace.of_span(span.to_be_bytes()).to_string());
         call.headers.extend(header.map(|value| ("traceparent".into(), value)));
         call
-    }
-
-    /// Whether it was given up before: its failures are known.
-    pub fn was_given_up(&self, now: Time) -> bool {
-        self.failing_since.is_some_and(|since| retry_at(now, since, self.failures).is_none())
     }
 
     /// Returns when the attempt under way began.

@@ -12,7 +12,7 @@ use super::attempts::{end_old_leases, finish, leased, postpone, settle, wait};
 use super::due_scan::DueScan;
 use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
-use super::handlers::{JobHandler, Prepared, Settled};
+use super::handlers::{JobHandler, Prepared, Settled, was_given_up};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
 use super::jobs::{ENQUEUED, Job, LEASE_SECS, readable};
 use super::meters::DeliveryMeters;
@@ -195,7 +195,7 @@ impl Runner {
         /// What is tried once more was reported when it was given up.
         static AGAIN: LogLimit = LogLimit::new();
         let Err(Unsettled { error, may_wait }) = self.try_job(&job).await else { return };
-        let was_given_up = job.was_given_up(self.store.clock().now());
+        let was_given_up = was_given_up(&job, self.store.clock().now());
         if may_wait || error.kind() == Kind::Busy {
             if let Some(suppressed) = WAITS.admit(Instant::now()) {
                 let Job { kind, id, .. } = &job;

@@ -20,7 +20,7 @@ mod listings;
 mod domains;
 mod teams;
 mod agent_cards;
-mod notifications;
+pub mod notifications;
 pub mod audit_logs;
 pub mod knowledge_bases;
 mod search;

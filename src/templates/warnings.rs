@@ -55,6 +55,11 @@ fn escaped(text: &str) -> Option<String> {
             "\\{{{{{name}}}}} is the text {{{{{name}}}}} and no variable; for a backslash before the \
              variable write {{{{ '\\' }}}}{{{{{name}}}}}"
         )),
+        TokenKind::Quoted(_) => Some(
+            "what is in quotation marks is plain text behind \\; for a backslash write {{ '\\' }} in its \
+             place, not behind it"
+                .into(),
+        ),
         TokenKind::Import { name, .. } => Some(format!(
             "the import of \"{name}\" is plain text behind \\; for a backslash before it write \
              {{{{ '\\' }}}}"
@@ -87,6 +92,7 @@ mod tests {
         assert!(
             of("\\{{ import \"tone\" }}")[0].starts_with("the import of \"tone\" is plain text")
         );
+        assert!(of(r"C:\Users\{{ '\' }}{{USER}}")[0].starts_with("what is in quotation marks"));
         let jinja = of("{# x #} \\{{a}}\n{{b}}{% if b %}x{% endif %}");
         assert!(
             jinja[0].starts_with("\"{#\"") && jinja[0].ends_with("(line 1, column 1)"),

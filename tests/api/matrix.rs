@@ -177,6 +177,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Member, Both, "message", &["list", "get", "create", "update", "consume"]),
     (Member, Both, "inbox_message", &["create"]),
     (Member, Both, "wake", &["take", "acknowledge"]),
+    (Member, Both, "failed_wake", &["list_all", "list", "retry"]),
     (Member, Both, "memory", &["list", "create", "delete"]),
     (Member, Both, "run", &["list", "create"]),
     (Member, Both, "schedule", &["list", "get", "create", "update", "delete", "pause", "resume"]),

@@ -222,7 +222,7 @@ pub fn fill(dir: &Path, much: bool) {
 }
 
 /// Waits until a schedule was due, which takes a minute, and pauses everything again. Meanwhile a lease
-/// ends, and the task is found to be overdue.
+/// ends, a wake fails, and the task is found to be overdue.
 fn wait_for_schedule(fixture: &Fixture) {
     let key = &fixture.key;
     let team = key.get("/teams?slug=crew").items()[0]["id"].as_str().unwrap().to_string();
@@ -232,9 +232,22 @@ fn wait_for_schedule(fixture: &Fixture) {
     for place in &places {
         fixture.owner.post(&format!("{place}/resume"), json!({})).ok();
     }
+    let agents = key.get(&format!("/teams/{team}/agents")).items();
+    let paths = agents
+        .iter()
+        .map(|agent| format!("/teams/{team}/agents/{}", agent["id"].as_str().unwrap()));
+    let is_woken =
+        |agent: &String| !key.get(&format!("{agent}/wakes?peek=true")).items().is_empty();
+    let agent = paths.into_iter().find(is_woken).expect("an agent with wakes");
+    key.patch(&agent, json!({"maxAttempts": 1})).ok();
+    assert_eq!(key.get(&format!("{agent}/wakes?limit=1")).items().len(), 1);
     within(Duration::from_secs(90), "the schedule is due", || {
         let runs = key.get(&format!("{schedules}/{schedule}/runs")).items();
         (!runs.is_empty()).then_some(())
+    });
+    within(Duration::from_secs(90), "a wake that is not acknowledged fails", || {
+        let failed = key.get("/teams/failed-wakes").items();
+        (!failed.is_empty()).then_some(())
     });
     for place in &places {
         fixture.owner.post(&format!("{place}/pause"), json!({"reason": "r"})).ok();

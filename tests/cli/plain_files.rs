@@ -253,6 +253,94 @@ fn hostile_files_are_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn what_the_server_would_refuse_is_found_before_the_first_step() {
+    let desk = desk();
+    let cases: &[(&str, &str, &str)] = &[
+        (
+            "environments/e.toml",
+            "slug = \"e\"\nname = \"E\"\n[variables]\n\"A-B\" = \"x\"\n",
+            "A-B",
+        ),
+        ("environments/e.toml", "slug = \"e\"\nname = \"E\"\napprovalTimeoutHours = 0\n", "Hours"),
+        ("environments/e.toml", "slug = \"e\"\nname = \"\"\n", "environment e: name"),
+        ("tools/t.toml", "name = \"t\"\ntype = \"http\"\nversion = \"1\"\n", "tool t"),
+        ("agents/a.toml", "stableKey = \"a\"\nname = \"A\"\nmodel = \"\"\n", "draft.model"),
+        (
+            "agents/a.toml",
+            "stableKey = \"a\"\nname = \"A\"\n[[tools]]\ntool = \"no\"\nversion = \"1.0.0\"\n",
+            "no tool \"no\"",
+        ),
+        (
+            "channels/c.toml",
+            "name = \"c\"\nworkflow = \"webhook\"\n[config]\nurl = \"no url\"\n",
+            "config.url",
+        ),
+        (
+            "channels/c.toml",
+            "name = \"c\"\nworkflow = \"email\"\n[config]\nto = [\"a@ex..com\"]\n",
+            "config.to[0]",
+        ),
+        (
+            "channels/c.toml",
+            "name = \"c\"\nworkflow = \"webhook\"\nevents = [\"nope.event\"]\n[config]\nurl = \"https://a.test\"\n",
+            "nope.event",
+        ),
+        (
+            "policies/p.toml",
+            "name = \"p\"\nseverity = \"warning\"\n[[rules]]\ntype = \"maxLength\"\nvlue = 3\n",
+            "rules",
+        ),
+        (
+            "registries/main/prompts/p.md",
+            "+++\nversion = \"1.0.0\"\n+++\n{{user-name}}\n",
+            "p@1.0.0",
+        ),
+        (
+            "registries/main/prompts/p.md",
+            "+++\nversion = \"1.0.0\"\n+++\n{{ import \"no@^2\" }}\n",
+            "no version of promptlet main/no",
+        ),
+    ];
+    for (path, content, why) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("roadstead.toml"), "format = 1\n").unwrap();
+        // A step before it that could be done.
+        let registry = dir.path().join("registries/main");
+        fs::create_dir_all(registry.join("prompts")).unwrap();
+        fs::write(registry.join("registry.toml"), "name = \"Main\"\n").unwrap();
+        let file = dir.path().join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+        for command in ["plan", "apply"] {
+            in_session(&desk, &[command, dir.path().to_str().unwrap()]).fails(2, why);
+        }
+        assert_eq!(desk.session().get("/registries").items().len(), 0, "{why}");
+    }
+}
+
+#[test]
+fn a_registry_takes_a_session_which_plan_says_and_a_strange_text_is_warned_of() {
+    let desk = desk();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    fs::write(dir.path().join("roadstead.toml"), "format = 1\n").unwrap();
+    let registry = dir.path().join("registries/main");
+    fs::create_dir_all(registry.join("prompts")).unwrap();
+    fs::write(registry.join("registry.toml"), "name = \"Main\"\n").unwrap();
+    let text = "+++\nversion = \"1.0.0\"\n+++\nOpen C:\\Users\\{{USER}} {% if a %}\n";
+    fs::write(registry.join("prompts/p.md"), text).unwrap();
+    desk.run(&["plan", path]).fails(2, "registry main: it takes a session");
+    for command in ["plan", "apply"] {
+        let done = in_session(&desk, &[command, path]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(
+            done.stderr.contains("warning: prompt main/p@1.0.0: \\{{USER}} is the text"),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
 fn a_pull_writes_nothing_through_a_link() {
     let desk = desk();
     fill(&desk);

@@ -166,3 +166,26 @@ fn a_revoked_key_ends_the_loop() {
     session.delete(&format!("/api-keys/{}", ci["id"].as_str().unwrap())).ok();
     assert_eq!(running.code(), Some(1));
 }
+
+#[test]
+fn wakes_that_failed_are_shown_and_handed_out_again() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let agent = format!("/teams/{team}/agents/{scribe}");
+    desk.api().patch(&agent, json!({"maxAttempts": 1})).ok();
+    desk.json(&["task", "create", "Write", "--assign", "scribe", "--team", "shipping"]);
+    let wakes = ["wakes", "--team", "shipping", "--agent", "scribe"];
+    let failed = |more: &[&str]| desk.run(&[&wakes[..], &["--failed"], more].concat());
+    assert_eq!(failed(&[]).stdout.trim(), "no failed wakes");
+    let once = [&wakes[..], &["--once", "--exec", "exit 3"]].concat();
+    assert_eq!(desk.run(&once).code, Some(1));
+    within(std::time::Duration::from_secs(90), "it fails", || {
+        let failed = desk.api().get(&format!("{agent}/wakes/failed")).items();
+        (failed.len() == 1).then_some(())
+    });
+    assert!(failed(&[]).stdout.contains("task_assigned"));
+    assert_eq!(failed(&["--retry"]).stdout.trim(), "1 wakes are handed out again");
+    assert_eq!(failed(&[]).stdout.trim(), "no failed wakes");
+    let once = [&wakes[..], &["--once", "--exec", "true"]].concat();
+    assert_eq!(desk.run(&once).stdout.trim(), "1 wakes done, 0 failed");
+}

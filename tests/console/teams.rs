@@ -1,11 +1,13 @@
 //! Teams: their tasks, mail, approvals, timeline, agents and peers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::client::eventually;
+use crate::client::{Caller, eventually, within};
 use crate::outside;
 use crate::server::Running;
-use crate::visitor::press;
+use crate::visitor::{Visitor, press};
 
 const BOARD: &str = "/o/acme/teams/crew/board";
 const TASK: &str = "/o/acme/teams/crew/tasks/1";
@@ -95,6 +97,7 @@ fn a_task_is_changed_assigned_and_annotated() {
     let wakes = api.get(&format!("/teams/{team}/agents/{agent}/wakes?peek=true")).items();
     let reasons: Vec<_> = wakes.iter().map(|wake| wake["reason"].as_str().unwrap()).collect();
     assert_eq!(reasons, ["task_assigned", "task_note"]);
+    failed_wakes(&ada, &api, &format!("/teams/{team}/agents/{agent}"));
     assert_eq!(ada.get("/o/acme/teams/crew/tasks/9").status, 404);
     assert_eq!(ada.get("/o/acme/teams/crew/tasks/x").status, 404);
     assert_eq!(ada.get("/o/acme/teams/none/board").status, 404);
@@ -425,4 +428,24 @@ fn a_schedule_is_made_changed_paused_and_deleted() {
     ada.get(all).shows("Paused").shows("Report");
     let delete = format!("{}/delete", page.path);
     ada.submit(&ada.get(&delete), &delete, &[]).shows("There are no schedules yet.");
+}
+
+/// Wakes of an agent that it never acknowledges are shown to people, who hand them out again or drop them.
+fn failed_wakes(ada: &Visitor, api: &Caller, agent: &str) {
+    api.patch(agent, json!({"maxAttempts": 1})).ok();
+    let wakes = format!("{agent}/wakes");
+    let failed = || api.get(&format!("{wakes}/failed")).items().len();
+    let pending = || api.get(&format!("{wakes}?peek=true")).items().len();
+    assert_eq!(api.get(&wakes).items().len(), 2);
+    within(Duration::from_secs(90), "they fail", || (failed() == 2).then_some(()));
+    ada.get("/o/acme").shows("Wakes that nobody acknowledged").shows("A note on a task");
+    ada.get("/o/acme/waiting/failed-wakes").shows("A task that it got");
+    ada.get("/o/acme/teams/crew/agents").shows("2 wakes failed");
+    let path = format!("/o/acme/teams/crew/agents/{}", agent.rsplit('/').next().unwrap());
+    let page = ada.get(&path);
+    page.shows("What it never acknowledged");
+    press(ada, &page, ("action", "retry"), &[]).shows("It is woken once more.");
+    assert_eq!((failed(), pending()), (0, 2));
+    press(ada, &page, ("action", "drop"), &[]).shows("The wakes were dropped.");
+    assert_eq!((failed(), pending()), (0, 0));
 }

@@ -69,10 +69,13 @@ fn without_request(provider: Provider, place: &str) -> &str {
             place.strip_suffix("/chat/completions").unwrap_or(place)
         }
         Provider::Anthropic => place.strip_suffix("/messages").unwrap_or(place),
-        Provider::Google => match place.rfind("/models/") {
-            Some(at) if place.ends_with(":generateContent") => &place[..at],
-            _ => place,
-        },
+        Provider::Google => {
+            let place = place.strip_suffix("/models").unwrap_or(place);
+            match place.rfind("/models/") {
+                Some(at) if place[at..].contains(':') => &place[..at],
+                _ => place,
+            }
+        }
     }
 }
 
@@ -103,6 +106,12 @@ mod tests {
                 &format!("{google}/v1beta/models/gemini:generateContent"),
                 &format!("{google}/v1beta/x"),
             ),
+            (
+                Google,
+                &format!("{google}/v1beta/models/gemini:streamGenerateContent"),
+                &format!("{google}/v1beta/x"),
+            ),
+            (Google, &format!("{google}/v1beta/models/"), &format!("{google}/v1beta/x")),
             (Custom, "http://localhost:11434/v1", "http://localhost:11434/v1/x"),
             (Custom, "https://a.test/v1?api-version=2#y", "https://a.test/v1/x?api-version=2"),
         ] {

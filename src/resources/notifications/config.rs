@@ -122,7 +122,15 @@ fn schema_of<T: JsonSchema>() -> Value {
 /// 400 with every problem, below `config`.
 pub fn read(workflow: WorkflowKey, config: Option<&JsonMap>) -> Result<ValidConfig> {
     let value = Value::Object(config.map(JsonMap::to_map).unwrap_or_default());
-    read_typed(workflow, &value).map_err(|error| below_config(&error))
+    read_value(workflow, &value)
+}
+
+/// Does the same with a value.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_value(workflow: WorkflowKey, config: &Value) -> Result<ValidConfig> {
+    read_typed(workflow, config).map_err(|error| below_config(&error))
 }
 
 fn read_typed(workflow: WorkflowKey, value: &Value) -> Result<ValidConfig> {
@@ -139,6 +147,13 @@ fn read_typed(workflow: WorkflowKey, value: &Value) -> Result<ValidConfig> {
         }
         WorkflowKey::Email => {
             let EmailConfig { to } = typed(value)?;
+            let strange = to.iter().enumerate().filter(|(_, email)| !email.can_have_mail());
+            let issue =
+                |(at, _)| Issue::new(format!("to[{at}]"), "is no address that mail can have");
+            let issues: Vec<Issue> = strange.map(issue).collect();
+            if !issues.is_empty() {
+                return Err(Error::invalid(issues));
+            }
             shown(json!({"to": to.to_vec()}))
         }
         WorkflowKey::Slack => {

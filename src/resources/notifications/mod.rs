@@ -16,10 +16,13 @@ mod workflow_key;
 mod workflows;
 
 use schemars::json_schema;
+use serde_json::Value;
 
 use crate::api::{Resource, Route, Webhook, op};
 use crate::auth::{CREDENTIAL, MEMBER, ScopeName};
+use crate::base::Result;
 use crate::outbox::{EventType, RETRY_DEAD, TEST_TYPE, check_deliveries, mend_deliveries};
+use workflow_key::WorkflowKey;
 
 /// Channels, subscriptions, the log and the workflows.
 pub const RESOURCE: Resource = Resource {
@@ -37,6 +40,15 @@ pub const RESOURCE: Resource = Resource {
     ],
     ..Resource::EMPTY
 };
+
+/// Checks the configuration of a channel of this workflow; a workflow that there is not has none.
+///
+/// # Errors
+/// 400 with every problem.
+pub fn check_config(workflow: &str, config: &Value) -> Result<()> {
+    let known = WorkflowKey::ALL.into_iter().find(|known| known.name() == workflow);
+    known.map_or(Ok(()), |workflow| config::read_value(workflow, config).map(drop))
+}
 
 const EVENT_WEBHOOK: Webhook = Webhook {
     name: "event",

@@ -113,6 +113,13 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
     view.fetch(&id)
 }
 
+/// Whether a team exists and the scopes of the caller's key reach it. What cannot be read is not
+/// listed.
+pub fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
+    let team = view.get::<Team>(&team).ok().flatten();
+    team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug))))
+}
+
 /// Returns the id if the team exists, or 404.
 pub fn require_team(view: &View, id: Id<Team>) -> Result<Id<Team>> {
     if view.has::<Team>(&id)? { Ok(id) } else { Err(Team::missing(&id)) }

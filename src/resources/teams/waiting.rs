@@ -8,10 +8,10 @@ use super::approvals::{BY_DECISION, TeamApproval, TeamApprovalState};
 use super::member::Member;
 use super::message::{BY_INBOX, Message};
 use super::peer::{PENDING_BY_PUBKEY, Peer};
-use super::team::Team;
+use super::team::{Team, reaches};
 use super::usable::UsableMembers;
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, MEMBER, ScopeName, ScopeTarget};
+use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Body, Handle, Id, Result, Time};
 use crate::store::{Order, Page, View};
 
@@ -47,13 +47,6 @@ impl From<Peer> for WaitingPeer {
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
-
-/// Whether a team exists and the scopes of the caller's key reach it. What cannot be read is not
-/// listed.
-pub fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
-    let team = view.get::<Team>(&team).ok().flatten();
-    team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug))))
-}
 
 fn mail(view: &View, req: &Req) -> Result<Page<Message>> {
     let is_listed =

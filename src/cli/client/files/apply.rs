@@ -48,38 +48,34 @@ pub fn apply(api: &Api, remote: &mut Remote, plan: &Plan) -> Result<(), Failure>
 
 fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure> {
     match step {
-        Step::Create { resource, fields } => create(api, remote, resource, fields),
-        Step::Change { resource: (VARIABLE, name), fields, .. } => {
-            set_variable(api, remote, name, fields)
+        Step::Create { resource: (VARIABLE, name), .. }
+        | Step::Change { resource: (VARIABLE, name), .. } => {
+            // Setting one has no condition.
+            if value(api, remote, name)? != planned_value(remote, name) {
+                return Err(changed_meanwhile());
+            }
+            let Request { path, body, .. } = required(remote, step)?;
+            api.put_in_org(&path, body)
         }
-        Step::Change { resource, fields, .. } => {
-            let path = path(remote, resource)?;
+        Step::Create { resource, .. } => {
+            let Request { path, body, .. } = required(remote, step)?;
+            let created = api.post_in_org(&path, body)?;
+            if let Some(id) = created["id"].as_str() {
+                remote.ids.insert(resource.clone(), id.to_string());
+            }
+            Ok(())
+        }
+        Step::Change { resource, .. } => {
+            let Request { path, body, .. } = required(remote, step)?;
             let Some(tag) = unchanged(api, remote, resource)? else {
                 return Err(changed_meanwhile());
             };
-            let body = body(remote, resource.0, fields)?;
             told(api.patch_if(&path, body, &tag)?)
         }
         Step::Remove { resource, .. } => remove(api, remote, resource),
-        Step::Publish { version, text } => {
-            let body = json!({
-                "registryRef": registry_ref(remote, &version.artifact.registry),
-                "artifactType": version.artifact.artifact_type(),
-                "name": version.artifact.name,
-                "version": version.version(),
-                "model": version.model,
-                "source": text.source,
-                "metadata": text.metadata,
-            });
-            Ok(api.send(Method::Post, "/registries/artifacts", &body).map(drop)?)
-        }
-        Step::Label { artifact, label, from, to: Some(to) } => {
-            let mut body = named(remote, artifact);
-            body["label"] = json!(label);
-            body["version"] = json!(to);
-            // Only from where the plan saw it.
-            body["from"] = json!(from);
-            Ok(api.send(Method::Patch, "/registries/artifacts/labels", &body).map(drop)?)
+        Step::Publish { .. } | Step::Label { to: Some(_), .. } => {
+            let Request { method, path, body } = required(remote, step)?;
+            Ok(api.send(method, &path, &body).map(drop)?)
         }
         Step::Label { artifact, label, from, to: None } => {
             let what = [("label", Some(label.as_str())), ("from", from.as_deref())];
@@ -90,6 +86,62 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
             delete_of(api, remote, artifact, "/registries/artifact-versions", &what)
         }
     }
+}
+
+/// The request of a step that sends something.
+pub struct Request {
+    pub method: Method,
+    pub path: String,
+    pub body: Value,
+}
+
+/// Returns the request by which a step is carried out; none of one that removes something.
+///
+/// # Errors
+/// If it refers to what there is not.
+pub fn request(remote: &Remote, step: &Step) -> Result<Option<Request>, Failure> {
+    let (method, path, body) = match step {
+        Step::Create { resource: resource @ (VARIABLE, _), fields }
+        | Step::Change { resource: resource @ (VARIABLE, _), fields, .. } => {
+            (Method::Put, path(remote, resource)?, json!({"value": fields["value"]}))
+        }
+        Step::Create { resource, fields } => {
+            (Method::Post, list_path(remote, resource)?, created(remote, resource, fields)?)
+        }
+        Step::Change { resource, fields, .. } => {
+            (Method::Patch, path(remote, resource)?, body(remote, resource.0, fields)?)
+        }
+        Step::Publish { version, text } => {
+            let body = json!({
+                "registryRef": registry_ref(remote, &version.artifact.registry),
+                "artifactType": version.artifact.artifact_type(),
+                "name": version.artifact.name,
+                "version": version.version(),
+                "model": version.model,
+                "source": text.source,
+                "metadata": text.metadata,
+            });
+            (Method::Post, "/registries/artifacts".into(), body)
+        }
+        Step::Label { artifact, label, from, to: Some(to) } => {
+            let mut body = named(remote, artifact);
+            body["label"] = json!(label);
+            body["version"] = json!(to);
+            // Only from where the plan saw it.
+            body["from"] = json!(from);
+            (Method::Patch, "/registries/artifacts/labels".into(), body)
+        }
+        Step::Remove { .. } | Step::Label { to: None, .. } | Step::Unpublish { .. } => {
+            return Ok(None);
+        }
+    };
+    Ok(Some(Request { method, path, body }))
+}
+
+/// The request of a step that has one.
+fn required(remote: &Remote, step: &Step) -> Result<Request, Failure> {
+    let request = request(remote, step)?;
+    request.ok_or_else(|| Failure::Failed(format!("{} sends nothing", step.line())))
 }
 
 fn registry_ref(remote: &Remote, slug: &str) -> String {
@@ -228,25 +280,9 @@ fn id(remote: &Remote, kind: usize, name: &str) -> Result<String, Failure> {
     known.ok_or_else(|| Failure::Failed(format!("there is no {} {name:?}", KINDS[kind].name)))
 }
 
-fn set_variable(api: &Api, remote: &Remote, name: &str, fields: &Fields) -> Result<(), Failure> {
-    let path = path(remote, &(VARIABLE, name.to_string()))?;
-    // Setting one has no condition.
-    if value(api, remote, name)? != planned_value(remote, name) {
-        return Err(changed_meanwhile());
-    }
-    api.put_in_org(&path, json!({"value": fields["value"]}))
-}
-
-fn create(
-    api: &Api,
-    remote: &mut Remote,
-    resource: &ResourceName,
-    fields: &Fields,
-) -> Result<(), Failure> {
+/// The body that creates a resource.
+fn created(remote: &Remote, resource: &ResourceName, fields: &Fields) -> Result<Value, Failure> {
     let (kind, name) = resource;
-    if *kind == VARIABLE {
-        return set_variable(api, remote, name, fields);
-    }
     let (parent, own) = parent_and_own(name);
     let mut body = body(remote, *kind, fields)?;
     match *kind {
@@ -257,11 +293,7 @@ fn create(
         }
         kind => body[KINDS[kind].key] = json!(name),
     }
-    let created = api.post_in_org(&list_path(remote, resource)?, body)?;
-    if let Some(id) = created["id"].as_str() {
-        remote.ids.insert(resource.clone(), id.to_string());
-    }
-    Ok(())
+    Ok(body)
 }
 
 /// Fields as a request has them: names replaced by ids.

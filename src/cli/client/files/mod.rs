@@ -4,6 +4,7 @@
 //! [`plan::Plan`], whose steps are requests of the API.
 
 mod apply;
+mod check;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod kept;
@@ -225,7 +226,15 @@ fn planned(files: &Tree, prune: bool, api: &Api) -> Result<(Plan, Remote), Failu
     })?;
     let remote = remote::read(api)?;
     let same = published_alike(api, &local, &remote)?;
-    Ok((plan::plan(&local, &sorted, &remote, &same, prune)?, remote))
+    let plan = plan::plan(&local, &sorted, &remote, &same, prune)?;
+    let refused = check::refused(&local, &remote, &plan)?;
+    if !refused.is_empty() {
+        return Err(Failure::Usage(refused.join("\n")));
+    }
+    for warning in check::warnings(&plan) {
+        output::status(&format!("warning: {warning}"));
+    }
+    Ok((plan, remote))
 }
 
 /// Returns the versions of the files that are published with other line ends alone, as by an earlier
@@ -247,7 +256,13 @@ fn published_alike(
 
 fn value(plan: &Plan) -> Value {
     let steps: Vec<String> = plan.steps.iter().map(plan::Step::line).collect();
-    json!({"plan": plan.hash(), "steps": steps, "onlyOnServer": plan.only_on_server})
+    let warnings = check::warnings(plan);
+    json!({
+        "plan": plan.hash(),
+        "steps": steps,
+        "onlyOnServer": plan.only_on_server,
+        "warnings": warnings,
+    })
 }
 
 fn counted(steps: usize) -> String {

@@ -39,6 +39,26 @@ pub struct Remote {
     pub left_out: Vec<String>,
 }
 
+impl Remote {
+    /// The organization with what files have as if it were there: its ids, of which those of what is to be
+    /// created are not known yet. Without its state.
+    pub fn expecting<T>(&self, local: &State<T>) -> Self {
+        let unknown = || uuid::Uuid::nil().to_string();
+        let mut ids: BTreeMap<_, _> =
+            local.resources.keys().map(|name| (name.clone(), unknown())).collect();
+        ids.extend(self.ids.clone());
+        Remote {
+            org: self.org.clone(),
+            state: State::default(),
+            ids,
+            members: self.members.clone(),
+            providers: self.providers.clone(),
+            has_fleets: self.has_fleets,
+            left_out: Vec::new(),
+        }
+    }
+}
+
 /// A list that a state is made of.
 fn list(path: impl Into<String>, query: &[(&'static str, &str)]) -> ListCall {
     let query = query.iter().map(|(name, value)| (*name, value.to_string())).collect();

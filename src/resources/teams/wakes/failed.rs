@@ -1,16 +1,15 @@
 //! Wakes that failed: an agent was handed them again and again, and never acknowledged them
 //! (reference: teams-and-wakes, "Wakes that fail").
-//!
-//! They are rows of their own, so that those that wait are looked through without them.
 
 use std::ops::ControlFlow;
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::WakeCause;
-use super::delivery::{count_dropped, fetch_agent, has_reason};
+use super::causes::{self, WakeCause};
+use super::delivery::{fetch_agent, is_exhausted};
+use super::failed_wake::{BY_TIME, FailedWake, failed_of, has_failed};
+use super::reasons::{count_dropped, has_reason};
 use super::wake::{Wake, WakeReason};
 use super::webhooks::{enqueue_pending_posts, give_up};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -20,13 +19,9 @@ use crate::outbox::{
     Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, enqueue,
 };
 use crate::resources::teams::member::{self, Member, scrum_master};
-use crate::resources::teams::team::{TEAM_IN_PATH, Team};
+use crate::resources::teams::team::{TEAM_IN_PATH, Team, reaches};
 use crate::resources::teams::usable::UsableMembers;
-use crate::resources::teams::waiting::reaches;
-use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    TableInfo, Tx, View, no_upgrade,
-};
+use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -38,73 +33,6 @@ pub(super) const RESOURCE: Resource = Resource {
 
 /// A request gives back at most 200 wakes: each is some rows and a post.
 const MAX_RETRIED: usize = 200;
-
-/// Failed wakes of an agent are counted up to this.
-const MAX_COUNTED: usize = 1_000;
-
-// ── Records ──────────────────────────────────────────────────────────────────
-
-/// A wake that is not handed out any more until somebody says so.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct FailedWake {
-    failed_at: Time,
-    /// As it was handed out last. It is the end of the layout: with each version of wakes that has further
-    /// fields, this record has another version, too.
-    wake: Wake,
-}
-crate::base::portable!(FailedWake { failed_at, wake });
-
-/// Failed wakes by when they failed.
-static BY_TIME: Index<FailedWake, (Time, Id<Wake>)> =
-    Index::non_unique("wakes.failed.by_time", |failed| Some((failed.failed_at, failed.wake.id)));
-
-static AGENT: Reference<FailedWake, Member> = Reference::cascade(
-    &["wake.team", "wake.agent"],
-    |member: &Member| member.id.to_bytes(),
-    |failed: &FailedWake, _| vec![(failed.wake.team, failed.wake.agent).to_bytes()],
-)
-.deferred();
-
-impl Record for FailedWake {
-    const TABLE: &'static str = "wakes.failed";
-    const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TIME];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("wake.id", "its own, by which it may be acknowledged late"),
-        ("wake.position", "its own, where it waits if it is handed out again"),
-        ("wake.task_id", "one whose task is deleted has no reason any more and is dropped"),
-        ("wake.message_id", "one whose message is deleted has no reason any more and is dropped"),
-        ("wake.peer_id", "history: the peer may be gone"),
-        ("wake.log_id", "history: the log entry may be gone"),
-        ("wake.schedule_id", "history: the schedule may be gone"),
-        ("wake.failed_agent", "history: the agent may have left"),
-    ];
-    type Key = (Id<Member>, Id<Wake>);
-    fn key(&self) -> Self::Key {
-        (self.wake.agent, self.wake.id)
-    }
-    fn upgrade(version: u8, _: &[u8]) -> Result<Self> {
-        Err(no_upgrade::<Self>(version))
-    }
-}
-
-/// Returns how many wakes of an agent failed, at most [`MAX_COUNTED`].
-pub fn failed_of(view: &View, agent: Id<Member>) -> Result<usize> {
-    view.count::<FailedWake>(ListSource::TABLE, &agent, MAX_COUNTED)
-}
-
-/// Whether a wake of an agent failed.
-pub(super) fn has_failed(view: &View, agent: Id<Member>) -> Result<bool> {
-    Ok(view.count::<FailedWake>(ListSource::TABLE, &agent, 1)? > 0)
-}
-
-/// Removes a failed wake that is acknowledged after all. Returns whether there was one.
-pub(super) fn acknowledge(tx: &mut Tx, key: &(Id<Member>, Id<Wake>)) -> Result<bool> {
-    let failed: Option<FailedWake> = tx.get(key)?;
-    failed.as_ref().map_or(Ok(()), |failed| tx.remove(failed))?;
-    Ok(failed.is_some())
-}
 
 // ── Failing ──────────────────────────────────────────────────────────────────
 
@@ -138,11 +66,6 @@ fn fail_due(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(Prepared::Done)
 }
 
-/// Whether a wake was handed out as often as it is to be. While it is posted, the posts have their own end.
-pub(super) fn is_exhausted(wake: &Wake, member: &Member) -> bool {
-    wake.posting_since.is_none() && wake.attempts >= member.max_attempts()
-}
-
 /// Sets a wake aside in place of these rows, or drops it if its reason is gone. People hear of the first of an
 /// agent, and the Scrum Master of each.
 pub(super) fn set_aside(tx: &mut Tx, member: &Member, rows: &[Wake], of: &Wake) -> Result<()> {
@@ -159,7 +82,7 @@ pub(super) fn set_aside(tx: &mut Tx, member: &Member, rows: &[Wake], of: &Wake) 
     tx.signal(member.id.uuid());
     match scrum_master(&tx.view(), member.team)? {
         Some(master) if master.id != member.id && of.reason != WakeReason::WakeFailed => {
-            super::wake(tx, &master, &WakeCause::WakeFailed(member.id))
+            causes::wake(tx, &master, &WakeCause::WakeFailed(member.id))
         }
         _ => Ok(()),
     }
@@ -208,6 +131,7 @@ pub struct FailedWakeInfo {
     team_id: Id<Team>,
     /// The agent in the team.
     agent_id: Id<Member>,
+    /// The agent's current name.
     agent_name: Name,
     /// When it was set aside.
     failed_at: Time,

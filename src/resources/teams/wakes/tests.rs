@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::delivery::{acknowledge, look};
+use super::fetching::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
 use crate::base::{Body, Handle, PublicKey};
@@ -23,7 +23,7 @@ fn crew(fixture: &Fixture) -> (Id<Team>, Id<Member>) {
 
 fn peek(fixture: &Fixture, (team, agent): (Id<Team>, Id<Member>)) -> Vec<Wake> {
     let peek = Fixture::input(json!({"peek": true})).unwrap();
-    fixture.write(delivery::take, (team, agent), peek).unwrap().items
+    fixture.write(fetching::take, (team, agent), peek).unwrap().items
 }
 
 fn looks(fixture: &Fixture, at: (Id<Team>, Id<Member>)) -> Readiness {
@@ -183,7 +183,7 @@ fn wakes_of_what_is_not_in_the_team_are_not_found() {
     let other = team(&fixture, "other", None);
     for at in [(other, ann), (crew, Id::NIL), (Id::NIL, ann)] {
         let filter = || Fixture::input(json!({})).unwrap();
-        assert_eq!(code(fixture.write(delivery::take, at, filter())), "not_found");
+        assert_eq!(code(fixture.write(fetching::take, at, filter())), "not_found");
         assert_eq!(fixture.read(look, at, filter()).err().unwrap().code(), "not_found");
         let body = Fixture::input(json!({"wakeIds": []})).unwrap();
         assert_eq!(code(fixture.write(acknowledge, at, body)), "not_found");
@@ -201,7 +201,7 @@ fn wakes_are_paginated_like_a_list() {
         let mut parts = args((crew, ann), Fixture::input(json!({"peek": peek})).unwrap());
         parts.page = PageRequest { limit, after };
         let who = fixture.member.clone();
-        let take = move |tx: &mut Tx| delivery::take(tx, &Req::new(&parts, &who));
+        let take = move |tx: &mut Tx| fetching::take(tx, &Req::new(&parts, &who));
         fixture.store.write_blocking(fixture.org, take).unwrap()
     };
     let first = part(true, 2, None);

@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::delivery::{HandOut, offer};
+use super::delivery::{HandOut, Offered, offer};
 use super::wake::{LEASE_SECS, Wake, same_subject};
 use crate::base::{Error, Id, Result, Time};
 use crate::outbox::{
@@ -123,7 +123,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     {
         return Ok(Prepared::RetryAt(at));
     }
-    let Some(wake) = offer(tx, &wake, HandOut::Post)? else {
+    let Offered::Wake(wake) = offer(tx, &wake, HandOut::Post)? else {
         return after_undelivered(tx, &key);
     };
     let data = serde_json::to_value(&wake)

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::delivery::{acknowledge as ack, look};
+use super::super::fetching::{acknowledge as ack, look};
 use super::*;
 use crate::outbox::EventType;
 use crate::resources::teams::member::Member;

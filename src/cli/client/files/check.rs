@@ -1,0 +1,130 @@
+//! What a server would refuse of a plan, found before its first step: each request is read as a server of this
+//! version reads it, and each text is compiled.
+
+use std::convert::Infallible;
+
+use serde_json::{Value, json};
+
+use super::apply::{Request, request};
+use super::plan::{Plan, Step};
+use super::remote::Remote;
+use super::state::{ArtifactKey, CHANNEL, State, Text, VersionName};
+use crate::api::{OrgSlugMode, RawArgs};
+use crate::auth::RequiredCredential;
+use crate::base::{ArtifactName, Error, Keys, Range, Version};
+use crate::cli::failure::Failure;
+use crate::http::{Match, Router};
+use crate::outside::Method;
+use crate::resources::{self, notifications};
+use crate::templates::{self, Imported, compile};
+
+/// Returns what would be refused, each with its step.
+///
+/// # Errors
+/// If the program is faulty.
+pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Vec<String>, Failure> {
+    let router = Router::new(resources::routes()).map_err(|e| Failure::Failed(e.to_string()))?;
+    let expected = remote.expecting(local);
+    let mut refused = Vec::new();
+    for step in &plan.steps {
+        let why = match request(&expected, step) {
+            Ok(Some(request)) => why_refused(&router, remote, &request),
+            Ok(None) => Vec::new(),
+            Err(Failure::Failed(why) | Failure::Usage(why)) => vec![why],
+        };
+        let why = why.into_iter().chain(why_not_valid(local, remote, step));
+        let line = step.line();
+        refused.extend(why.map(|why| format!("{}: {why}", line.get(2..).unwrap_or(&line))));
+    }
+    Ok(refused)
+}
+
+/// Returns what texts to be published say that their authors may have meant otherwise.
+pub fn warnings(plan: &Plan) -> Vec<String> {
+    let of = |step: &Step| match step {
+        Step::Publish { version, text } => {
+            let warnings = templates::warnings(&text.source);
+            warnings.iter().map(|warning| format!("{version}: {warning}")).collect()
+        }
+        _ => Vec::new(),
+    };
+    plan.steps.iter().flat_map(of).collect()
+}
+
+/// Why a request cannot be read, or takes another credential.
+fn why_refused(router: &Router, remote: &Remote, request: &Request) -> Vec<String> {
+    let method = hyper::Method::from_bytes(request.method.name().as_bytes());
+    let Some(Match { route, params, .. }) =
+        method.ok().and_then(|method| router.find(&method, &request.path).ok())
+    else {
+        return Vec::new(); // Only a newer server may know it.
+    };
+    // Without a session the fleets could not be read.
+    if route.policy.credential == RequiredCredential::Session && !remote.has_fleets {
+        return vec!["it takes a session: roadstead login --email ADDRESS".into()];
+    }
+    let params: Vec<&str> = params.iter().map(String::as_str).collect();
+    let keys = Keys::new([0; 32]);
+    let raw = RawArgs::body(&params, &request.body, OrgSlugMode::Ignored, &keys);
+    match route.operation.bind(request.method == Method::Patch, route.path, raw) {
+        Ok(_) => Vec::new(),
+        Err(error) => reasons(&error),
+    }
+}
+
+fn reasons(error: &Error) -> Vec<String> {
+    match error.issues() {
+        [] => vec![error.message().to_string()],
+        issues => issues.iter().map(|issue| format!("{} {}", issue.path, issue.message)).collect(),
+    }
+}
+
+/// Why what a request says would not be valid there: a text that does not compile, the configuration of a
+/// channel.
+fn why_not_valid(local: &State<Text>, remote: &Remote, step: &Step) -> Vec<String> {
+    match step {
+        Step::Publish { version, text } => {
+            let resolve = |name: &ArtifactName, range: &Range| {
+                let of = ArtifactKey {
+                    registry: version.artifact.registry.clone(),
+                    is_prompt: false,
+                    name: name.to_string(),
+                };
+                Ok::<_, Infallible>(imported(local, remote, of, range))
+            };
+            let Ok(compiled) = compile(&text.source, resolve);
+            compiled.problems.iter().map(ToString::to_string).collect()
+        }
+        Step::Create { resource: (CHANNEL, _), fields } => {
+            let workflow = fields.get("workflow").and_then(Value::as_str).unwrap_or_default();
+            let config = fields.get("config").cloned().unwrap_or_else(|| json!({}));
+            let read = notifications::check_config(workflow, &config);
+            read.err().map_or(Vec::new(), |error| reasons(&error))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What an import is replaced by: any text, if there is or will be a version in its range.
+fn imported(
+    local: &State<Text>,
+    remote: &Remote,
+    artifact: ArtifactKey,
+    range: &Range,
+) -> Result<Imported, String> {
+    let first = VersionName { artifact, numbers: [0; 3], model: String::new() };
+    let is_in = |version: &&VersionName| {
+        version.artifact == first.artifact
+            && version.numbers >= range.from()
+            && range.to().is_none_or(|to| version.numbers < to)
+    };
+    let here = local.versions.range(first.clone()..).map(|(version, _)| version);
+    let there = remote.state.versions.range(first.clone()..).map(|(version, _)| version);
+    let of_artifact = |version: &&VersionName| version.artifact == first.artifact;
+    let found = here.take_while(of_artifact).find(is_in);
+    let found = found.or_else(|| there.take_while(of_artifact).find(is_in));
+    match found.and_then(|version| Version::parse(&version.version()).ok()) {
+        Some(version) => Ok(Imported { version, text: String::new(), variables: Vec::new() }),
+        None => Err(format!("no version of {} is in the range of this import", first.artifact)),
+    }
+}
