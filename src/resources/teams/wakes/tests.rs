@@ -5,15 +5,20 @@ use serde_json::{Value, json};
 use super::fetching::{acknowledge, look};
 use super::*;
 use crate::api::{Readiness, Req};
-use crate::base::{Body, Handle, PublicKey};
+use crate::base::{Body, Handle, Id, PublicKey};
+use crate::outbox::LogEntry;
+use crate::resources::teams::member::Member;
+use crate::resources::teams::message::Message;
+use crate::resources::teams::peer::Peer;
 use crate::resources::teams::peer::PeerState;
+use crate::resources::teams::task::Task;
 use crate::resources::teams::team::Team;
 use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, message, repeat, take, task, team,
 };
 use crate::resources::teams::{claims, member, members, messages, tasks};
 use crate::resources::testing::{Fixture, NOON, args};
-use crate::store::{ListSource, PageRequest};
+use crate::store::{ListSource, PageRequest, Tx};
 
 /// A team with ann in it.
 fn crew(fixture: &Fixture) -> (Id<Team>, Id<Member>) {
@@ -565,7 +570,7 @@ fn a_wake_behind_more_dropped_ones_than_one_scan_reads_is_delivered() {
     take(&fixture, crew, ann);
     let woken = fixture.store.write_blocking(fixture.org, move |tx| {
         let agent = member::fetch_member(&tx.view(), crew, ann)?;
-        for _ in 0..delivery::MAX_SCANNED + 10 {
+        for _ in 0..fetching::MAX_SCANNED + 10 {
             // Nobody has to read what is not there.
             let missing = Message { id: tx.new_id(), ..mail.clone() };
             wake(tx, &agent, &WakeCause::DirectMessage(&missing))?;
@@ -582,5 +587,5 @@ fn a_wake_behind_more_dropped_ones_than_one_scan_reads_is_delivered() {
     };
     assert!(runtime.block_on(heard).is_ok(), "long polls check again");
     assert_eq!(take(&fixture, crew, ann)[0].message_id, Some(mail.id));
-    assert_eq!(dropped(&fixture), delivery::MAX_SCANNED as u64 + 10);
+    assert_eq!(dropped(&fixture), fetching::MAX_SCANNED as u64 + 10);
 }

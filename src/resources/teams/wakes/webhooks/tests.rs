@@ -14,7 +14,7 @@ use crate::resources::teams::members::update;
 use crate::resources::teams::testing::{
     add_agent, add_agent_with, agent, events, message, repeat, take, task, team,
 };
-use crate::resources::teams::wakes::delivery::acknowledge;
+use crate::resources::teams::wakes::fetching::acknowledge;
 use crate::resources::teams::{members, messages, pausing};
 use crate::resources::testing::{Fixture, user};
 use crate::resources::{agents, fleets};
