@@ -437,7 +437,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_of_documents_of_earlier_forms_are_looked_up(text in "[a-cA-Z1é日한カ①²½㎏㍿™ﬁ⑴\u{200b}\u{ad}\u{301} .]{0,14}") {
+        fn words_of_documents_of_earlier_forms_are_looked_up(
+            text in "[a-cA-Z1é日한カ①²½㎏㍿™ﬁ⑴\u{200b}\u{ad}\u{301} .]{0,14}",
+        ) {
             let query = Query::parse(&text, None);
             let forms: Vec<_> = words(&text).map(|word| folded(&word.written).into_owned()).collect();
             // Of a word that is spelled in two ways one is looked up.

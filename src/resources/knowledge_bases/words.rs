@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::language::Language;
 pub use super::segmentation::{Word, words};
 use super::segmentation::{is_cut, is_mark};
-use crate::base::{fold, fold_first, without_accents};
+use crate::base::{fold, fold_first, is_unspaced, without_accents};
 
 /// A word counts up to its 40th character: longer ones are found by their beginning.
 const MAX_WORD_CHARS: usize = 40;
@@ -56,15 +56,6 @@ pub fn bare_term(bare: &str) -> String {
 }
 
 // ── Pairs ────────────────────────────────────────────────────────────────────
-
-/// Whether words of its script are written without blanks between them, or with endings that other
-/// languages write apart: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer.
-fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{e01}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
-        | '々' | '〇' | '\u{3041}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
-        | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{3ffff}')
-}
 
 /// Whether a line of its script ends anywhere in a word.
 fn is_broken_anywhere(c: char) -> bool {
