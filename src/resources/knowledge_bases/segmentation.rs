@@ -305,7 +305,8 @@ mod tests {
          \u{f900}\u{fa1e} .,_'\n]{0,30}";
 
     /// Without signs, but for a few.
-    const PLAIN: &str = "\\PC{0,40}|[a-z0-9_.:'\",א日ア한\u{301}\u{93f}\u{200d}\u{ad}😀🇩🇪 \n]{0,40}";
+    const PLAIN: &str =
+        "\\PC{0,40}|[a-z0-9_.:'\",א日ア한\u{301}\u{93f}\u{200d}\u{ad}😀🇩🇪 \n]{0,40}";
 
     proptest! {
         #[test]
