@@ -17,6 +17,15 @@ pub fn is_ignorable(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Whether words of its script are written without blanks between them, or with endings that other
+/// languages write apart: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer.
+pub fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e01}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '々' | '〇' | '\u{3041}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3ffff}')
+}
+
 /// Returns the characters of a text, folded, one after another.
 fn folded_chars(text: &str) -> impl Iterator<Item = char> {
     text.nfkd().filter(|c| !is_ignorable(*c)).flat_map(fold_case).nfkc()

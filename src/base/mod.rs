@@ -31,7 +31,7 @@ pub use address::{address_block, address_network};
 pub use bounded_list::BoundedList;
 pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
-pub use folding::{fold, fold_first, is_ignorable, without_accents};
+pub use folding::{fold, fold_first, is_ignorable, is_unspaced, without_accents};
 pub use handle::{Handle, PublicKey};
 pub use hex::from_hex;
 pub use id::Id;

@@ -1,7 +1,8 @@
 //! Search by name over everything that a member may see (reference: conventions, "Search").
 //!
 //! Each kind is looked through newest first, up to a bound, for an id or for the beginning of a name,
-//! a slug or a word of a title, folded (`base::fold`). Texts are not searched.
+//! a slug or a word of a title, folded (`base::fold`); where no blanks are between words, for what is
+//! anywhere in it. Texts are not searched.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +20,7 @@ use super::teams::{Task, Team};
 use super::tools::Tool;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, Restrictable, Restricted, SESSION_MEMBER};
-use crate::base::{Id, Result, Text, fold, without_accents};
+use crate::base::{Id, Result, Text, fold, is_unspaced, without_accents};
 use crate::store::{Key, ListSource, Order, Record, View};
 
 /// Searching.
@@ -40,7 +41,8 @@ const MAX_LOOKED_AT_BELOW: usize = 4000;
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{"q": "release"}]))]
 struct SearchQuery {
-    /// An id, or the beginning of a name, a slug, or a word of a title.
+    /// An id, or the beginning of a name, a slug, or a word of a title; in scripts without blanks between
+    /// words two characters or more from anywhere in it.
     q: Text<1, 100>,
 }
 
@@ -111,6 +113,8 @@ struct Needle {
     text: String,
     /// Whether it has accents, so that it finds only what has them.
     has_accents: bool,
+    /// Whether nothing says where its first word begins in a name.
+    is_unspaced: bool,
     /// The id that it is, if it is one.
     id: Option<Id<()>>,
 }
@@ -120,7 +124,9 @@ impl Needle {
         let id = Id::parse(text.trim());
         let text = fold(text.trim()).into_owned();
         let has_accents = without_accents(&text) != text;
-        Needle { text, has_accents, id: (!id.is_nil()).then_some(id) }
+        let mut chars = text.chars();
+        let is_unspaced = chars.next().is_some_and(is_unspaced) && chars.next().is_some();
+        Needle { text, has_accents, is_unspaced, id: (!id.is_nil()).then_some(id) }
     }
 
     /// Whether one of a result's texts begins with it, also at a later word.
@@ -135,7 +141,7 @@ impl Needle {
 
     fn is_in(&self, text: &str) -> bool {
         let is_start = |at: usize| {
-            !text[..at].chars().next_back().is_some_and(char::is_alphanumeric)
+            (self.is_unspaced || !text[..at].chars().next_back().is_some_and(char::is_alphanumeric))
                 && text[at..].starts_with(&self.text)
         };
         !self.text.is_empty() && text.char_indices().any(|(at, _)| is_start(at))
@@ -351,6 +357,22 @@ mod tests {
             assert_eq!(found(&fixture, &fixture.member, text).len(), 1, "{text}");
         }
         for text in ["cäfe", "\u{301}", "\u{ad}", "\u{ad}\u{200d}", "\""] {
+            assert_eq!(found(&fixture, &fixture.member, text), [], "{text}");
+        }
+    }
+
+    #[test]
+    fn names_in_scripts_without_blanks_are_found_by_two_characters_from_anywhere_in_them() {
+        let fixture = Fixture::new();
+        for (slug, name) in
+            [("one", "北京大学文件"), ("two", "ภาษาไทย"), ("three", "학교에서 plan")]
+        {
+            environments::tests::make(&fixture, json!({"slug": slug, "name": name})).unwrap();
+        }
+        for text in ["北京", "大学", "文件", "ไทย", "교에", "plan"] {
+            assert_eq!(found(&fixture, &fixture.member, text).len(), 1, "{text}");
+        }
+        for text in ["学", "学大", "lan", "大学x"] {
             assert_eq!(found(&fixture, &fixture.member, text), [], "{text}");
         }
     }

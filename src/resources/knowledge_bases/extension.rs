@@ -14,9 +14,8 @@ use super::changes::{self, ChangeKind};
 use super::content::{self, PART_BYTES};
 use super::document::{Document, DocumentContent};
 use super::knowledge_base::{FORM, IndexForm, KnowledgeBase, Ordinal, state};
-use super::language::{AFTER_STEMS, Language, STEM};
-use super::postings::DocumentPostings;
-use super::terms::{DocumentTerms, edge};
+use super::language::Language;
+use super::terms::DocumentTerms;
 use super::words::{DocumentWords, Term};
 use crate::api::{Metric, Resource};
 use crate::base::metrics::FamilyKind;
@@ -73,15 +72,6 @@ pub fn enqueue_for(tx: &mut Tx, of: &KnowledgeBase) -> Result<()> {
     let old: Option<IndexForm> = tx.get(&base)?;
     let mut new = match &old {
         Some(form) if form.form >= FORM && form.language == language => form.clone(),
-        // Without stems the forms are the same.
-        Some(form)
-            if form.form >= STEMLESS_FORM
-                && form.language.is_none()
-                && language.is_none()
-                && !has_stems(&tx.view(), base)? =>
-        {
-            IndexForm { form: FORM, ..form.clone() }
-        }
         old => IndexForm {
             knowledge_base: base,
             form: FORM,
@@ -115,15 +105,6 @@ pub fn enqueue_for(tx: &mut Tx, of: &KnowledgeBase) -> Result<()> {
         Some(old) => tx.replace(old, &new),
         None => tx.insert(&new),
     }
-}
-
-/// From this form on documents without stems are as in the newest one.
-const STEMLESS_FORM: u32 = 2;
-
-/// Whether there are stems in an index.
-fn has_stems(view: &View, base: Id<KnowledgeBase>) -> Result<bool> {
-    let (start, end) = ((base, STEM.to_string(), 0), (base, AFTER_STEMS.to_string(), 0));
-    Ok(edge::<DocumentPostings>(view, &start, &end, Order::Ascending)?.is_some())
 }
 
 /// The concurrency key of the jobs.

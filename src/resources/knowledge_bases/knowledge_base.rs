@@ -102,8 +102,9 @@ crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_appl
 
 /// The form in which documents are indexed: 1 up to version 0.1, words alone, in lower case letter by
 /// letter; 2 with folded words, words without accents, pairs, and words over hyphenated lines; 3 with
-/// the stems that words have without accents, and with those of no former language.
-pub const FORM: u32 = 3;
+/// the stems that words have without accents, and with those of no former language; 4 with words in which
+/// signs are read (`CO₂` is `co2`), and over lines that end in other ways or are in capitals.
+pub const FORM: u32 = 4;
 
 /// How far the documents of a knowledge base are indexed in the newest [`FORM`] and its language. One
 /// that was made by version 0.1 has none until the server finds it.

@@ -22,6 +22,7 @@ mod postings;
 mod query;
 mod ranking;
 mod search;
+mod segmentation;
 mod terms;
 mod uploads;
 mod varint;

@@ -64,9 +64,7 @@ struct Match {
 /// beginning of a text, so that the first word is complete.
 fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usize>) -> Passage {
     let all: Vec<Word> = words(text).skip(usize::from(!is_begin)).collect();
-    let matched =
-        |word: &Word| Some(Match { bytes: word.at..word.end(), word: number(word.written)? });
-    let matches: Vec<Match> = all.iter().filter_map(matched).collect();
+    let matches = matches(&all, number);
     let start = match most_words(text, &matches) {
         // At the beginning of a word.
         Some(at) => {
@@ -79,7 +77,7 @@ fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usiz
     };
     let end = start + forward(&text[start..], PASSAGE_CHARS);
     // At the end of a word, unless the text ends or the word is longer than the passage.
-    let whole = all.iter().map(Word::end).rfind(|word| (start + 1..=end).contains(word));
+    let whole = all.iter().map(|word| word.end).rfind(|word| (start + 1..=end).contains(word));
     let end = if end == text.len() { end } else { whole.unwrap_or(end) };
     let shown = text[start..end].trim_end();
     let highlights = matches
@@ -91,6 +89,24 @@ fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usiz
         })
         .collect();
     Passage { text: shown.into(), highlights }
+}
+
+/// Returns the words that have a number, or else their pieces; of those that are one sign the first.
+fn matches(all: &[Word], number: impl Fn(&str) -> Option<usize>) -> Vec<Match> {
+    let mut matches: Vec<Match> = Vec::new();
+    let mut add = |bytes: Range<usize>, word: Option<usize>| {
+        let is_apart = matches.last().is_none_or(|last| last.bytes.end <= bytes.start);
+        matches.extend(word.filter(|_| is_apart).map(|word| Match { bytes, word }));
+        word.is_some()
+    };
+    for word in all {
+        if !add(word.at..word.end, number(&word.written)) {
+            for piece in &word.pieces {
+                add(piece.at..piece.end(), number(piece.written));
+            }
+        }
+    }
+    matches
 }
 
 /// Returns where a passage with most of the words begins: the first of those.
@@ -145,6 +161,11 @@ mod tests {
         assert_eq!(marked("日本語", &["本"]), "日[本]語");
         assert_eq!(marked("nothing here", &["else"]), "nothing here");
         assert_eq!(marked("", &["a"]), "");
+        assert_eq!(marked("the CO₂, ㍿", &["co2", "式", "社"]), "the [CO₂], [㍿]");
+        assert_eq!(
+            marked("Road™ zero\u{200b}width", &["road", "width"]),
+            "[Road]™ zero\u{200b}[width]"
+        );
     }
 
     #[test]

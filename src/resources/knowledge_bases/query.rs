@@ -26,7 +26,8 @@ const OTHER_FORM_WITHOUT_ACCENTS: f32 = OTHER_FORM * WITHOUT_ACCENTS;
 const PAIR_IN_WORD: f32 = 0.5;
 const CHARACTER_IN_PAIR: f32 = 0.2;
 
-/// How much a piece counts of a word with soft hyphens: documents of version 0.1 have no more of it.
+/// How much a piece counts of a word with soft hyphens or signs: documents of earlier versions have no
+/// more of it.
 const PIECE_OF_WORD: f32 = 0.5;
 
 /// A word has at most 8 pieces, and all words of a query 32: each is a list to read.
@@ -87,13 +88,16 @@ impl Query {
         let mut phrases = vec![Vec::new(); quoted.len()];
         let (mut pairs, mut new_pairs) = (Pairs::default(), Vec::new());
         let (mut beginnings, mut pieces) = (0, MAX_PIECES);
+        let mut is_read = vec![false; quoted.len()];
         for word in words(text) {
-            let form = folded(word.written).into_owned();
+            let form = folded(&word.written).into_owned();
             let at = new_pairs.len();
             pairs.add(text, &word, &form, |pair| new_pairs.push(pair));
             if let Some(phrase) = quoted.iter().position(|range| range.contains(&word.at)) {
                 new_pairs.truncate(at);
                 add(&mut parts, NewPart::exact(&word, &form, &mut pieces));
+                // Documents that have only a piece of it are not meant.
+                is_read[phrase] |= !phrases[phrase].is_empty() || !word.pieces.is_empty();
                 phrases[phrase].push(form);
             } else if beginnings < MAX_BEGINNINGS && is_beginning(text, &word, &form) {
                 beginnings += 1;
@@ -103,8 +107,9 @@ impl Query {
             }
         }
         weigh_pairs(&mut parts, new_pairs);
-        // One word is one that is required: its text need not be read.
-        phrases.retain(|phrase| phrase.len() > 1);
+        // One word is one that is required: the text need not be read for it.
+        let mut is_read = is_read.into_iter();
+        phrases.retain(|_| is_read.next() == Some(true));
         Query { language, ..Self::numbered(parts, phrases) }
     }
 
@@ -134,7 +139,7 @@ impl Query {
 
     /// Returns the number of different words in a query.
     pub fn count_words(text: &str) -> usize {
-        let all: BTreeSet<_> = words(text).map(|word| folded(word.written).into_owned()).collect();
+        let all: BTreeSet<_> = words(text).map(|word| folded(&word.written).into_owned()).collect();
         all.len()
     }
 
@@ -243,22 +248,34 @@ impl NewPart {
         NewPart { beginnings, shown: Shown::Beginning(form, without), ..whole }
     }
 
-    /// The word as it is spelled, also in the form of documents that were written by version 0.1. That
-    /// cut it at what shows nothing, joiners excepted; at most `room` pieces are looked up, and taken
-    /// from it.
+    /// The word as it is spelled, also in the forms of earlier documents: those that have no signs read,
+    /// and those of version 0.1, which cut it at what shows nothing besides, joiners excepted. At most
+    /// `room` pieces are looked up, and taken from it.
     fn spelled(word: &Word, form: &str, room: &mut usize) -> Vec<(String, f32)> {
-        let is_cut = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
-        let pieces = word.written.split(is_cut).filter(|one| !one.is_empty());
-        let mut pieces: Vec<&str> = pieces.take(MAX_PIECES_OF_WORD).collect();
+        let is_apart = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
+        let whole: &str = &word.written;
+        let without_signs = word.pieces.iter().map(|piece| piece.written);
+        let former = without_signs.chain(word.pieces.is_empty().then_some(whole));
+        let earlier = |former: &str| -> Vec<String> {
+            let pieces = former.split(is_apart).filter(|one| !one.is_empty());
+            let pieces = pieces.take(MAX_PIECES_OF_WORD).map(earlier_form);
+            pieces.chain([folded(former).into_owned()]).collect()
+        };
+        let mut pieces: Vec<String> = Vec::new();
+        for piece in former.take(MAX_PIECES_OF_WORD).flat_map(earlier) {
+            if piece != form && !pieces.contains(&piece) {
+                pieces.push(piece);
+            }
+        }
         let mut weight = 1.0;
-        if pieces.len() > 1 {
-            pieces.truncate(*room);
+        if pieces.len() > 1 || !word.pieces.is_empty() {
+            pieces.truncate(MAX_PIECES_OF_WORD.min(*room));
             *room -= pieces.len();
             weight = PIECE_OF_WORD;
         }
-        let pieces = pieces.into_iter().map(|piece| (earlier_form(piece), weight));
-        let earlier = pieces.filter(|(piece, _)| piece != form);
-        [(form.to_string(), 1.0)].into_iter().chain(earlier).collect()
+        let mut terms = vec![(form.to_string(), 1.0)];
+        terms.extend(pieces.into_iter().map(|piece| (piece, weight)));
+        terms
     }
 
     /// The word, if it has several characters.
@@ -272,7 +289,7 @@ impl NewPart {
 
 /// Whether a word is followed by an asterisk that ends it, and has two characters or more.
 fn is_beginning(text: &str, word: &Word, form: &str) -> bool {
-    let mut rest = text[word.end()..].chars();
+    let mut rest = text[word.end..].chars();
     rest.next() == Some('*')
         && !rest.next().is_some_and(char::is_alphanumeric)
         && form.chars().nth(1).is_some()
@@ -310,6 +327,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::resources::knowledge_bases::segmentation::former;
 
     /// The terms of each part with their weights in percent; beginnings end in `*`.
     fn parts(text: &str) -> Vec<String> {
@@ -331,6 +349,16 @@ mod tests {
         assert_eq!(parts("the THE"), ["the:100 ~the:60"]);
         assert_eq!(parts("Straße"), ["strasse:100 straße:100 ~strasse:60"]);
         assert_eq!(parts("so\u{ad}ft"), ["soft:100 so:50 ft:50 ~soft:60"]);
+    }
+
+    #[test]
+    fn a_word_with_signs_is_looked_up_whole_and_in_its_pieces() {
+        assert_eq!(parts("CO₂"), ["co2:100 co:50 2:50 ~co2:60"]);
+        assert_eq!(parts("zero\u{200b}width"), ["zerowidth:100 zero:50 width:50 ~zerowidth:60"]);
+        assert_eq!(parts("\"so\u{ad}so²\""), ["!soso2:100 so:50 soso:50 2:50"]);
+        // A document that has only a piece of it is not meant.
+        assert_eq!(Query::parse("\"CO₂\"", None).phrases, [["co2"]]);
+        assert_eq!(Query::parse("\"CO2\"", None).phrases, Vec::<Vec<String>>::new());
     }
 
     #[test]
@@ -408,6 +436,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn words_of_documents_of_earlier_forms_are_looked_up(
+            text in "[a-cA-Z1é日한カ①²½㎏㍿™ﬁ⑴\u{200b}\u{ad}\u{301} .]{0,14}",
+        ) {
+            let query = Query::parse(&text, None);
+            let forms: Vec<_> = words(&text).map(|word| folded(&word.written).into_owned()).collect();
+            // Of a word that is spelled in two ways one is looked up.
+            let is_once = forms.iter().collect::<BTreeSet<_>>().len() == forms.len();
+            let former = if is_once { former(&text) } else { Vec::new() };
+            for (_, word) in former {
+                prop_assert!(query.terms.contains(&folded(word).into_owned()), "{}", word);
+                let is_cut = |c| matches!(c, '\u{ad}' | '\u{200b}');
+                for piece in word.split(is_cut).filter(|piece| !piece.is_empty()) {
+                    prop_assert!(query.terms.contains(&earlier_form(piece)), "{}", piece);
+                }
+            }
+        }
+
         #[test]
         fn any_query_has_parts_of_its_own_terms(text in "[\\PC\"*日本학교é\u{ad}]{0,80}") {
             let query = Query::parse(&text, None);

@@ -38,7 +38,8 @@ pub struct DocumentSearch {
     /// first. Neither case nor the order matters, and accents only for the ranking. `"in quotes"`:
     /// only documents in which these words follow each other, as they are spelled. `begin*`: words
     /// that begin so, of two characters or more. Other forms of words outside of quotes are found, too, if
-    /// the knowledge base has a language.
+    /// the knowledge base has a language. Not supported: the middle or the end of a word, `*` in quotes,
+    /// other operators, similar spellings.
     q: Text<1, 500>,
 }
 

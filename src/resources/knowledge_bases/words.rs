@@ -8,17 +8,18 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization as _;
-use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::language::Language;
-use crate::base::{fold, fold_first, is_ignorable, without_accents};
+pub use super::segmentation::{Word, words};
+use super::segmentation::{is_cut, is_mark};
+use crate::base::{fold, fold_first, is_unspaced, without_accents};
 
 /// A word counts up to its 40th character: longer ones are found by their beginning.
 const MAX_WORD_CHARS: usize = 40;
 
 /// A document is found by its first 65,536 different words: a text of 10 MiB in a natural language
 /// has fewer, and an index of more would take longer to write than its text. As many pairs, and words
-/// over hyphenated lines, are counted apart, so that they do not displace words.
+/// that are parts of others or over lines, are counted apart, so that they do not displace words.
 const MAX_TERMS: usize = 65_536;
 
 /// An occurrence in the name of a document counts as three in its text.
@@ -26,43 +27,6 @@ const NAME_WEIGHT: u32 = 3;
 
 /// What is more than so many bytes between two words separates them in any case.
 const MAX_GAP_BYTES: usize = 32;
-
-/// A word in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word<'a> {
-    /// Where it begins, in bytes.
-    pub at: usize,
-    /// As it is written.
-    pub written: &'a str,
-}
-
-impl Word<'_> {
-    /// Where it ends, in bytes.
-    pub fn end(&self) -> usize {
-        self.at + self.written.len()
-    }
-}
-
-/// Returns the words of a text in their order: words as Unicode defines them (UAX #29), which keeps
-/// marks with their letters and separates ideographs, cut at punctuation within them, as in
-/// `example.com`.
-pub fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
-    text.unicode_word_indices().flat_map(|(start, found)| {
-        let is_cut = |c: char| !c.is_alphanumeric() && !is_mark(c);
-        let is_seen = |c: char| c.is_alphanumeric() && !is_ignorable(c);
-        let parts = found.split(is_cut).filter(move |part| part.contains(is_seen));
-        parts.map(move |part| {
-            let at = start + (part.as_ptr() as usize - found.as_ptr() as usize);
-            Word { at, written: part }
-        })
-    })
-}
-
-/// Whether a character belongs to the one before it. Others that are neither letters nor digits, and
-/// that are in the middle of a word, are punctuation.
-fn is_mark(c: char) -> bool {
-    unicode_normalization::char::is_combining_mark(c) || is_ignorable(c)
-}
 
 /// Returns a word in the form in which words are compared: folded, up to its 40th character.
 pub fn folded(written: &str) -> Cow<'_, str> {
@@ -93,15 +57,6 @@ pub fn bare_term(bare: &str) -> String {
 
 // ── Pairs ────────────────────────────────────────────────────────────────────
 
-/// Whether words of its script are written without blanks between them, or with endings that other
-/// languages write apart: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer.
-fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{e01}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
-        | '々' | '〇' | '\u{3041}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
-        | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
-        | '\u{20000}'..='\u{3ffff}')
-}
-
 /// Whether a line of its script ends anywhere in a word.
 fn is_broken_anywhere(c: char) -> bool {
     is_unspaced(c) && ('\u{3005}'..'\u{ac00}').contains(&c) || c > '\u{20000}'
@@ -122,7 +77,7 @@ impl Pairs {
             return;
         };
         let last = self.last.take().filter(|(last, end)| {
-            is_together(&text[*end..word.at], last.chars().next_back(), first)
+            is_together(between(text, *end, word), last.chars().next_back(), first)
         });
         let mut before = last.map(|(last, _)| last);
         // Of scripts whose words are not separated, a word is one character with its marks.
@@ -136,7 +91,7 @@ impl Pairs {
             before = Some(unit.into());
             rest = others;
         }
-        self.last = before.map(|before| (before, word.end()));
+        self.last = before.map(|before| (before, word.end));
     }
 }
 
@@ -154,22 +109,54 @@ fn is_together(between: &str, last: Option<char>, first: char) -> bool {
             && is_line_end(between)
 }
 
+/// What is between the end of a word and the next one: nothing, if one sign is both.
+fn between<'a>(text: &'a str, end: usize, next: &Word) -> &'a str {
+    text.get(end..next.at).unwrap_or_default()
+}
+
+/// Whether one line ends in what is between two words, and nothing else is there.
 fn is_line_end(between: &str) -> bool {
-    between.trim_matches([' ', '\t', '\r', '\u{3000}']) == "\n"
+    line_ends(between) == Some(1)
+}
+
+/// How many lines end in what is between two words, if nothing else is there. A page that ends with a
+/// line is the same end.
+fn line_ends(between: &str) -> Option<usize> {
+    let (mut count, mut last) = (0, ' ');
+    for c in between.chars() {
+        match c {
+            ' ' | '\t' | '\u{a0}' | '\u{3000}' => continue,
+            '\n' if matches!(last, '\r' | '\u{c}') => {}
+            '\u{c}' if last != ' ' => {}
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => count += 1,
+            _ => return None,
+        }
+        last = c;
+    }
+    Some(count)
 }
 
 // ── Words over hyphenated lines ──────────────────────────────────────────────
 
-/// Returns the word that two of a text are if a line was hyphenated between them: both are letters,
-/// and the second does not begin with a capital.
+/// Returns the word that two of a text are if a line was hyphenated between them, whose rest may be on
+/// the next page: both are letters, and the second does not begin with a capital, unless all are
+/// capitals.
 pub fn joined(text: &str, one: &Word, next: &Word) -> Option<String> {
-    let between = text.get(one.end()..next.at).filter(|gap| gap.len() <= MAX_GAP_BYTES)?;
+    let between = text.get(one.end..next.at).filter(|gap| gap.len() <= MAX_GAP_BYTES)?;
     let is_soft = one.written.ends_with('\u{ad}');
-    let line_end = between.strip_prefix(['-', '\u{2010}']).or(is_soft.then_some(between))?;
-    let is_hyphenated = is_line_end(line_end)
+    let hyphens = ['-', '\u{2010}', '\u{2011}'];
+    let line_end = between.strip_prefix(hyphens).or(is_soft.then_some(between))?;
+    let goes_on = |c: char| c.is_lowercase() || c.is_uppercase() && is_capitals(one, next);
+    let is_hyphenated = line_ends(line_end).is_some_and(|count| count > 0)
         && one.written.chars().next_back().is_some_and(|c| c.is_alphabetic() || is_mark(c))
-        && next.written.chars().next().is_some_and(char::is_lowercase);
+        && next.written.chars().next().is_some_and(goes_on);
     is_hyphenated.then(|| folded(&format!("{}{}", one.written, next.written)).into_owned())
+}
+
+/// Whether no letter of two words is a small one, and the first has capitals.
+fn is_capitals(one: &Word, next: &Word) -> bool {
+    let is_small = |word: &Word| word.written.contains(char::is_lowercase);
+    one.written.contains(char::is_uppercase) && !is_small(one) && !is_small(next)
 }
 
 // ── Documents ────────────────────────────────────────────────────────────────
@@ -236,7 +223,8 @@ impl DocumentWords {
 #[derive(Default)]
 struct Found {
     words: Terms,
-    joined: Terms,
+    /// Words that are parts of others, and over hyphenated lines.
+    others: Terms,
     pairs: Terms,
 }
 
@@ -246,22 +234,29 @@ impl Found {
         let (mut count, mut pairs, mut last) = (0_u32, Pairs::default(), None);
         for word in words(text) {
             count = count.saturating_add(1);
-            let (folded, at) = (folded(word.written), at(word.at));
-            add(&mut self.words, &folded, weight, at);
-            pairs.add(text, &word, &folded, |pair| add(&mut self.pairs, &pair, weight, at));
+            let (form, first_at) = (folded(&word.written), at(word.at));
+            add(&mut self.words, &form, weight, first_at);
+            pairs.add(text, &word, &form, |pair| add(&mut self.pairs, &pair, weight, first_at));
+            for piece in &word.pieces {
+                let own = folded(piece.written);
+                // What a sign is without reading it may be no word: `(1)`.
+                if own != form && !own.contains(is_cut) {
+                    add(&mut self.others, &own, weight, at(piece.at));
+                }
+            }
             if let Some((last, last_at)) = last
                 && let Some(whole) = joined(text, &last, &word)
             {
-                add(&mut self.joined, &whole, weight, last_at);
+                add(&mut self.others, &whole, weight, last_at);
             }
-            last = Some((word, at));
+            last = Some((word, first_at));
         }
         count
     }
 
     fn into_terms(self) -> Vec<(String, Term)> {
-        let Found { mut words, joined, pairs } = self;
-        for (word, term) in joined {
+        let Found { mut words, others, pairs } = self;
+        for (word, term) in others {
             words.entry(word).or_default().merge(term);
         }
         let mut without_accents = Terms::new();
@@ -314,7 +309,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Vec<String> {
-        words(text).map(|word| folded(word.written).into_owned()).collect()
+        words(text).map(|word| folded(&word.written).into_owned()).collect()
     }
 
     fn terms(text: &str) -> Vec<String> {
@@ -351,7 +346,7 @@ mod tests {
     #[test]
     fn a_word_knows_where_it_is() {
         let text = "äh, example.com";
-        let found: Vec<_> = words(text).map(|word| &text[word.at..word.end()]).collect();
+        let found: Vec<_> = words(text).map(|word| &text[word.at..word.end]).collect();
         assert_eq!(found, ["äh", "example", "com"]);
     }
 
@@ -376,6 +371,7 @@ mod tests {
     fn scripts_without_blanks_have_pairs_beside_their_words() {
         assert_eq!(terms("日本語"), ["&日本", "&本語", "日", "本", "語"]);
         assert_eq!(terms("日\n本, 語"), ["&日本", "日", "本", "語"]);
+        assert_eq!(terms("日\n\u{c}本\n\n語"), ["&日本", "日", "本", "語"]);
         assert_eq!(terms("カタカナ字"), ["&カタ", "&カナ", "&タカ", "&ナ字", "カタカナ", "字"]);
         assert_eq!(terms("학교에서 나"), ["&교에", "&에서", "&학교", "나", "학교에서"]);
         assert_eq!(terms("a日b"), ["a", "b", "日"]);
@@ -388,11 +384,33 @@ mod tests {
         assert_eq!(terms("exam-\nple"), ["exam", "example", "ple"]);
         assert_eq!(terms("exam\u{2010} \r\n  ple"), ["exam", "example", "ple"]);
         assert_eq!(terms("soft\u{ad}\nware"), ["soft", "software", "ware"]);
+        for end in ["\n\u{c}", "\u{c}", "\r\n\r\n", "\u{2028}", "\u{85}", "\r", " \n\n \u{c}\n "] {
+            assert_eq!(terms(&format!("hippo-{end}potamus"))[1], "hippopotamus", "{end:?}");
+        }
+        for heading in ["GIRAF-\nFES", "GIRAF\u{ad}\nFES", "GIRAF-\n\u{c}FES"] {
+            assert_eq!(terms(heading), ["fes", "giraf", "giraffes"], "{heading}");
+        }
+        // As on one line.
+        assert_eq!(terms("COVID-\n19"), terms("COVID-19"));
         for apart in
-            ["exam-ple", "exam-\nPle", "exam -\nple", "exam-\n\nple", "2-\nple", "exam\nple"]
+            ["exam-ple", "exam-\nPle", "exam -\nple", "2-\nple", "exam\nple", "exam-\n-ple"]
         {
             assert!(!terms(apart).iter().any(|term| term.starts_with("example")), "{apart}");
         }
+    }
+
+    #[test]
+    fn a_word_with_signs_is_found_whole_and_in_its_pieces() {
+        assert_eq!(terms("CO₂"), ["2", "co", "co2"]);
+        assert_eq!(terms("zero\u{200b}width"), ["width", "zero", "zerowidth"]);
+        assert_eq!(terms("⑴ ½"), ["1", "2"]);
+        assert_eq!(terms("㍿"), ["&会社", "&式会", "&株式", "会", "式", "株", "社"]);
+        assert_eq!(terms("日\u{200b}本"), ["&日本", "日", "本"]);
+        let of = DocumentWords::of("", "a CO₂ co");
+        assert_eq!(of.count, 3);
+        assert_eq!(term(&of, "co"), Term { frequency: 2, first_at: Some(2) });
+        assert_eq!(term(&of, "co2"), Term { frequency: 1, first_at: Some(2) });
+        assert_eq!(term(&of, "2"), Term { frequency: 1, first_at: Some(4) });
     }
 
     fn term(of: &DocumentWords, term: &str) -> Term {

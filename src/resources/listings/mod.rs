@@ -136,7 +136,8 @@ impl Input for ListingPatch {}
 #[derive(Deserialize, JsonSchema)]
 pub struct ListingSearch {
     /// Words that must all occur in its name, handle, skills or description; case does not matter, and
-    /// accents may be left out. A word is a run of letters and digits, and matches whole words.
+    /// accents may be left out. A word is a run of letters and digits, and matches whole words. Not
+    /// supported: beginnings of words (`*`), phrases, and a part of a text without blanks, as in Chinese.
     q: Option<Text<0, 500>>,
     /// A skill that it must have; case does not matter.
     skill: Option<String>,

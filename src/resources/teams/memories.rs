@@ -126,8 +126,8 @@ impl Input for NewMemory {}
 /// The filter of a recall.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Recall {
-    /// Words that must all occur in the content, at most 32; "in quotes" they must follow each other.
-    /// Case does not matter, and an accent only where it is given.
+    /// Up to 32 words or parts of words that all occur; "in quotes" in a row; `begin*` where a word
+    /// begins. No other forms of a word; accents only where given.
     q: Option<String>,
     /// A tag that must match exactly.
     tag: Option<String>,

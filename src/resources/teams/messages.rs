@@ -97,8 +97,9 @@ struct MessageFilter {
     task_id: Option<Id<Task>>,
     /// True: only messages that were not read; false: only those that were.
     unread: Option<bool>,
-    /// Words that must all occur in the subject or the text, at most 32; "in quotes" they must follow each
-    /// other. Case does not matter, and an accent only where it is given.
+    /// At most 32 words or parts of words that must all occur in the subject or the text; "in quotes" they
+    /// must follow each other in one of the two; `begin*` must be where a word begins. Case does not matter,
+    /// and an accent only where it is given. Other forms of a word are not found.
     q: Option<String>,
 }
 impl Input for MessageFilter {

@@ -5,8 +5,9 @@ use crate::base::{Importing, Portable as _};
 use crate::outbox::{Effect, Prepared, RetentionSettings, Settled, SweepProgress};
 
 use super::super::knowledge_base::IndexForm;
+use super::super::segmentation::former;
 use super::super::terms::DocumentTerms;
-use super::super::words::{DocumentWords, Term, earlier_form};
+use super::super::words::{DocumentWords, Term, earlier_form, folded};
 use super::super::{content, extension};
 use super::*;
 
@@ -138,6 +139,71 @@ fn documents_of_an_earlier_version_are_found_as_before_and_then_in_the_new_forms
     let before = form(&fixture, base);
     sweep(&fixture);
     assert_eq!(form(&fixture, base), before);
+}
+
+/// A knowledge base of form 3 with documents of these texts.
+fn of_third_form(fixture: &Fixture, texts: &[&str]) -> Id<KnowledgeBase> {
+    let base = make(fixture);
+    let begin = move |tx: &mut Tx| {
+        let form: IndexForm = tx.fetch(&base)?;
+        tx.replace(&form, &IndexForm { form: 3, ..form.clone() })
+    };
+    fixture.store.write_blocking(fixture.org, begin).unwrap();
+    for text in texts {
+        let mut terms = BTreeMap::new();
+        for (at, word) in former(text) {
+            let term = Term { frequency: 1, first_at: Some(at as u32) };
+            terms.entry(folded(word).into_owned()).or_insert(term);
+        }
+        let words = DocumentWords { count: terms.len() as u32, terms: terms.into_iter().collect() };
+        let prepared = content::Prepared::of((*text).into(), words);
+        run(fixture, write_prepared, args(base, prepared)).unwrap();
+    }
+    base
+}
+
+#[test]
+fn documents_of_the_third_form_are_found_as_before_and_then_with_their_signs_read() {
+    let fixture = Fixture::new();
+    let texts =
+        ["much CO₂ emission", "of zero\u{200b}width, ⑴", "Road™ and hippo-\n\u{c}potamus", "5 ㎏"];
+    let base = of_third_form(&fixture, &texts);
+    merge_all(&fixture, base);
+    let count = |q: &str| found(&fixture, base, q).len();
+    let as_before = [
+        "CO₂",
+        "\"CO₂\"",
+        "\"much CO₂ emission\"",
+        "co",
+        "\"co 2\"",
+        "zero\u{200b}width",
+        "\"of zero width\"",
+        "width",
+        "⑴",
+        "Road™",
+        "\"road and\"",
+        "potamus",
+        "5",
+    ];
+    let new = ["CO2", "\"CO2 emission\"", "zerowidth", "roadtm", "hippopotamus", "kg", "㎏"];
+    for q in as_before {
+        assert_eq!(count(q), 1, "{q}");
+    }
+    assert_eq!(new.map(count), [0; 7]);
+    sweep(&fixture);
+    let mut steps = 0;
+    while extend_step(&fixture, base) || merge_step(&fixture, base) {
+        steps += 1;
+        for q in as_before {
+            assert_eq!(count(q), 1, "{q}");
+        }
+        fixture.assert_sound();
+    }
+    assert!(steps > 2);
+    assert_eq!(new.map(count), [1; 7]);
+    let before = form(&fixture, base);
+    sweep(&fixture);
+    assert_eq!(form(&fixture, base), before, "nothing is left to do");
 }
 
 #[test]

@@ -77,6 +77,36 @@ fn accents_may_be_left_out_and_the_exact_spelling_comes_first() {
 }
 
 #[test]
+fn signs_are_found_as_what_they_stand_for() {
+    let base = Base::of(&[
+        ("signs", "CO₂ emission ㎏ of 10⁵ m² x2 ①② № ㍿ ™ zero\u{200b}width"),
+        ("plain", "CO2 of 株式会社"),
+        ("other", "2 of co"),
+    ]);
+    base.assert(&[
+        ("kg", &["signs"]),
+        ("㎏", &["signs"]),
+        ("105", &["signs"]),
+        ("10⁵", &["signs"]),
+        ("m2", &["signs"]),
+        ("12", &["signs"]),
+        ("\"①②\"", &["signs"]),
+        ("no", &["signs"]),
+        ("tm", &["signs"]),
+        ("zerowidth", &["signs"]),
+        ("\"zero width\"", &["signs"]),
+        ("CO2", &["plain", "signs"]),
+        ("\"CO2\"", &["plain", "signs"]),
+        ("\"CO₂\"", &["plain", "signs"]),
+        ("\"co 2\"", &["signs"]),
+        ("\"CO₂ of\"", &["plain"]),
+        ("\"会社\"", &["plain", "signs"]),
+    ]);
+    let hit = &hits(&base.fixture, base.base, "\"CO₂ emission\"")[0];
+    assert_eq!(hit["highlights"], json!([{"start": 0, "end": 3}, {"start": 4, "end": 12}]));
+}
+
+#[test]
 fn words_are_found_by_their_beginning() {
     let base = Base::of(&[
         ("1", "the department"),
@@ -133,6 +163,18 @@ fn words_over_hyphenated_lines_are_found() {
         ("known well", &["2"]),
         ("\"the department here\"", &["1"]),
         ("\"well-known\"", &["2"]),
+    ]);
+    let base = Base::of(&[
+        ("page", "the hippo-\n\u{c}potamus"),
+        ("heading", "KANGA-\nROO"),
+        ("number", "of COVID-\n19"),
+    ]);
+    base.assert(&[
+        ("hippopotamus", &["page"]),
+        ("\"the hippopotamus\"", &["page"]),
+        ("kangaroo", &["heading"]),
+        ("roo", &["heading"]),
+        ("\"COVID-19\"", &["number"]),
     ]);
     let base =
         Base::of(&[("1", &format!("a long exam-\nple here {} example", "x ".repeat(9_000)))]);
