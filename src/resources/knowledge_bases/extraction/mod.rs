@@ -21,6 +21,7 @@ mod rtf;
 #[cfg(test)]
 mod testing;
 mod text;
+mod utf16;
 mod xlsx;
 
 use std::time::Duration;
