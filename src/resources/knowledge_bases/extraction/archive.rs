@@ -9,6 +9,7 @@ use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 
+use super::in_utf8::InUtf8;
 use super::text::{BoundedText, too_long, unreadable};
 use crate::base::{Error, Result};
 
@@ -82,7 +83,7 @@ impl<'a> Archive<'a> {
     pub fn xml(&mut self, name: &str) -> Result<Option<Xml<'_>>> {
         let format = self.format;
         let Some(part) = self.part(name)? else { return Ok(None) };
-        let mut reader = Reader::from_reader(BufReader::new(part));
+        let mut reader = Reader::from_reader(BufReader::new(InUtf8::new(part, MAX_INFLATED_BYTES)));
         reader.config_mut().expand_empty_elements = true;
         Ok(Some(Xml {
             format,
@@ -198,7 +199,7 @@ pub enum Next {
 /// A part that is read element by element. Names are without their prefixes.
 pub struct Xml<'a> {
     format: &'static str,
-    reader: Reader<BufReader<Part<'a>>>,
+    reader: Reader<BufReader<InUtf8<Part<'a>>>>,
     buffer: Vec<u8>,
     /// The names of the open elements, and of some that are closed: see `depth`.
     names: Vec<String>,
@@ -224,7 +225,12 @@ impl Xml<'_> {
             let format = self.format;
             let event = match self.reader.read_event_into(&mut self.buffer) {
                 Ok(event) => event,
-                Err(error) => return Err(self.reader.get_ref().get_ref().failure(format, error)),
+                Err(error) => {
+                    let reader = self.reader.get_ref().get_ref();
+                    let is_too_much = reader.is_too_much();
+                    let failure = || reader.inner().failure(format, error);
+                    return Err(if is_too_much { too_long() } else { failure() });
+                }
             };
             self.content.clear();
             match event {
@@ -402,6 +408,28 @@ mod tests {
         let mut xml = archive.xml("A.XML")?.unwrap();
         assert!(xml.next_start()?);
         xml.inner_text()
+    }
+
+    #[test]
+    fn parts_are_read_in_the_encoding_that_they_say() {
+        let xml = "<?xml version=\"1.0\" encoding=\"UTF-16\"?><p a='é'>発票</p>";
+        let utf16 = format!("\u{feff}{xml}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let latin = b"<?xml version='1.0' encoding='ISO-8859-1'?><p a='\xe9'>\xe9</p>".to_vec();
+        let broken = b"<?xml version='1.0'?><p a='\xe9'>\xe9</p>".to_vec();
+        for (bytes, text) in [(utf16, Some("発票")), (latin, Some("é")), (broken, None)] {
+            let bytes: Vec<u8> = bytes;
+            let file = testing::archive_of_bytes(&[("a.xml", &bytes)]);
+            let mut archive = Archive::open("DOCX", &file).unwrap();
+            let mut xml = archive.xml("a.xml").unwrap().unwrap();
+            match text {
+                Some(text) => {
+                    assert!(xml.next_start().unwrap());
+                    assert_eq!(xml.attribute("a").as_deref(), Some("é"));
+                    assert_eq!(xml.inner_text().unwrap(), text);
+                }
+                None => assert_eq!(xml.next_start().unwrap_err().kind(), Kind::Invalid),
+            }
+        }
     }
 
     /// Words that many elements deep.

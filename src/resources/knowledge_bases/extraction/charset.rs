@@ -142,8 +142,26 @@ pub fn of_html(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded
 /// Returns the text of an XHTML document in a book: in UTF-8, if it is that, or else in what it
 /// declares, with bytes that are none of it replaced.
 pub fn of_xhtml(bytes: &[u8]) -> Decoded {
-    let is_utf8 = std::str::from_utf8(bytes).is_ok();
+    let (as_xml, is_utf8) = (of_xml(bytes), std::str::from_utf8(bytes).is_ok());
+    if as_xml == UTF_16LE || as_xml == UTF_16BE {
+        return Decoded::of(bytes, as_xml);
+    }
     Decoded::of(bytes, declared(bytes).filter(|_| !is_utf8).unwrap_or(UTF_8))
+}
+
+/// Returns the encoding of XML that begins with these bytes: that of its byte order mark, UTF-16 if its
+/// first character is, or else the one that it declares.
+pub fn of_xml(head: &[u8]) -> &'static Encoding {
+    match (Encoding::for_bom(head), head) {
+        (Some((encoding, _)), _) => encoding,
+        (None, [b'<', 0, ..]) => UTF_16LE,
+        (None, [0, b'<', ..]) => UTF_16BE,
+        // What is declared after the first line is no declaration of XML.
+        _ => {
+            let end = head.iter().position(|byte| *byte == b'>').unwrap_or(0);
+            declared(&head[..end.saturating_add(1).min(head.len())]).unwrap_or(UTF_8)
+        }
+    }
 }
 
 fn in_given(bytes: &[u8], encoding: &'static Encoding) -> Result<Decoded> {

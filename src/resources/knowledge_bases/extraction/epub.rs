@@ -252,4 +252,19 @@ mod tests {
             assert!(refused.message().contains(said), "{refused}");
         }
     }
+
+    #[test]
+    fn a_book_in_utf16_is_read() {
+        let utf16 =
+            |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+        let package = utf16(&format!("\u{feff}<?xml version='1.0' encoding='utf-16'?>{PACKAGE}"));
+        let files: [(&str, &[u8]); 4] = [
+            ("META-INF/container.xml", &utf16(CONTAINER)),
+            ("OPS/book.opf", &package),
+            ("OPS/one.xhtml", &utf16("<html><body><p>ebb – é</p></body></html>")),
+            ("OPS/text/two words.xhtml", &utf16("\u{feff}<html><body><p>満潮</p></body></html>")),
+        ];
+        let read = text(&archive_of_bytes(&files)).unwrap();
+        assert_eq!(read.text, "Tides\n満潮\n\u{c}ebb – é\n");
+    }
 }

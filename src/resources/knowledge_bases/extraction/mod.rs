@@ -10,6 +10,7 @@ mod chart;
 mod docx;
 mod epub;
 mod html;
+mod in_utf8;
 mod lines;
 mod number_format;
 mod numbers;
