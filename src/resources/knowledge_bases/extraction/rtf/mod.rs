@@ -261,7 +261,8 @@ impl Content {
             // A number says how it looks itself, and is where its paragraph is.
             "pard" if self.state.is_label => {}
             "pard" => self.state.in_table = false,
-            "intbl" => self.state.in_table = true,
+            // A row that is declared follows, also where its paragraphs do not say so.
+            "intbl" | "cellx" => self.state.in_table = true,
             // What programs show that do not count themselves; it is followed by a tab.
             "listtext" | "pntext" => self.state.is_label = true,
             "tab" if self.state.is_label => self.add(" ")?,
@@ -282,7 +283,10 @@ impl Content {
             }
             "cell" if self.is_shown() => {
                 self.state.in_table = true;
+                // What stands before it is its text, also if that did not say that it is in a table.
+                let text = self.target().take_line();
                 self.table()?;
+                self.target().add(&text)?;
                 self.target().start_cell()?;
             }
             "row" if self.is_shown() => self.target().end_row()?,
@@ -441,6 +445,21 @@ mod tests {
             "a{\\super\\chftn}{\\footnote\\pard {\\super\\chftn} first}b{\\footnote second\\par}\\par c",
             "a[1]b[2]\nc\n[1]  first\n[2] second\n",
         );
+    }
+
+    #[test]
+    fn a_row_whose_paragraphs_do_not_say_so_is_one() {
+        for rtf in [
+            "\\trowd\\cellx1000\\cellx2000 A\\cell B\\cell\\row",
+            "\\trowd\\cellx1000\\cellx2000\\pard A\\cell B\\cell\\row",
+            "{\\trowd\\cellx1000\\cellx2000}A\\cell B\\cell\\row",
+            "A\\cell B\\cell{\\trowd\\cellx1000\\cellx2000\\row}",
+        ] {
+            is_read(&format!("{rtf}\\pard end"), "A\tB\nend\n");
+            is_read(&format!("x\\par {rtf}{rtf}\\pard end"), "x\nA\tB\nA\tB\nend\n");
+        }
+        is_read("\\trowd\\cellx1 A\\par more\\cell B\\cell\\row\\pard end", "A more\tB\nend\n");
+        is_read("a{\\footnote x\\cell y\\cell\\row}", "a[1]\n[1] x\ty\n");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! XLSX files (Office Open XML): the values of cells, as the program that saved the file had them.
 
+mod escapes;
+
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -15,6 +18,7 @@ use super::package::{
 };
 use super::text::{BoundedText, Damaged, Extracted, too_long, unless_damaged};
 use crate::base::{Kind, Result};
+use escapes::unescaped;
 
 const FORMAT: &str = "XLSX";
 
@@ -122,6 +126,7 @@ impl Parts {
                 }
                 "sheet" => {
                     let title = xml.attribute("name").unwrap_or_default();
+                    let title = unescaped(&title).into_owned();
                     // Each is read once, however often it is listed.
                     let part = listing.take(xml.attribute("id").into_iter());
                     parts.sheets.extend(part.map(|part| (title, part)));
@@ -202,7 +207,7 @@ struct Strings {
 
 impl Strings {
     fn read(mut xml: Xml) -> Result<Self> {
-        let mut strings = Strings::default();
+        let (mut strings, mut begin) = (Strings::default(), 0);
         loop {
             match xml.step()? {
                 // How a text is pronounced.
@@ -210,6 +215,8 @@ impl Strings {
                 Next::Text if xml.name() == "t" => {
                     strings.text.write_str(xml.text()).map_err(|_| too_long())?;
                 }
+                Next::Start if xml.name() == "t" => begin = strings.text.text.len(),
+                Next::End if xml.name() == "t" => unescape(&mut strings.text, begin),
                 Next::End if xml.name() == "si" => {
                     let end = u32::try_from(strings.text.text.len()).map_err(|_| too_long())?;
                     strings.ends.push(end);
@@ -226,6 +233,14 @@ impl Strings {
             None => 0,
         };
         self.text.text.get(begin as usize..*self.ends.get(number)? as usize)
+    }
+}
+
+/// Decodes what of a text begins here.
+fn unescape(text: &mut BoundedText, begin: usize) {
+    if let Cow::Owned(read) = unescaped(text.text.get(begin..).unwrap_or_default()) {
+        text.text.truncate(begin);
+        text.text.push_str(&read);
     }
 }
 
@@ -268,6 +283,8 @@ struct Cell {
     /// Its column, from 0.
     column: usize,
     value: BoundedText,
+    /// Where the text that is read begins in it.
+    begin: usize,
 }
 
 impl Workbook {
@@ -293,6 +310,7 @@ impl Workbook {
                             }
                         }
                     }
+                    "t" => cell.begin = cell.value.text.len(),
                     "rPh" => xml.skip()?,
                     "drawing" => self.drawing = xml.attribute("id"),
                     _ => {}
@@ -303,6 +321,8 @@ impl Workbook {
                     cell.value.write_str(xml.text()).map_err(|_| too_long())?;
                 }
                 Next::End => match xml.name() {
+                    "t" if cell.kind == "inlineStr" => unescape(&mut cell.value, cell.begin),
+                    "v" if cell.kind == "str" => unescape(&mut cell.value, 0),
                     "c" => {
                         let text = self.shown(&cell);
                         if text.is_empty() {

@@ -239,3 +239,23 @@ fn what_is_missing_is_as_good_as_damaged() {
     let read = text(&archive(&usual)).unwrap();
     assert_eq!((read.text.as_str(), read.left_out), ("sheet1\n8\n", vec![said.to_string()]));
 }
+
+#[test]
+fn characters_that_are_written_by_their_codes_are_read() {
+    let cells = r#"<row><c t="inlineStr"><is><r><t>a_x000D_</t></r><r><t>b_x00</t></r><r><t>41_</t></r></is></c>
+        <c t="str"><v>c_x0041__x005F_x0041_</v></c><c t="s"><v>0</v></c><c t="s"><v>1</v></c><c><v>_x0041_</v></c></row>"#;
+    let files = [
+        ("xl/workbook.xml", r#"<w><sheet name="T_x0026_T" r:id="a"/></w>"#),
+        ("xl/_rels/workbook.xml.rels", &relationships(&[("a", "worksheet", "s.xml")])),
+        ("xl/s.xml", cells),
+        (
+            "xl/sharedStrings.xml",
+            "<sst><si><t>x_x000D_\ny</t></si><si><r><t>_x00</t></r><r><t>e_x00E9_</t></r></si></sst>",
+        ),
+    ];
+    let read = text(&archive(&files)).unwrap().text;
+    assert_eq!(read, "T&T\na b_x0041_\tcA_x0041_\tx y\t_x00eé\t_x0041_\n");
+    // A line break in a cell that is all of its row.
+    let frame = [files[0], files[1], ("xl/s.xml", r#"<row><c t="str"><v>a_x000D_b</v></c></row>"#)];
+    assert_eq!(text(&archive(&frame)).unwrap().text, "T&T\na\nb\n");
+}
