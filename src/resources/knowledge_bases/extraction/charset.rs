@@ -86,8 +86,8 @@ pub fn named(name: &str) -> Result<&'static Encoding> {
     })
 }
 
-/// The encoding that Windows gives this number; that of Western Europe if it is no other.
-pub fn of_code_page(number: i32) -> &'static Encoding {
+/// The encoding that Windows gives this number; none if it is none that the web has.
+pub fn of_code_page(number: i32) -> Option<&'static Encoding> {
     let label = match number {
         866 => "ibm866",
         932 => "shift_jis",
@@ -97,12 +97,15 @@ pub fn of_code_page(number: i32) -> &'static Encoding {
         10_000 => "macintosh",
         10_007 => "x-mac-cyrillic",
         20_866 => "koi8-r",
+        20_127 => "us-ascii",
+        20_932 => "euc-jp",
         21_866 => "koi8-u",
+        28_591..=28_606 => &format!("iso-8859-{}", number - 28_590),
         54_936 => "gb18030",
         65_001 => "utf-8",
         number => &format!("windows-{number}"),
     };
-    Encoding::for_label_no_replacement(label.as_bytes()).unwrap_or(WINDOWS_1252)
+    Encoding::for_label_no_replacement(label.as_bytes())
 }
 
 /// Returns the text of a file in the encoding that is given, or else is recognized.

@@ -55,7 +55,7 @@ static FORMATS: [Format; 10] = [
     Format::new("HTML", MediaType::Html, |bytes| {
         html::text(&String::from_utf8_lossy(bytes)).map(Extracted::from)
     }),
-    Format::new("RTF", MediaType::Rtf, |bytes| rtf::text(bytes).map(Extracted::from)),
+    Format::new("RTF", MediaType::Rtf, rtf::text),
     Format::new("EPUB", MediaType::Epub, epub::text),
     Format::new("PPTX", MediaType::Pptx, pptx::text),
     Format::new("XLSX", MediaType::Xlsx, xlsx::text),
