@@ -46,7 +46,11 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
             None if is_shown && is_read && !is_lost => Err(archive.missing()),
             None => continue,
         };
+        let has_part = read.is_ok();
         unless_damaged(read, &mut left_out, notes.missing)?;
+        if has_part && !content.notes(notes).is_empty() {
+            left_out.push(notes.lost.into());
+        }
     }
     if is_read && !is_lost {
         charts.add_missing(content.missing_charts);
@@ -87,18 +91,22 @@ struct Notes {
     label: fn(u32) -> String,
     /// What is said if they are damaged.
     missing: &'static str,
+    /// What is said if one to which the text refers is not among them.
+    lost: &'static str,
 }
 
 const FOOTNOTES: Notes = Notes {
     part: "footnotes",
     label: |number| format!("[{number}]"),
     missing: "the footnotes are damaged and left out",
+    lost: "footnotes that are damaged are left out",
 };
 
 const ENDNOTES: Notes = Notes {
     part: "endnotes",
     label: |number| format!("[{}]", roman(number)),
     missing: "the endnotes are damaged and left out",
+    lost: "endnotes that are damaged are left out",
 };
 
 /// The text as it is read.
@@ -119,7 +127,7 @@ struct Content {
     /// The fields that are open, and how many of them have not come to their result.
     fields: Vec<Field>,
     instructions: usize,
-    /// The numbers of the notes that the text refers to, by their ids.
+    /// The numbers of the notes that the text refers to, by their ids, until these are read.
     footnotes: HashMap<String, u32>,
     endnotes: HashMap<String, u32>,
 }
@@ -379,7 +387,7 @@ impl Content {
     /// Begins a note with its number. What the text does not refer to is no note, but a line above them.
     fn note(&mut self, xml: &mut Xml, notes: &Notes) -> Result<()> {
         let id = xml.attribute("id").unwrap_or_default();
-        match self.notes(notes).get(&id).copied() {
+        match self.notes(notes).remove(&id) {
             Some(number) => self.lines.add(&format!("{} ", (notes.label)(number))),
             None => xml.skip(),
         }

@@ -444,6 +444,18 @@ fn what_is_missing_is_as_good_as_damaged() {
         let said: &[&str] = if kind == "styles" { &[] } else { &[references] };
         assert_eq!(read(None), said);
     }
+    // One of several notes.
+    let document = format!("<d>{}{}</d>", notes.0, notes.0.replace("\"1\"", "\"2\""));
+    let of_notes =
+        format!("<f><w:footnotes><w:footnote w:id=\"2\">{}</w:footnote></w:footnotes></f>", p("y"));
+    let read = text(&archive(&[
+        ("word/document.xml", &document),
+        ("word/_rels/document.xml.rels", &relationships(&[("a", "footnotes", "f.xml")])),
+        ("word/f.xml", &of_notes),
+    ]));
+    let read = read.unwrap();
+    assert_eq!(read.text, "x[1]\nx[2]\n[2] y\n");
+    assert_eq!(read.left_out, ["footnotes that are damaged are left out"]);
     let embedded = format!("<d>{}<w:altChunk r:id=\"a\"/></d>", p("x"));
     let own = relationships(&[("a", "aFChunk", "a.html")]);
     let read = text(&archive(&[
