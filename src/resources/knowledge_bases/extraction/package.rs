@@ -62,8 +62,8 @@ pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<Str
     Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
 }
 
-/// Returns the parts that another one lists, and whether it does: if the list is damaged, those whose names are
-/// `usual` with a number and `.xml`, by that number.
+/// Returns the parts that another one lists, and whether it does: if the list is damaged, those whose names
+/// are `usual` with a number and `.xml`, by that number.
 ///
 /// # Errors
 /// Those of the list; 400 for a damaged one if there are no such parts.
