@@ -1,6 +1,6 @@
 //! Formats that are a ZIP archive of XML files: finding their parts, and reading them within bounds.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Cursor, Read};
 
@@ -9,8 +9,9 @@ use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
 
+use super::in_utf8::InUtf8;
 use super::text::{BoundedText, too_long, unreadable};
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Result};
 
 /// All that is read of a file has at most 96 MiB once inflated: texts take a few bytes of markup for
 /// each of their own, and sheets some ten. More is a file that was made to fill memory or time.
@@ -82,7 +83,7 @@ impl<'a> Archive<'a> {
     pub fn xml(&mut self, name: &str) -> Result<Option<Xml<'_>>> {
         let format = self.format;
         let Some(part) = self.part(name)? else { return Ok(None) };
-        let mut reader = Reader::from_reader(BufReader::new(part));
+        let mut reader = Reader::from_reader(BufReader::new(InUtf8::new(part, MAX_INFLATED_BYTES)));
         reader.config_mut().expand_empty_elements = true;
         Ok(Some(Xml {
             format,
@@ -93,6 +94,15 @@ impl<'a> Archive<'a> {
             is_ended: false,
             content: String::new(),
         }))
+    }
+
+    /// Returns the XML of a part to which another one refers.
+    ///
+    /// # Errors
+    /// 400 also if there is no part of this name: it is as good as damaged.
+    pub fn referred(&mut self, name: &str) -> Result<Xml<'_>> {
+        let missing = self.missing();
+        self.xml(name)?.ok_or(missing)
     }
 
     /// Returns the bytes of a part; none if there is no part of this name.
@@ -119,6 +129,11 @@ impl<'a> Archive<'a> {
         unreadable(format!(
             "the file is an archive, but no {format}; send it with the media type that it has"
         ))
+    }
+
+    /// The error of a part that is not there though another one refers to it.
+    pub fn missing(&self) -> Error {
+        damaged(self.format, "a part is missing")
     }
 
     /// The error of a file that is encrypted.
@@ -184,7 +199,7 @@ pub enum Next {
 /// A part that is read element by element. Names are without their prefixes.
 pub struct Xml<'a> {
     format: &'static str,
-    reader: Reader<BufReader<Part<'a>>>,
+    reader: Reader<BufReader<InUtf8<Part<'a>>>>,
     buffer: Vec<u8>,
     /// The names of the open elements, and of some that are closed: see `depth`.
     names: Vec<String>,
@@ -210,7 +225,12 @@ impl Xml<'_> {
             let format = self.format;
             let event = match self.reader.read_event_into(&mut self.buffer) {
                 Ok(event) => event,
-                Err(error) => return Err(self.reader.get_ref().get_ref().failure(format, error)),
+                Err(error) => {
+                    let reader = self.reader.get_ref().get_ref();
+                    let is_too_much = reader.is_too_much();
+                    let failure = || reader.inner().failure(format, error);
+                    return Err(if is_too_much { too_long() } else { failure() });
+                }
             };
             self.content.clear();
             match event {
@@ -372,105 +392,11 @@ pub fn resolved(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
-// ── Packages of Office Open XML ──────────────────────────────────────────────
-
-/// What a part refers to.
-pub struct Relationship {
-    pub id: String,
-    /// The last part of the URI that names its kind.
-    pub kind: String,
-    /// The name of the part; of something outside of the file, nothing of use.
-    pub target: String,
-}
-
-/// Returns what a part refers to, or with `""` the whole file; nothing if it refers to nothing.
-pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationship>> {
-    let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
-    let slash = if folder.is_empty() { "" } else { "/" };
-    let mut found = Vec::new();
-    let Some(mut xml) = archive.xml(&format!("{folder}{slash}_rels/{name}.rels"))? else {
-        return Ok(found);
-    };
-    while xml.next_start()? {
-        if xml.name() != "Relationship" {
-            continue;
-        }
-        let (mut id, mut kind, mut target) = Default::default();
-        for (name, value) in xml.attributes() {
-            match name.as_str() {
-                "Id" => id = value,
-                "Type" => kind = value.rsplit('/').next().unwrap_or_default().into(),
-                "Target" => target = resolved(part, &value),
-                _ => {}
-            }
-        }
-        found.push(Relationship { id, kind, target });
-    }
-    Ok(found)
-}
-
-/// Returns the name of the part in this folder that all others belong to: as the file says, or else its
-/// usual name. If what says so is damaged, the part may still be where it usually is.
-///
-/// # Errors
-/// Those of [`relationships`], if it is not.
-pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<String> {
-    let parts = match relationships(archive, "") {
-        Err(error) if error.kind() == Kind::Invalid && archive.has(usual) => Vec::new(),
-        read => read?,
-    };
-    let is_own = |name: &&str| name.starts_with(folder);
-    Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
-}
-
-/// Returns the parts that another one lists, and whether it does: if the list is damaged, those whose names are
-/// `usual` with a number and `.xml`, by that number.
-///
-/// # Errors
-/// Those of the list; 400 for a damaged one if there are no such parts.
-pub fn listed_or_usual<T>(
-    archive: &mut Archive,
-    list: impl FnOnce(&mut Archive) -> Result<T>,
-    usual: &str,
-    from_names: impl FnOnce(Vec<String>) -> T,
-) -> Result<(T, bool)> {
-    let error = match list(archive) {
-        Err(error) if error.kind() == Kind::Invalid => error,
-        listed => return Ok((listed?, true)),
-    };
-    let number = |name: &str| -> Option<u32> {
-        name.strip_prefix(usual)?.strip_suffix(".xml")?.parse().ok()
-    };
-    let numbered = archive.names().filter_map(|name| Some((number(name)?, name.to_string())));
-    let mut numbered: Vec<_> = numbered.collect();
-    numbered.sort();
-    match numbered.is_empty() {
-        true => Err(error),
-        false => Ok((from_names(numbered.into_iter().map(|(_, name)| name).collect()), false)),
-    }
-}
-
-/// Returns the first part of this kind.
-pub fn of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> Option<&'a str> {
-    relationships.iter().find(|one| one.kind == kind).map(|one| one.target.as_str())
-}
-
-/// The parts of this kind, each once.
-pub fn all_of_kind<'a>(relationships: &'a [Relationship], kind: &str) -> BTreeSet<&'a str> {
-    let of_kind = relationships.iter().filter(|one| one.kind == kind);
-    of_kind.map(|one| one.target.as_str()).collect()
-}
-
-/// The parts of this kind by their ids.
-pub fn by_id(relationships: Vec<Relationship>, kind: &str) -> HashMap<String, String> {
-    let of_kind = relationships.into_iter().filter(|one| one.kind == kind);
-    of_kind.map(|one| (one.id, one.target)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing;
     use super::*;
+    use crate::base::Kind;
 
     /// The text of all elements of a part with this content, beside so many other files.
     fn text(xml: &str, others: usize) -> Result<String> {
@@ -482,6 +408,28 @@ mod tests {
         let mut xml = archive.xml("A.XML")?.unwrap();
         assert!(xml.next_start()?);
         xml.inner_text()
+    }
+
+    #[test]
+    fn parts_are_read_in_the_encoding_that_they_say() {
+        let xml = "<?xml version=\"1.0\" encoding=\"UTF-16\"?><p a='é'>発票</p>";
+        let utf16 = format!("\u{feff}{xml}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let latin = b"<?xml version='1.0' encoding='ISO-8859-1'?><p a='\xe9'>\xe9</p>".to_vec();
+        let broken = b"<?xml version='1.0'?><p a='\xe9'>\xe9</p>".to_vec();
+        for (bytes, text) in [(utf16, Some("発票")), (latin, Some("é")), (broken, None)] {
+            let bytes: Vec<u8> = bytes;
+            let file = testing::archive_of_bytes(&[("a.xml", &bytes)]);
+            let mut archive = Archive::open("DOCX", &file).unwrap();
+            let mut xml = archive.xml("a.xml").unwrap().unwrap();
+            match text {
+                Some(text) => {
+                    assert!(xml.next_start().unwrap());
+                    assert_eq!(xml.attribute("a").as_deref(), Some("é"));
+                    assert_eq!(xml.inner_text().unwrap(), text);
+                }
+                None => assert_eq!(xml.next_start().unwrap_err().kind(), Kind::Invalid),
+            }
+        }
     }
 
     /// Words that many elements deep.

@@ -4,6 +4,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, GB18030, GBK, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::text::{Extracted, MAX_TEXT_BYTES, is_text, too_long, unreadable};
+use super::utf16;
 use crate::base::{Error, Result};
 
 /// A file says within its first 4 KiB which encoding it has: HTML within the first one.
@@ -29,6 +30,10 @@ impl Decoded {
         Decoded { text: text.into_owned(), charset, is_broken }
     }
 
+    fn has_only_text(&self) -> bool {
+        self.text.chars().all(is_text)
+    }
+
     /// Refuses a text with characters that no text has.
     fn checked(self) -> Result<Self> {
         self.without(|c| !is_text(c))
@@ -39,7 +44,9 @@ impl Decoded {
         match self.text.chars().find(|c| is_wrong(*c)) {
             None => Ok(self),
             Some(c) => Err(unreadable(format!(
-                "the file is no text: it has the control character U+{:04X}",
+                "the file is no text in {}: it has the control character U+{:04X}; if it is in another \
+                 encoding, give its charset, or save it in UTF-8",
+                self.charset.unwrap_or(UTF_8.name()),
                 u32::from(c)
             ))),
         }
@@ -79,8 +86,8 @@ pub fn named(name: &str) -> Result<&'static Encoding> {
     })
 }
 
-/// The encoding that Windows gives this number; that of Western Europe if it is no other.
-pub fn of_code_page(number: i32) -> &'static Encoding {
+/// The encoding that Windows gives this number; none if it is none that the web has.
+pub fn of_code_page(number: i32) -> Option<&'static Encoding> {
     let label = match number {
         866 => "ibm866",
         932 => "shift_jis",
@@ -90,12 +97,15 @@ pub fn of_code_page(number: i32) -> &'static Encoding {
         10_000 => "macintosh",
         10_007 => "x-mac-cyrillic",
         20_866 => "koi8-r",
+        20_127 => "us-ascii",
+        20_932 => "euc-jp",
         21_866 => "koi8-u",
+        28_591..=28_606 => &format!("iso-8859-{}", number - 28_590),
         54_936 => "gb18030",
         65_001 => "utf-8",
         number => &format!("windows-{number}"),
     };
-    Encoding::for_label_no_replacement(label.as_bytes()).unwrap_or(WINDOWS_1252)
+    Encoding::for_label_no_replacement(label.as_bytes())
 }
 
 /// Returns the text of a file in the encoding that is given, or else is recognized.
@@ -135,8 +145,26 @@ pub fn of_html(bytes: &[u8], given: Option<&'static Encoding>) -> Result<Decoded
 /// Returns the text of an XHTML document in a book: in UTF-8, if it is that, or else in what it
 /// declares, with bytes that are none of it replaced.
 pub fn of_xhtml(bytes: &[u8]) -> Decoded {
-    let is_utf8 = std::str::from_utf8(bytes).is_ok();
+    let (as_xml, is_utf8) = (of_xml(bytes), std::str::from_utf8(bytes).is_ok());
+    if as_xml == UTF_16LE || as_xml == UTF_16BE {
+        return Decoded::of(bytes, as_xml);
+    }
     Decoded::of(bytes, declared(bytes).filter(|_| !is_utf8).unwrap_or(UTF_8))
+}
+
+/// Returns the encoding of XML that begins with these bytes: that of its byte order mark, UTF-16 if its
+/// first character is, or else the one that it declares.
+pub fn of_xml(head: &[u8]) -> &'static Encoding {
+    match (Encoding::for_bom(head), head) {
+        (Some((encoding, _)), _) => encoding,
+        (None, [b'<', 0, ..]) => UTF_16LE,
+        (None, [0, b'<', ..]) => UTF_16BE,
+        // What is declared after the first line is no declaration of XML.
+        _ => {
+            let end = head.iter().position(|byte| *byte == b'>').unwrap_or(0);
+            declared(&head[..end.saturating_add(1).min(head.len())]).unwrap_or(UTF_8)
+        }
+    }
 }
 
 fn in_given(bytes: &[u8], encoding: &'static Encoding) -> Result<Decoded> {
@@ -157,17 +185,23 @@ fn recognized(bytes: &[u8]) -> Result<Decoded> {
     }
     let Err(error) = std::str::from_utf8(bytes) else {
         let decoded = Decoded::of(bytes, UTF_8);
-        // Latin letters in UTF-16 are ASCII with zeros between.
-        return match of_zeros(bytes) {
+        // Latin letters in UTF-16 are ASCII with zeros between, and others have control characters.
+        let other = match decoded.has_only_text() {
+            true => None,
+            false => of_escapes(bytes).or_else(|| utf16::recognized(bytes, false)),
+        };
+        return match other {
             Some(encoding) => in_given(bytes, encoding),
             None => Ok(decoded),
         };
     };
-    if let Some(encoding) = of_zeros(bytes) {
-        return in_given(bytes, encoding);
-    }
     let guess = guess(bytes);
     let decoded = Decoded::of(bytes, guess);
+    let is_likely = !decoded.is_broken && decoded.has_only_text();
+    let is_certain = is_likely && utf16::looks_like_text(&decoded.text);
+    if !is_certain && let Some(encoding) = utf16::recognized(bytes, is_likely) {
+        return in_given(bytes, encoding);
+    }
     if is_nearly_utf8(bytes, guess) || decoded.is_broken {
         let at = error.valid_up_to() + 1;
         return Err(unreadable(format!(
@@ -184,18 +218,11 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// Which UTF-16 a file without a mark is in, if that is evident: of each pair of bytes one is zero in
-/// half of them at least, the same one but for a few.
-fn of_zeros(bytes: &[u8]) -> Option<&'static Encoding> {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let zeros = |at: usize| pairs.iter().filter(|pair| pair[at] == 0).count();
-    let (first, second) = (zeros(0), zeros(1));
-    match (first, second) {
-        _ if !rest.is_empty() || first + second < pairs.len().div_ceil(2) => None,
-        _ if first * 16 < second => Some(UTF_16LE),
-        _ if second * 16 < first => Some(UTF_16BE),
-        _ => None,
-    }
+/// ISO-2022-JP, if that is evident: bytes in ASCII with the escape sequences of Japanese characters.
+fn of_escapes(bytes: &[u8]) -> Option<&'static Encoding> {
+    let has = |sequence| bytes.windows(3).any(|bytes| bytes == sequence);
+    let is_japanese = bytes.is_ascii() && (has(b"\x1b$B") || has(b"\x1b$@") || has(b"\x1b(I"));
+    (is_japanese && !Decoded::of(bytes, ISO_2022_JP).is_broken).then_some(ISO_2022_JP)
 }
 
 /// Whether bytes are UTF-8 but for a few: another encoding would be a wrong guess, above all that of
@@ -290,6 +317,41 @@ mod tests {
     }
 
     #[test]
+    fn utf16_without_a_mark_is_recognized_in_other_scripts() {
+        for text in [RUSSIAN, JAPANESE, CHINESE, KOREAN, "发票", "北京市", "Да", "№ 7, Да\r\n"]
+        {
+            is_read(&utf16(text, true), text, Some("UTF-16LE"));
+            is_read(&utf16(text, false), text, Some("UTF-16BE"));
+            let html = format!("<p>{text}</p>");
+            let read = of_html(&utf16(&html, true), None).unwrap();
+            assert_eq!((read.text, read.charset), (html, Some("UTF-16LE")));
+        }
+        // These are short texts in other encodings.
+        for (text, encoding, name) in [
+            ("中文", GB18030, "gb18030"),
+            ("满潮", GB18030, "gb18030"),
+            ("naïve", WINDOWS_1252, "windows-1252"),
+            ("Пр", WINDOWS_1251, "windows-1251"),
+        ] {
+            let read = of_text(&encoding.encode(text).0, None);
+            assert!(read.is_ok_and(|read| read.charset != Some("UTF-16LE")), "{name}");
+        }
+    }
+
+    #[test]
+    fn japanese_with_escape_sequences_is_recognized() {
+        let (bytes, _, _) = ISO_2022_JP.encode(JAPANESE);
+        is_read(&bytes, JAPANESE, Some("ISO-2022-JP"));
+        let html = [b"<title>a</title><p>", &*bytes].concat();
+        let read = of_html(&html, None).unwrap();
+        assert!(read.text.ends_with(JAPANESE) && read.charset == Some("ISO-2022-JP"));
+        // A terminal writes another sequence, and one that breaks off is none.
+        for other in [b"a\x1b(B\x1b[m".as_slice(), b"\x1b$Ba"] {
+            assert!(of_text(other, None).unwrap_err().message().contains("U+001B"));
+        }
+    }
+
+    #[test]
     fn what_is_no_text_or_in_no_encoding_is_refused_with_the_reason() {
         let mut broken = "Grüße aus Köln, größte Stadt".as_bytes().to_vec();
         broken.truncate(broken.len() - 5);
@@ -298,7 +360,9 @@ mod tests {
             (broken.as_slice(), "is not in UTF-8 from its byte 29 on"),
             (b"Gr\xc3\xbc\xc3\x9fe caf\xe9", "is not in UTF-8 from its byte 12 on"),
             (b"a\0b", "U+0000"),
-            (b"\x7fELF", "U+007F"),
+            (b"\x7fELF", "U+007F; if it is in another encoding, give its charset"),
+            // In code page 850.
+            (b"M\x81ller, K\x94ln", "give its charset"),
             (b"\xff\xfea\0\0\0", "U+0000"),
             (b"\xff\xfe\0\xd8", "not in UTF-16LE"),
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "the file is no"),

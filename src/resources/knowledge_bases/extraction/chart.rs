@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::archive::{Archive, Next, Relationship, Xml};
+use super::archive::{Archive, Next, Xml};
 use super::lines::Lines;
 use super::number_format::shown_by;
+use super::package::Relationship;
 use super::text::{BoundedText, too_long};
 use crate::base::{Kind, Result};
 
@@ -23,8 +24,8 @@ pub fn of(parts: &[Relationship]) -> impl Iterator<Item = (&str, &str)> {
 }
 
 impl Charts {
-    /// Returns the lines of a chart; none if there is none, or it was read. One that is damaged is left
-    /// out: the text can do without it.
+    /// Returns the lines of a chart; none if it was read. One that is damaged or missing is left out: the
+    /// text can do without it.
     pub fn text(
         &mut self,
         archive: &mut Archive,
@@ -34,17 +35,21 @@ impl Charts {
         if !self.read.insert(part.into()) {
             return Ok(None);
         }
-        let read = archive.xml(part).and_then(|xml| xml.map(|xml| read(xml, named)).transpose());
-        match read {
+        match archive.referred(part).and_then(|xml| read(xml, named)) {
             Err(error) if error.kind() == Kind::Invalid => {
                 self.damaged += 1;
                 Ok(None)
             }
-            read => read,
+            read => read.map(Some),
         }
     }
 
-    /// Returns the charts of a part by their ids.
+    /// Counts charts that are shown and of which it is not said where they are.
+    pub fn add_missing(&mut self, charts: usize) {
+        self.damaged += charts;
+    }
+
+    /// Returns the charts of a part by their ids; no text for those that were read or are left out.
     pub fn by_id(
         &mut self,
         archive: &mut Archive,
@@ -52,9 +57,8 @@ impl Charts {
     ) -> Result<HashMap<String, String>> {
         let mut texts = HashMap::new();
         for (id, part) in of(parts) {
-            if let Some(text) = self.text(archive, part, Named::All)? {
-                texts.insert(id.into(), text);
-            }
+            let text = self.text(archive, part, Named::All)?;
+            texts.insert(id.into(), text.unwrap_or_default());
         }
         Ok(texts)
     }

@@ -1,14 +1,15 @@
 //! EPUB books: an archive of XHTML documents.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use percent_encoding::percent_decode_str;
 
-use super::archive::{Archive, Xml, resolved};
+use super::archive::{Archive, MAX_FILES, Xml, resolved};
 use super::charset;
 use super::html;
 use super::lines::Lines;
-use super::text::{Damaged, Extracted, unreadable};
+use super::text::{BoundedText, Damaged, Extracted, too_long, unreadable, without_text};
 use crate::base::Result;
 
 const FORMAT: &str = "EPUB";
@@ -28,15 +29,20 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
             "the book is encrypted for certain readers (DRM); upload one without it",
         ));
     }
-    let mut lines = Lines::default();
-    lines.flow(&package.title)?;
-    lines.end_line()?;
-    let (mut is_first, mut broken) = (true, 0);
+    let mut title = Lines::default();
+    title.flow(&package.title)?;
+    title.end_line()?;
+    let (mut lines, mut is_first, mut broken) = (Lines::default(), true, 0);
     let mut damaged = Damaged::default();
     for (number, id) in (1..).zip(&package.spine) {
         // Each is read once, however often it is listed.
-        let Some(name) = package.documents.remove(id) else { continue };
-        let Some(bytes) = damaged.unless(number, archive.bytes(&name))? else { continue };
+        let bytes = match package.items.get_mut(id).map(Option::take) {
+            Some(Some(name)) => archive.bytes(&name),
+            Some(None) => continue,
+            None => Ok(None),
+        };
+        let bytes = bytes.and_then(|bytes| bytes.ok_or_else(|| archive.missing()).map(Some));
+        let Some(bytes) = damaged.unless(number, bytes)? else { continue };
         if !std::mem::take(&mut is_first) {
             lines.end_page()?;
         }
@@ -50,8 +56,16 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
         )
     });
     let damaged = damaged.left_out("part", "parts");
-    let left_out = [damaged, replaced].into_iter().flatten().collect();
-    Ok(Extracted { left_out, ..lines.finished()?.into() })
+    let left_out: Vec<String> = [damaged, replaced].into_iter().flatten().collect();
+    let text = lines.finished()?;
+    if !text.contains(char::is_alphanumeric) {
+        // The title alone is no text.
+        let empty = package.spine.is_empty().then(|| "it lists no parts to read".to_string());
+        return Err(without_text(FORMAT, left_out.first().or(empty.as_ref())));
+    }
+    let mut whole = BoundedText { text: title.finished()? };
+    whole.write_str(&text).map_err(|_| too_long())?;
+    Ok(Extracted { left_out, ..whole.text.into() })
 }
 
 /// The name of the file that says what the book consists of.
@@ -75,7 +89,7 @@ fn is_encrypted(archive: &mut Archive, package: &Package) -> Result<bool> {
             encrypted.extend(xml.attribute("URI").map(|uri| target("", &uri)));
         }
     }
-    Ok(package.documents.values().any(|name| encrypted.contains(name)))
+    Ok(package.items.values().flatten().any(|name| encrypted.contains(name)))
 }
 
 /// The name of the file to which a link leads.
@@ -87,9 +101,9 @@ fn target(from: &str, link: &str) -> String {
 #[derive(Default)]
 struct Package {
     title: String,
-    /// The names of its documents by their ids.
-    documents: HashMap<String, String>,
-    /// The ids of what is read, in order.
+    /// What it has by ids: the names of documents, and none for others.
+    items: HashMap<String, Option<String>>,
+    /// The ids of what is read, in order: at most as many as a file may have parts.
     spine: Vec<String>,
 }
 
@@ -102,13 +116,15 @@ impl Package {
                 "item" => {
                     let media_type = xml.attribute("media-type").unwrap_or_default();
                     let (id, link) = (xml.attribute("id"), xml.attribute("href"));
-                    if let (Some(id), Some(link)) = (id, link)
-                        && DOCUMENTS.contains(&media_type.as_str())
-                    {
-                        package.documents.insert(id, target(own_name, &link));
+                    let is_document = DOCUMENTS.contains(&media_type.as_str());
+                    let name = link.filter(|_| is_document).map(|link| target(own_name, &link));
+                    if let Some(id) = id {
+                        package.items.insert(id, name);
                     }
                 }
-                "itemref" => package.spine.extend(xml.attribute("idref")),
+                "itemref" if package.spine.len() < MAX_FILES => {
+                    package.spine.push(xml.attribute("idref").unwrap_or_default());
+                }
                 _ => {}
             }
         }
@@ -197,5 +213,58 @@ mod tests {
         assert!(book(&encrypted("OPS/fonts/a.ttf")).is_ok());
         let refused = book(&encrypted("OPS/text/two%20words.xhtml")).unwrap_err();
         assert!(refused.message().contains("DRM"), "{refused}");
+    }
+
+    #[test]
+    fn a_missing_part_is_as_good_as_damaged_and_a_book_of_them_is_refused() {
+        let of = |spine: &str, files: &[(&'static str, &'static str)]| {
+            let item = |id: &str| {
+                let link = format!("href=\"{id}.xhtml\" media-type=\"application/xhtml+xml\"");
+                format!("<item id=\"{id}\" {link}/>")
+            };
+            let package = format!(
+                "<package><metadata><title>Tides</title></metadata><manifest>{}{}\
+                 <item id=\"c\" href=\"c.png\" media-type=\"image/png\"/></manifest>\
+                 <spine>{spine}</spine></package>",
+                item("a"),
+                item("b")
+            );
+            let mut all = vec![("META-INF/container.xml", CONTAINER), ("OPS/book.opf", &package)];
+            all.extend_from_slice(files);
+            text(&archive(&all))
+        };
+        let [a, b, c, unknown] =
+            ["a", "b", "c", "d"].map(|id| format!("<itemref idref=\"{id}\"/>"));
+        let page = ("OPS/b.xhtml", "<html><body><p>ebb</p></body></html>");
+        for missing in [&a, &unknown, "<itemref/>"] {
+            let read = of(&format!("{c}{missing}{b}"), &[page]).unwrap();
+            let said = ["part 2 is damaged and left out".to_string()];
+            assert_eq!((read.text.as_str(), &read.left_out[..]), ("Tides\nebb\n", &said[..]));
+        }
+        // A picture is no text, and what is listed again was read.
+        assert!(of(&format!("{c}{b}{b}"), &[page]).unwrap().left_out.is_empty());
+        for (spine, said) in [
+            (format!("{a}{b}"), "(parts 1 to 2 are damaged and left out)"),
+            (String::new(), "(it lists no parts to read)"),
+            (c, "has no text; if it is a scan"),
+        ] {
+            let refused = of(&spine, &[]).unwrap_err();
+            assert!(refused.message().contains(said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_book_in_utf16_is_read() {
+        let utf16 =
+            |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>();
+        let package = utf16(&format!("\u{feff}<?xml version='1.0' encoding='utf-16'?>{PACKAGE}"));
+        let files: [(&str, &[u8]); 4] = [
+            ("META-INF/container.xml", &utf16(CONTAINER)),
+            ("OPS/book.opf", &package),
+            ("OPS/one.xhtml", &utf16("<html><body><p>ebb – é</p></body></html>")),
+            ("OPS/text/two words.xhtml", &utf16("\u{feff}<html><body><p>満潮</p></body></html>")),
+        ];
+        let read = text(&archive_of_bytes(&files)).unwrap();
+        assert_eq!(read.text, "Tides\n満潮\n\u{c}ebb – é\n");
     }
 }

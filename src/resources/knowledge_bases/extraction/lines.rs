@@ -163,6 +163,15 @@ impl Lines {
         }
     }
 
+    /// Takes what the last line has so far, outside of tables.
+    pub fn take_line(&mut self) -> String {
+        if !self.rows.is_empty() {
+            return String::new();
+        }
+        let begin = self.text.text.rfind(['\n', '\u{c}']).map_or(0, |at| at + 1);
+        self.text.text.split_off(begin)
+    }
+
     /// Whether a table is open.
     pub fn is_in_table(&self) -> bool {
         !self.rows.is_empty()

@@ -10,16 +10,19 @@ mod chart;
 mod docx;
 mod epub;
 mod html;
+mod in_utf8;
 mod lines;
 mod number_format;
 mod numbers;
 mod odf;
+mod package;
 mod pdf;
 mod pptx;
 mod rtf;
 #[cfg(test)]
 mod testing;
 mod text;
+mod utf16;
 mod xlsx;
 
 use std::time::Duration;
@@ -31,7 +34,7 @@ use crate::base::{Error, Kind, Result};
 use crate::outside::{ChildEnd, ChildLimits, Children};
 pub use charset::named as charset_named;
 pub use text::{Extracted, MAX_FILE_BYTES, MAX_TEXT_BYTES};
-use text::{is_text, too_long, unreadable};
+use text::{is_text, too_long, unreadable, without_text};
 
 /// A child takes at most 15 s: reading the largest files takes a few, also on a busy machine.
 const LIMITS: ChildLimits =
@@ -52,7 +55,7 @@ static FORMATS: [Format; 10] = [
     Format::new("HTML", MediaType::Html, |bytes| {
         html::text(&String::from_utf8_lossy(bytes)).map(Extracted::from)
     }),
-    Format::new("RTF", MediaType::Rtf, |bytes| rtf::text(bytes).map(Extracted::from)),
+    Format::new("RTF", MediaType::Rtf, rtf::text),
     Format::new("EPUB", MediaType::Epub, epub::text),
     Format::new("PPTX", MediaType::Pptx, pptx::text),
     Format::new("XLSX", MediaType::Xlsx, xlsx::text),
@@ -181,11 +184,7 @@ fn finished(format: &str, read: &Extracted) -> Result<Extracted> {
     let Extracted { text, left_out, .. } = read;
     let has_word = text.contains(char::is_alphanumeric);
     if !has_word {
-        let why = match left_out.first() {
-            Some(first) => format!("the {format} file has no text that can be read ({first});"),
-            None => format!("the {format} file has no text; if it is a scan,"),
-        };
-        return Err(unreadable(format!("{why} upload the text that is on it")));
+        return Err(without_text(format, left_out.first()));
     }
     let visible = |c: char| if is_text(c) { c } else { ' ' };
     let text: String = text.trim().chars().map(visible).collect();

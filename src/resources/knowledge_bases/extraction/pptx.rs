@@ -1,10 +1,13 @@
 //! PPTX files (Office Open XML): slides with their notes.
 
-use super::archive::{
-    Archive, Next, Xml, all_of_kind, by_id, listed_or_usual, main_part, of_kind, relationships,
-};
+use std::collections::HashSet;
+
+use super::archive::{Archive, MAX_FILES, Next, Xml};
 use super::chart::{self, Charts, Named};
 use super::lines::Lines;
+use super::package::{
+    Listing, MISSING, all_of_kind, listed_or_usual, main_part, of_kind, relationships,
+};
 use super::text::{Damaged, Extracted, unless_damaged};
 use crate::base::Result;
 
@@ -31,24 +34,11 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
         if number > 1 {
             lines.end_page()?;
         }
-        let text = part_text(&mut archive, slide);
-        lines.add(&damaged.unless(number, text)?)?;
-        let missing =
-            "the references of a slide are damaged: its diagrams, charts and notes are left out";
-        let parts = unless_damaged(relationships(&mut archive, slide), &mut left_out, missing)?;
-        for diagram in all_of_kind(&parts, "diagramData") {
-            let text = part_text(&mut archive, diagram);
-            let missing = "diagrams that are damaged are left out";
-            lines.add(&unless_damaged(text, &mut left_out, missing)?)?;
-        }
-        for (_, part) in chart::of(&parts) {
-            let text = charts.text(&mut archive, part, Named::All)?;
-            lines.add(&text.unwrap_or_default())?;
-        }
-        if let Some(notes) = of_kind(&parts, "notesSlide") {
-            let text = part_text(&mut archive, notes);
-            let missing = "notes of slides that are damaged are left out";
-            lines.add(&unless_damaged(text, &mut left_out, missing)?)?;
+        let read = part_text(&mut archive, slide);
+        let SlideText { text, shown } = damaged.unless(number, read)?;
+        lines.add(&text)?;
+        if slide != MISSING {
+            add_parts(&mut archive, slide, &shown, &mut lines, (&mut charts, &mut left_out))?;
         }
     }
     let slides = damaged.left_out("slide", "slides");
@@ -56,32 +46,84 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     Ok(Extracted { left_out, ..lines.finished()?.into() })
 }
 
+/// Adds the diagrams, charts and notes of a slide, which shows some of them by these ids.
+fn add_parts(
+    archive: &mut Archive,
+    slide: &str,
+    shown: &[Shown],
+    lines: &mut Lines,
+    (charts, left_out): (&mut Charts, &mut Vec<String>),
+) -> Result<()> {
+    let missing =
+        "the references of a slide are damaged: its diagrams, charts and notes are left out";
+    let of_diagrams = "diagrams that are damaged are left out";
+    let parts = relationships(archive, slide);
+    let is_read = parts.is_ok();
+    let parts = unless_damaged(parts, left_out, missing)?;
+    for diagram in all_of_kind(&parts, "diagramData") {
+        let text = part_text(archive, diagram);
+        lines.add(&unless_damaged(text, left_out, of_diagrams)?.text)?;
+    }
+    for (_, part) in chart::of(&parts) {
+        let text = charts.text(archive, part, Named::All)?;
+        lines.add(&text.unwrap_or_default())?;
+    }
+    if is_read {
+        let ids: HashSet<&str> = parts.iter().map(|part| part.id.as_str()).collect();
+        for missing in shown.iter().filter(|shown| !ids.contains(shown.id.as_str())) {
+            if missing.is_chart {
+                charts.add_missing(1);
+            } else {
+                unless_damaged::<()>(Err(archive.missing()), left_out, of_diagrams)?;
+            }
+        }
+    }
+    if let Some(notes) = of_kind(&parts, "notesSlide") {
+        let text = part_text(archive, notes);
+        let missing = "notes of slides that are damaged are left out";
+        lines.add(&unless_damaged(text, left_out, missing)?.text)?;
+    }
+    Ok(())
+}
+
 /// The parts with the slides of a presentation, in their order.
 fn slides(archive: &mut Archive, presentation: &str) -> Result<Vec<String>> {
-    let mut slides = by_id(relationships(archive, presentation)?, "slide");
+    let mut listing = Listing::new(relationships(archive, presentation)?, |kind| kind == "slide");
     let mut order = Vec::new();
     let Some(mut xml) = archive.xml(presentation)? else { return Ok(order) };
     while xml.next_start()? {
         if xml.name() == "sldId" {
             // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
             let ids = xml.attributes().filter(|(name, _)| name == "id");
-            order.extend(ids.filter_map(|(_, id)| slides.remove(&id)));
+            order.extend(listing.take(ids.map(|(_, id)| id)));
         }
     }
-    Ok(order)
+    drop(xml);
+    if listing.is_lost() { Err(archive.missing()) } else { Ok(order) }
 }
 
-/// The text of a slide, of its notes or of a diagram; nothing if there is no part of this name.
-fn part_text(archive: &mut Archive, part: &str) -> Result<String> {
-    let mut lines = Lines::default();
-    if let Some(xml) = archive.xml(part)? {
-        read(xml, &mut lines)?;
-    }
-    lines.finished()
+/// The text of a slide, of its notes or of a diagram.
+#[derive(Default)]
+struct SlideText {
+    text: String,
+    /// At most as many as a file has parts.
+    shown: Vec<Shown>,
+}
+
+/// A chart or diagram that a slide shows.
+struct Shown {
+    is_chart: bool,
+    id: String,
+}
+
+fn part_text(archive: &mut Archive, part: &str) -> Result<SlideText> {
+    let (mut lines, mut shown) = (Lines::default(), Vec::new());
+    read(archive.referred(part)?, &mut lines, &mut shown)?;
+    Ok(SlideText { text: lines.finished()?, shown })
 }
 
 /// Reads the shapes of a slide, or of its notes.
-fn read(mut xml: Xml, lines: &mut Lines) -> Result<()> {
+fn read(mut xml: Xml, lines: &mut Lines, shown: &mut Vec<Shown>) -> Result<()> {
     loop {
         match xml.step()? {
             Next::Start => match (xml.name(), xml.above(1)) {
@@ -93,6 +135,11 @@ fn read(mut xml: Xml, lines: &mut Lines) -> Result<()> {
                     }
                 }
                 ("Fallback", _) => xml.skip()?,
+                (name @ ("chart" | "relIds"), "graphicData") if shown.len() < MAX_FILES => {
+                    let is_chart = name == "chart";
+                    let id = xml.attribute(if is_chart { "id" } else { "dm" });
+                    shown.extend(id.map(|id| Shown { is_chart, id }));
+                }
                 ("tbl", _) => lines.start_table()?,
                 ("tr", _) => lines.start_row()?,
                 ("tc", _) => lines.start_cell()?,
@@ -245,5 +292,65 @@ mod tests {
 
     fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
         files.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_as_good_as_damaged() {
+        let text_of = |text: &str| format!("<a><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a>");
+        let shows = "<graphicData><c:chart r:id=\"c\"/></graphicData><graphicData><d:relIds r:dm=\"b\"/></graphicData>";
+        let ids = [("a", "slide", "s/1.xml"), ("b", "slide", "s/2.xml"), ("m", "slideMaster", "m")];
+        let of_slide = relationships(&[
+            ("a", "notesSlide", "../n.xml"),
+            ("b", "diagramData", "../d.xml"),
+            ("c", "chart", "../c.xml"),
+        ]);
+        let parts: [(&str, String); 7] = [
+            ("ppt/_rels/presentation.xml.rels", relationships(&ids)),
+            ("ppt/s/1.xml", text_of("ebb").replace("</a>", &format!("{shows}</a>"))),
+            ("ppt/s/2.xml", text_of("flow")),
+            ("ppt/s/_rels/1.xml.rels", of_slide),
+            ("ppt/n.xml", text_of("notes")),
+            ("ppt/d.xml", text_of("diagram")),
+            ("ppt/c.xml", "<c><title><r><t>chart</t></r></title></c>".into()),
+        ];
+        let read = |order: &str, missing: &str| {
+            let mut files = vec![("ppt/presentation.xml", order)];
+            let left = parts.iter().filter(|(name, _)| *name != missing);
+            files.extend(left.map(|(name, content)| (*name, content.as_str())));
+            text(&archive(&files))
+        };
+        let order = "<p><p:sldId id=\"256\" r:id=\"a\"/><p:sldId id=\"257\" r:id=\"b\"/></p>";
+        let whole = "ebb\ndiagram\nchart\nnotes\n\u{c}flow\n";
+        assert_eq!(read(order, "").unwrap(), whole.to_string().into());
+        let [slide, chart, diagrams, notes] = [
+            "slide 2 is damaged and left out",
+            "a chart is damaged and left out",
+            "diagrams that are damaged are left out",
+            "notes of slides that are damaged are left out",
+        ];
+        for (missing, gone, said) in [
+            ("ppt/s/2.xml", "flow\n", &[slide][..]),
+            ("ppt/c.xml", "chart\n", &[chart]),
+            ("ppt/d.xml", "diagram\n", &[diagrams]),
+            ("ppt/n.xml", "notes\n", &[notes]),
+            // Which has notes is not known then.
+            ("ppt/s/_rels/1.xml.rels", "diagram\nchart\nnotes\n", &[diagrams, chart]),
+        ] {
+            let read = read(order, missing).unwrap();
+            assert_eq!(
+                (read.text, read.left_out),
+                (whole.replace(gone, ""), said.iter().map(|said| said.to_string()).collect())
+            );
+        }
+        let more =
+            order.replace("</p>", "<p:sldId id=\"258\" r:id=\"x\"/><p:sldId r:id=\"a\"/></p>");
+        let left_out = read(&more, "").unwrap().left_out;
+        assert_eq!(left_out, ["slide 3 is damaged and left out"]);
+        // Of a file whose list names nothing the slides are read if they are where they usually are.
+        assert!(read(order, "ppt/_rels/presentation.xml.rels").is_err());
+        let usual = [("ppt/presentation.xml", order), ("ppt/slides/slide1.xml", &parts[2].1)];
+        let read = text(&archive(&usual)).unwrap();
+        let said = "the list of the slides is damaged: they are in the order of their files";
+        assert_eq!((read.text.as_str(), read.left_out), ("flow\n", vec![said.to_string()]));
     }
 }

@@ -27,6 +27,15 @@ pub fn too_long() -> Error {
     )
 }
 
+/// Returns the error of a file of this format without text, of which this is left out first.
+pub fn without_text(format: &str, left_out: Option<&String>) -> Error {
+    let why = match left_out {
+        Some(first) => format!("the {format} file has no text that can be read ({first});"),
+        None => format!("the {format} file has no text; if it is a scan,"),
+    };
+    unreadable(format!("{why} upload the text that is on it"))
+}
+
 /// The text of a file, and what of the file is not in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extracted {

@@ -5,16 +5,20 @@ mod toggles;
 
 use std::collections::HashMap;
 
-use super::archive::{Archive, Next, Relationship, Xml, of_kind, relationships};
+use super::archive::{Archive, Next, Xml};
 use super::chart::Charts;
 use super::lines::Lines;
 use super::numbers::roman;
+use super::package::{Relationship, has_relationships, of_kind, relationships};
 use super::text::{Extracted, unless_damaged, unreadable};
 use crate::base::Result;
 use numbering::{Numbered, Numbering};
 use toggles::{is_on, is_true};
 
 const FORMAT: &str = "DOCX";
+
+const OTHERS: &str = "text that is embedded in another format (altChunk) is left out: open the file in \
+                      Word and save it again";
 
 /// Returns the text of a file: a line for each paragraph, with footnotes and endnotes at the end.
 pub fn text(bytes: &[u8]) -> Result<Extracted> {
@@ -23,17 +27,36 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
     let (mut content, mut left_out) = (Content::default(), Vec::new());
     let missing = "the references of the document are damaged: its notes, its charts, and the numbers and \
                    bullets of its lists are left out";
-    let parts = unless_damaged(relationships(&mut archive, &document), &mut left_out, missing)?;
+    let parts = relationships(&mut archive, &document);
+    let is_read = parts.is_ok();
+    let parts = unless_damaged(parts, &mut left_out, missing)?;
     content.read_lists(&mut archive, &parts, &mut left_out)?;
     let mut charts = Charts::default();
     content.charts = charts.by_id(&mut archive, &parts)?;
     let xml = archive.xml(&document)?;
     content.read(xml.ok_or_else(|| unreadable("the DOCX file has no document"))?)?;
+    let is_lost = !has_relationships(&archive, &document) && content.refers();
+    if is_lost {
+        unless_damaged::<()>(Err(archive.missing()), &mut left_out, missing)?;
+    }
     for notes in [&FOOTNOTES, &ENDNOTES] {
-        let Some(name) = of_kind(&parts, notes.part) else { continue };
-        let read =
-            archive.xml(name).and_then(|xml| xml.map_or(Ok(()), |xml| content.read_notes(xml)));
+        let is_shown = !content.notes(notes).is_empty();
+        let read = match of_kind(&parts, notes.part) {
+            Some(name) => archive.referred(name).and_then(|xml| content.read_notes(xml)),
+            None if is_shown && is_read && !is_lost => Err(archive.missing()),
+            None => continue,
+        };
+        let has_part = read.is_ok();
         unless_damaged(read, &mut left_out, notes.missing)?;
+        if has_part && !content.notes(notes).is_empty() {
+            left_out.push(notes.lost.into());
+        }
+    }
+    if is_read && !is_lost {
+        charts.add_missing(content.missing_charts);
+    }
+    if content.has_others {
+        left_out.push(OTHERS.into());
     }
     let text = content.lines.finished()?;
     left_out.extend(charts.left_out());
@@ -68,18 +91,22 @@ struct Notes {
     label: fn(u32) -> String,
     /// What is said if they are damaged.
     missing: &'static str,
+    /// What is said if one to which the text refers is not among them.
+    lost: &'static str,
 }
 
 const FOOTNOTES: Notes = Notes {
     part: "footnotes",
     label: |number| format!("[{number}]"),
     missing: "the footnotes are damaged and left out",
+    lost: "footnotes that are damaged are left out",
 };
 
 const ENDNOTES: Notes = Notes {
     part: "endnotes",
     label: |number| format!("[{}]", roman(number)),
     missing: "the endnotes are damaged and left out",
+    lost: "endnotes that are damaged are left out",
 };
 
 /// The text as it is read.
@@ -90,12 +117,17 @@ struct Content {
     /// The line of the paragraph before, if it goes on with the next one.
     goes_on: Option<Line>,
     numbering: Numbering,
-    /// The texts of charts by their ids.
+    /// The texts of charts by their ids; none of those that were read or are left out.
     charts: HashMap<String, String>,
+    /// How many charts are shown that are not there.
+    missing_charts: usize,
+    /// Whether there are paragraphs of lists, or texts in other formats.
+    has_lists: bool,
+    has_others: bool,
     /// The fields that are open, and how many of them have not come to their result.
     fields: Vec<Field>,
     instructions: usize,
-    /// The numbers of the notes that the text refers to, by their ids.
+    /// The numbers of the notes that the text refers to, by their ids, until these are read.
     footnotes: HashMap<String, u32>,
     endnotes: HashMap<String, u32>,
 }
@@ -143,10 +175,9 @@ impl Content {
         for (kind, missing) in [("styles", styles), ("numbering", lists)] {
             let Some(name) = of_kind(parts, kind) else { continue };
             let numbering = &mut self.numbering;
-            let read = archive.xml(name).and_then(|xml| match xml {
-                Some(xml) if kind == "styles" => numbering.read_styles(xml),
-                Some(xml) => numbering.read_lists(xml),
-                None => Ok(()),
+            let read = archive.referred(name).and_then(|xml| match kind {
+                "styles" => numbering.read_styles(xml),
+                _ => numbering.read_lists(xml),
             });
             unless_damaged(read, left_out, missing)?;
         }
@@ -191,7 +222,10 @@ impl Content {
                 self.paragraphs.push(Paragraph { line, ..Paragraph::default() });
             }
             ("pStyle", "pPr") if xml.above(2) == "p" => self.numbered(xml),
-            ("numId" | "ilvl", "numPr") if xml.above(3) == "p" => self.numbered(xml),
+            ("numId" | "ilvl", "numPr") if xml.above(3) == "p" => {
+                self.has_lists |= xml.attribute("val").is_some_and(|value| value != "0");
+                self.numbered(xml);
+            }
             ("tbl", _) => self.lines.start_table()?,
             ("tr", _) => self.lines.start_row()?,
             ("tc", _) => self.lines.start_cell()?,
@@ -215,13 +249,10 @@ impl Content {
                     open.is_hidden = true;
                 }
             }
-            ("chart", "graphicData") => {
-                if let Some(text) = xml.attribute("id").and_then(|id| self.charts.remove(&id)) {
-                    self.number()?;
-                    self.lines.end_line()?;
-                    self.lines.add(&text)?;
-                }
-            }
+            ("chart", "graphicData") => self.chart(xml)?,
+            ("altChunk", _) => self.has_others = true,
+            // How a text is pronounced.
+            ("rt", "ruby") => xml.skip()?,
             // The same again, for programs that do not know the newer form.
             ("Fallback", _) => xml.skip()?,
             ("fldChar", "r") => self.field(xml),
@@ -264,6 +295,25 @@ impl Content {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Adds a chart where it is shown first.
+    fn chart(&mut self, xml: &Xml) -> Result<()> {
+        let text = xml.attribute("id").and_then(|id| self.charts.get_mut(&id));
+        self.missing_charts += usize::from(text.is_none());
+        let text = text.map(std::mem::take).unwrap_or_default();
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.number()?;
+        self.lines.end_line()?;
+        self.lines.add(&text)
+    }
+
+    /// Whether the text refers to other parts of the file.
+    fn refers(&self) -> bool {
+        let has_notes = !self.footnotes.is_empty() || !self.endnotes.is_empty();
+        has_notes || self.has_lists || self.has_others || self.missing_charts > 0
     }
 
     fn numbered(&mut self, xml: &Xml) {
@@ -337,7 +387,7 @@ impl Content {
     /// Begins a note with its number. What the text does not refer to is no note, but a line above them.
     fn note(&mut self, xml: &mut Xml, notes: &Notes) -> Result<()> {
         let id = xml.attribute("id").unwrap_or_default();
-        match self.notes(notes).get(&id).copied() {
+        match self.notes(notes).remove(&id) {
             Some(number) => self.lines.add(&format!("{} ", (notes.label)(number))),
             None => xml.skip(),
         }

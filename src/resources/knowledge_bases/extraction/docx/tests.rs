@@ -400,3 +400,81 @@ fn damaged_notes_and_references_are_left_out_and_the_answer_says_so() {
         }
     }
 }
+
+#[test]
+fn what_is_missing_is_as_good_as_damaged() {
+    let references = "the references of the document are damaged: its notes, its charts, and the \
+                      numbers and bullets of its lists are left out";
+    let [notes, ends] = ["footnote", "endnote"].map(|kind| {
+        let shown = format!("<w:p><w:r><w:t>x</w:t><w:{kind}Reference w:id=\"1\"/></w:r></w:p>");
+        (shown, format!("the {kind}s are damaged and left out"))
+    });
+    let chart =
+        "<w:p><w:r><w:t>x</w:t><a:graphicData><c:chart r:id=\"c\"/></a:graphicData></w:r></w:p>";
+    let list = format!("<w:p><w:pPr>{}</w:pPr><w:r><w:t>x</w:t></w:r></w:p>", on(1, 0));
+    let (no_chart, no_lists) = (
+        "a chart is damaged and left out",
+        "the lists are damaged: their numbers and bullets are left out",
+    );
+    let styles = "the styles are damaged: numbers and bullets of lists may be missing";
+    let other = [("z", "settings", "settings.xml")];
+    for (body, kind, text_of, said) in [
+        (notes.0.as_str(), "footnotes", "x[1]\n", notes.1.as_str()),
+        (&ends.0, "endnotes", "x[i]\n", &ends.1),
+        (chart, "chart", "x\n", no_chart),
+        (&list, "numbering", "x\n", no_lists),
+        (&p("x"), "styles", "x\n", styles),
+    ] {
+        let read = |references: Option<&[(&str, &str, &str)]>| {
+            let document = format!("<d>{body}</d>");
+            let references = references.map(relationships);
+            let mut files = vec![("word/document.xml", document.as_str())];
+            files.extend(
+                references.iter().map(|part| ("word/_rels/document.xml.rels", part.as_str())),
+            );
+            let read = text(&archive(&files)).unwrap();
+            assert_eq!(read.text, text_of);
+            read.left_out
+        };
+        // The part is not in the file; nothing says where it is; nothing says where anything is.
+        assert_eq!(read(Some(&[("c", kind, "none.xml")])), [said]);
+        let in_text = !matches!(kind, "styles" | "numbering");
+        let said: &[&str] = if in_text { &[said] } else { &[] };
+        assert_eq!(read(Some(&other)), said);
+        let said: &[&str] = if kind == "styles" { &[] } else { &[references] };
+        assert_eq!(read(None), said);
+    }
+    // One of several notes.
+    let document = format!("<d>{}{}</d>", notes.0, notes.0.replace("\"1\"", "\"2\""));
+    let of_notes =
+        format!("<f><w:footnotes><w:footnote w:id=\"2\">{}</w:footnote></w:footnotes></f>", p("y"));
+    let read = text(&archive(&[
+        ("word/document.xml", &document),
+        ("word/_rels/document.xml.rels", &relationships(&[("a", "footnotes", "f.xml")])),
+        ("word/f.xml", &of_notes),
+    ]));
+    let read = read.unwrap();
+    assert_eq!(read.text, "x[1]\nx[2]\n[2] y\n");
+    assert_eq!(read.left_out, ["footnotes that are damaged are left out"]);
+    let embedded = format!("<d>{}<w:altChunk r:id=\"a\"/></d>", p("x"));
+    let own = relationships(&[("a", "aFChunk", "a.html")]);
+    let read = text(&archive(&[
+        ("word/document.xml", &embedded),
+        ("word/_rels/document.xml.rels", &own),
+        ("word/a.html", "<p>y"),
+    ]));
+    assert_eq!(read.unwrap().left_out, [OTHERS]);
+}
+
+#[test]
+fn the_pronunciation_of_ruby_is_left_out() {
+    let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let ruby = |base: &str, read: &str| {
+        let (base, read) = (run(base), run(read));
+        format!(
+            "<w:r><w:ruby><w:rubyPr/><w:rt>{read}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r>"
+        )
+    };
+    let whole = format!("<w:p>{}{}{}</w:p>", ruby("東", "とう"), ruby("京", "きょう"), run("へ"));
+    assert_eq!(body(&whole), "東京へ\n");
+}

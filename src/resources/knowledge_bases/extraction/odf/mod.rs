@@ -39,11 +39,15 @@ pub fn text(kind: Kind, bytes: &[u8]) -> Result<Extracted> {
     let (format, body) = kind.names();
     let mut archive = Archive::open(format, bytes)?;
     // Of an encrypted file nothing else can be read: without this it says the same in other words.
-    if unless_damaged(is_encrypted(&mut archive), &mut Vec::new(), "")? {
+    let manifest = unless_damaged(Manifest::read(&mut archive), &mut Vec::new(), "")?;
+    if manifest.is_encrypted {
         return Err(archive.encrypted());
     }
     let mut content = Content::new(kind);
-    let (lists, mut left_out) = (styles(&mut archive), Vec::new());
+    let (mut lists, mut left_out) = (styles(&mut archive), Vec::new());
+    if manifest.has_styles && !archive.has("styles.xml") {
+        lists = Err(archive.missing());
+    }
     let missing =
         "the styles are damaged: numbers and bullets of lists and headings may be missing";
     content.lists = unless_damaged(lists, &mut left_out, missing)?;
@@ -73,14 +77,30 @@ fn styles(archive: &mut Archive) -> Result<Lists> {
     Ok(lists)
 }
 
-fn is_encrypted(archive: &mut Archive) -> Result<bool> {
-    let Some(mut xml) = archive.xml("META-INF/manifest.xml")? else { return Ok(false) };
-    while xml.next_start()? {
-        if xml.name() == "encryption-data" {
-            return Ok(true);
+/// What the list of the parts says.
+#[derive(Default)]
+struct Manifest {
+    is_encrypted: bool,
+    /// Whether there are styles that all of the document has.
+    has_styles: bool,
+}
+
+impl Manifest {
+    fn read(archive: &mut Archive) -> Result<Self> {
+        let mut manifest = Manifest::default();
+        let Some(mut xml) = archive.xml("META-INF/manifest.xml")? else { return Ok(manifest) };
+        while xml.next_start()? && !manifest.is_encrypted {
+            match xml.name() {
+                "encryption-data" => manifest.is_encrypted = true,
+                "file-entry" => {
+                    let path = xml.attribute("full-path");
+                    manifest.has_styles |= path.as_deref() == Some("styles.xml");
+                }
+                _ => {}
+            }
         }
+        Ok(manifest)
     }
-    Ok(false)
 }
 
 struct Content {
@@ -405,5 +425,17 @@ mod tests {
         let encrypted = archive(&[("META-INF/manifest.xml", manifest), ("content.xml", "x")]);
         let refused = text(Kind::Text, &encrypted).unwrap_err();
         assert!(refused.message().contains("encrypted"), "{refused}");
+    }
+
+    #[test]
+    fn styles_that_are_listed_and_missing_are_as_good_as_damaged() {
+        let entry = |path: &str| format!("<m><file-entry full-path=\"{path}\"/></m>");
+        let content = "<a><body><text><p>Tides</p></text></body></a>";
+        for (listed, said) in [("styles.xml", 1), ("content.xml", 0)] {
+            let manifest = entry(listed);
+            let files = [("content.xml", content), ("META-INF/manifest.xml", manifest.as_str())];
+            let read = text(Kind::Text, &archive(&files)).unwrap();
+            assert_eq!((read.text.as_str(), read.left_out.len()), ("Tides\n", said), "{listed}");
+        }
     }
 }

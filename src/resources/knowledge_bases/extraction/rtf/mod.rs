@@ -1,17 +1,16 @@
 //! RTF files: the text that is shown, with tracked changes as if they were accepted.
 
+mod code_pages;
 mod words;
 
-use std::collections::HashMap;
-
-use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
+use std::collections::{BTreeSet, HashMap};
 
 use super::archive::other_format;
-use super::charset::of_code_page;
 use super::lines::Lines;
-use super::text::unreadable;
+use super::text::{Extracted, unreadable};
 use crate::base::Result;
-use words::{SHOWN, SKIPPED, of_charset, written};
+use code_pages::CodePage;
+use words::{SHOWN, SKIPPED, written};
 
 const FORMAT: &str = "RTF";
 
@@ -19,14 +18,25 @@ const FORMAT: &str = "RTF";
 const MAX_DEPTH: usize = 1000;
 
 /// Returns the text of a file, with its notes at the end.
-pub fn text(bytes: &[u8]) -> Result<String> {
+pub fn text(bytes: &[u8]) -> Result<Extracted> {
     if !bytes.trim_ascii_start().starts_with(b"{\\rtf") {
         return Err(other_format(FORMAT));
     }
     let mut reader = Reader { bytes, at: 0, content: Content::default() };
     reader.read()?;
-    reader.content.finished()
+    reader.content.flush()?;
+    let wrong = |number: &i32| {
+        format!(
+            "the code page {number} is not known: letters other than those of English may be wrong; save \
+             the file again with another program"
+        )
+    };
+    let left_out = reader.content.unknown.iter().map(wrong).collect();
+    Ok(Extracted { left_out, ..reader.content.finished()?.into() })
 }
+
+/// So many code pages that are not known are named.
+const MAX_UNKNOWN: usize = 3;
 
 /// What holds until the end of a group.
 #[derive(Clone, Copy)]
@@ -35,7 +45,7 @@ struct State {
     /// How many characters after one of Unicode stand for it.
     substitutes: usize,
     /// That of the bytes of the current font.
-    encoding: &'static Encoding,
+    code_page: CodePage,
     is_deleted: bool,
     is_hidden: bool,
     in_table: bool,
@@ -63,9 +73,11 @@ struct Content {
     high: Option<u16>,
     /// How many characters are left out, since they stand for one of Unicode.
     left_out: usize,
-    /// The encoding of fonts that do not say theirs.
-    default: &'static Encoding,
-    fonts: HashMap<i32, &'static Encoding>,
+    /// The code page of fonts that do not say theirs.
+    default: CodePage,
+    fonts: HashMap<i32, CodePage>,
+    /// The code pages of letters that may be wrong.
+    unknown: BTreeSet<i32>,
     /// The font that is declared.
     font: i32,
     /// That of text without one.
@@ -77,7 +89,7 @@ impl Default for Content {
         let state = State {
             destination: Destination::Text,
             substitutes: 1,
-            encoding: WINDOWS_1252,
+            code_page: CodePage::DEFAULT,
             is_deleted: false,
             is_hidden: false,
             in_table: false,
@@ -92,8 +104,9 @@ impl Default for Content {
             pending: Vec::new(),
             high: None,
             left_out: 0,
-            default: WINDOWS_1252,
+            default: CodePage::DEFAULT,
             fonts: HashMap::new(),
+            unknown: BTreeSet::new(),
             font: 0,
             default_font: 0,
         }
@@ -243,8 +256,10 @@ impl Content {
         }
         match word {
             "fonttbl" => self.state.destination = Destination::Fonts,
-            "ansicpg" => self.set_default(of_code_page(number.unwrap_or(1252))),
-            "mac" => self.set_default(MACINTOSH),
+            "ansicpg" => self.set_default(CodePage::numbered(number.unwrap_or(1252))),
+            "mac" => self.set_default(CodePage::MAC),
+            "pc" => self.set_default(CodePage::PC),
+            "pca" => self.set_default(CodePage::PC_MULTILINGUAL),
             "deff" => self.default_font = number.unwrap_or(0),
             "f" => self.set_font(number.unwrap_or(0)),
             "plain" => {
@@ -261,7 +276,8 @@ impl Content {
             // A number says how it looks itself, and is where its paragraph is.
             "pard" if self.state.is_label => {}
             "pard" => self.state.in_table = false,
-            "intbl" => self.state.in_table = true,
+            // A row that is declared follows, also where its paragraphs do not say so.
+            "intbl" | "cellx" => self.state.in_table = true,
             // What programs show that do not count themselves; it is followed by a tab.
             "listtext" | "pntext" => self.state.is_label = true,
             "tab" if self.state.is_label => self.add(" ")?,
@@ -282,7 +298,10 @@ impl Content {
             }
             "cell" if self.is_shown() => {
                 self.state.in_table = true;
+                // What stands before it is its text, also if that did not say that it is in a table.
+                let text = self.target().take_line();
                 self.table()?;
+                self.target().add(&text)?;
                 self.target().start_cell()?;
             }
             "row" if self.is_shown() => self.target().end_row()?,
@@ -293,27 +312,27 @@ impl Content {
 
     /// A word of the table of fonts.
     fn declare_font(&mut self, word: &str, number: i32) {
-        let encoding = match word {
+        let code_page = match word {
             "f" => {
                 self.font = number;
                 return;
             }
-            "fcharset" => of_charset(number),
-            "cpg" => Some(of_code_page(number)),
+            "fcharset" => CodePage::of_charset(number),
+            "cpg" => Some(CodePage::numbered(number)),
             _ => None,
         };
-        if let Some(encoding) = encoding {
-            self.fonts.insert(self.font, encoding);
+        if let Some(code_page) = code_page {
+            self.fonts.insert(self.font, code_page);
         }
     }
 
-    fn set_default(&mut self, encoding: &'static Encoding) {
-        self.default = encoding;
-        self.state.encoding = encoding;
+    fn set_default(&mut self, code_page: CodePage) {
+        self.default = code_page;
+        self.state.code_page = code_page;
     }
 
     fn set_font(&mut self, font: i32) {
-        self.state.encoding = self.fonts.get(&font).copied().unwrap_or(self.default);
+        self.state.code_page = self.fonts.get(&font).copied().unwrap_or(self.default);
     }
 
     /// A character of Unicode by its code, or a half of one; negative ones are those beyond 32,767.
@@ -353,9 +372,15 @@ impl Content {
             return Ok(());
         }
         let pending = std::mem::take(&mut self.pending);
-        let (text, _) = self.state.encoding.decode_without_bom_handling(&pending);
+        let text = self.state.code_page.decoded(&pending);
+        if let CodePage::Unknown(number) = self.state.code_page
+            && self.unknown.len() < MAX_UNKNOWN
+            && !pending.is_ascii()
+        {
+            self.unknown.insert(number);
+        }
         // The bullets of the fonts Symbol and Wingdings.
-        if self.state.is_label && matches!(&*text, "·" | "§" | "Ø" | "ü") {
+        if self.state.is_label && matches!(text.as_str(), "·" | "§" | "Ø" | "ü") {
             return self.add("•");
         }
         self.add(&text)
@@ -402,7 +427,8 @@ mod tests {
 
     #[track_caller]
     fn is_read(rtf: &str, read: &str) {
-        assert_eq!(text(format!("{{\\rtf1\\ansi {rtf}}}").as_bytes()).unwrap(), read, "{rtf}");
+        let file = format!("{{\\rtf1\\ansi {rtf}}}");
+        assert_eq!(text(file.as_bytes()).unwrap(), read.to_string().into(), "{rtf}");
     }
 
     #[test]
@@ -417,8 +443,27 @@ mod tests {
         );
         is_read("\\ansicpg1251 \\'cf", "П\n");
         is_read("\\mac \\'8a", "ä\n");
+        // Those of DOS.
+        for word in ["pc", "pca", "ansicpg437", "ansicpg850", "ansicpg858"] {
+            is_read(&format!("\\{word} caf\\'82"), "café\n");
+        }
+        is_read(
+            "{\\fonttbl{\\f0\\fcharset255 Terminal;}{\\f1\\cpg850 B;}}\\f0\\'9b\\f1\\'9b",
+            "¢ø\n",
+        );
         // A byte that is the second one of a character and a letter.
         is_read(&format!("{fonts}\\f2\\'83A"), "ア\n");
+    }
+
+    #[test]
+    fn letters_of_code_pages_that_are_not_known_are_said_to_be_wrong() {
+        let of = |rtf: &str| text(format!("{{\\rtf1 {rtf}}}").as_bytes()).unwrap();
+        let read = of("\\ansicpg852 caf\\'e9");
+        assert_eq!((read.text.as_str(), read.left_out.len()), ("café\n", 1));
+        assert!(read.left_out[0].starts_with("the code page 852 is not known"));
+        assert!(of("\\ansicpg852 cafe").left_out.is_empty());
+        let many: String = (2..99).map(|n| format!("\\ansicpg{n}\\'e9")).collect();
+        assert_eq!(of(&many).left_out.len(), MAX_UNKNOWN);
     }
 
     #[test]
@@ -441,6 +486,21 @@ mod tests {
             "a{\\super\\chftn}{\\footnote\\pard {\\super\\chftn} first}b{\\footnote second\\par}\\par c",
             "a[1]b[2]\nc\n[1]  first\n[2] second\n",
         );
+    }
+
+    #[test]
+    fn a_row_whose_paragraphs_do_not_say_so_is_one() {
+        for rtf in [
+            "\\trowd\\cellx1000\\cellx2000 A\\cell B\\cell\\row",
+            "\\trowd\\cellx1000\\cellx2000\\pard A\\cell B\\cell\\row",
+            "{\\trowd\\cellx1000\\cellx2000}A\\cell B\\cell\\row",
+            "A\\cell B\\cell{\\trowd\\cellx1000\\cellx2000\\row}",
+        ] {
+            is_read(&format!("{rtf}\\pard end"), "A\tB\nend\n");
+            is_read(&format!("x\\par {rtf}{rtf}\\pard end"), "x\nA\tB\nA\tB\nend\n");
+        }
+        is_read("\\trowd\\cellx1 A\\par more\\cell B\\cell\\row\\pard end", "A more\tB\nend\n");
+        is_read("a{\\footnote x\\cell y\\cell\\row}", "a[1]\n[1] x\ty\n");
     }
 
     #[test]

@@ -1,8 +1,4 @@
-//! The control words of RTF that name something: destinations, characters and code pages.
-
-use encoding_rs::Encoding;
-
-use super::super::charset::of_code_page;
+//! The control words of RTF that name something: destinations and characters.
 
 /// Destinations whose text is not that of the document, and that are not marked as such with `\*`.
 pub const SKIPPED: [&str; 30] = [
@@ -55,26 +51,4 @@ pub fn written(word: &str) -> &'static str {
         "bullet" => "•",
         _ => "",
     }
-}
-
-/// The encoding of a font by the number of its character set; none for the one of the file.
-pub fn of_charset(charset: i32) -> Option<&'static Encoding> {
-    let code_page = match charset {
-        77 => 10_000,
-        128 => 932,
-        129 => 949,
-        134 => 936,
-        136 => 950,
-        161 => 1253,
-        162 => 1254,
-        163 => 1258,
-        177 => 1255,
-        178 => 1256,
-        186 => 1257,
-        204 => 1251,
-        222 => 874,
-        238 => 1250,
-        _ => return None,
-    };
-    Some(of_code_page(code_page))
 }
