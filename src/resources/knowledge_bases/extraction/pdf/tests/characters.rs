@@ -1,0 +1,1 @@
+//! Characters of fonts whose own map, or none, says which they are.

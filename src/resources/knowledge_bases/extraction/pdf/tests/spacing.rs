@@ -1,0 +1,1 @@
+//! Blanks between words, and none between letters that are spaced.
