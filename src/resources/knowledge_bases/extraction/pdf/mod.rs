@@ -10,6 +10,7 @@ mod left_out;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod unicode;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
