@@ -7,6 +7,7 @@ mod content;
 mod fonts;
 mod layout;
 mod left_out;
+mod spacing;
 mod strings;
 #[cfg(test)]
 mod tests;
