@@ -2,7 +2,7 @@
 
 use hayro_font::kurbo::{Point, Vec2};
 
-use super::spacing::{BLANK, Kind, Part, within_words};
+use super::spacing::{BLANK, Kind, Part, Sign, within_words};
 
 /// A glyph that is farther from the line than this part of the font size, or as far before the end of
 /// its text, begins another line. Raised and lowered characters and accents are nearer.
@@ -10,9 +10,6 @@ const ANOTHER_LINE: f64 = 0.8;
 
 /// Two glyphs that are nearer to each other than this part of the font size are one, drawn twice.
 const SAME_PLACE: f64 = 0.1;
-
-/// Glyphs whose spacing differs by less than this part of the font size are spaced alike.
-const SAME_SPACING: f64 = 0.001;
 
 /// An accent whose place is within this part of the font size of its letter belongs to it.
 const NEAR: f64 = 1.5;
@@ -56,8 +53,6 @@ struct Last {
     direction: Vec2,
     size: f64,
     spacing: f64,
-    /// Whether the one before it was set apart as far.
-    is_spaced: bool,
     /// Where its text begins.
     at: usize,
 }
@@ -66,6 +61,8 @@ struct Last {
 struct Step {
     /// How far they are apart, in font sizes.
     gap: f64,
+    /// How far of it the file sets them apart.
+    spacing: f64,
     is_forward: bool,
 }
 
@@ -77,7 +74,7 @@ impl Layout {
 
     /// Adds a glyph.
     pub fn add(&mut self, glyph: &Placed) {
-        let (mut gap, mut is_spaced) = (0.0, false);
+        let (mut gap, mut spacing) = (0.0, 0.0);
         if let Some(last) = &mut self.last {
             if glyph.text.is_empty() {
                 last.end = glyph.end;
@@ -96,10 +93,9 @@ impl Layout {
             // Blanks and numbers between such letters go along with them.
             let is_within =
                 self.by_place < 0 && (before, now) != (Script::LeftToRight, Script::LeftToRight);
-            is_spaced = last.is_as_spaced(glyph);
             match last.step(glyph, are_rtl || is_within) {
                 Some(step) => {
-                    gap = step.gap;
+                    (gap, spacing) = (step.gap, step.spacing);
                     if gap > BLANK {
                         self.add_blank(Kind::Gap);
                     } else if are_rtl {
@@ -110,19 +106,19 @@ impl Layout {
             }
         }
         let at = self.text.len();
-        let is_letter = only(glyph.text).is_some_and(char::is_alphabetic);
+        let sign = Sign::of(glyph.text);
         for c in glyph.text.chars() {
             if c.is_whitespace() {
                 self.add_blank(Kind::Written);
             } else {
                 if self.text.len() == at {
-                    self.parts.push(Part { at, kind: Kind::Glyph { gap, is_letter } });
+                    self.parts.push(Part { at, kind: Kind::Glyph { gap, spacing, sign } });
                 }
                 self.text.push(c);
             }
         }
         let Placed { start, end, direction, size, spacing, .. } = *glyph;
-        self.last = Some(Last { start, end, direction, size, spacing, is_spaced, at });
+        self.last = Some(Last { start, end, direction, size, spacing, at });
     }
 
     fn add_blank(&mut self, kind: Kind) {
@@ -193,11 +189,6 @@ impl Last {
         (glyph.start - self.start).hypot() < reach || (glyph.start - self.end).hypot() < reach
     }
 
-    /// Whether the file sets a glyph as far apart as this one.
-    fn is_as_spaced(&self, glyph: &Placed) -> bool {
-        (glyph.spacing - self.spacing).abs() <= SAME_SPACING * self.size
-    }
-
     /// Returns how a glyph follows, unless it begins another line. Of values that are no numbers each
     /// comparison is false: a line of its own.
     fn step(&self, glyph: &Placed, is_rtl: bool) -> Option<Step> {
@@ -213,20 +204,15 @@ impl Last {
         let before = (self.start - glyph.end).dot(self.direction) / size;
         // The next letter stands to the left, in the order of reading.
         if is_rtl && along < 0.0 && before > -ANOTHER_LINE {
-            return Some(Step { gap: before, is_forward: false });
+            return Some(Step { gap: before, spacing: 0.0, is_forward: false });
         }
-        // Letters of words are set apart like their neighbours; one that is alone makes a blank.
-        let is_spaced = self.is_spaced || self.is_as_spaced(glyph);
-        let spacing = if is_spaced { self.spacing.max(0.0) / size } else { 0.0 };
-        let gap = if along > spacing { along - spacing } else { along.min(0.0) };
-        if along < -ANOTHER_LINE { None } else { Some(Step { gap, is_forward: true }) }
+        let spacing = self.spacing / size;
+        if along < -ANOTHER_LINE {
+            None
+        } else {
+            Some(Step { gap: along, spacing, is_forward: true })
+        }
     }
-}
-
-/// Returns the character of a text of one.
-fn only(text: &str) -> Option<char> {
-    let mut chars = text.chars();
-    chars.next().filter(|_| chars.next().is_none())
 }
 
 /// Returns a line without some of its parts, which are blanks, and where the others begin.

@@ -27,6 +27,8 @@ fn letters_that_the_file_spaces_are_words() {
 #[test]
 fn spacing_that_makes_a_blank_is_one() {
     assert_eq!(shown("(fo) Tj 3 Tc (o) Tj 0 Tc (bar) Tj"), "foo bar\n");
+    assert_eq!(shown("4.5 Tc [(As) 375 (e) 375 (c) 375 (t)] TJ"), "A sect\n");
+    assert_eq!(shown("40 Tc (30) Tj"), "3 0\n");
     assert_eq!(shown("-1 Tc [(foo) -278 (bar)] TJ"), "foo bar\n");
     assert_eq!(shown("2 Tc (foo) Tj 4 Tw ( bar) Tj"), "foo bar\n");
 }
