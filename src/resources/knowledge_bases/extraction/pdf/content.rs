@@ -363,14 +363,21 @@ impl<'a, 'r> Reader<'a, 'r> {
         }
         let runs = if font.is_horizontal() { Vec2::new(1.0, 0.0) } else { Vec2::new(0.0, -1.0) };
         let runs = on_page(runs * state.size.signum());
+        // Text of no size runs nowhere.
+        let direction = if runs.hypot() > 0.0 { runs / runs.hypot() } else { Vec2::new(1.0, 0.0) };
+        let spacing = if font.is_horizontal() {
+            Vec2::new(state.char_space * state.scale, 0.0)
+        } else {
+            Vec2::new(0.0, -state.char_space)
+        };
         let scale = (a * d - b * c).abs().sqrt() * state.scale.abs().sqrt();
         self.layout.add(&Placed {
             text,
             start,
             end: start + on_page(glyph),
-            // Text of no size runs nowhere.
-            direction: if runs.hypot() > 0.0 { runs / runs.hypot() } else { Vec2::new(1.0, 0.0) },
+            direction,
             size: scale * state.size.abs() * font.size(),
+            spacing: on_page(spacing).dot(direction),
         });
     }
 }

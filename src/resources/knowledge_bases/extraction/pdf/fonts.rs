@@ -9,8 +9,10 @@ use hayro_cmap::{BfString, CMap, CMapName, CidFamily, load_embedded};
 use hayro_font::kurbo::Vec2;
 use hayro_font::{CMapResolverFn, FontCache, FontGlyph, FontResolverFn, GlyphId, StandardFont};
 use hayro_syntax::object::dict::keys;
-use hayro_syntax::object::{Array, Dict, Name, Object, Stream, String as Bytes};
+use hayro_syntax::object::{Array, Dict, FromBytes as _, Name, Object, Stream, String as Bytes};
 use skrifa::{FontRef, MetadataProvider as _};
+
+use super::unicode::{self, Form, code_of_symbol, is_private, readable};
 
 /// A font program without glyphs: nothing is drawn here, and widths of the standard fonts are known
 /// without their programs.
@@ -18,6 +20,9 @@ const NO_PROGRAM: &[u8] = b"\0\x01\0\0\0\0\0\0\0\0\0\0";
 
 /// Widths are in thousandths of the font size.
 const UNITS: f64 = 1000.0;
+
+/// Longer names of glyphs are none (ISO 32000-1, annex C).
+const MAX_NAME_BYTES: usize = 127;
 
 /// The fonts of a file.
 pub struct Fonts<'a> {
@@ -34,6 +39,8 @@ pub struct Font<'a> {
     font: Option<hayro_font::Font<'a>>,
     pub name: String,
     is_type3: bool,
+    /// How its codes are characters, if they are.
+    form: Option<Form>,
     more: Fallbacks<'a>,
     texts: RefCell<HashMap<u32, Option<Rc<str>>>>,
     widest: Cell<f64>,
@@ -52,6 +59,16 @@ struct Fallbacks<'a> {
     names: HashMap<u32, String>,
     /// The characters of the font program by glyph.
     program: OnceCell<HashMap<u32, char>>,
+    symbols: Option<Symbols<'a>>,
+}
+
+/// A font of symbols, whose codes others map to characters for private use.
+enum Symbols<'a> {
+    /// Greek letters, and signs of mathematics; the font that has them by these codes.
+    Greek(hayro_font::Font<'a>),
+    Wingdings,
+    /// One that has only pictures.
+    Pictures,
 }
 
 impl<'a> Fonts<'a> {
@@ -61,7 +78,7 @@ impl<'a> Fonts<'a> {
             cache: FontCache::new(),
             known: HashMap::new(),
             programs: Arc::new(|_| Some((Arc::new(NO_PROGRAM), 0))),
-            cmaps: Arc::new(load_embedded),
+            cmaps: Arc::new(|name| load_embedded(name).or_else(|| unicode::table(name))),
         }
     }
 
@@ -81,17 +98,23 @@ impl<'a> Fonts<'a> {
         let kind = name(keys::SUBTYPE).unwrap_or_default();
         let is_type0 = kind == "Type0";
         let own = self.cache.font(dict, &self.programs, &self.cmaps);
-        let standard = || self.cache.standard_font(StandardFont::Helvetica, &self.programs);
+        let standard = |font| self.cache.standard_font(font, &self.programs);
+        let encoding = dict.get::<Name>(keys::ENCODING).filter(|_| is_type0);
+        let base_font = name(keys::BASE_FONT);
+        let symbols = base_font.as_deref().and_then(|base_font| symbols(base_font, standard));
+        let without = || if is_type0 { None } else { standard(StandardFont::Helvetica) };
         Font {
-            font: own.or_else(|| if is_type0 { None } else { standard() }),
-            name: name(keys::BASE_FONT).unwrap_or_else(|| "without a name".into()),
+            font: own.or_else(without),
+            name: base_font.unwrap_or_else(|| "without a name".into()),
             is_type3: kind == "Type3",
+            form: encoding.and_then(|encoding| Form::named(&encoding)),
             more: Fallbacks {
                 composite: is_type0.then(|| dict.clone()),
                 collection: OnceCell::new(),
                 to_unicode: named_or_embedded(dict, keys::TO_UNICODE),
                 names: if is_type0 { HashMap::new() } else { names(dict) },
                 program: OnceCell::new(),
+                symbols,
             },
             texts: RefCell::default(),
             widest: Cell::default(),
@@ -102,6 +125,10 @@ impl<'a> Fonts<'a> {
 impl Font<'_> {
     /// Returns the code at a position of a string, and of how many bytes it is.
     pub fn code(&self, bytes: &[u8], at: usize) -> (u32, usize) {
+        if let Some(form) = self.form {
+            let (c, len) = form.read(bytes, at);
+            return (c.map_or(u32::MAX, unicode::utf16), len);
+        }
         match &self.font {
             Some(font) => {
                 let (code, len) = font.read_code(bytes, at);
@@ -137,17 +164,45 @@ impl Font<'_> {
     }
 
     fn look_up(&self, code: u32) -> Option<String> {
+        let of_code = self.form.and_then(|_| readable(&unicode::char(code)?.to_string()));
+        if of_code.is_some() {
+            return of_code;
+        }
         let font = self.font.as_ref()?;
-        let (text, glyph, program) = match font.glyph(font.map_code(code), code) {
-            FontGlyph::Outline(glyph) => (glyph.as_unicode(), glyph.glyph_id(), glyph.font_data()),
-            FontGlyph::Type3(glyph) => (glyph.as_unicode(), GlyphId::NOTDEF, None),
+        let glyph = font.map_code(code);
+        let (said, program) = match font.glyph(glyph, code) {
+            FontGlyph::Outline(glyph) => (glyph.as_unicode(), glyph.font_data()),
+            FontGlyph::Type3(glyph) => (glyph.as_unicode(), None),
         };
+        let said = said.map(string);
+        if let Some(text) = said.as_deref().and_then(readable) {
+            return Some(text);
+        }
+        // The code of a symbol is that of another sign in any encoding.
+        if let Some(symbols) = &self.more.symbols
+            && let Some(code) = said.as_deref().and_then(only).and_then(code_of_symbol)
+        {
+            return symbols.char(code).map(String::from);
+        }
         let of_program = || {
             let read =
                 || program.map(|program| chars((*program.data).as_ref())).unwrap_or_default();
             self.more.program.get_or_init(read).get(&glyph.to_u32()).copied().map(String::from)
         };
-        text.and_then(string).or_else(|| self.more.text(code)).or_else(of_program)
+        let of_encoding = || self.of_encoding(font, glyph, code);
+        of_encoding().or_else(|| self.more.text(code)).or_else(of_program)
+    }
+
+    /// Returns what the encoding of a font of small codes says, whatever its map to characters says.
+    fn of_encoding(&self, font: &hayro_font::Font, glyph: GlyphId, code: u32) -> Option<String> {
+        if self.more.composite.is_some() {
+            return None;
+        }
+        // The library looks up a code in the map as it is, and its last byte in the encoding.
+        match font.glyph(glyph, code | !0xff) {
+            FontGlyph::Outline(glyph) => readable(&string(glyph.as_unicode()?)),
+            FontGlyph::Type3(_) => readable(&named(self.more.names.get(&code)?)?),
+        }
     }
 }
 
@@ -156,9 +211,12 @@ impl Fallbacks<'_> {
         let of_collection = || {
             let read = || self.composite.as_ref().and_then(collection);
             let (numbers, chars) = self.collection.get_or_init(read).as_ref()?;
-            string(chars.lookup_bf_string(number(numbers, code)?)?)
+            readable(&string(chars.lookup_bf_string(number(numbers, code)?)?))
         };
-        let of_map = || char::from_u32(number(self.to_unicode.as_ref()?, code)?);
+        let of_map = || {
+            let c = char::from_u32(number(self.to_unicode.as_ref()?, code)?)?;
+            readable(c.encode_utf8(&mut [0; 4]))
+        };
         // `a65` or `C41` for 65: TeX and others name drawn glyphs by their codes in ASCII.
         let of_name = || {
             let digits =
@@ -166,8 +224,60 @@ impl Fallbacks<'_> {
             let is_code = digits.parse() == Ok(code) || u32::from_str_radix(digits, 16) == Ok(code);
             char::from_u32(code).filter(|c| is_code && c.is_ascii_graphic())
         };
-        of_collection().or_else(|| of_map().or_else(of_name).map(String::from))
+        of_collection().or_else(of_map).or_else(|| of_name().map(String::from))
     }
+}
+
+impl Symbols<'_> {
+    fn char(&self, code: u32) -> Option<char> {
+        match self {
+            Symbols::Greek(font) => match font.glyph(GlyphId::NOTDEF, code) {
+                FontGlyph::Outline(glyph) => only(&readable(&string(glyph.as_unicode()?))?),
+                FontGlyph::Type3(_) => None,
+            },
+            Symbols::Wingdings => unicode::wingdings(code),
+            Symbols::Pictures => None,
+        }
+    }
+}
+
+/// Returns which font of symbols has this name, as that of a part of it may be: `ABCDEF+SymbolMT`.
+fn symbols<'a>(
+    base_font: &str,
+    standard: impl Fn(StandardFont) -> Option<hayro_font::Font<'a>>,
+) -> Option<Symbols<'a>> {
+    let name = base_font.split_once('+').map_or(base_font, |(_, name)| name);
+    if name.starts_with("Symbol") {
+        return standard(StandardFont::Symbol).map(Symbols::Greek);
+    }
+    match name.strip_prefix("Wingdings") {
+        // Wingdings 2 and 3 are others.
+        Some(more) if !more.contains(['2', '3']) => Some(Symbols::Wingdings),
+        Some(_) => Some(Symbols::Pictures),
+        None => name.starts_with("Webdings").then_some(Symbols::Pictures),
+    }
+}
+
+/// Returns what a name of a glyph stands for. The library tells it of fonts only.
+fn named(name: &str) -> Option<String> {
+    let escaped: String = name.bytes().map(|byte| format!("#{byte:02x}")).collect();
+    let dict = format!(
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica \
+         /Encoding << /Differences [1 /{escaped}] >> >>"
+    );
+    let programs: FontResolverFn = Arc::new(|_| Some((Arc::new(NO_PROGRAM), 0)));
+    let cmaps: CMapResolverFn = Arc::new(|_| None);
+    let font = FontCache::new().font(&Dict::from_bytes(dict.as_bytes())?, &programs, &cmaps)?;
+    match font.glyph(GlyphId::NOTDEF, 1) {
+        FontGlyph::Outline(glyph) => glyph.as_unicode().map(string),
+        FontGlyph::Type3(_) => None,
+    }
+}
+
+/// Returns the character of a text of one.
+fn only(text: &str) -> Option<char> {
+    let mut chars = text.chars();
+    chars.next().filter(|_| chars.next().is_none())
 }
 
 /// Returns the number that a CMap has for a code.
@@ -175,14 +285,12 @@ fn number(cmap: &CMap, code: u32) -> Option<u32> {
     (1..=4).find_map(|len| cmap.lookup_cid_code(code, len))
 }
 
-/// Returns what a CMap says, unless that is no character.
-fn string(found: BfString) -> Option<String> {
-    let text = match found {
+/// Returns what a CMap says.
+fn string(found: BfString) -> String {
+    match found {
         BfString::Char(c) => c.to_string(),
         BfString::String(text) => text,
-    };
-    let is_none = |c| matches!(c, '\0' | char::REPLACEMENT_CHARACTER);
-    (!text.chars().all(is_none)).then_some(text)
+    }
 }
 
 /// Returns the CMap of a dictionary: one that everybody has, by its name, or one in the file.
@@ -220,7 +328,9 @@ fn names(dict: &Dict) -> HashMap<u32, String> {
         match item {
             Object::Number(number) => code = u32::try_from(number.as_i64()).unwrap_or(0),
             Object::Name(name) => {
-                names.insert(code, name.as_str().to_string());
+                if name.len() <= MAX_NAME_BYTES {
+                    names.insert(code, name.as_str().to_string());
+                }
                 code = code.saturating_add(1);
             }
             _ => {}
@@ -235,7 +345,7 @@ fn chars(program: &[u8]) -> HashMap<u32, char> {
     let mut chars = HashMap::new();
     let Ok(font) = FontRef::new(program) else { return chars };
     for (code, glyph) in font.charmap().mappings() {
-        if let Some(c) = char::from_u32(code).filter(|c| !matches!(c, '\u{e000}'..='\u{f8ff}')) {
+        if let Some(c) = char::from_u32(code).filter(|c| !is_private(*c)) {
             chars.entry(glyph.to_u32()).or_insert(c);
         }
     }

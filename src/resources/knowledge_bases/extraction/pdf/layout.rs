@@ -2,9 +2,7 @@
 
 use hayro_font::kurbo::{Point, Vec2};
 
-/// A gap between two glyphs that is wider than this part of the font size is a blank. Letters of a word
-/// are kerned and spaced by less; blanks are a quarter of the font size or wider.
-const BLANK: f64 = 0.15;
+use super::spacing::{BLANK, Kind, Part, Sign, within_words};
 
 /// A glyph that is farther from the line than this part of the font size, or as far before the end of
 /// its text, begins another line. Raised and lowered characters and accents are nearer.
@@ -30,6 +28,8 @@ pub struct Placed<'a> {
     pub direction: Vec2,
     /// The font size on the page.
     pub size: f64,
+    /// How far the file sets its glyphs apart, other than their widths say.
+    pub spacing: f64,
 }
 
 /// The text of a page so far: complete lines, and one that is not.
@@ -38,8 +38,8 @@ pub struct Layout {
     text: String,
     /// Where the last line begins.
     line_at: usize,
-    /// Where the text of each of its glyphs begins, that of accents with their letters.
-    glyphs: Vec<usize>,
+    /// Its glyphs, accents with their letters, and its blanks.
+    parts: Vec<Part>,
     last: Option<Last>,
     /// Of letters that are read from right to left, how many more came in the order of their places than in
     /// that of reading.
@@ -52,15 +52,18 @@ struct Last {
     end: Point,
     direction: Vec2,
     size: f64,
+    spacing: f64,
     /// Where its text begins.
     at: usize,
 }
 
-/// What is between two glyphs.
-enum Gap {
-    None { is_forward: bool },
-    Blank,
-    Line,
+/// How a glyph follows another one on a line.
+struct Step {
+    /// How far they are apart, in font sizes.
+    gap: f64,
+    /// How far of it the file sets them apart.
+    spacing: f64,
+    is_forward: bool,
 }
 
 impl Layout {
@@ -71,6 +74,7 @@ impl Layout {
 
     /// Adds a glyph.
     pub fn add(&mut self, glyph: &Placed) {
+        let (mut gap, mut spacing) = (0.0, 0.0);
         if let Some(last) = &mut self.last {
             if glyph.text.is_empty() {
                 last.end = glyph.end;
@@ -89,44 +93,57 @@ impl Layout {
             // Blanks and numbers between such letters go along with them.
             let is_within =
                 self.by_place < 0 && (before, now) != (Script::LeftToRight, Script::LeftToRight);
-            match last.gap(glyph, are_rtl || is_within) {
-                Gap::None { is_forward } if are_rtl => {
-                    self.by_place += if is_forward { 1 } else { -1 };
+            match last.step(glyph, are_rtl || is_within) {
+                Some(step) => {
+                    (gap, spacing) = (step.gap, step.spacing);
+                    if gap > BLANK {
+                        self.add_blank(Kind::Gap);
+                    } else if are_rtl {
+                        self.by_place += if step.is_forward { 1 } else { -1 };
+                    }
                 }
-                Gap::None { .. } => {}
-                Gap::Blank => self.add_blank(),
-                Gap::Line => self.end_line(),
+                None => self.end_line(),
             }
         }
         let at = self.text.len();
+        let sign = Sign::of(glyph.text);
         for c in glyph.text.chars() {
             if c.is_whitespace() {
-                self.add_blank();
+                self.add_blank(Kind::Written);
             } else {
                 if self.text.len() == at {
-                    self.glyphs.push(at);
+                    self.parts.push(Part { at, kind: Kind::Glyph { gap, spacing, sign } });
                 }
                 self.text.push(c);
             }
         }
-        let Placed { start, end, direction, size, .. } = *glyph;
-        self.last = Some(Last { start, end, direction, size, at });
+        let Placed { start, end, direction, size, spacing, .. } = *glyph;
+        self.last = Some(Last { start, end, direction, size, spacing, at });
     }
 
-    fn add_blank(&mut self) {
+    fn add_blank(&mut self, kind: Kind) {
         let line = &self.text[self.line_at..];
-        if !line.is_empty() && !line.ends_with(' ') {
-            self.glyphs.push(self.text.len());
+        if line.is_empty() {
+            return;
+        }
+        if !line.ends_with(' ') {
+            self.parts.push(Part { at: self.text.len(), kind });
             self.text.push(' ');
+        } else if let Some(Part { kind: before @ Kind::Gap, .. }) = self.parts.last_mut() {
+            *before = kind;
         }
     }
 
     /// Ends the line, if one is begun.
     pub fn end_line(&mut self) {
         let mut line = self.text.split_off(self.line_at);
-        let glyphs = std::mem::take(&mut self.glyphs);
+        let mut glyphs: Vec<usize> = self.parts.iter().map(|part| part.at - self.line_at).collect();
+        let gaps = within_words(&std::mem::take(&mut self.parts));
+        if !gaps.is_empty() {
+            (line, glyphs) = without(&line, &glyphs, &gaps);
+        }
         if std::mem::take(&mut self.by_place) > 0 {
-            line = in_order_of_reading(&line, self.line_at, &glyphs);
+            line = in_order_of_reading(&line, &glyphs);
         }
         let line = line.trim();
         if !line.is_empty() {
@@ -172,8 +189,9 @@ impl Last {
         (glyph.start - self.start).hypot() < reach || (glyph.start - self.end).hypot() < reach
     }
 
-    /// Of values that are no numbers each comparison is false: a line of its own.
-    fn gap(&self, glyph: &Placed, is_rtl: bool) -> Gap {
+    /// Returns how a glyph follows, unless it begins another line. Of values that are no numbers each
+    /// comparison is false: a line of its own.
+    fn step(&self, glyph: &Placed, is_rtl: bool) -> Option<Step> {
         // Text of the size zero is at one place.
         let size = self.size.max(glyph.size).max(f64::MIN_POSITIVE);
         let step = glyph.start - self.end;
@@ -181,21 +199,35 @@ impl Last {
         let across = step.cross(self.direction) / size;
         let is_same_line = across.abs() < ANOTHER_LINE && glyph.direction.dot(self.direction) > 0.9;
         if !is_same_line {
-            return Gap::Line;
+            return None;
         }
         let before = (self.start - glyph.end).dot(self.direction) / size;
         // The next letter stands to the left, in the order of reading.
         if is_rtl && along < 0.0 && before > -ANOTHER_LINE {
-            return if before > BLANK { Gap::Blank } else { Gap::None { is_forward: false } };
+            return Some(Step { gap: before, spacing: 0.0, is_forward: false });
         }
+        let spacing = self.spacing / size;
         if along < -ANOTHER_LINE {
-            Gap::Line
-        } else if along > BLANK {
-            Gap::Blank
+            None
         } else {
-            Gap::None { is_forward: true }
+            Some(Step { gap: along, spacing, is_forward: true })
         }
     }
+}
+
+/// Returns a line without some of its parts, which are blanks, and where the others begin.
+fn without(line: &str, parts: &[usize], left_out: &[usize]) -> (String, Vec<usize>) {
+    let (mut kept, mut begins) = (String::with_capacity(line.len()), Vec::new());
+    let mut left_out = left_out.iter().peekable();
+    for (index, at) in parts.iter().enumerate() {
+        if left_out.next_if_eq(&&index).is_some() {
+            continue;
+        }
+        let end = parts.get(index + 1).copied().unwrap_or(line.len());
+        begins.push(kept.len());
+        kept.push_str(line.get(*at..end).unwrap_or_default());
+    }
+    (kept, begins)
 }
 
 /// Whether a letter is read from right to left.
@@ -233,11 +265,10 @@ impl Script {
 }
 
 /// Returns a line in the order of reading whose letters, read from right to left, were in the order of their
-/// places. `glyphs` are where its glyphs begin, in a text in which it begins at `from`.
-fn in_order_of_reading(line: &str, from: usize, glyphs: &[usize]) -> String {
-    let ends = glyphs.iter().skip(1).map(|end| end - from).chain([line.len()]);
-    let parts =
-        glyphs.iter().map(|at| at - from).zip(ends).filter_map(|(at, end)| line.get(at..end));
+/// places. `glyphs` are where its glyphs begin.
+fn in_order_of_reading(line: &str, glyphs: &[usize]) -> String {
+    let ends = glyphs.iter().skip(1).copied().chain([line.len()]);
+    let parts = glyphs.iter().zip(ends).filter_map(|(at, end)| line.get(*at..end));
     let mut parts: Vec<(&str, Script)> = parts.map(|part| (part, Script::of(part))).collect();
     let count = |script| parts.iter().filter(|(_, of)| *of == script).count();
     if count(Script::RightToLeft) > count(Script::LeftToRight) {
@@ -276,7 +307,7 @@ mod tests {
         for (text, x) in glyphs {
             let (start, end) = (Point::new(*x, 0.0), Point::new(x + 5.0, 0.0));
             let direction = Vec2::new(1.0, 0.0);
-            layout.add(&Placed { text, start, end, direction, size: 10.0 });
+            layout.add(&Placed { text, start, end, direction, size: 10.0, spacing: 0.0 });
         }
         layout.finished()
     }

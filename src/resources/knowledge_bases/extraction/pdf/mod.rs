@@ -7,9 +7,11 @@ mod content;
 mod fonts;
 mod layout;
 mod left_out;
+mod spacing;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod unicode;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

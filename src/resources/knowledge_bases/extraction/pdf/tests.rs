@@ -1,5 +1,9 @@
 //! Files of each kind that other programs write, as small as they can be.
 
+mod characters;
+mod forms;
+mod spacing;
+
 use std::time::Instant;
 
 use super::{Extracted, text, text_until};
