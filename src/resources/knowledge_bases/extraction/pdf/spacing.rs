@@ -74,17 +74,10 @@ impl Sign {
     }
 }
 
-/// What is between two glyphs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Between {
-    Written,
-    /// A gap, or none.
-    Gap(f64),
-}
-
-/// A glyph, and what is between it and the one before.
+/// A glyph, and how it follows the one before.
 struct Glyph {
-    before: Between,
+    /// None if a blank is written between them.
+    gap: Option<f64>,
     spacing: f64,
     sign: Sign,
     /// The part that is a blank before it, but only a gap.
@@ -99,10 +92,7 @@ pub fn within_words(parts: &[Part]) -> Vec<usize> {
     let glyphs = glyphs(parts);
     let mut found: Vec<usize> =
         glyphs.chunk_by(|one, next| is_same(one.spacing, next.spacing)).flat_map(of_said).collect();
-    let is_apart = |_: &Glyph, next: &Glyph| match next.before {
-        Between::Written => true,
-        Between::Gap(gap) => gap >= MIN_GAP,
-    };
+    let is_apart = |_: &Glyph, next: &Glyph| next.gap.is_none_or(|gap| gap >= MIN_GAP);
     let mut first = 0;
     for run in glyphs.chunk_by(is_apart) {
         let are_ends = (first == 0, first + run.len() == glyphs.len());
@@ -119,32 +109,23 @@ fn is_same(one: f64, other: f64) -> bool {
     (one - other).abs() < 0.001
 }
 
-/// Returns the gaps within words of glyphs that the file sets apart by the same, unless most of them stand
-/// elsewhere nevertheless: some programs set them apart by a blank and move back all but one.
+/// Returns the gaps within words of glyphs that the file sets apart by the same, unless it moves some of them
+/// back: some programs set glyphs apart by a blank and move back those that follow without one.
 fn of_said(run: &[Glyph]) -> Vec<usize> {
     let spacing = run.first().map_or(0.0, |glyph| glyph.spacing);
-    let gaps: Vec<f64> = run.iter().filter_map(Glyph::gap).collect();
+    let gaps: Vec<f64> = run.iter().filter_map(|glyph| glyph.gap).collect();
     let as_said = gaps.iter().filter(|gap| (**gap - spacing).abs() <= SAME).count();
+    let moved_back = gaps.iter().filter(|gap| **gap < spacing - SAME).count();
     let most = if are_letters(run) { MAX_SPACED_WORDS } else { MAX_SAID };
     if !(MIN_GAP..=most).contains(&spacing)
         || as_said < MIN_GAPS_SAID
-        || as_said * 3 < gaps.len() * 2
+        || moved_back * 8 > gaps.len()
         || !are(run, |sign| sign != Sign::Other)
     {
         return Vec::new();
     }
-    let is_in_word = |glyph: &&Glyph| glyph.gap().is_some_and(|gap| gap <= spacing + BLANK);
+    let is_in_word = |glyph: &&Glyph| glyph.gap.is_some_and(|gap| gap <= spacing + BLANK);
     run.iter().filter(is_in_word).filter_map(|glyph| glyph.blank).collect()
-}
-
-impl Glyph {
-    /// Returns how far it is from the one before, unless a blank is written between them.
-    fn gap(&self) -> Option<f64> {
-        match self.before {
-            Between::Gap(gap) => Some(gap),
-            Between::Written => None,
-        }
-    }
 }
 
 /// Whether four of five glyphs are letters, or what else counts.
@@ -161,11 +142,10 @@ fn glyphs(parts: &[Part]) -> Vec<Glyph> {
     for (index, part) in parts.iter().enumerate() {
         match part.kind {
             Kind::Glyph { gap, spacing, sign } => {
-                let is_written = blank == Some((index.wrapping_sub(1), Kind::Written));
-                let before = if is_written { Between::Written } else { Between::Gap(gap) };
-                let only_gap = blank.filter(|_| !is_written).map(|(index, _)| index);
-                glyphs.push(Glyph { before, spacing, sign, blank: only_gap });
-                blank = None;
+                let is_written = matches!(blank, Some((_, Kind::Written)));
+                let gap = (!is_written).then_some(gap);
+                let only_gap = blank.take().filter(|_| !is_written).map(|(index, _)| index);
+                glyphs.push(Glyph { gap, spacing, sign, blank: only_gap });
             }
             kind => blank = Some((index, kind)),
         }
@@ -176,8 +156,8 @@ fn glyphs(parts: &[Part]) -> Vec<Glyph> {
 /// Returns the gaps within words of a run of glyphs that all stand apart. `None` if it is none of spaced
 /// letters. A run that does not begin or end with its line begins or ends in another word.
 fn of_run(run: &[Glyph], (is_begin, is_end): (bool, bool)) -> Option<Vec<usize>> {
-    let usual = median(run.iter().skip(1).filter_map(Glyph::gap).collect())?;
-    let is_in_word = |glyph: &Glyph| glyph.gap().is_some_and(|gap| gap <= usual + BLANK);
+    let usual = median(run.iter().skip(1).filter_map(|glyph| glyph.gap).collect())?;
+    let is_in_word = |glyph: &Glyph| glyph.gap.is_some_and(|gap| gap <= usual + BLANK);
     let mut run = run;
     if !is_begin {
         // The first glyph is of a word that is not spaced; so must what follows it be apart.
@@ -190,8 +170,7 @@ fn of_run(run: &[Glyph], (is_begin, is_end): (bool, bool)) -> Option<Vec<usize>>
     let rest = run.get(1..)?;
     let in_words: Vec<&Glyph> = rest.iter().filter(|glyph| is_in_word(glyph)).collect();
     let words = 1 + rest.len() - in_words.len();
-    let is_usual =
-        |glyph: &&&Glyph| matches!(glyph.before, Between::Gap(gap) if (gap - usual).abs() <= SAME);
+    let is_usual = |glyph: &&&Glyph| glyph.gap.is_some_and(|gap| (gap - usual).abs() <= SAME);
     let usuals = in_words.iter().filter(is_usual).count();
     let most = if words > 1 && run.len() >= 4 * words { MAX_SPACED_WORDS } else { MAX_SPACED };
     let are_spaced = (MIN_SPACED..=most).contains(&usual)
@@ -229,6 +208,7 @@ mod tests {
             }
             if *c != '_' {
                 let sign = Sign::of(&c.to_string());
+                let spacing = if parts.is_empty() { 0.0 } else { spacing };
                 let kind = Kind::Glyph { gap, spacing, sign };
                 parts.push(Part { at: text.len(), kind });
                 text.push(*c);
@@ -316,6 +296,7 @@ mod tests {
         assert_eq!(read_as_said(&spaced("1230", 60, 0), 0.6), "1 2 3 0");
         assert_eq!(read_as_said(&spaced("OK", 20, 0), 0.2), "O K");
         assert_eq!(read_as_said(&spaced("...A", 30, 0), 0.3), ". . . A");
+        assert_eq!(read_as_said(&[('S', 0), ('a', 30), ('s', 0), ('p', 30)], 0.3), "S as p");
         let moved = [vec![('A', 0), ('s', 38)], spaced("ection", 0, 0)].concat();
         assert_eq!(read_as_said(&moved, 0.38), "A section");
     }

@@ -66,7 +66,8 @@ fn a_choice_that_is_drawn_is_read_once() {
 
 #[test]
 fn rich_text_is_read_without_its_markup() {
-    let rich = r#"<?xml version="1.0"?><body xmlns="http://www.w3.org/1999/xhtml"><p dir="ltr">Pay <b>by&#xA0;May</b> &amp;</p><p><span style="color:#ff0000">or never</span></p></body>"#;
+    let rich = "<?xml version='1.0'?><body xmlns='http://www.w3.org/1999/xhtml'><p dir='ltr'>Pay \
+                <b>by&#xA0;May</b> &amp;</p><p><span style='color:#ff0000'>or never</span></p></body>";
     let notes = ["/Subtype /FreeText /RC 4 0 R", "/Subtype /FreeText /RC 4 0 R /Contents ( )"];
     let read = annotated(&notes, &[stream("", rich.as_bytes())]);
     assert_eq!(read, "Pay by\u{a0}May &\nor never\nPay by\u{a0}May &\nor never\n");
