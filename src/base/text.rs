@@ -330,23 +330,6 @@ impl TextRule for EmailRule {
 }
 
 impl Validated<EmailRule> {
-    /// Whether a mail can be sent there, by its form: the name has 1 to 64 bytes and no dots beside each other
-    /// or at an end, the domain labels of 1 to 63 letters, digits and hyphens, and is no number.
-    pub fn can_have_mail(&self) -> bool {
-        let Some((local, domain)) = self.0.rsplit_once('@') else { return false };
-        let is_label = |label: &str| {
-            (1..=63).contains(&label.len())
-                && !label.starts_with('-')
-                && !label.ends_with('-')
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        };
-        let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
-        local.len() <= 64
-            && local.split('.').all(|part| !part.is_empty())
-            && domain.split('.').all(is_label)
-            && !domain.rsplit('.').next().is_some_and(is_number)
-    }
-
     /// The same address as accounts have it that were made while domains were kept as they were sent;
     /// `None` if that is the same.
     pub fn with_unicode_domain(&self) -> Option<Self> {

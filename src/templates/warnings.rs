@@ -13,11 +13,11 @@ const FOREIGN: [(&str, &str, &str); 2] = [
 ];
 
 /// Returns what looks like a mistake in a source that can be published all the same, in order of
-/// position, the first 20: a variable or import that is escaped, and where a statement or comment of
+/// position, the first 20: a variable or import that is escaped, marks and line ends of a file, and where a statement or comment of
 /// another template language first is.
 pub fn warnings(source: &str) -> Vec<Diagnostic> {
     let mut foreign = FOREIGN.to_vec();
-    let mut found = Vec::new();
+    let mut found = of_files(source);
     let mut position = Position::FIRST;
     for token in tokens(source) {
         if found.len() >= MAX_WARNINGS {
@@ -45,7 +45,22 @@ pub fn warnings(source: &str) -> Vec<Diagnostic> {
         }
         position = position.after(token.text);
     }
+    found.sort_by_key(|found| (found.line, found.column));
     found
+}
+
+/// What a text has of the file that it was in, where files that are published have none of it.
+fn of_files(source: &str) -> Vec<Diagnostic> {
+    let mark = source.starts_with('\u{feff}').then(|| {
+        let message = "the text begins with a byte order mark, which belongs to a file";
+        diagnostic(message.into(), Position::FIRST)
+    });
+    let line_end = source.find('\r').map(|at| {
+        let message = "the line ends with CR, which is kept: prompts in files are published with LF \
+                       alone, as another text";
+        diagnostic(message.into(), Position::FIRST.after(&source[..at]))
+    });
+    mark.into_iter().chain(line_end).collect()
 }
 
 /// What is said of an escape if what it escapes would be a variable or an import.
@@ -120,6 +135,14 @@ mod tests {
         ] {
             assert_eq!(of(source), Vec::<String>::new(), "{source}");
         }
+    }
+
+    #[test]
+    fn what_a_text_has_of_its_file_is_told_once() {
+        let told = of("\u{feff}a\r\nb\r\n");
+        assert!(told[0].ends_with("which belongs to a file (line 1, column 1)"), "{told:?}");
+        assert!(told[1].ends_with("as another text (line 1, column 3)"), "{told:?}");
+        assert_eq!(told.len(), 2);
     }
 
     #[test]

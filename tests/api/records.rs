@@ -233,9 +233,9 @@ fn wait_for_schedule(fixture: &Fixture) {
         fixture.owner.post(&format!("{place}/resume"), json!({})).ok();
     }
     let agents = key.get(&format!("/teams/{team}/agents")).items();
-    let paths = agents
-        .iter()
-        .map(|agent| format!("/teams/{team}/agents/{}", agent["id"].as_str().unwrap()));
+    let awake = agents.iter().filter(|agent| agent["paused"].is_null());
+    let paths =
+        awake.map(|agent| format!("/teams/{team}/agents/{}", agent["id"].as_str().unwrap()));
     let is_woken =
         |agent: &String| !key.get(&format!("{agent}/wakes?peek=true")).items().is_empty();
     let agent = paths.into_iter().find(is_woken).expect("an agent with wakes");

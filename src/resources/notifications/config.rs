@@ -147,7 +147,7 @@ fn read_typed(workflow: WorkflowKey, value: &Value) -> Result<ValidConfig> {
         }
         WorkflowKey::Email => {
             let EmailConfig { to } = typed(value)?;
-            let strange = to.iter().enumerate().filter(|(_, email)| !email.can_have_mail());
+            let strange = to.iter().enumerate().filter(|(_, email)| !can_have_mail(email));
             let issue =
                 |(at, _)| Issue::new(format!("to[{at}]"), "is no address that mail can have");
             let issues: Vec<Issue> = strange.map(issue).collect();
@@ -164,6 +164,23 @@ fn read_typed(workflow: WorkflowKey, value: &Value) -> Result<ValidConfig> {
         WorkflowKey::TeamTask => shown(json!(typed::<TeamTaskConfig>(value)?)),
         WorkflowKey::AgentWake => shown(json!(typed::<AgentWakeConfig>(value)?)),
     })
+}
+
+/// Whether a mail can be sent to an address, by its form: the name has 1 to 64 bytes and no dots beside each
+/// other or at an end, the domain labels of 1 to 63 letters, digits and hyphens, and is no number.
+fn can_have_mail(email: &Email) -> bool {
+    let Some((local, domain)) = email.as_str().rsplit_once('@') else { return false };
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    local.len() <= 64
+        && local.split('.').all(|part| !part.is_empty())
+        && domain.split('.').all(is_label)
+        && !domain.rsplit('.').next().is_some_and(is_number)
 }
 
 fn typed<T: Input>(value: &Value) -> Result<T> {
@@ -276,6 +293,11 @@ mod tests {
             ),
             (WorkflowKey::Email, json!({"to": []}), vec!["config.to"]),
             (WorkflowKey::Email, json!({"to": ["a@b.test", "b"]}), vec!["config.to[1]"]),
+            (
+                WorkflowKey::Email,
+                json!({"to": ["a@ex..com", "a@b.test", ".a@b.test", "a@-x.com", "a@1.2.3.4"]}),
+                vec!["config.to[0]", "config.to[2]", "config.to[3]", "config.to[4]"],
+            ),
             (WorkflowKey::Slack, json!({"url": "hooks.slack.test"}), vec!["config.url"]),
             (WorkflowKey::AgentWake, json!({"teamId": id}), vec!["config.agentId"]),
         ] {
