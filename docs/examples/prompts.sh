@@ -61,10 +61,11 @@ release() {
   files > "$list"
   while [ -s "$list" ]; do
     : > "$later"
+    waits=
     while IFS= read -r file; do
       type=$(kind "$file") name=$(name "$file")
       # No prompt is published with what a promptlet was before.
-      if [ "$type" = prompt ] && [ -s "$later" ]; then
+      if [ "$type" = prompt ] && [ -n "$waits" ]; then
         printf '%s\n' "$file" >> "$later"
         continue
       fi
@@ -72,6 +73,7 @@ release() {
       version=$(publish "$type" "$name" "$file" 2> "$problems.one") || {
         printf '%s\n' "$file" >> "$later"
         cat "$problems.one" >> "$problems"
+        [ "$type" = prompt ] || waits=yes
         continue
       }
       if [ "$type" = prompt ] && [ -n "${AGENT:-}" ]; then

@@ -13,8 +13,8 @@ const FOREIGN: [(&str, &str, &str); 2] = [
 ];
 
 /// Returns what looks like a mistake in a source that can be published all the same, in order of
-/// position, the first 20: a variable or import that is escaped, marks and line ends of a file, and where a statement or comment of
-/// another template language first is.
+/// position, the first 20: a variable or import that is escaped, marks and line ends of a file, and
+/// where a statement or comment of another template language first is.
 pub fn warnings(source: &str) -> Vec<Diagnostic> {
     let mut foreign = FOREIGN.to_vec();
     let mut found = of_files(source);
