@@ -217,3 +217,63 @@ fn every_section_that_a_comment_cites_is_in_the_reference() {
         }
     }
 }
+
+/// The requests that the first cell of a row names: `POST /a, /b; PATCH, DELETE /c`, paths in backquotes.
+fn requests(cell: &str) -> Vec<String> {
+    let (mut found, mut methods, mut is_new) = (Vec::new(), Vec::new(), true);
+    for word in cell.split_whitespace().map(|word| word.trim_end_matches([',', ';'])) {
+        match word.strip_prefix('`').and_then(|word| word.strip_suffix('`')) {
+            Some(path) => {
+                is_new = true;
+                found.extend(methods.iter().map(|method| format!("{method} {path}")));
+            }
+            None => {
+                if std::mem::take(&mut is_new) {
+                    methods.clear();
+                }
+                methods.push(word);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_table_of_wakes_has_each_request_that_changes_something_in_a_team_and_each_reason() {
+    let reference =
+        |name: &str| fs::read_to_string(Path::new("docs/reference").join(name)).unwrap();
+    let routes = reference("routes.md");
+    let row = |line: &str| -> Option<(String, String)> {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let (method, path) = (cells.next()?, cells.next()?.trim_matches('`'));
+        let is_of_agent =
+            path == "/agents/{stableKey}/pause" || path == "/agents/{stableKey}/resume";
+        let is_of_team =
+            path.starts_with("/teams") || path.starts_with("/exchange/") || is_of_agent;
+        (is_of_team && path.starts_with('/') && method != "GET")
+            .then(|| (method.to_string(), path.to_string()))
+    };
+    let changing = routes.lines().filter_map(row).map(|(method, path)| format!("{method} {path}"));
+    let teams = reference("teams-and-wakes.md");
+    let section = teams.split("\n## Whom each change wakes\n").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| ") && !line.contains("| Request"));
+    let mut named: Vec<String> =
+        rows.flat_map(|line| requests(line[2..].split(" | ").next().unwrap())).collect();
+    named.sort();
+    let mut changing: Vec<String> = changing.collect();
+    changing.sort();
+    assert_eq!(named, changing);
+    let enums = fs::read_to_string("tests/golden/enums.txt").unwrap();
+    for reason in enums.lines().filter_map(|line| line.strip_prefix("WakeReason.")) {
+        let name = reason.split(' ').next().unwrap();
+        let mut snake = String::new();
+        for letter in name.chars() {
+            if letter.is_uppercase() && !snake.is_empty() {
+                snake.push('_');
+            }
+            snake.extend(letter.to_lowercase());
+        }
+        assert!(section.contains(&format!("`{snake}`")), "{snake} is missing");
+    }
+}
