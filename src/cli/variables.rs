@@ -47,8 +47,14 @@ pub fn of_empty(command: &Command, given: &[String]) -> Option<String> {
     for name in given.iter().skip(1) {
         command = command.find_subcommand(name).unwrap_or(command);
     }
+    let is_given = |long: &str| {
+        given.iter().filter_map(|given| given.strip_prefix("--")).any(|given| {
+            given.strip_prefix(long).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
     let is_empty = |name: &&OsStr| env::var_os(name).is_some_and(|value| value.is_empty());
-    let found = command.get_arguments().filter_map(|flag| flag.get_env()).find(is_empty)?;
+    let open = command.get_arguments().filter(|flag| !flag.get_long().is_some_and(is_given));
+    let found = open.filter_map(|flag| flag.get_env()).find(is_empty)?;
     Some(empty(&found.to_string_lossy()))
 }
 
@@ -106,7 +112,7 @@ fn misspelt<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
         return Some(found);
     }
     if let Some((prefix, rest)) = upper.split_once('_')
-        && nearest(prefix, [PREFIX.trim_end_matches('_')].into_iter()).is_some()
+        && is_one_letter_off(prefix, PREFIX.trim_end_matches('_'))
         && let Some(found) = known.iter().find(|known| known.strip_prefix(PREFIX) == Some(rest))
     {
         return Some(found);
@@ -115,6 +121,15 @@ fn misspelt<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let rests = known.iter().filter_map(|known| known.strip_prefix(PREFIX));
     let near = nearest(rest, rests)?;
     known.iter().map(String::as_str).find(|known| known.strip_prefix(PREFIX) == Some(near))
+}
+
+/// Whether one letter was forgotten, added, or typed for another.
+fn is_one_letter_off(text: &str, meant: &str) -> bool {
+    let (text, meant) = (text.as_bytes(), meant.as_bytes());
+    let same = text.iter().zip(meant).take_while(|(a, b)| a == b).count();
+    let (text, meant) = (&text[same..], &meant[same..]);
+    let ends = text.iter().rev().zip(meant.iter().rev()).take_while(|(a, b)| a == b).count();
+    text.len().max(meant.len()) - ends == 1
 }
 
 fn known(command: &Command) -> Vec<String> {
@@ -149,6 +164,8 @@ mod tests {
             ("ROADSTEAD_VERSION", None),
             ("ROADSTEAD_IMAGE", None),
             ("PUBLIC_URL", None),
+            ("HOMESTEAD_URL", None),
+            ("ROADSTER_KEY", None),
         ] {
             assert_eq!(misspelt(name, &known), near, "{name}");
         }

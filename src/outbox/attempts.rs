@@ -77,16 +77,18 @@ pub fn wait(tx: &mut Tx, job: &Job) -> Result<bool> {
     Ok(false)
 }
 
-/// Postpones a job whose execution failed, or marks it dead; returns whether it is.
-pub fn postpone(tx: &mut Tx, job: &Job) -> Result<bool> {
+/// Postpones a job whose execution failed, or marks it dead; returns whether it is. With `is_done`, its
+/// effect was done, and only its result could not be stored.
+pub fn postpone(tx: &mut Tx, job: &Job, is_done: bool) -> Result<bool> {
     let Some(now) = leased(tx, job)? else { return Ok(false) };
     let since = now.failing_since.unwrap_or(tx.now());
-    let failures = now.failures + 1;
+    let failures = now.failures.saturating_add(1);
     let again = retry_at(tx.now(), since, failures);
     let failed = Job {
         failing_since: Some(since),
         failures,
         dead: again.is_none(),
+        effect_done: is_done,
         ..now.due(again.unwrap_or(now.due_at), tx.now())
     };
     tx.replace(&now, &failed)?;

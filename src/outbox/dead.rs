@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use super::handlers::GIVEN_UP;
 use super::jobs::{DEAD, ENQUEUED, Job, LEASE_SECS, readable};
 use super::sweeps::{RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress};
 use crate::base::{Result, Time};
@@ -59,6 +60,8 @@ fn retry_dead(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
         if (at < before || at.is_beyond(now, LEASE_SECS))
             && let Some(job) = readable(&view, &job)?
             && job.failing_since.is_none_or(|failing| failing >= since)
+            // What was done is not done again and again.
+            && !job.effect_done
         {
             dead.push(job);
         }
@@ -67,7 +70,8 @@ fn retry_dead(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
     })?;
     for job in &dead {
         // One more failure, and it is dead again: it has failed for a day.
-        tx.replace(job, &Job { dead: false, ..job.due(now, now) })?;
+        let failures = job.failures.max(GIVEN_UP);
+        tx.replace(job, &Job { dead: false, failures, ..job.due(now, now) })?;
         tx.signal(ENQUEUED);
     }
     Ok(SweepProgress::Clean)

@@ -62,7 +62,7 @@ pub(super) const DELIVER: JobHandler = JobHandler { kind: "event.deliver", prepa
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(delivery) = of(tx, job)? else { return Ok(Prepared::Done) };
-    if was_given_up(job, tx.now()) {
+    if was_given_up(job) {
         let why = "the server could not deliver it for a day; its log says why";
         tx.replace(&delivery, &delivery.dead(why.into()))?;
         return Ok(Prepared::Done);

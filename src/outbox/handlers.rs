@@ -28,16 +28,20 @@ pub fn enqueue(
         dead: false,
         trace: tx.trace(),
         scheduled_at: Some(tx.now()),
+        effect_done: false,
     };
     tx.signal(ENQUEUED);
     tx.insert(&job)?;
     Ok(job.id)
 }
 
-/// Whether a job was given up before: its failures are known.
-pub(super) fn was_given_up(job: &Job, now: Time) -> bool {
-    job.failing_since.is_some_and(|since| retry_at(now, since, job.failures).is_none())
+/// Whether a job was given up before, and is tried once more: its failures are known.
+pub(super) fn was_given_up(job: &Job) -> bool {
+    job.failures >= GIVEN_UP
 }
+
+/// More failures than a job has before it is given up: those of one that is tried once more.
+pub(super) const GIVEN_UP: u32 = 1_000_000;
 
 /// Takes a job back, unless it is done. One that is being executed has no effect on rows any more.
 pub fn cancel(tx: &mut Tx, id: Id<Job>) -> Result<()> {

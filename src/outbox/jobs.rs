@@ -43,6 +43,8 @@ pub struct Job {
     pub trace: Option<TraceParent>,
     /// When `due_at` was decided; unknown of jobs that an earlier version wrote.
     pub scheduled_at: Option<Time>,
+    /// Whether its last attempt has had its effect, and failed to store the result.
+    pub effect_done: bool,
 }
 crate::base::portable!(Job {
     id,
@@ -58,6 +60,7 @@ crate::base::portable!(Job {
     dead,
     trace,
     scheduled_at,
+    effect_done,
 });
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
@@ -111,14 +114,14 @@ impl Record for Job {
         ("target", "of any table: a handler that finds its target missing ends the job"),
         ("concurrency_key", "of any table: only compared with the keys of jobs in flight"),
     ];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = Id<Job>;
     fn key(&self) -> Self::Key {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
-            1 => codec::decode_shorter(body),
+            1 | 2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

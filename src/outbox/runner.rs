@@ -14,7 +14,7 @@ use super::effects::{Calls, Effect, EffectResult, Workflow, WriteRows};
 use super::failures::log_failure;
 use super::handlers::{JobHandler, Prepared, Settled, was_given_up};
 use super::in_flight::{InFlight, MAX_IN_FLIGHT};
-use super::jobs::{ENQUEUED, Job, LEASE_SECS, readable};
+use super::jobs::{ENQUEUED, Job, LEASE_SECS};
 use super::meters::DeliveryMeters;
 use super::misdated::Misdated;
 use super::sweeps::{RetentionSettings, Sweep, SweepProgress};
@@ -62,11 +62,13 @@ struct Unsettled {
     /// Whether the store is overloaded or stopping and nothing was done yet, which is no failure of the
     /// job.
     may_wait: bool,
+    /// Whether its effect was done.
+    is_done: bool,
 }
 
 impl From<Error> for Unsettled {
     fn from(error: Error) -> Self {
-        Unsettled { may_wait: error.kind() == Kind::Busy, error }
+        Unsettled { may_wait: error.kind() == Kind::Busy, is_done: false, error }
     }
 }
 
@@ -163,11 +165,14 @@ impl Runner {
             let now = tx.now();
             let (mut leased, mut lost) = (Vec::with_capacity(due.len()), Vec::new());
             for due in &due {
-                let Some(old) = readable(&tx.view(), due)? else {
-                    lost.push(*due);
-                    continue;
+                let old = match tx.get::<Job>(due) {
+                    Err(error) if error.kind() == Kind::Internal => {
+                        lost.push(*due);
+                        continue;
+                    }
+                    found => found?,
                 };
-                if !old.dead && old.due_at <= now {
+                if let Some(old) = old.filter(|job| !job.dead && job.due_at <= now) {
                     let job = old.due(now.plus_secs(LEASE_SECS), now);
                     let job = Job { attempts: old.attempts + 1, ..job };
                     tx.replace(&old, &job)?;
@@ -194,8 +199,10 @@ impl Runner {
         static WAITS: LogLimit = LogLimit::new();
         /// What is tried once more was reported when it was given up.
         static AGAIN: LogLimit = LogLimit::new();
-        let Err(Unsettled { error, may_wait }) = self.try_job(&job).await else { return };
-        let was_given_up = was_given_up(&job, self.store.clock().now());
+        let Err(Unsettled { error, may_wait, is_done }) = self.try_job(&job).await else {
+            return;
+        };
+        let was_given_up = was_given_up(&job);
         if may_wait || error.kind() == Kind::Busy {
             if let Some(suppressed) = WAITS.admit(Instant::now()) {
                 let Job { kind, id, .. } = &job;
@@ -210,9 +217,12 @@ impl Runner {
             self.meters.broken();
             tracing::error!(%error, kind = job.kind, job = %job.id, "a job failed");
         }
-        let again = if may_wait { wait } else { postpone };
         let (kind, id) = (job.kind.clone(), job.id);
-        match self.store.write(Id::NIL, move |tx| again(tx, &job)).await {
+        let again = move |tx: &mut Tx| match may_wait {
+            true => wait(tx, &job),
+            false => postpone(tx, &job, is_done),
+        };
+        match self.store.write(Id::NIL, again).await {
             Ok(true) if !was_given_up => tracing::error!(kind, job = %id, "a job is given up"),
             Ok(_) => {}
             // It becomes due again when its lease ends.
@@ -269,7 +279,8 @@ impl Runner {
         // The effect is done: that its result cannot be stored counts as a failure, so that it is not done
         // again and again without an end.
         let settled = self.store.write(job.org, settle).await;
-        let settled = settled.map_err(|error| Unsettled { error, may_wait: false })?;
+        let settled =
+            settled.map_err(|error| Unsettled { error, may_wait: false, is_done: true })?;
         self.count(handler, job, &outcome, settled);
         Ok(())
     }

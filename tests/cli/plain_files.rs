@@ -314,7 +314,7 @@ fn what_the_server_would_refuse_is_found_before_the_first_step() {
         for command in ["plan", "apply"] {
             in_session(&desk, &[command, dir.path().to_str().unwrap()]).fails(2, why);
         }
-        assert_eq!(desk.session().get("/registries").items().len(), 0, "{why}");
+        assert_eq!(desk.api().get("/registries").items().len(), 0, "{why}");
     }
 }
 
@@ -329,7 +329,10 @@ fn a_registry_takes_a_session_which_plan_says_and_a_strange_text_is_warned_of() 
     fs::write(registry.join("registry.toml"), "name = \"Main\"\n").unwrap();
     let text = "+++\nversion = \"1.0.0\"\n+++\nOpen C:\\Users\\{{USER}} {% if a %}\n";
     fs::write(registry.join("prompts/p.md"), text).unwrap();
-    desk.run(&["plan", path]).fails(2, "registry main: it takes a session");
+    let planned = desk.run(&["plan", path]);
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    assert!(planned.stderr.contains("registry main: it takes a session"), "{planned:?}");
+    desk.run(&["apply", path]).fails(2, "registry main: it takes a session");
     for command in ["plan", "apply"] {
         let done = in_session(&desk, &[command, path]);
         assert_eq!(done.code, Some(0), "{done:?}");

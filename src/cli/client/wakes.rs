@@ -38,7 +38,7 @@ const LAST_ACK: Duration = Duration::from_secs(10);
 #[command(after_help = "The command runs in a shell, with the wake as JSON on its stdin and \
                         ROADSTEAD_URL, ROADSTEAD_ORG, ROADSTEAD_TEAM and ROADSTEAD_AGENT set, one \
                         at a time. If it ends with 0 the wake is acknowledged; otherwise it comes \
-                        back after its lease of 60 seconds. The server may be restarted meanwhile. \
+                        back after its lease of 60 seconds, later on after growing pauses. The server may be restarted meanwhile. \
                         SIGTERM and Ctrl-C wait for the command that runs; a second one ends it.\n\n\
                         A wake comes at least once: a command that runs for more than 60 seconds \
                         keeps its wake, unless another process fetches wakes of the same agent.\n\n\

@@ -51,7 +51,9 @@ pub fn passage(
     let (begin, text) = text_from(view, content, from, bytes)?;
     let start = boundary_before(&text, (from as usize).saturating_sub(begin));
     let end = boundary_before(&text, start + bytes);
-    Ok(best_passage(&text[start..end], begin + start == 0, |written| query.part_of(written)))
+    let text = &text[start..end];
+    let hit = boundary_before(text, (at as usize).saturating_sub(begin + start));
+    Ok(best_passage((text, hit), begin + start == 0, |written| query.part_of(written)))
 }
 
 /// A word of the query, with its bytes in a text.
@@ -60,21 +62,21 @@ struct Match {
     word: usize,
 }
 
-/// Returns the passage of a text with most of the words that have a number. `is_begin` says whether this is the
-/// beginning of a text, so that the first word is complete.
-fn best_passage(text: &str, is_begin: bool, number: impl Fn(&str) -> Option<usize>) -> Passage {
+/// Returns the passage of a text with most of the words that have a number, or else the one at `hit`, which was
+/// found otherwise. `is_begin` says whether this is the beginning of a text, so that the first word is
+/// complete.
+fn best_passage(
+    (text, hit): (&str, usize),
+    is_begin: bool,
+    number: impl Fn(&str) -> Option<usize>,
+) -> Passage {
     let all: Vec<Word> = words(text).skip(usize::from(!is_begin)).collect();
     let matches = matches(&all, number);
-    let start = match most_words(text, &matches) {
-        // At the beginning of a word.
-        Some(at) => {
-            let lead = back(text, at, LEAD_CHARS);
-            let is_whole = lead == 0 && is_begin;
-            let word = all.iter().map(|word| word.at).find(|start| *start >= lead);
-            if is_whole { 0 } else { word.unwrap_or(at) }
-        }
-        None => 0,
-    };
+    let at = most_words(text, &matches).unwrap_or(hit);
+    let lead = back(text, at, LEAD_CHARS);
+    // At the beginning of a word.
+    let word = all.iter().map(|word| word.at).find(|start| *start >= lead);
+    let start = if lead == 0 && is_begin { 0 } else { word.unwrap_or(at) };
     let end = start + forward(&text[start..], PASSAGE_CHARS);
     // At the end of a word, unless the text ends or the word is longer than the passage.
     let whole = all.iter().map(|word| word.end).rfind(|word| (start + 1..=end).contains(word));
@@ -146,7 +148,7 @@ mod tests {
     /// The passage with its highlights in brackets.
     fn marked(text: &str, query: &[&str]) -> String {
         let number = |written: &str| query.iter().position(|own| *own == folded(written));
-        let passage = best_passage(text, true, number);
+        let passage = best_passage((text, 0), true, number);
         let mut chars: Vec<String> = passage.text.chars().map(String::from).collect();
         for Highlight { start, end } in passage.highlights {
             chars[start].insert(0, '[');
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn a_word_longer_than_the_passage_is_cut() {
         let long = "x".repeat(1000);
-        assert_eq!(best_passage(&long, true, |_| None).text.len(), PASSAGE_CHARS);
+        assert_eq!(best_passage((&long, 0), true, |_| None).text.len(), PASSAGE_CHARS);
     }
 
     proptest! {
@@ -193,7 +195,7 @@ mod tests {
             let text = format!("{text} {word} {text}");
             let query = folded(&word).into_owned();
             let number = |written: &str| (folded(written) == query).then_some(0);
-            let Passage { text: shown, highlights } = best_passage(&text, is_begin, number);
+            let Passage { text: shown, highlights } = best_passage((&text, 0), is_begin, number);
             let chars = shown.chars().count();
             prop_assert!(chars <= PASSAGE_CHARS && text.contains(&shown));
             for Highlight { start, end } in highlights {

@@ -56,6 +56,8 @@ pub struct Query {
 pub struct Part {
     /// Numbers of terms, and of beginnings after those, with how much each counts.
     pub members: Vec<(usize, f32)>,
+    /// Those of them that are but pieces of the word, which many more documents may have.
+    pub pieces: Vec<usize>,
     /// Whether only documents that have it are found.
     pub is_required: bool,
     shown: Shown,
@@ -74,6 +76,7 @@ enum Shown {
 /// A part before its terms are numbered.
 struct NewPart {
     terms: Vec<(String, f32)>,
+    pieces: Vec<String>,
     beginnings: Vec<(String, f32)>,
     is_required: bool,
     shown: Shown,
@@ -121,7 +124,7 @@ impl Query {
         };
         let (terms, beginnings) = (of(|part| &part.terms), of(|part| &part.beginnings));
         let mut parts: Vec<Part> = Vec::new();
-        for NewPart { terms: own, beginnings: begins, is_required, shown } in &new {
+        for NewPart { terms: own, pieces, beginnings: begins, is_required, shown } in &new {
             if parts.iter().any(|part| part.shown == *shown && part.is_required == *is_required) {
                 continue;
             }
@@ -132,7 +135,9 @@ impl Query {
                 .iter()
                 .map(|(begin, weight)| (terms.len() + number(&beginnings, begin), *weight));
             let members = own.chain(begins).collect();
-            parts.push(Part { members, is_required: *is_required, shown: shown.clone() });
+            let pieces = pieces.iter().map(|piece| number(&terms, piece)).collect();
+            let (is_required, shown) = (*is_required, shown.clone());
+            parts.push(Part { members, pieces, is_required, shown });
         }
         Query { terms, beginnings, parts, phrases, language: None }
     }
@@ -175,8 +180,15 @@ impl Query {
 impl Part {
     /// A part of these terms.
     pub fn of(members: Vec<(usize, f32)>, is_required: bool) -> Self {
-        Part { members, is_required, shown: Shown::Word(String::new()) }
+        let shown = Shown::Word(String::new());
+        Part { members, pieces: Vec::new(), is_required, shown }
     }
+}
+
+/// Those of the terms as which a word is spelled that are pieces of it.
+fn pieces_of(spelled: &[(String, f32)]) -> Vec<String> {
+    let pieces = spelled.iter().skip(1).filter(|(_, weight)| *weight < 1.0);
+    pieces.map(|(piece, _)| piece.clone()).collect()
 }
 
 /// Adds a part, unless there is one of the same word, whatever else that is spelled as.
@@ -201,19 +213,34 @@ fn weigh_pairs(parts: &mut Vec<NewPart>, pairs: Vec<String>) {
         let weight = if is_in_word { PAIR_IN_WORD } else { 1.0 };
         let shown = Shown::Pair(pair[1..].into());
         let terms = vec![(pair, weight)];
-        parts.push(NewPart { terms, beginnings: Vec::new(), is_required: false, shown });
+        let (pieces, beginnings) = (Vec::new(), Vec::new());
+        parts.push(NewPart { terms, pieces, beginnings, is_required: false, shown });
     }
 }
 
 impl NewPart {
     fn exact(word: &Word, form: &str, pieces: &mut usize) -> Self {
-        let terms = Self::spelled(word, form, pieces);
-        let shown = Shown::Word(form.into());
-        NewPart { terms, beginnings: Vec::new(), is_required: true, shown }
+        // Of its pieces the longest: documents that have that one are read for the others.
+        let longest = word.pieces.iter().map(|piece| piece.written).max_by_key(|piece| piece.len());
+        let terms = Self::spelled(word, form, longest, pieces);
+        let (pieces, shown) = (pieces_of(&terms), Shown::Word(form.into()));
+        NewPart { terms, pieces, beginnings: Vec::new(), is_required: true, shown }
     }
 
     fn word(word: &Word, form: String, pieces: &mut usize, language: Option<Language>) -> Self {
-        let mut terms = Self::spelled(word, &form, pieces);
+        let mut terms = Self::spelled(word, &form, None, pieces);
+        let mut pieces = pieces_of(&terms);
+        for piece in pieces.clone() {
+            let without = bare(&piece).into_owned();
+            let stem = language.map(|language| language.stem_term(&language.stem(&piece)));
+            let others = stem.into_iter().chain([bare_term(&without), without]);
+            for other in others.filter(|other| *other != form) {
+                if terms.iter().all(|(term, _)| *term != other) {
+                    pieces.push(other.clone());
+                    terms.push((other, PIECE_OF_WORD * WITHOUT_ACCENTS));
+                }
+            }
+        }
         let without = bare(&form).into_owned();
         terms.push((bare_term(&without), WITHOUT_ACCENTS));
         if without != form {
@@ -236,7 +263,7 @@ impl NewPart {
             }
         }
         let shown = Shown::WordOrBare(form, without, stems);
-        NewPart { terms, beginnings: Vec::new(), is_required: false, shown }
+        NewPart { terms, pieces, beginnings: Vec::new(), is_required: false, shown }
     }
 
     fn beginning(word: &Word, form: String) -> Self {
@@ -250,11 +277,17 @@ impl NewPart {
 
     /// The word as it is spelled, also in the forms of earlier documents: those that have no signs read,
     /// and those of version 0.1, which cut it at what shows nothing besides, joiners excepted. At most
-    /// `room` pieces are looked up, and taken from it.
-    fn spelled(word: &Word, form: &str, room: &mut usize) -> Vec<(String, f32)> {
+    /// `room` pieces are looked up, and taken from it; `only` the forms of one, if that is given.
+    fn spelled(
+        word: &Word,
+        form: &str,
+        only: Option<&str>,
+        room: &mut usize,
+    ) -> Vec<(String, f32)> {
         let is_apart = |c: char| is_ignorable(c) && !matches!(c, '\u{200c}' | '\u{200d}');
         let whole: &str = &word.written;
         let without_signs = word.pieces.iter().map(|piece| piece.written);
+        let without_signs = without_signs.filter(|piece| only.is_none_or(|only| *piece == only));
         let former = without_signs.chain(word.pieces.is_empty().then_some(whole));
         let earlier = |former: &str| -> Vec<String> {
             let pieces = former.split(is_apart).filter(|one| !one.is_empty());

@@ -135,7 +135,8 @@ fn by_document(terms: &[TermPostings]) -> Vec<(Reverse<Ordinal>, (u32, u32))> {
 
 /// In how many documents a part occurs, at least: those of its terms are mostly the same ones.
 fn having(terms: &[TermPostings], part: &Part) -> u32 {
-    let of = part.members.iter().map(|(term, _)| terms[*term].documents);
+    let whole = part.members.iter().filter(|(term, _)| !part.pieces.contains(term));
+    let of = whole.map(|(term, _)| terms[*term].documents);
     of.max().unwrap_or_default()
 }
 

@@ -226,6 +226,9 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(asked) = asked.filter(|asked| asked.confirmed_at.is_none()) else {
         return Ok(Prepared::Done);
     };
+    if asked.asked_at.plus_secs(VALID_SECS) <= tx.now() {
+        return Ok(Prepared::Done); // The link would be refused.
+    }
     let organization: Organization = tx.fetch(&tx.org())?;
     let (name, base) = (inert(&organization.name), &asked.link_base);
     let token = token(tx, asked.id);

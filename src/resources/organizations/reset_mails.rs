@@ -49,6 +49,8 @@ struct ResetRequests {
     waiting: Vec<ResetRequest>,
     /// The job that handles them; unknown of those that an earlier version left.
     job: Option<Id<Job>>,
+    /// When each was asked for; unknown of those.
+    asked_at: Vec<Time>,
 }
 
 /// A request for a link.
@@ -167,7 +169,15 @@ pub fn request_reset_mail(tx: &mut Tx, email: &Email, link_base: &str) -> Result
     if requests.waiting.len() == MAX_WAITING {
         return Err(Error::busy("overloaded", "too many links were asked for; try again", 5));
     }
-    requests.waiting.retain(|waiting| waiting.email != *email);
+    if let Some(at) = requests.waiting.iter().position(|waiting| waiting.email == *email) {
+        requests.waiting.remove(at);
+        if at < requests.asked_at.len() {
+            requests.asked_at.remove(at);
+        }
+    }
+    // Those of an earlier version count as asked for now.
+    requests.asked_at.resize(requests.waiting.len(), tx.now());
+    requests.asked_at.push(tx.now());
     requests.waiting.push(ResetRequest { email: email.clone(), link_base: link_base.into() });
     tx.put(&requests)
 }
@@ -180,20 +190,19 @@ const FIND_USERS: JobHandler =
 
 fn find_users(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(requests) = tx.get::<ResetRequests>(&())? else { return Ok(Prepared::Done) };
-    if is_too_late(tx, job) {
-        tx.remove(&requests)?;
-        return Ok(Prepared::Done);
-    }
     let handled = requests.waiting.len().min(HANDLED_AT_ONCE);
-    for request in &requests.waiting[..handled] {
-        note_mail(tx, request)?;
+    for (at, request) in requests.waiting[..handled].iter().enumerate() {
+        if !is_too_late(tx, requests.asked_at.get(at).copied().unwrap_or(job.created_at)) {
+            note_mail(tx, request)?;
+        }
     }
     let waiting = requests.waiting[handled..].to_vec();
+    let asked_at = requests.asked_at.get(handled..).unwrap_or_default().to_vec();
     if waiting.is_empty() {
         tx.remove(&requests)?;
         return Ok(Prepared::Done);
     }
-    tx.replace(&requests, &ResetRequests { waiting, ..requests.clone() })?;
+    tx.replace(&requests, &ResetRequests { waiting, asked_at, ..requests.clone() })?;
     Ok(Prepared::RetryAt(tx.now()))
 }
 
@@ -201,9 +210,9 @@ fn no_effect(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
     Err(Error::internal(format!("the job {} has no effect", job.id)))
 }
 
-/// Whether whoever waited for what a job was to do waits no longer than a link is valid.
-fn is_too_late(tx: &Tx, job: &Job) -> bool {
-    job.created_at.plus_secs(VALID_SECS) < tx.now()
+/// Whether what was asked for then is not waited for any more: nobody waits longer than a link is valid.
+fn is_too_late(tx: &Tx, asked_at: Time) -> bool {
+    asked_at.plus_secs(VALID_SECS) < tx.now()
 }
 
 /// Has a link mailed if the address has a user, who was not sent enough of them already.
@@ -232,7 +241,7 @@ fn write_mail(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let (Some(user), Some(mails)) = (tx.get::<User>(&id)?, tx.get::<ResetMails>(&id)?) else {
         return Ok(Prepared::Done);
     };
-    if has_personal(&tx.view(), &user)? || is_too_late(tx, job) {
+    if has_personal(&tx.view(), &user)? || is_too_late(tx, job.created_at) {
         return Ok(Prepared::Done);
     }
     let url = issue(tx, &user, Origin::Mail)?.url(&mails.link_base);

@@ -65,7 +65,9 @@ pub struct TeamAgentPatch {
     skills: Option<BoundedList<Skill, 0, MAX_SKILLS>>,
     #[serde(default)]
     wake_url: Nullable<HttpUrl>,
-    max_attempts: Option<MaxAttempts>,
+    /// Null: 10.
+    #[serde(default)]
+    max_attempts: Nullable<MaxAttempts>,
 }
 impl Input for TeamAgentPatch {}
 
@@ -204,7 +206,11 @@ pub fn update(
     if let Some(skills) = &patch.skills {
         member.skills = skills.to_vec();
     }
-    member.max_attempts = patch.max_attempts.map(stored).or(member.max_attempts);
+    match &patch.max_attempts {
+        Nullable::Absent => {}
+        Nullable::Clear => member.max_attempts = None,
+        Nullable::Set(max) => member.max_attempts = Some(stored(*max)),
+    }
     patch.wake_url.clone().apply(&mut member.wake_url);
     let is_set = matches!(patch.wake_url, Nullable::Set(_));
     let has_lost_setter = is_set && has_lost_setter(&tx.view(), &old)?;
@@ -233,6 +239,9 @@ pub fn update(
     }
     if has_new_setter {
         wakes::enqueue_pending_posts(tx, &member)?;
+    }
+    if member.max_attempts() < old.max_attempts() {
+        wakes::fail_exhausted(tx, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }

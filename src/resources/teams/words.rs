@@ -107,7 +107,10 @@ impl Sought {
                 .match_indices(begin)
                 .any(|(at, _)| text[..at].chars().next_back().is_none_or(is_between)),
             Sought::Phrase(phrase, own) => {
-                text.contains(phrase) || !own.is_empty() && words().contains(own)
+                // One word with signs, such as C++, is not meant without them.
+                let has_words = own.contains(' ');
+                text.contains(phrase)
+                    || has_words && format!(" {} ", words()).contains(&format!(" {own} "))
             }
         }
     }
@@ -181,7 +184,17 @@ mod tests {
         ] {
             assert_found(text, q, true);
         }
-        for q in ["\"state the art\"", "\"C--\" x", "state_of", "\"+ +\"", "\"call on\""] {
+        for q in [
+            "\"state the art\"",
+            "\"C--\"",
+            "\"C#\"",
+            "\".des\"",
+            "\"tate of\" the-x",
+            "\"art. des\"",
+            "state_of",
+            "\"+ +\"",
+            "\"call on\"",
+        ] {
             assert_found(text, q, false);
         }
     }

@@ -18,23 +18,39 @@ use crate::outside::Method;
 use crate::resources::{self, notifications};
 use crate::templates::{self, Imported, compile};
 
-/// Returns what would be refused, each with its step.
+/// What would be refused, each with its step.
+#[derive(Default)]
+pub struct Refused {
+    /// Whoever asks.
+    pub always: Vec<String>,
+    /// Of who has no session.
+    pub without_session: Vec<String>,
+}
+
+/// Returns what would be refused.
 ///
 /// # Errors
 /// If the program is faulty.
-pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Vec<String>, Failure> {
+pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refused, Failure> {
     let router = Router::new(resources::routes()).map_err(|e| Failure::Failed(e.to_string()))?;
     let expected = remote.expecting(local);
-    let mut refused = Vec::new();
+    let mut refused = Refused::default();
     for step in &plan.steps {
+        let line = step.line();
+        let line = line.get(2..).unwrap_or(&line);
         let why = match request(&expected, step) {
-            Ok(Some(request)) => why_refused(&router, remote, &request),
+            // Without a session the fleets could not be read.
+            Ok(Some(request)) if !remote.has_fleets && takes_session(&router, &request) => {
+                let why = format!("{line}: it takes a session: roadstead login --email ADDRESS");
+                refused.without_session.push(why);
+                Vec::new()
+            }
+            Ok(Some(request)) => why_refused(&router, &request),
             Ok(None) => Vec::new(),
             Err(Failure::Failed(why) | Failure::Usage(why)) => vec![why],
         };
         let why = why.into_iter().chain(why_not_valid(local, remote, step));
-        let line = step.line();
-        refused.extend(why.map(|why| format!("{}: {why}", line.get(2..).unwrap_or(&line))));
+        refused.always.extend(why.map(|why| format!("{line}: {why}")));
     }
     Ok(refused)
 }
@@ -51,18 +67,20 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
     plan.steps.iter().flat_map(of).collect()
 }
 
-/// Why a request cannot be read, or takes another credential.
-fn why_refused(router: &Router, remote: &Remote, request: &Request) -> Vec<String> {
-    let method = hyper::Method::from_bytes(request.method.name().as_bytes());
-    let Some(Match { route, params, .. }) =
-        method.ok().and_then(|method| router.find(&method, &request.path).ok())
-    else {
-        return Vec::new(); // Only a newer server may know it.
-    };
-    // Without a session the fleets could not be read.
-    if route.policy.credential == RequiredCredential::Session && !remote.has_fleets {
-        return vec!["it takes a session: roadstead login --email ADDRESS".into()];
-    }
+/// The route of a request; none if only a newer server may know it.
+fn route<'a>(router: &'a Router, request: &Request) -> Option<Match<'a>> {
+    let method = hyper::Method::from_bytes(request.method.name().as_bytes()).ok()?;
+    router.find(&method, &request.path).ok()
+}
+
+fn takes_session(router: &Router, request: &Request) -> bool {
+    route(router, request)
+        .is_some_and(|found| found.route.policy.credential == RequiredCredential::Session)
+}
+
+/// Why a request cannot be read.
+fn why_refused(router: &Router, request: &Request) -> Vec<String> {
+    let Some(Match { route, params, .. }) = route(router, request) else { return Vec::new() };
     let params: Vec<&str> = params.iter().map(String::as_str).collect();
     let keys = Keys::new([0; 32]);
     let raw = RawArgs::body(&params, &request.body, OrgSlugMode::Ignored, &keys);

@@ -32,6 +32,7 @@ use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
 use apply::Journal;
+use check::Refused;
 use plan::Plan;
 use pulled::Pulled;
 use remote::Remote;
@@ -218,7 +219,11 @@ async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Re
 }
 
 /// Compares files with the server, the files first: nothing is sent where they are wrong.
-fn planned(files: &Tree, prune: bool, api: &Api) -> Result<(Plan, Remote), Failure> {
+fn planned(
+    files: &Tree,
+    (prune, is_carried_out): (bool, bool),
+    api: &Api,
+) -> Result<(Plan, Remote), Failure> {
     let local = local::parse(files)?;
     let sorted = order::sorted(&local.versions).map_err(|cycle| {
         let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
@@ -227,9 +232,14 @@ fn planned(files: &Tree, prune: bool, api: &Api) -> Result<(Plan, Remote), Failu
     let remote = remote::read(api)?;
     let same = published_alike(api, &local, &remote)?;
     let plan = plan::plan(&local, &sorted, &remote, &same, prune)?;
-    let refused = check::refused(&local, &remote, &plan)?;
-    if !refused.is_empty() {
-        return Err(Failure::Usage(refused.join("\n")));
+    let Refused { mut always, without_session } = check::refused(&local, &remote, &plan)?;
+    if is_carried_out {
+        always.extend(without_session);
+    } else {
+        without_session.iter().for_each(|why| output::status(&format!("warning: {why}")));
+    }
+    if !always.is_empty() {
+        return Err(Failure::Usage(always.join("\n")));
     }
     for warning in check::warnings(&plan) {
         output::status(&format!("warning: {warning}"));
@@ -272,7 +282,7 @@ fn counted(steps: usize) -> String {
 impl ShowPlan {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let (plan, _) = planned(&tree::read(&self.dir)?, self.prune, &api)?;
+        let (plan, _) = planned(&tree::read(&self.dir)?, (self.prune, false), &api)?;
         let mut text: String = plan.steps.iter().map(|step| step.line() + "\n").collect();
         match plan.steps.len() {
             0 => text.push_str("nothing to do"),
@@ -294,7 +304,7 @@ impl Apply {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let files = tree::read(&self.dir)?;
-        let (plan, mut remote) = planned(&files, self.prune, &api)?;
+        let (plan, mut remote) = planned(&files, (self.prune, true), &api)?;
         let hash = plan.hash();
         let begun = Journal::of(self.plan.as_deref().unwrap_or(&hash))?;
         if let Some(asked) = &self.plan

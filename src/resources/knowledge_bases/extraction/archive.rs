@@ -63,7 +63,7 @@ impl<'a> Archive<'a> {
                 return Err(encrypted(format));
             }
         }
-        let name = |name: &str| name.replace('\\', "/").to_ascii_lowercase();
+        let name = |name: &str| resolved("", &name.replace('\\', "/")).to_ascii_lowercase();
         let names = zip.file_names().enumerate();
         let files = names.filter_map(|(at, file)| Some((name(&file.ok()?), at))).collect();
         Ok(Archive { format, zip, files, left: MAX_INFLATED_BYTES })

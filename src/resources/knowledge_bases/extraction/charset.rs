@@ -162,8 +162,20 @@ pub fn of_xml(head: &[u8]) -> &'static Encoding {
         // What is declared after the first line is no declaration of XML.
         _ => {
             let end = head.iter().position(|byte| *byte == b'>').unwrap_or(0);
-            declared(&head[..end.saturating_add(1).min(head.len())]).unwrap_or(UTF_8)
+            let declared = declared(&head[..end.saturating_add(1).min(head.len())]);
+            // What is one byte for each character is often declared of what is UTF-8.
+            let is_else =
+                |encoding: &&'static Encoding| !(encoding.is_single_byte() && begins_as_utf8(head));
+            declared.filter(is_else).unwrap_or(UTF_8)
         }
+    }
+}
+
+/// Whether bytes, which may be cut, are UTF-8 with other characters than those of ASCII.
+fn begins_as_utf8(bytes: &[u8]) -> bool {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => !text.is_ascii(),
+        Err(error) => error.error_len().is_none() && !bytes[..error.valid_up_to()].is_ascii(),
     }
 }
 

@@ -94,6 +94,7 @@ fn is_encrypted(archive: &mut Archive, package: &Package) -> Result<bool> {
 
 /// The name of the file to which a link leads.
 fn target(from: &str, link: &str) -> String {
+    let link = link.split(['#', '?']).next().unwrap_or_default();
     resolved(from, &percent_decode_str(link).decode_utf8_lossy())
 }
 

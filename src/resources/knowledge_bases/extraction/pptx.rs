@@ -92,7 +92,8 @@ fn slides(archive: &mut Archive, presentation: &str) -> Result<Vec<String>> {
     let mut order = Vec::new();
     let Some(mut xml) = archive.xml(presentation)? else { return Ok(order) };
     while xml.next_start()? {
-        if xml.name() == "sldId" {
+        // A section lists its slides by their numbers, once more.
+        if xml.name() == "sldId" && xml.above(2) != "section" {
             // It has two ids: `r:id`, and a number before or after it. Each slide is read once.
             let ids = xml.attributes().filter(|(name, _)| name == "id");
             order.extend(listing.take(ids.map(|(_, id)| id)));
@@ -352,5 +353,18 @@ mod tests {
         let read = text(&archive(&usual)).unwrap();
         let said = "the list of the slides is damaged: they are in the order of their files";
         assert_eq!((read.text.as_str(), read.left_out), ("flow\n", vec![said.to_string()]));
+    }
+
+    #[test]
+    fn slides_that_sections_list_once_more_are_there_once() {
+        let text_of = |text: &str| format!("<a><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a>");
+        let list = "<p><sldIdLst><p:sldId id=\"256\" r:id=\"a\"/></sldIdLst><extLst><sectionLst><section>\
+                    <p14:sldIdLst><p14:sldId id=\"256\"/></p14:sldIdLst></section></sectionLst></extLst></p>";
+        let file = archive(&[
+            ("ppt/presentation.xml", list),
+            ("ppt/_rels/presentation.xml.rels", &relationships(&[("a", "slide", "s/1.xml")])),
+            ("ppt/s/1.xml", &text_of("ebb")),
+        ]);
+        assert_eq!(text(&file).unwrap(), "ebb\n".to_string().into());
     }
 }

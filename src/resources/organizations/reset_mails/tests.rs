@@ -190,6 +190,7 @@ fn a_mail_that_fails_is_sent_again_as_long_as_its_link_would_be_valid() {
         dead: false,
         trace: None,
         scheduled_at: None,
+        effect_done: false,
     };
     let settle = |attempts| {
         let (job, failed) = (job(attempts), EffectResult::Failed("it is down".into()));

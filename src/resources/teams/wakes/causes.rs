@@ -82,6 +82,7 @@ fn blank(tx: &Tx, agent: &Member) -> Wake {
         given_up_at: None,
         again_at: None,
         failed_agent: None,
+        fetches: 0,
     }
 }
 

@@ -36,13 +36,13 @@ pub enum Offered {
     Wake(Wake),
     /// It is merged into a newer one, or is dropped since its reason no longer holds.
     Nothing,
-    /// Its agent was handed it as often as it is to be: it is to be set aside, in place of these rows.
+    /// Its agent has fetched it as often as it is to: it is to be set aside, in place of these rows.
     Exhausted { rows: Vec<Wake>, merged: Wake },
 }
 
-/// Whether a wake was handed out as often as it is to be. While it is posted, the posts have their own end.
+/// Whether a wake was fetched as often as it is to be. While it is posted, the posts have their own end.
 pub fn is_exhausted(wake: &Wake, member: &Member) -> bool {
-    wake.posting_since.is_none() && wake.attempts >= member.max_attempts()
+    wake.posting_since.is_none() && wake.fetches >= member.max_attempts()
 }
 
 /// Returns a wake that is not leased, merged with the older ones of its subject, and leases it unless it is
@@ -53,8 +53,14 @@ pub fn offer(tx: &mut Tx, wake: &Wake, how: HandOut<'_>) -> Result<Offered> {
         Some(_) => same_subject(&tx.view(), wake)?,
         None => vec![wake.clone()],
     };
+    let all = rows.len();
     rows.retain(|row| !row.is_leased(now));
-    let Some((newest, older)) = rows.split_last().filter(|(newest, _)| newest.id == wake.id) else {
+    let is_leased_beside = rows.len() < all;
+    // One that is put off goes along with an older one that is not.
+    let is_in_place = |newest: &Wake| {
+        newest.id == wake.id || matches!(how, HandOut::Lease(_)) && newest.held_until(now).is_some()
+    };
+    let Some((newest, older)) = rows.split_last().filter(|(newest, _)| is_in_place(newest)) else {
         return Ok(Offered::Nothing);
     };
     let merged = older.iter().rev().fold(newest.clone(), |merged, older| merge(older, &merged));
@@ -65,8 +71,11 @@ pub fn offer(tx: &mut Tx, wake: &Wake, how: HandOut<'_>) -> Result<Offered> {
     }
     match how {
         HandOut::Peek => return Ok(Offered::Wake(merged)),
-        // A cause that has joined since is news: it is handed out once at least.
-        HandOut::Lease(member) if is_exhausted(newest, member) => {
+        HandOut::Lease(member) if is_exhausted(&merged, member) => {
+            // It joins the later cause that is out.
+            if is_leased_beside {
+                return Ok(Offered::Nothing);
+            }
             return Ok(Offered::Exhausted { rows, merged });
         }
         HandOut::Lease(_) | HandOut::Post => {}
@@ -80,7 +89,8 @@ pub fn offer(tx: &mut Tx, wake: &Wake, how: HandOut<'_>) -> Result<Offered> {
     if let HandOut::Lease(member) = how
         && leased.posting_since.is_none()
     {
-        let pause = pause_after(attempts);
+        leased.fetches += 1;
+        let pause = pause_after(leased.fetches);
         let is_put_off = pause > 0 && !is_exhausted(&leased, member);
         leased.again_at = is_put_off.then(|| now.plus_secs(LEASE_SECS + pause));
     }

@@ -5,16 +5,17 @@ use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::causes::{self, WakeCause};
 use super::delivery::{fetch_agent, is_exhausted};
 use super::failed_wake::{BY_TIME, FailedWake, failed_of, has_failed};
 use super::reasons::{count_dropped, has_reason};
-use super::wake::{Wake, WakeReason};
+use super::wake::{Wake, WakeReason, same_subject};
 use super::webhooks::{enqueue_pending_posts, give_up};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{BoundedList, Error, Id, Name, Result, Time};
+use crate::base::{BoundedList, Error, Id, Kind, Name, Result, Time};
 use crate::outbox::{
     Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, enqueue,
 };
@@ -44,6 +45,23 @@ const FAIL: JobHandler = JobHandler {
     settle: |_, job, _| Err(Error::internal(format!("the job {} has no effect", job.id))),
 };
 
+/// A wake that is to join a later one is looked at every minute.
+const RECHECK_SECS: i64 = 60;
+
+/// Enqueues that for wakes of an agent that may be fetched less often now: for 200, which is more than an
+/// agent fetches and forgets. Others fail when it asks for them.
+pub fn fail_exhausted(tx: &mut Tx, member: &Member) -> Result<()> {
+    let mut exhausted: Vec<Wake> = Vec::new();
+    tx.view().for_each(ListSource::TABLE, &member.id, Order::Ascending, |wake: Wake| {
+        if is_exhausted(&wake, member) {
+            exhausted.push(wake);
+        }
+        let is_full = exhausted.len() == MAX_RETRIED;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    exhausted.iter().try_for_each(|wake| enqueue_fail(tx, wake))
+}
+
 /// Enqueues that for a wake that has just been handed out.
 pub(super) fn enqueue_fail(tx: &mut Tx, wake: &Wake) -> Result<()> {
     let end = wake.leased_until.unwrap_or(tx.now());
@@ -62,6 +80,16 @@ fn fail_due(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if let Some(end) = wake.leased_until.filter(|_| wake.is_leased(tx.now())) {
         return Ok(Prepared::RetryAt(end));
     }
+    let now = tx.now();
+    if member::pause_of(&tx.view(), &member)?.is_some() {
+        // It may have been paused while it worked: it is handed this once more when it is resumed.
+        let fetches = member.max_attempts() - 1;
+        tx.replace(&wake, &Wake { fetches, again_at: None, ..wake.clone() })?;
+        return Ok(Prepared::Done);
+    }
+    if same_subject(&tx.view(), &wake)?.last().is_some_and(|newest| newest.id != wake.id) {
+        return Ok(Prepared::RetryAt(now.plus_secs(RECHECK_SECS))); // It joins a later cause.
+    }
     set_aside(tx, &member, std::slice::from_ref(&wake), &wake)?;
     Ok(Prepared::Done)
 }
@@ -74,8 +102,8 @@ pub(super) fn set_aside(tx: &mut Tx, member: &Member, rows: &[Wake], of: &Wake) 
         return count_dropped(tx);
     }
     if !has_failed(&tx.view(), member.id)? {
-        let times = of.attempts;
-        give_up(tx, of, &format!("it was handed out {times} times and never acknowledged"))?;
+        let times = of.fetches;
+        give_up(tx, of, &format!("it was handed out {times} times, and never acknowledged"))?;
     }
     let wake = Wake { leased_until: None, again_at: None, ..of.clone() };
     tx.insert(&FailedWake { failed_at: tx.now(), wake })?;
@@ -85,6 +113,14 @@ pub(super) fn set_aside(tx: &mut Tx, member: &Member, rows: &[Wake], of: &Wake) 
             causes::wake(tx, &master, &WakeCause::WakeFailed(member.id))
         }
         _ => Ok(()),
+    }
+}
+
+/// Returns a failed wake; none if it is gone, or cannot be read, which is noted as damage.
+fn readable(tx: &Tx, key: &(Id<Member>, Id<Wake>)) -> Result<Option<FailedWake>> {
+    match tx.get(key) {
+        Err(error) if error.kind() == Kind::Internal => Ok(None),
+        failed => failed,
     }
 }
 
@@ -109,7 +145,7 @@ fn drop_without_reason(tx: &mut Tx, settings: &RetentionSettings) -> Result<Swee
         Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     for (_, key) in &found {
-        let failed: FailedWake = tx.fetch(key)?;
+        let Some(failed) = readable(tx, key)? else { continue };
         if !has_reason(&tx.view(), &failed.wake)? {
             tx.remove(&failed)?;
             count_dropped(tx)?;
@@ -117,7 +153,7 @@ fn drop_without_reason(tx: &mut Tx, settings: &RetentionSettings) -> Result<Swee
     }
     let last = found.last().filter(|_| found.len() == SWEEP_ROWS);
     Ok(last.map_or(SweepProgress::Clean, |((at, wake), _)| {
-        SweepProgress::MoreBehind((*at, uuid::Uuid::from_bytes(*wake.bytes())))
+        SweepProgress::MoreBehind((*at, Uuid::from_bytes(*wake.bytes())))
     }))
 }
 
@@ -189,6 +225,8 @@ pub fn list_all(view: &View, req: &Req) -> Result<Page<FailedWakeInfo>> {
         let wake = &failed.wake;
         reaches(view, req.caller(), ScopeName::TeamRead, wake.team)
             && usable.has(wake.team, wake.agent)
+            // Of one that has left they go some time later.
+            && view.has::<Member>(&(wake.team, wake.agent)).unwrap_or(false)
             && has_reason(view, wake).unwrap_or(true)
     };
     view.page_map(&BY_TIME, &(), Order::Descending, &req.page, is_listed, FailedWakeInfo::of)
@@ -205,29 +243,31 @@ pub fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Faile
 /// Hands failed wakes out again, as if they had not been handed out before.
 pub fn retry(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), RetryWakes>) -> Result<RetriedWakes> {
     let member = fetch_agent(&tx.view(), req.caller(), req.params)?;
-    let mut chosen: Vec<FailedWake> = Vec::new();
+    let mut keys: Vec<(Id<Member>, Id<Wake>)> = Vec::new();
     match &req.input.wake_ids {
-        Some(ids) => {
-            for id in ids.iter() {
-                chosen.extend(tx.get::<FailedWake>(&(member.id, *id))?);
-            }
-            chosen.sort_by_key(|failed| failed.wake.id);
-            chosen.dedup_by_key(|failed| failed.wake.id);
-        }
+        Some(ids) => keys.extend(ids.iter().map(|id| (member.id, *id))),
         None => {
-            let view = tx.view();
-            view.for_each(ListSource::TABLE, &member.id, Order::Ascending, |failed| {
-                chosen.push(failed);
-                let is_full = chosen.len() == MAX_RETRIED;
+            let (start, end) =
+                ((member.id, Id::<Wake>::NIL), (member.id, Id::<Wake>::new(Uuid::max())));
+            tx.view().record_keys::<FailedWake>(&start, &end, Order::Ascending, |key| {
+                keys.push(key);
+                let is_full = keys.len() == MAX_RETRIED;
                 Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
         }
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    let mut chosen: Vec<FailedWake> = Vec::new();
+    for key in &keys {
+        chosen.extend(readable(tx, key)?);
     }
     for failed in &chosen {
         tx.remove(failed)?;
         let wake = failed.wake.clone();
         let (posting_since, post_again_at, given_up_at) = (None, None, None);
-        tx.insert(&Wake { attempts: 0, posting_since, post_again_at, given_up_at, ..wake })?;
+        let (attempts, fetches) = (0, 0);
+        tx.insert(&Wake { attempts, fetches, posting_since, post_again_at, given_up_at, ..wake })?;
     }
     if !chosen.is_empty() {
         tx.signal(member.id.uuid());

@@ -73,7 +73,10 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
         return Ok(look);
     }
     view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
-        let held_until = wake.held_until(view.now());
+        let held_until = match req.input.peek {
+            Some(true) => wake.leased_until.filter(|_| wake.is_leased(view.now())),
+            _ => wake.held_until(view.now()),
+        };
         look.ready = held_until.is_none();
         if look.ready {
             return Ok(ControlFlow::Break(()));

@@ -28,6 +28,7 @@ use crate::outbox::EventType;
 use crate::store::{TableInfo, View};
 
 pub use causes::{WakeCause, wake};
+pub use failed::fail_exhausted;
 pub use failed_wake::failed_of;
 #[cfg(test)]
 pub use fetching::{acknowledge, take};

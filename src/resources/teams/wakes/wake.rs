@@ -21,14 +21,14 @@ use crate::store::{
 /// (reference: teams-and-wakes, "Fetching wakes").
 pub const LEASE_SECS: i64 = 60;
 
-/// The pauses before a wake is handed out once more that has been so often, in seconds, from its lease's end;
-/// the last one for all others. Within an hour or two an agent that crashes is seen to, or it is too late.
-const PAUSES_SECS: [i64; 9] = [0, 0, 60, 240, 600, 1_200, 1_800, 3_600, MAX_PAUSE_SECS];
+/// The pauses before a wake is handed out once more that was fetched so often, in seconds, from its lease's end;
+/// the last one for all others. A crash or two cost nothing; what goes on for hours waits for people.
+const PAUSES_SECS: [i64; 9] = [0, 0, 0, 60, 240, 600, 1_200, 3_600, MAX_PAUSE_SECS];
 const MAX_PAUSE_SECS: i64 = 7_200;
 
-/// Returns the pause after this many hand-outs, from 1.
-pub fn pause_after(attempts: u32) -> i64 {
-    let at = (attempts.saturating_sub(1) as usize).min(PAUSES_SECS.len() - 1);
+/// Returns the pause after it was fetched this often, from 1.
+pub fn pause_after(fetches: u32) -> i64 {
+    let at = (fetches.saturating_sub(1) as usize).min(PAUSES_SECS.len() - 1);
     PAUSES_SECS[at]
 }
 
@@ -136,6 +136,9 @@ pub struct Wake {
     /// The agent of the team that does not acknowledge its wakes.
     #[serde(rename = "failedAgentId")]
     pub failed_agent: Option<Id<Member>>,
+    /// The number of deliveries to who fetched it, since its newest cause; posts are none.
+    #[serde(skip)]
+    pub fetches: u32,
 }
 crate::base::portable!(Wake {
     id,
@@ -158,6 +161,7 @@ crate::base::portable!(Wake {
     given_up_at,
     again_at,
     failed_agent,
+    fetches,
 });
 
 impl Output for Wake {
@@ -256,6 +260,7 @@ impl From<WakeV1> for Wake {
             given_up_at: None,
             again_at: None,
             failed_agent: None,
+            fetches: 0,
         }
     }
 }
@@ -319,6 +324,8 @@ pub fn merge(older: &Wake, newer: &Wake) -> Wake {
         attempts: older.attempts.max(newer.attempts),
         posting_since: newer.posting_since.map(|since| older.posting_since.unwrap_or(since)),
         post_again_at: older.post_again_at.max(newer.post_again_at),
+        // The newer cause is news, and an older one that people had handed out again is to be tried anew.
+        fetches: older.fetches.min(newer.fetches),
         ..newer.clone()
     }
 }

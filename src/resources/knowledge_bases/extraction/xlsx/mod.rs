@@ -121,8 +121,10 @@ impl Parts {
         while xml.next_start()? {
             match xml.name() {
                 "workbookPr" => {
-                    let is_set = |value: String| value != "0" && value != "false";
-                    parts.from_1904 = xml.attribute("date1904").is_some_and(is_set);
+                    // Others of this name are extensions.
+                    if let Some(value) = xml.attribute("date1904") {
+                        parts.from_1904 = value != "0" && value != "false";
+                    }
                 }
                 "sheet" => {
                     let title = xml.attribute("name").unwrap_or_default();

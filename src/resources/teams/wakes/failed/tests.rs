@@ -115,7 +115,7 @@ fn a_wake_comes_back_after_growing_pauses_and_fails_after_ten_times() {
         world.run_jobs();
     }
     // From one time to the next, as the reference says: a minute of lease, and the pause.
-    let minutes = [0, 1, 1, 2, 5, 11, 21, 31, 61, 121].map(|minutes| minutes * 60);
+    let minutes = [0, 1, 1, 1, 2, 5, 11, 21, 61, 121].map(|minutes| minutes * 60);
     assert_eq!(waited, minutes);
     assert_eq!(secs, 60, "it fails when its last lease ends");
     assert_eq!(world.take().len(), 0);
@@ -141,7 +141,7 @@ fn people_and_the_scrum_master_hear_of_it_once_and_each_wake_can_be_handed_out_a
         events(&world.fixture).into_iter().find(|e| e.event_type == EventType::TeamRunFailed);
     let payload = event.unwrap().payload.0;
     assert_eq!(payload["wakeId"], json!(failed.wake.id));
-    assert_eq!(payload["error"], "it was handed out 1 times and never acknowledged");
+    assert_eq!(payload["error"], "it was handed out 1 times, and never acknowledged");
     assert_eq!(world.wakes_of_sam(), [(WakeReason::WakeFailed, Some(world.ann))]);
 
     assert_eq!(world.retry(json!({"wakeIds": [failed.wake.id, Id::<Wake>::NIL]})), (1, 1));
@@ -241,5 +241,69 @@ fn the_scrum_masters_own_failures_wake_nobody() {
     world.run_jobs();
     assert_eq!(world.wakes_of_sam(), []);
     assert_eq!(world.fixture.read(list_all, (), ()).unwrap().items.len(), 2);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_wake_that_is_put_off_is_shown_and_goes_along_with_one_that_is_handed_out_again() {
+    let world = World::new(5);
+    let assign = || {
+        for agent in [None, Some(world.ann)] {
+            let body = Fixture::input(json!({"assigneeAgentId": agent})).unwrap();
+            world.fixture.write(tasks::update, (world.team, world.task.id), body).unwrap();
+        }
+    };
+    world.set_max(1);
+    world.fail();
+    world.set_max(10);
+    assign();
+    for _ in 0..4 {
+        assert_eq!(world.take().len(), 1);
+        world.fixture.pass_secs(60);
+    }
+    assert_eq!(world.take().len(), 0, "it is put off");
+    let at = (world.team, world.ann);
+    let peek = || Fixture::input(json!({"peek": true})).unwrap();
+    assert!(world.fixture.read(look, at, peek()).unwrap().ready);
+    let shown = world.fixture.write(super::super::take, at, peek()).unwrap().items;
+    assert!(shown[0].again_at.is_some());
+    assert_eq!(world.retry(json!({})), (1, 0));
+    assert_eq!(world.take().len(), 1, "both are handed out as one");
+    assert_eq!(world.take().len(), 0);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_wake_whose_last_lease_ended_joins_a_later_cause_and_does_not_fail() {
+    let world = World::new(1);
+    assert_eq!(world.take().len(), 1);
+    for agent in [None, Some(world.ann)] {
+        let body = Fixture::input(json!({"assigneeAgentId": agent})).unwrap();
+        world.fixture.write(tasks::update, (world.team, world.task.id), body).unwrap();
+    }
+    world.fixture.pass_secs(60);
+    world.run_jobs();
+    assert_eq!(world.failed().len(), 0);
+    let [joined] = world.take().try_into().unwrap();
+    let body = Fixture::input(json!({"wakeIds": [joined.id]})).unwrap();
+    world.fixture.write(ack, (world.team, world.ann), body).unwrap();
+    world.fixture.pass_secs(120);
+    world.run_jobs();
+    assert_eq!((world.failed().len(), world.take().len()), (0, 0));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn no_wake_fails_while_its_agent_is_paused_and_it_is_handed_out_once_more() {
+    use crate::resources::teams::pausing::{pause_member, resume_member};
+    let world = World::new(1);
+    assert_eq!(world.take().len(), 1);
+    let at = (world.team, world.ann);
+    world.fixture.write(pause_member, at, Fixture::input(json!({})).unwrap()).unwrap();
+    world.fixture.pass_secs(60);
+    world.run_jobs();
+    assert_eq!(world.failed().len(), 0);
+    world.fixture.write(resume_member, at, Fixture::input(json!({})).unwrap()).unwrap();
+    assert_eq!(world.take().len(), 1);
     world.fixture.assert_sound();
 }
