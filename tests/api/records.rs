@@ -232,21 +232,19 @@ fn wait_for_schedule(fixture: &Fixture) {
     for place in &places {
         fixture.owner.post(&format!("{place}/resume"), json!({})).ok();
     }
-    let agents = key.get(&format!("/teams/{team}/agents")).items();
-    let awake = agents.iter().filter(|agent| agent["paused"].is_null());
-    let paths =
-        awake.map(|agent| format!("/teams/{team}/agents/{}", agent["id"].as_str().unwrap()));
-    let is_woken =
-        |agent: &String| !key.get(&format!("{agent}/wakes?peek=true")).items().is_empty();
-    let agent = paths.into_iter().find(is_woken).expect("an agent with wakes");
-    key.patch(&agent, json!({"maxAttempts": 1})).ok();
-    assert_eq!(key.get(&format!("{agent}/wakes?limit=1")).items().len(), 1);
+    let owner = &fixture.owner;
+    let cat = json!({"stableKey": "cat", "role": "member", "maxAttempts": 1});
+    let cat = owner.post(&format!("/teams/{team}/agents"), cat).id();
+    let mail = json!({"body": "b", "toAgentId": cat});
+    owner.post(&format!("/teams/{team}/messages"), mail).ok();
+    let wakes = format!("/teams/{team}/agents/{cat}/wakes");
+    assert_eq!(owner.get(&wakes).items().len(), 1);
     within(Duration::from_secs(90), "the schedule is due", || {
         let runs = key.get(&format!("{schedules}/{schedule}/runs")).items();
         (!runs.is_empty()).then_some(())
     });
     within(Duration::from_secs(90), "a wake that is not acknowledged fails", || {
-        let failed = key.get("/teams/failed-wakes").items();
+        let failed = owner.get("/teams/failed-wakes").items();
         (!failed.is_empty()).then_some(())
     });
     for place in &places {

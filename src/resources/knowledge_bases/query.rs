@@ -233,8 +233,8 @@ impl NewPart {
         for piece in pieces.clone() {
             let without = bare(&piece).into_owned();
             let stem = language.map(|language| language.stem_term(&language.stem(&piece)));
-            let others = stem.into_iter().chain([bare_term(&without), without]);
-            for other in others.filter(|other| *other != form) {
+            let bare = (without != piece).then(|| [bare_term(&without), without]);
+            for other in stem.into_iter().chain(bare.into_iter().flatten()) {
                 if terms.iter().all(|(term, _)| *term != other) {
                     pieces.push(other.clone());
                     terms.push((other, PIECE_OF_WORD * WITHOUT_ACCENTS));

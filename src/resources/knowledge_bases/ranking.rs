@@ -135,9 +135,15 @@ fn by_document(terms: &[TermPostings]) -> Vec<(Reverse<Ordinal>, (u32, u32))> {
 
 /// In how many documents a part occurs, at least: those of its terms are mostly the same ones.
 fn having(terms: &[TermPostings], part: &Part) -> u32 {
-    let whole = part.members.iter().filter(|(term, _)| !part.pieces.contains(term));
-    let of = whole.map(|(term, _)| terms[*term].documents);
-    of.max().unwrap_or_default()
+    let most = |is_piece: bool| {
+        let of = part.members.iter().filter(|(term, _)| part.pieces.contains(term) == is_piece);
+        of.map(|(term, _)| terms[*term].documents).max().unwrap_or_default()
+    };
+    // Many more may have a piece of it, which counts only if none has the word.
+    match most(false) {
+        0 => most(true),
+        whole => whole,
+    }
 }
 
 /// How much a word counts that so many of the documents have; always more than nothing.

@@ -148,9 +148,12 @@ async fn a_delivery_that_the_server_could_not_do_for_a_day_is_dead_and_not_sent_
         let delivery = tx.all::<crate::outbox::Delivery>(ListSource::TABLE, &())?.remove(0);
         let job: Job = tx.fetch(&delivery.job.unwrap())?;
         let since = Some(tx.now().minus_secs(DAY_SECS));
-        tx.replace(&job, &Job { failing_since: since, failures: 9, ..job.clone() })
+        let dead = Job { failing_since: since, failures: 9, dead: true, ..job.clone() };
+        tx.replace(&job, &dead)
     };
     runner.write(give_up).await;
+    runner.pass_secs(7 * 3600);
+    retry(&runner).await;
     runner.run_due().await;
     let delivery = runner.only_delivery();
     assert_eq!((delivery.channel, delivery.status), (channel, crate::outbox::DeliveryStatus::Dead));
