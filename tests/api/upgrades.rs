@@ -52,6 +52,7 @@ const WITHOUT_ROWS: &[&str] = &[
     "schedules.runs",
     "tasks.lease_watch",
     "tasks.told_due",
+    "wakes.failed",
 ];
 
 /// The key of the directories, which contain no real secrets.
