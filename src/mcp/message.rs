@@ -70,10 +70,15 @@ fn batch(bytes: &[u8], era: Era) -> Result<Sent, Failure> {
 /// Of what is large only the form: its values may take much memory.
 fn is_json(bytes: &[u8]) -> bool {
     const SMALL_BYTES: usize = 64 * 1024;
-    match bytes.len() <= SMALL_BYTES {
-        true => serde_json::from_slice::<Value>(bytes).is_ok(),
-        false => serde_json::from_slice::<IgnoredAny>(bytes).is_ok(),
+    if serde_json::from_slice::<IgnoredAny>(bytes).is_err() {
+        return false;
     }
+    // Half of a surrogate pair is found only where texts are read; what is nested deeper is JSON.
+    bytes.len() > SMALL_BYTES
+        || match serde_json::from_slice::<Value>(bytes) {
+            Ok(_) => true,
+            Err(error) => error.to_string().starts_with("recursion limit"),
+        }
 }
 
 /// Why a body could not be parsed: it is no JSON, or beyond a limit.

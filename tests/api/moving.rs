@@ -188,6 +188,7 @@ fn the_file_of_a_filled_organization_has_records_of_every_table() {
         "channels",
         "subscriptions",
         "schedules.runs",
+        "wakes.failed",
     ];
     let missing: Vec<_> = tables
         .iter()

@@ -110,11 +110,11 @@ fn as_many_wakes_as_a_page_has_are_taken_whole() {
     let ids: Vec<&Value> = items.iter().map(|wake| &wake["id"]).collect();
     let acknowledge = json!({"teamId": crew.team, "agentId": agent, "wakeIds": ids});
     assert_eq!(called(&client, "wake_acknowledge", acknowledge), json!({"acknowledged": 200}));
-    // One whose ids are all there but that of a schedule, which none is, would fit as well.
-    let longest = json!({"reason": "approval_decided", "attempts": u32::MAX,
+    // One with the longest reason and two ids, as those about messages on tasks have, would fit as well.
+    let longest = json!({"reason": "dependency_cancelled", "attempts": u32::MAX,
         "createdAt": items[0]["createdAt"], "id": items[0]["id"], "taskId": items[0]["id"],
-        "messageId": items[0]["id"], "peerId": items[0]["id"], "logId": items[0]["id"],
-        "scheduleId": null, "text": null});
+        "messageId": items[0]["id"], "peerId": null, "logId": null, "scheduleId": null,
+        "text": null, "nextAttemptAt": items[0]["createdAt"], "failedAgentId": null});
     assert_eq!(longest.as_object().unwrap().len(), items[0].as_object().unwrap().len());
     assert!(200 * (longest.to_string().len() + 1) < 74_000, "{longest}");
 }
