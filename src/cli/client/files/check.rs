@@ -141,7 +141,7 @@ fn imported(
     let of_artifact = |version: &&VersionName| version.artifact == first.artifact;
     let found = here.take_while(of_artifact).find(is_in);
     let found = found.or_else(|| there.take_while(of_artifact).find(is_in));
-    match found.and_then(|version| Version::parse(&version.version()).ok()) {
+    match found.and_then(|version| Version::parse(version.version()).ok()) {
         Some(version) => Ok(Imported { version, text: String::new(), variables: Vec::new() }),
         None => Err(format!("no version of {} is in the range of this import", first.artifact)),
     }
