@@ -13,7 +13,7 @@ use super::read::SourceFormat;
 use super::system::SystemMonitor;
 use crate::auth::nostr::Signer;
 use crate::auth::{Caller, Identity};
-use crate::base::{ArtifactName, Id, Keys, Name, VariableName};
+use crate::base::{ArtifactName, Id, Keys, Name, Text, VariableName};
 use crate::store::PageRequest;
 
 /// A file as it was uploaded.
@@ -255,6 +255,19 @@ impl PathParam for Name {
     }
     fn problem(text: &str) -> Option<String> {
         Name::parse_earlier(text).err()
+    }
+}
+
+/// A text with bounds that a PUT sets.
+impl<const MIN: usize, const MAX: usize> PathParam for Text<MIN, MAX> {
+    fn parse(text: &str) -> Self {
+        Self::from_trusted(text.into())
+    }
+    fn schema() -> Schema {
+        <Self as JsonSchema>::json_schema(&mut SchemaGenerator::default())
+    }
+    fn problem(text: &str) -> Option<String> {
+        Self::parse(text).err()
     }
 }
 

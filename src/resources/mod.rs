@@ -5,6 +5,7 @@ mod environments;
 mod fleet;
 mod pauses;
 mod mail_budget;
+mod model_prices;
 pub mod organizations;
 mod registries;
 mod llm_providers;
@@ -50,6 +51,7 @@ pub const ALL: &[Resource] = &[
     mail_budget::RESOURCE,
     organizations::RESOURCE,
     llm_providers::RESOURCE,
+    model_prices::RESOURCE,
     governance::RESOURCE,
     artifacts::RESOURCE,
     tools::RESOURCE,

@@ -83,12 +83,16 @@ pub enum PauseScope {
     TeamAgent,
     /// The schedule.
     Schedule,
+    /// All agents and schedules of the team: its budget for the month is used up.
+    TeamBudget,
+    /// The agent, in this team: its budget for the month is used up.
+    AgentBudget,
 }
 
 impl PauseScope {
     /// Whether it holds one agent.
     pub fn is_of_agent(self) -> bool {
-        matches!(self, PauseScope::Agent | PauseScope::TeamAgent)
+        matches!(self, PauseScope::Agent | PauseScope::TeamAgent | PauseScope::AgentBudget)
     }
 
     /// What is paused, as the beginning of a sentence.
@@ -99,19 +103,24 @@ impl PauseScope {
             PauseScope::Agent => "the agent is",
             PauseScope::TeamAgent => "the agent is, in this team,",
             PauseScope::Schedule => "the schedule is",
+            PauseScope::TeamBudget => "the team's budget is used up, so that its agents are",
+            PauseScope::AgentBudget => "the agent's budget is used up, so that it is",
         }
     }
 }
 
 /// A pause that is in effect.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Pause {
     /// What is paused.
     pub scope: PauseScope,
-    /// The user who paused it, also through a key.
-    pub by: Id<User>,
+    /// The user who paused it, also through a key; null if a budget did.
+    pub by: Option<Id<User>>,
     /// When it was paused.
     pub since: Time,
+    /// When it ends by itself; null if it lasts until somebody ends it.
+    pub ends_at: Option<Time>,
     /// Why; null if nobody said.
     pub reason: Option<Description>,
 }
@@ -120,7 +129,7 @@ impl Pause {
     /// Returns a pause of this scope.
     pub fn of(scope: PauseScope, paused: Paused) -> Self {
         let Paused { by, since, reason } = paused;
-        Pause { scope, by, since, reason }
+        Pause { scope, by: Some(by), since, ends_at: None, reason }
     }
 }
 

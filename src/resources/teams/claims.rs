@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::claim::{TaskClaim, WorkerName};
+use super::holds::require_active;
 use super::lease::{Lease, LeaseSecs, MAX_LEASES, give, leases_of, renew};
-use super::member::{self, Member, require_active};
+use super::member::{self, Member};
 use super::parts::TaskInfo;
 use super::task::{Task, TaskStatus, assignee, current_assignee, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, require_team};

@@ -4,12 +4,13 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::budget::Budget;
 use super::team::Team;
 use crate::auth::{Restricted, User, present_caller, remember_deleted};
 use crate::base::{Error, HttpUrl, Id, Int, Name, Result, Sealed, Skill, Slug, StableKey, Time};
 use crate::outside::webhook;
 use crate::resources::agents::{self, Agent};
-use crate::resources::pauses::{Pause, PauseScope, Paused};
+use crate::resources::pauses::Paused;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, SealedField, Tx, View,
     codec, no_upgrade,
@@ -60,6 +61,8 @@ pub struct Member {
     pub paused: Option<Paused>,
     /// How often it is handed a wake that it does not acknowledge, if that was set.
     pub max_attempts: Option<u32>,
+    /// What it may spend in this team.
+    pub budget: Option<Budget>,
 }
 crate::base::portable!(Member {
     id,
@@ -76,6 +79,7 @@ crate::base::portable!(Member {
     hired_at,
     paused,
     max_attempts,
+    budget,
 });
 
 /// A membership as stored in version 1, without who set its `wake_url`. Its fields never change.
@@ -110,6 +114,7 @@ impl From<MemberV1> for Member {
             hired_at: old.hired_at,
             paused: None,
             max_attempts: None,
+            budget: None,
         }
     }
 }
@@ -175,7 +180,7 @@ impl Record for Member {
         ("wake_url_sponsor", "history: who answered for its key may have left"),
         ("paused.by", "history: who paused it may have left"),
     ];
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
     type Key = (Id<Team>, Id<Member>);
     fn key(&self) -> Self::Key {
         (self.team, self.id)
@@ -183,7 +188,7 @@ impl Record for Member {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<MemberV1>(body)?.into()),
-            2 | 3 => codec::decode_shorter(body),
+            2..=4 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -221,28 +226,6 @@ pub fn team_of(view: &View, agent: Id<Agent>) -> Result<Option<Slug>> {
 pub fn name(view: &View, member: &Member) -> Result<Name> {
     // Of a restricted agent, every member sees the name.
     Ok(view.fetch::<Restricted<Agent>>(&member.agent)?.without_caller().name.clone())
-}
-
-/// Returns what holds an agent back in its team: the outermost pause.
-pub fn pause_of(view: &View, member: &Member) -> Result<Option<Pause>> {
-    let team: Option<Team> = view.get(&member.team)?;
-    if let Some(pause) = team.map_or(Ok(None), |team| team.pause(view))? {
-        return Ok(Some(pause));
-    }
-    let own = member.paused.clone().map(|paused| Pause::of(PauseScope::TeamAgent, paused));
-    Ok(agents::pause_of(view, member.agent)?.or(own))
-}
-
-/// Requires that nothing holds an agent back.
-///
-/// # Errors
-/// 409 otherwise.
-pub fn require_active(view: &View, member: &Member) -> Result<()> {
-    let Some(Pause { scope, since, reason, .. }) = pause_of(view, member)? else { return Ok(()) };
-    let why = reason.map_or(String::new(), |reason| format!(" ({})", reason.as_str()));
-    let subject = scope.subject();
-    let message = format!("{subject} paused since {since}{why}; wait until somebody resumes it");
-    Err(Error::conflict("agent_paused", message))
 }
 
 /// Whether wakes are still posted to a member's `wakeUrl`: those of a restricted agent for as long as

@@ -4,12 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::budget::{BudgetInfo, NewBudget};
 use super::member::{
-    MaxAttempts, Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name, pause_of,
+    MaxAttempts, Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name,
 };
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
-use super::wakes;
+use super::{budgets, holds, wakes};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
@@ -51,6 +52,8 @@ pub struct NewTeamAgent {
     wake_url: Option<HttpUrl>,
     /// How often it is handed a wake that it does not acknowledge, before the wake fails; 10 if absent.
     max_attempts: Option<MaxAttempts>,
+    /// What it may spend in this team; no budget of its own if absent.
+    budget: Option<NewBudget>,
 }
 impl Input for NewTeamAgent {}
 
@@ -68,6 +71,8 @@ pub struct TeamAgentPatch {
     /// Null: 10.
     #[serde(default)]
     max_attempts: Nullable<MaxAttempts>,
+    #[serde(default)]
+    budget: Nullable<NewBudget>,
 }
 impl Input for TeamAgentPatch {}
 
@@ -86,6 +91,8 @@ pub struct TeamAgent {
     wake_url: Option<HttpUrl>,
     /// How often it is handed a wake that it does not acknowledge, before the wake fails.
     max_attempts: u32,
+    /// What it may spend in this team; null if nothing is set, and for those who may not use it.
+    budget: Option<BudgetInfo>,
     /// How many of its wakes failed, up to 1,000; 0 for those who may not use it.
     failed_wakes: usize,
     /// What holds it back; null if nothing does.
@@ -130,7 +137,8 @@ pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
         let is_open = is_usable || !pause.scope.is_of_agent();
         Pause { reason: pause.reason.filter(|_| is_open), ..pause }
     };
-    let paused = pause_of(view, &member)?.map(shown);
+    let paused = holds::of_member(view, &member)?.map(shown);
+    let budget = if is_usable { budgets::info_of_member(view, &member)? } else { None };
     Ok(TeamAgent {
         name: name(view, &member)?,
         max_attempts: member.max_attempts(),
@@ -141,6 +149,7 @@ pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
         role: member.role,
         skills: member.skills,
         wake_url: member.wake_url.filter(|_| is_usable),
+        budget,
         paused,
         hired_at: member.hired_at,
     })
@@ -174,6 +183,7 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
         hired_at: tx.now(),
         paused: None,
         max_attempts: new.max_attempts.map(stored),
+        budget: new.budget.map(NewBudget::stored),
     };
     if member.wake_url.is_some() {
         note_setter(req.caller(), &mut member);
@@ -181,6 +191,9 @@ pub fn add_agent(tx: &mut Tx, req: &Req<Id<Team>, NewTeamAgent>) -> Result<TeamA
     let wake_secret = secret_for_new_host(tx, None, &mut member)?;
     tx.insert(&member)?;
     publish_event(tx, EventType::TeamAgentHired, &team, &member, &member.skills)?;
+    if member.budget.is_some() {
+        budgets::member_changed(tx, &team, &member)?;
+    }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }
 
@@ -211,6 +224,7 @@ pub fn update(
         Nullable::Clear => member.max_attempts = None,
         Nullable::Set(max) => member.max_attempts = Some(stored(*max)),
     }
+    member.budget = NewBudget::patch(&patch.budget, old.budget);
     patch.wake_url.clone().apply(&mut member.wake_url);
     let is_set = matches!(patch.wake_url, Nullable::Set(_));
     let has_lost_setter = is_set && has_lost_setter(&tx.view(), &old)?;
@@ -243,6 +257,9 @@ pub fn update(
     if member.max_attempts() < old.max_attempts() {
         wakes::fail_exhausted(tx, &member)?;
     }
+    if member.budget != old.budget {
+        budgets::member_changed(tx, &team, &member)?;
+    }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })
 }
 
@@ -253,6 +270,7 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Deleted>
     let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, id))?;
     publish_event(tx, EventType::TeamAgentTerminated, &team, &member, &member.skills)?;
     tx.remove(&*member)?;
+    budgets::forget(tx, &member)?;
     tx.record_erasure(MEMORIES, &member.key())?;
     Ok(Deleted::new(member.id))
 }

@@ -446,7 +446,7 @@ mod tests {
         };
         fixture.write(super::super::members::delete, ann, ()).unwrap();
         assert_eq!((all(), recall(&fixture, bob, json!({})).len()), (3, 3));
-        fixture.write(super::super::team::delete, ann.0, ()).unwrap();
+        fixture.write(super::super::manage::delete, ann.0, ()).unwrap();
         assert_eq!(all(), 0);
         fixture.assert_sound();
     }

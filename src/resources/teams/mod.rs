@@ -6,16 +6,20 @@
 //! while.
 
 mod approvals;
+mod budget;
+mod budgets;
 mod claim;
 mod claims;
 mod dependencies;
 mod dependency;
 mod due;
 mod exchange;
+mod holds;
 mod labels;
 mod lease;
 mod leases;
 mod lists;
+mod manage;
 mod member;
 mod members;
 mod memories;
@@ -25,9 +29,11 @@ pub mod notices;
 mod parts;
 mod pausing;
 mod peer;
+mod rousing;
 mod runs;
 mod schedule;
 mod schedules;
+mod spending;
 mod task;
 mod tasks;
 mod team;
@@ -37,9 +43,11 @@ pub mod testing;
 mod tests;
 mod timeline;
 mod usable;
+mod usage;
 mod waiting;
 mod wakes;
 mod words;
+mod zone;
 
 use crate::api::Resource;
 
@@ -51,6 +59,9 @@ pub use team::Team;
 pub const RESOURCE: Resource = Resource {
     children: &[
         &team::RESOURCE,
+        &manage::RESOURCE,
+        &spending::RESOURCE,
+        &budgets::RESOURCE,
         &members::RESOURCE,
         &tasks::RESOURCE,
         &claims::RESOURCE,
@@ -62,11 +73,13 @@ pub const RESOURCE: Resource = Resource {
         &wakes::RESOURCE,
         &memories::RESOURCE,
         &runs::RESOURCE,
+        &usage::RESOURCE,
         &approvals::RESOURCE,
         &timeline::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,
         &schedules::RESOURCE,
+        &rousing::RESOURCE,
         &pausing::RESOURCE,
     ],
     ..Resource::EMPTY

@@ -8,25 +8,20 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::manage::{TeamInfo, info as team_info};
 use super::member::{BY_AGENT, Member};
 use super::members::{TeamAgent, info as member_info};
-use super::team::{TEAM_IN_PATH, Team, TeamInfo, fetch_team, info as team_info};
+use super::rousing::{rouse, rouse_members, rouse_teams};
+use super::team::{TEAM_IN_PATH, Team, fetch_team};
 use super::usable::UsableMember;
-use super::{schedules, wakes};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Caller, MEMBER, ScopeName};
-use crate::base::{Error, Id, Result};
-use crate::outbox::{Job, JobHandler, Prepared, SWEEP_ROWS, Settled, Target, enqueue};
+use crate::base::{Id, Result};
 use crate::resources::agents::{self, AgentInfo};
 use crate::resources::pauses::{self, NewPause, Pause, Paused, PausedAll, Resume};
-use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
+use crate::store::{Tx, View};
 
-pub(super) const RESOURCE: Resource =
-    Resource { routes, jobs: &[ROUSE_ALL, ROUSE_TEAM], ..Resource::EMPTY };
-
-/// So many agents are told to look again in one transaction: servers that share a store tell each other of
-/// so many at once.
-const AT_ONCE: usize = 100;
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -90,15 +85,6 @@ fn set_member(
     member_info(&tx.view(), caller, member)
 }
 
-/// Has an agent look again for what waits for it.
-fn rouse(tx: &mut Tx, member: &Member) -> Result<()> {
-    tx.signal(member.id.uuid());
-    match member.wake_url {
-        Some(_) => wakes::enqueue_pending_posts(tx, member),
-        None => Ok(()),
-    }
-}
-
 // ── A team, and all of them ──────────────────────────────────────────────────
 
 /// Pauses all agents and schedules of a team.
@@ -136,82 +122,9 @@ fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
 fn resume_all(tx: &mut Tx, _: &Req<(), Resume>) -> Result<AllTeams> {
     if let Some(all) = tx.get::<PausedAll>(&())? {
         tx.remove(&all)?;
-        enqueue(tx, &ROUSE_ALL, Id::NIL, None, tx.now())?;
+        rouse_teams(tx)?;
     }
     Ok(AllTeams { paused: None })
-}
-
-/// Has the agents of a team look again, from the one after `last` on.
-fn rouse_members(tx: &mut Tx, team: Id<Team>, last: Id<Member>) -> Result<()> {
-    let now = tx.now();
-    enqueue(tx, &ROUSE_TEAM, last.cast(), Some(team.cast()), now).map(drop)
-}
-
-/// Has the agents of all teams look again; the target is the last team that was seen to.
-const ROUSE_ALL: JobHandler =
-    JobHandler { kind: "team.rouse_all", prepare: rouse_all, settle: no_effect };
-
-/// Gives a team's schedules their jobs again, and has its agents look for what waits, or that posted; the
-/// target is the last agent that was seen to, the concurrency key the team.
-const ROUSE_TEAM: JobHandler =
-    JobHandler { kind: "team.rouse", prepare: rouse_team, settle: no_effect };
-
-fn no_effect(_: &mut Tx, _: &Job, _: &crate::outbox::EffectResult) -> Result<Settled> {
-    Ok(Settled::Done)
-}
-
-fn rouse_all(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    if pauses::of_all(&tx.view())?.is_some() {
-        return Ok(Prepared::Done); // Whoever ends that pause has it done.
-    }
-    let last: Id<Team> = job.target.cast();
-    let teams: Page<Team> = part(tx, &(), (!last.is_nil()).then(|| last.to_bytes()), SWEEP_ROWS)?;
-    for team in &teams.items {
-        rouse_members(tx, team.id, Id::NIL)?;
-    }
-    if let Some(next) = position::<Id<Team>>(&teams)? {
-        enqueue(tx, &ROUSE_ALL, next.cast(), None, tx.now())?;
-    }
-    Ok(Prepared::Done)
-}
-
-fn rouse_team(tx: &mut Tx, job: &Job) -> Result<Prepared> {
-    let key: Id<Target> = job.concurrency_key.unwrap_or(Id::NIL);
-    let Some(team) = tx.get::<Team>(&key.cast())? else { return Ok(Prepared::Done) };
-    if team.pause(&tx.view())?.is_some() {
-        return Ok(Prepared::Done);
-    }
-    let last: Id<Member> = job.target.cast();
-    if last.is_nil() {
-        schedules::rouse(tx, team.id)?;
-    }
-    let after = (!last.is_nil()).then(|| (team.id, last).to_bytes());
-    let members: Page<Member> = part(tx, &team.id, after, AT_ONCE)?;
-    for member in &members.items {
-        rouse(tx, member)?;
-    }
-    if let Some((_, next)) = position::<(Id<Team>, Id<Member>)>(&members)? {
-        rouse_members(tx, team.id, next)?;
-    }
-    Ok(Prepared::Done)
-}
-
-fn part<R: Record>(
-    tx: &Tx,
-    prefix: &impl Key,
-    after: Option<Vec<u8>>,
-    limit: usize,
-) -> Result<Page<R>> {
-    let part = PageRequest { limit, after };
-    tx.page(ListSource::TABLE, prefix, Order::Ascending, &part, |_| true)
-}
-
-/// Returns the key after which a list goes on.
-fn position<K: Key>(page: &Page<impl Record>) -> Result<Option<K>> {
-    let read = |bytes: &Vec<u8>| {
-        K::read(&mut bytes.as_slice()).ok_or_else(|| Error::internal("a position is no key"))
-    };
-    page.next.as_ref().map(read).transpose()
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

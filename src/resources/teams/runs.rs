@@ -1,5 +1,4 @@
-//! Runs of agents, their costs, and a team's spending per month
-//! (reference: teams-and-wakes, "Runs and budget").
+//! Runs of agents, what they used, and what they cost (reference: teams-and-wakes, "Runs").
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -10,22 +9,28 @@ use super::claim::WorkerName;
 use super::lease::renew;
 use super::member::{self, Member};
 use super::task::{Task, fetch_task};
-use super::team::{MonthlySpending, TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
+use super::{budgets, holds, usage};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Description, Id, Result, Time, Usd};
+use crate::base::{BoundedList, Description, Id, Issue, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
+use crate::resources::model_prices::{self, ModelUsage, NewModelUsage};
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+    codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Run>()],
-    events: &[EventType::TeamRunFailed, EventType::TeamBudgetExhausted],
+    events: &[EventType::TeamRunFailed],
     ..Resource::EMPTY
 };
+
+/// A run uses at most 50 models.
+const MAX_MODELS: usize = 50;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
@@ -63,8 +68,20 @@ pub struct Run {
     pub task_id: Option<Id<Task>>,
     /// When it was reported.
     pub created_at: Time,
+    /// What it used of each model.
+    pub usage: Vec<ModelUsage>,
 }
-crate::base::portable!(Run { id, team_id, agent_id, status, cost_usd, error, task_id, created_at });
+crate::base::portable!(Run {
+    id,
+    team_id,
+    agent_id,
+    status,
+    cost_usd,
+    error,
+    task_id,
+    created_at,
+    usage,
+});
 
 impl Output for Run {
     fn resource(&self) -> Option<ResourceRef> {
@@ -87,9 +104,16 @@ impl Record for Run {
         ("agent_id", "history: the agent may have left; its runs stay"),
         ("task_id", "a task is removed with its team alone, and this with it"),
     ];
+    const VERSION: u8 = 2;
     type Key = (Id<Team>, Id<Member>, Id<Run>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.agent_id, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -99,14 +123,19 @@ impl Record for Run {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "examples" = [{"status": "succeeded", "costUsd": 0.04}],
+    "examples" = [
+        {"status": "succeeded", "costUsd": 0.04},
+        {"status": "succeeded", "usage": [{"model": "gpt-5", "input": 1200, "output": 300, "cached": 1000}]},
+    ],
 ))]
 #[schemars(rename = "NewAgentRun")]
 pub struct NewRun {
     /// How it ended.
     status: RunStatus,
-    /// The cost in US dollars.
+    /// The cost in US dollars. If absent, what its usage costs.
     cost_usd: Option<Usd>,
+    /// What it used of each model.
+    usage: Option<BoundedList<NewModelUsage, 0, MAX_MODELS>>,
     /// The error message.
     error: Option<Description>,
     /// The task of the team that it worked on.
@@ -115,7 +144,11 @@ pub struct NewRun {
     worker: Option<WorkerName>,
 }
 
-impl Input for NewRun {}
+impl Input for NewRun {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        model_prices::check(self.usage.as_deref().unwrap_or_default(), issues);
+    }
+}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -127,27 +160,31 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>)>) -> Result<Page<Run>> {
     view.page(ListSource::TABLE, &agent.key(), Order::Descending, &req.page, |_| true)
 }
 
-/// Records a run and adds its cost to the team's spending of this month.
+/// Records a run, and adds what it used and cost to the sums and the spending of this month.
 pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<Run> {
     let (team, agent) = req.params;
     let team = fetch_team(&tx.view(), team)?;
     let member = UsableMember::fetch(&tx.view(), req.caller(), (team.id, agent))?;
-    member::require_active(&tx.view(), &member)?;
+    holds::require_not_paused(&tx.view(), &member)?;
     renew(tx, &member, req.input.worker.as_ref())?;
     if let Some(task) = req.input.task_id {
         fetch_task(&tx.view(), team.id, task)?;
     }
+    let used = model_prices::priced(&tx.view(), req.input.usage.as_deref().unwrap_or_default())?;
+    let reported = req.input.cost_usd.map(Usd::get);
     let run = Run {
         id: tx.new_id(),
         team_id: team.id,
         agent_id: member.id,
         status: req.input.status,
-        cost_usd: req.input.cost_usd.map(Usd::get),
+        cost_usd: reported.or_else(|| model_prices::total(&used)),
         error: req.input.error.clone(),
         task_id: req.input.task_id,
         created_at: tx.now(),
+        usage: used,
     };
     tx.insert(&run)?;
+    usage::add(tx, &team, (&member, run.task_id), (&run.usage, run.cost_usd))?;
     if run.status == RunStatus::Failed {
         let payload = json!({
             "teamId": team.id, "teamName": team.name,
@@ -159,36 +196,9 @@ pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<
         publish(tx, EventType::TeamRunFailed, about, payload)?;
     }
     if let Some(cost_usd) = run.cost_usd {
-        spend(tx, &team, cost_usd)?;
+        budgets::spend(tx, &team, &member, cost_usd)?;
     }
     Ok(run)
-}
-
-/// Adds a cost to the team's spending of this calendar month (UTC). Publishes an event the first time
-/// in the month that the spending exceeds the budget.
-fn spend(tx: &mut Tx, team: &Team, cost_usd: f64) -> Result<()> {
-    let month_start = tx.now().month_start();
-    let none =
-        MonthlySpending { team: team.id, month_start, spent_usd: 0.0, exhaustion_published: false };
-    let mut spending = tx.get(&none.key())?.unwrap_or(none);
-    spending.spent_usd = to_nano(spending.spent_usd + cost_usd);
-    let over = team.monthly_usd.filter(|budget| spending.spent_usd > *budget);
-    if let (Some(budget), false) = (over, spending.exhaustion_published) {
-        spending.exhaustion_published = true;
-        let payload = json!({
-            "teamId": team.id, "teamName": team.name,
-            "monthlyUsd": budget, "spentUsd": spending.spent_usd,
-        });
-        let about = About::resource("team", team.id);
-        publish(tx, EventType::TeamBudgetExhausted, about, payload)?;
-    }
-    tx.put(&spending)
-}
-
-/// Rounds a sum to a billionth of a dollar: the decimal result, so that ten runs of ten cents do not
-/// exceed a budget of a dollar.
-fn to_nano(usd: f64) -> f64 {
-    (usd * 1e9).round() / 1e9
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -212,6 +222,7 @@ mod tests {
     use super::*;
     use crate::base::Kind;
     use crate::outbox::Event;
+    use crate::resources::teams::spending::MonthlySpending;
     use crate::resources::teams::testing::{self, add_agent, events, task, team};
     use crate::resources::testing::Fixture;
 
@@ -230,41 +241,8 @@ mod tests {
         events(fixture).into_iter().filter(|entry| entry.event_type == event_type).collect()
     }
 
-    #[test]
-    fn exceeding_the_budget_is_one_event_per_month() {
-        let fixture = Fixture::new();
-        let ann = agent(&fixture, Some(0.3));
-        let exhausted = || published(&fixture, EventType::TeamBudgetExhausted).len();
-        // As binary fractions 0.1 and 0.2 make more than 0.3.
-        for cost in [0.1, 0.2] {
-            run(&fixture, ann, json!({"status": "succeeded", "costUsd": cost})).unwrap();
-        }
-        run(&fixture, ann, json!({"status": "cancelled"})).unwrap();
-        assert_eq!(exhausted(), 0);
-        for _ in 0..2 {
-            run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.000_000_1})).unwrap();
-            assert_eq!(exhausted(), 1);
-        }
-        let MonthlySpending { spent_usd, .. } = fixture
-            .store
-            .read_now(fixture.org, |view| view.fetch(&(ann.0, view.now().month_start())))
-            .unwrap();
-        assert_eq!(spent_usd, 0.300_000_2);
-
-        // The clock starts on the 15th of January.
-        fixture.pass_secs(17 * 24 * 3600);
-        run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.3})).unwrap();
-        assert_eq!(exhausted(), 1);
-        run(&fixture, ann, json!({"status": "succeeded", "costUsd": 0.1})).unwrap();
-        assert_eq!(exhausted(), 2);
-    }
-
-    #[test]
-    fn without_a_budget_spending_publishes_no_event() {
-        let fixture = Fixture::new();
-        let ann = agent(&fixture, None);
-        run(&fixture, ann, json!({"status": "failed", "costUsd": 1e9})).unwrap();
-        assert!(published(&fixture, EventType::TeamBudgetExhausted).is_empty());
+    fn spending(fixture: &Fixture) -> Vec<MonthlySpending> {
+        fixture.store.read_now(fixture.org, |view| view.all(ListSource::TABLE, &())).unwrap()
     }
 
     #[test]
@@ -295,6 +273,7 @@ mod tests {
             assert_eq!(refused.kind(), Kind::NotFound);
         }
         assert_eq!(testing::published(&fixture), [EventType::TeamAgentHired]);
+        assert!(spending(&fixture).is_empty());
         assert!(fixture.read(list, ann, ()).unwrap().items.is_empty());
     }
 
@@ -307,7 +286,7 @@ mod tests {
         let run = run(&fixture, ann, input).unwrap();
         let expected = json!({
             "id": run.id, "agentId": ann.1, "status": "succeeded", "costUsd": 0.25,
-            "error": null, "taskId": task, "createdAt": run.created_at,
+            "error": null, "taskId": task, "createdAt": run.created_at, "usage": [],
         });
         assert_eq!(serde_json::to_value(&run).unwrap(), expected);
     }

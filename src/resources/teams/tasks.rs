@@ -8,10 +8,11 @@ use serde::Deserialize;
 use super::claim::WorkerName;
 use super::claims::check_worker;
 use super::dependencies::{self, MAX_DEPENDENCIES};
+use super::holds::require_active;
 use super::labels::{self, MAX_LABELS};
 use super::lease::renew;
 use super::lists::merged;
-use super::member::{Member, require_active};
+use super::member::Member;
 use super::parts::{self, TaskInfo};
 use super::task::{
     BY_ASSIGNEE, BY_NUMBER, BY_PARENT, BY_STATUS, ProjectId, Task, TaskDescription, TaskLabel,

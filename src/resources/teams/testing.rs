@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::budget::OnExhausted;
 use super::member::Member;
 use super::message::Message;
 use super::task::Task;
@@ -28,6 +29,8 @@ pub fn team(fixture: &Fixture, slug: &'static str, monthly_usd: Option<f64>) -> 
             created_at: tx.now(),
             updated_at: tx.now(),
             paused: None,
+            on_exhausted: OnExhausted::Notify,
+            time_zone: None,
         };
         tx.insert(&team)?;
         Ok(team.id)

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use super::member::Member;
 use super::message::Message;
+use super::spending::MonthlySpending;
 use super::task::{Task, TaskCounter};
 use super::testing::{add_agent, agent, message, repeat, task, team};
-use super::{members, messages, tasks, team as teams, wakes};
+use super::{manage, members, messages, tasks, team as teams, wakes};
 use crate::resources::agents;
 use crate::resources::testing::Fixture;
 use crate::store::{ListSource, MAX_DEFERRED_CHANGES, PendingRemoval, Record, View};
@@ -24,7 +25,7 @@ fn rows(fixture: &Fixture) -> Vec<usize> {
         count::<TaskCounter>(fixture),
         count::<Message>(fixture),
         count::<wakes::Wake>(fixture),
-        count::<teams::MonthlySpending>(fixture),
+        count::<MonthlySpending>(fixture),
         count::<PendingRemoval>(fixture),
     ]
 }
@@ -44,7 +45,7 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
     repeat(&fixture, messages::send, crew, mail, MAX_DEFERRED_CHANGES);
     let spent = fixture.store.write_blocking(fixture.org, move |tx| {
         let month_start = tx.now();
-        let spending = teams::MonthlySpending {
+        let spending = MonthlySpending {
             team: crew,
             month_start,
             spent_usd: 1.0,
@@ -54,7 +55,7 @@ fn a_deleted_team_takes_everything_along_and_leaves_other_teams_alone() {
     });
     spent.unwrap();
 
-    fixture.write(teams::delete, crew, ()).unwrap();
+    fixture.write(manage::delete, crew, ()).unwrap();
     assert!(rows(&fixture)[7] > 0, "it is more than one transaction removes");
     fixture.assert_sound();
     assert!(fixture.complete_removals() > 1, "the rest is more than one step removes");
@@ -74,7 +75,7 @@ fn a_deleted_teams_agents_are_free_at_once() {
     delete("bob").unwrap();
     let mail = json!({"body": "x", "toAgentId": ann});
     repeat(&fixture, messages::send, crew, mail, MAX_DEFERRED_CHANGES);
-    fixture.write(teams::delete, crew, ()).unwrap();
+    fixture.write(manage::delete, crew, ()).unwrap();
     assert_eq!(count::<Member>(&fixture), 1, "it is not removed yet");
     delete("ann").unwrap();
     fixture.assert_sound();
@@ -93,7 +94,7 @@ fn an_agent_stays_until_it_has_left_all_teams() {
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
     fixture.write(members::delete, (teams[0], ann), ()).unwrap();
     assert_eq!(delete().unwrap_err().code(), "agent_in_team");
-    fixture.write(super::team::delete, teams[1], ()).unwrap();
+    fixture.write(super::manage::delete, teams[1], ()).unwrap();
     delete().unwrap();
 }
 

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::resources::teams::testing::{add_agent, team};
-    use crate::resources::teams::{approvals, messages, team};
+    use crate::resources::teams::{approvals, manage, messages};
     use crate::resources::testing::Fixture;
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         fixture.write(messages::open, (first.team_id, first.id), ()).unwrap();
         assert_eq!(mails().len(), 1);
         // Its rows are removed a little later than the team.
-        fixture.write(team::delete, teams[0], ()).unwrap();
+        fixture.write(manage::delete, teams[0], ()).unwrap();
         assert!(mails().is_empty());
         assert_eq!(questions().len(), 1);
     }

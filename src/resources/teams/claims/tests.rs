@@ -13,7 +13,7 @@ use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, events, message, published, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::{self, WakeReason};
-use crate::resources::teams::{members, messages, pausing, runs, tasks, team as teams};
+use crate::resources::teams::{manage, members, messages, pausing, runs, tasks};
 use crate::resources::testing::{Fixture, NOON, args};
 use crate::store::ListSource;
 
@@ -382,7 +382,7 @@ fn the_claims_of_an_agent_that_leaves_end_and_those_of_a_deleted_team() {
 
     let bob = add_agent(&world.fixture, world.team, "bob");
     world.claim(json!({"agentId": bob, "worker": "b", "leaseSecs": 60})).unwrap();
-    world.fixture.write_as(&world.fixture.owner, teams::delete, world.team, ()).unwrap();
+    world.fixture.write_as(&world.fixture.owner, manage::delete, world.team, ()).unwrap();
     let before = published(&world.fixture).len();
     world.pass(60);
     world.fixture.complete_removals();

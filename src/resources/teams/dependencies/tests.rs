@@ -13,7 +13,7 @@ use crate::resources::teams::testing::{
     add_agent, add_scrum_master, code, repeat, take, task, team,
 };
 use crate::resources::teams::wakes::WakeReason;
-use crate::resources::teams::{claims, due, leases, tasks, team as teams};
+use crate::resources::teams::{claims, due, leases, manage, tasks};
 use crate::resources::testing::{Fixture, NOON};
 
 /// A team with ann in it.
@@ -480,7 +480,7 @@ fn a_deleted_team_takes_its_dependencies_with_it() {
     let world = World::new();
     let one = world.free();
     world.after(&[&one]);
-    world.fixture.write_as(&world.fixture.owner, teams::delete, world.team, ()).unwrap();
+    world.fixture.write_as(&world.fixture.owner, manage::delete, world.team, ()).unwrap();
     world.fixture.complete_removals();
     let all = |view: &View| view.all::<OpenDependency>(ListSource::TABLE, &());
     assert!(world.fixture.store.read_now(world.fixture.org, all).unwrap().is_empty());

@@ -12,13 +12,13 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
 use crate::base::{Body, Error, Id, Kind, Result, Title};
 use crate::resources::teams::lists::merged;
-use crate::resources::teams::member;
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
 use crate::resources::teams::team::{TEAM_IN_PATH, Team};
 use crate::resources::teams::usable::{AgentRef, open_optional};
 use crate::resources::teams::wakes::{self, WakeCause};
+use crate::resources::teams::{holds, member};
 use crate::store::{Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -117,7 +117,7 @@ pub fn answer(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>), AnswerToPeer>) -> Res
     let named = req.input.from_agent_id.as_ref();
     let from = messages::sender(&view, peer.team, req.caller(), named)?;
     if let Some(acting) = open_optional(&view, req.caller(), peer.team, named)? {
-        member::require_active(&view, &acting)?;
+        holds::require_active(&view, &acting)?;
     }
     if peer.state != PeerState::Accepted {
         return Err(Error::conflict(

@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::outbox::Job;
+use crate::resources::teams::rousing::{AT_ONCE, rouse_all, rouse_team, run_jobs};
 use crate::resources::teams::testing::{
     add_agent, agent, code, hire, insert_agent, take, task, team,
 };
 use crate::resources::teams::wakes::Wake;
 use crate::resources::teams::{claims, members, tasks};
 use crate::resources::testing::{Fixture, args};
-use crate::store::{ACCESS_CHANGED, Listener};
+use crate::store::{ACCESS_CHANGED, ListSource, Listener};
 
 type Place = (Id<Team>, Id<Member>);
 
@@ -143,24 +145,6 @@ fn resuming_a_team_or_all_wakes_their_agents_and_nobody_else_who_waits() {
     fixture.write_as(&fixture.owner, resume_all, (), end()).unwrap();
     run_jobs(&fixture);
     assert_eq!(heard.each_mut().map(is_told), [false, true, true]);
-}
-
-/// Does what the jobs of resuming do, until there are none.
-fn run_jobs(fixture: &Fixture) {
-    let run = |tx: &mut Tx| {
-        let jobs: Vec<Job> = tx.all(ListSource::TABLE, &())?;
-        for job in &jobs {
-            match job.kind.as_str() {
-                "team.rouse_all" => rouse_all(tx, job)?,
-                "team.rouse" => rouse_team(tx, job)?,
-                _ => continue,
-            };
-            tx.remove(job)?;
-        }
-        Ok(jobs.iter().any(|job| job.kind.starts_with("team.rouse")))
-    };
-    // The jobs of all organizations are in one table, those here of one.
-    while fixture.store.write_blocking(fixture.org, run).unwrap() {}
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::member::Member;
 use super::task::{ProjectId, Task, TaskDescription};
 use super::team::Team;
+use super::zone::{ZoneName, zone};
 use crate::auth::User;
 use crate::base::{Id, Result, Text, TextRule, Time, Title, Validated};
 use crate::outbox::Job;
@@ -21,8 +22,6 @@ pub use timing::Timing;
 
 /// A cron expression of five fields.
 pub type CronText = Validated<CronRule>;
-/// The name of a time zone of the IANA database, as the database has it.
-pub type ZoneName = Validated<ZoneRule>;
 /// What an agent is told when it is woken: read with each wake, so it is short.
 pub type WakeText = Text<1, 2000>;
 
@@ -34,20 +33,6 @@ impl TextRule for CronRule {
     }
     fn schema() -> serde_json::Value {
         json!({"type": "string", "minLength": 9, "maxLength": MAX_CRON})
-    }
-}
-
-/// The rule of [`ZoneName`].
-pub struct ZoneRule;
-impl TextRule for ZoneRule {
-    fn check(text: String) -> Result<String, String> {
-        match timing::zone(&text) {
-            Some(zone) => Ok(timing::zone_name(&zone).into()),
-            None => Err("must be the name of a time zone, such as Europe/Berlin".into()),
-        }
-    }
-    fn schema() -> serde_json::Value {
-        json!({"type": "string", "minLength": 1, "maxLength": 64})
     }
 }
 
@@ -212,9 +197,7 @@ impl Schedule {
     /// Returns when it is due; `None` if its zone is not in the table of this program.
     pub fn timing(&self) -> Option<Timing> {
         match (&self.cron, self.every_secs) {
-            (Some(cron), _) => {
-                Some(Timing::Cron(Cron::parse(cron).ok()?, timing::zone(&self.time_zone)?))
-            }
+            (Some(cron), _) => Some(Timing::Cron(Cron::parse(cron).ok()?, zone(&self.time_zone)?)),
             (None, Some(secs)) => Some(Timing::Every(self.first_at, i64::from(secs) * 1000)),
             (None, None) => None,
         }

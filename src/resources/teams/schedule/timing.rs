@@ -5,16 +5,12 @@
 //! that coincide are one. The zones are those of the program, not of the machine: each server of a store has the
 //! same, and so has a machine without any.
 
-use std::sync::LazyLock;
-
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
-use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use super::cron::Cron;
 use crate::base::Time;
-
-static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// The last year in which anything is due.
 const LAST_YEAR: i16 = 9990;
@@ -32,17 +28,6 @@ pub enum Timing {
     Cron(Cron, TimeZone),
     /// So many milliseconds after the first time, and after each.
     Every(Time, i64),
-}
-
-/// Returns the time zone with this name of the IANA database, in any case of letters. `Etc/Unknown` is
-/// the name of none.
-pub fn zone(name: &str) -> Option<TimeZone> {
-    ZONES.get(name).ok().filter(|zone| !zone.is_unknown())
-}
-
-/// Returns the name of a zone as the database has it.
-pub fn zone_name(zone: &TimeZone) -> &str {
-    zone.iana_name().unwrap_or("UTC")
 }
 
 impl Timing {

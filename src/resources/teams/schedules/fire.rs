@@ -11,6 +11,7 @@ use crate::outbox::{
     EffectResult, Job, JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue,
 };
 use crate::resources::agents;
+use crate::resources::teams::holds;
 use crate::resources::teams::member::Member;
 use crate::resources::teams::schedule::{OnMissed, Overlap, Schedule, TaskTemplate, Timing};
 use crate::resources::teams::task::Task;
@@ -78,7 +79,7 @@ fn fire(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     };
     let Some(team) = tx.get::<Team>(&team)? else { return Ok(Prepared::Done) };
     let mut schedule = old.clone();
-    let again = if schedule.paused.is_some() || team.pause(&tx.view())?.is_some() {
+    let again = if schedule.paused.is_some() || holds::of_team(&tx.view(), &team)?.is_some() {
         // Whoever resumes it gives it another one.
         schedule.held = schedule.paused.is_none();
         None

@@ -8,15 +8,16 @@ mod stopped;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::holds;
 use super::member::Member;
 use super::schedule::{
-    CronText, OnMissed, Overlap, Schedule, TaskTemplate, WakeTemplate, WakeText, ZoneName,
-    fetch_schedule,
+    CronText, OnMissed, Overlap, Schedule, TaskTemplate, WakeTemplate, WakeText, fetch_schedule,
 };
 use super::task::{ProjectId, TaskDescription};
 use super::tasks::{Priority, priority_of};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, UsableMembers};
+use super::zone::{ZoneName, utc};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName, User};
 use crate::base::{Error, Id, Int, Issue, Result, Time, Title};
@@ -189,7 +190,7 @@ impl Output for ScheduleInfo {
 fn info(view: &View, schedule: Schedule) -> Result<ScheduleInfo> {
     let team: Option<Team> = view.get(&schedule.team)?;
     let own = schedule.paused.clone().map(|paused| Pause::of(PauseScope::Schedule, paused));
-    let paused = team.map_or(Ok(None), |team| team.pause(view))?.or(own);
+    let paused = team.map_or(Ok(None), |team| holds::of_team(view, &team))?.or(own);
     let stopped = why_stopped(view, &schedule)?;
     let is_off = paused.is_some() || stopped.is_some();
     let next_times = if is_off { Vec::new() } else { schedule.next_times(view.now()) };
@@ -288,10 +289,6 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewSchedule>) -> Result<ScheduleI
     arm(tx, &mut schedule)?;
     tx.insert(&schedule)?;
     info(&tx.view(), schedule)
-}
-
-fn utc() -> ZoneName {
-    ZoneName::from_trusted("UTC".into())
 }
 
 fn sponsor(caller: &Caller) -> Option<Id<User>> {

@@ -4,8 +4,9 @@ use super::{TaskPatch, distinct, priority_of, wake_assignee};
 use crate::api::Req;
 use crate::base::{Id, Nullable, Result};
 use crate::resources::teams::claims::{require_held, with_claim_kept};
+use crate::resources::teams::holds::require_active;
 use crate::resources::teams::lease::{give, renew};
-use crate::resources::teams::member::{Member, require_active};
+use crate::resources::teams::member::Member;
 use crate::resources::teams::parts::{self, TaskInfo};
 use crate::resources::teams::task::{
     Task, TaskStatus, assignee as assignee_of, assignee_or_scrum_master, current_assignee,

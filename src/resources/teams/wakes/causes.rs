@@ -38,6 +38,8 @@ pub enum WakeCause<'a> {
     ApprovalDecided(Option<Id<Task>>),
     /// This schedule that wakes it is due, and tells it this.
     Schedule(Id<Schedule>, &'a WakeText),
+    /// A budget of its team is low or used up, as this says.
+    BudgetLow(&'a WakeText),
 }
 
 /// Wakes `agent`, merging with a pending wake of the same subject. The caller excludes causes by the
@@ -131,6 +133,10 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
         WakeCause::Schedule(schedule, text) => {
             wake.reason = WakeReason::Schedule;
             wake.schedule_id = Some(schedule);
+            wake.text = Some(text.clone());
+        }
+        WakeCause::BudgetLow(text) => {
+            wake.reason = WakeReason::BudgetLow;
             wake.text = Some(text.clone());
         }
     }

@@ -19,6 +19,7 @@ use crate::base::{BoundedList, Error, Id, Kind, Name, Result, Time};
 use crate::outbox::{
     Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, enqueue,
 };
+use crate::resources::teams::holds;
 use crate::resources::teams::member::{self, Member, scrum_master};
 use crate::resources::teams::team::{TEAM_IN_PATH, Team, reaches};
 use crate::resources::teams::usable::UsableMembers;
@@ -81,7 +82,7 @@ fn fail_due(tx: &mut Tx, job: &Job) -> Result<Prepared> {
         return Ok(Prepared::RetryAt(end));
     }
     let now = tx.now();
-    if member::pause_of(&tx.view(), &member)?.is_some() {
+    if holds::of_member(&tx.view(), &member)?.is_some() {
         // It may have been paused while it worked: it is handed this once more when it is resumed.
         let fetches = member.max_attempts() - 1;
         tx.replace(&wake, &Wake { fetches, again_at: None, ..wake.clone() })?;

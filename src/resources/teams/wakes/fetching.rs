@@ -11,9 +11,11 @@ use super::failed_wake;
 use super::wake::{BY_ID, Wake};
 use crate::api::{Input, Output, Readiness, Req, ResourceRef};
 use crate::base::{BoundedList, Id, Result};
+use crate::resources::pauses::Pause;
 use crate::resources::teams::claim::WorkerName;
+use crate::resources::teams::holds;
 use crate::resources::teams::lease::renew;
-use crate::resources::teams::member::{self, Member};
+use crate::resources::teams::member::Member;
 use crate::resources::teams::team::Team;
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx, View};
 
@@ -69,7 +71,8 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
     let member = fetch_agent(view, req.caller(), req.params)?;
     let agent = member.id;
     let mut look = Readiness { topic: agent.uuid(), ready: false, again_at: None };
-    if is_held(view, &member, &req.input)? {
+    if let Some(pause) = held(view, &member, &req.input)? {
+        look.again_at = pause.ends_at;
         return Ok(look);
     }
     view.for_each(ListSource::TABLE, &agent, Order::Ascending, |wake: Wake| {
@@ -90,7 +93,7 @@ pub fn look(view: &View, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Resul
 /// Leases and returns an agent's wakes, oldest first.
 pub fn take(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), WakeFilter>) -> Result<Page<Wake>> {
     let member = fetch_agent(&tx.view(), req.caller(), req.params)?;
-    if is_held(&tx.view(), &member, &req.input)? {
+    if held(&tx.view(), &member, &req.input)?.is_some() {
         return Ok(Page { items: Vec::new(), next: None });
     }
     let agent = member.id;
@@ -163,7 +166,7 @@ pub fn acknowledge(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), AckWakes>) -> 
     Ok(AckedWakes { acknowledged })
 }
 
-/// Whether an agent is paused: its wakes are kept, and can be seen, but none is handed out.
-fn is_held(view: &View, member: &Member, filter: &WakeFilter) -> Result<bool> {
-    Ok(filter.peek != Some(true) && member::pause_of(view, member)?.is_some())
+/// What holds an agent back: its wakes are kept, and can be seen, but none is handed out.
+fn held(view: &View, member: &Member, filter: &WakeFilter) -> Result<Option<Pause>> {
+    if filter.peek == Some(true) { Ok(None) } else { holds::of_member(view, member) }
 }

@@ -72,9 +72,13 @@ pub fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Some(agent) => has_failed(view, agent),
             None => Ok(false),
         },
-        (WakeReason::Notification | WakeReason::ApprovalDecided | WakeReason::Schedule, _) => {
-            Ok(true)
-        }
+        (
+            WakeReason::Notification
+            | WakeReason::ApprovalDecided
+            | WakeReason::Schedule
+            | WakeReason::BudgetLow,
+            _,
+        ) => Ok(true),
     }
 }
 

@@ -64,6 +64,8 @@ pub enum WakeReason {
     TaskOverdue,
     /// An agent of its team was handed a wake as often as it is to be, and never acknowledged it.
     WakeFailed,
+    /// A budget of its team, or of an agent in it, is low or used up.
+    BudgetLow,
 }
 crate::store::stored_enum!(WakeReason {
     TaskAssigned = 0,
@@ -80,6 +82,7 @@ crate::store::stored_enum!(WakeReason {
     DependencyCancelled = 11,
     TaskOverdue = 12,
     WakeFailed = 13,
+    BudgetLow = 14,
 });
 
 /// A notice that an agent has something to do.
@@ -125,7 +128,7 @@ pub struct Wake {
     pub post_again_at: Option<Time>,
     /// The schedule that was due.
     pub schedule_id: Option<Id<Schedule>>,
-    /// What the schedule tells it.
+    /// What the schedule tells it, or how the budget stands.
     pub text: Option<WakeText>,
     /// When its posts were given up, to the `wakeUrl` of that time.
     #[serde(skip)]
@@ -282,7 +285,9 @@ impl Wake {
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::Schedule => self.schedule_id?.cast(),
             WakeReason::WakeFailed => self.failed_agent?.cast(),
-            WakeReason::DirectMessage | WakeReason::Notification => return None,
+            WakeReason::DirectMessage | WakeReason::Notification | WakeReason::BudgetLow => {
+                return None;
+            }
         };
         Some((self.reason, id))
     }

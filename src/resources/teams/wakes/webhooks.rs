@@ -15,6 +15,7 @@ use crate::outbox::{
     Settled, enqueue, publish, retry_at,
 };
 use crate::outside::webhook;
+use crate::resources::teams::holds;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
 use crate::store::{ListSource, Order, PageRequest, Tx};
@@ -60,7 +61,7 @@ fn enqueue_pending(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(member) = member.filter(|member| member.wake_url.is_some()) else {
         return Ok(Prepared::Done);
     };
-    if member::pause_of(&tx.view(), &member)?.is_some() {
+    if holds::of_member(&tx.view(), &member)?.is_some() {
         return Ok(Prepared::Done); // Whoever resumes it enqueues this again.
     }
     let part = PageRequest { limit: SWEEP_ROWS, after: None };
@@ -102,7 +103,7 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let Some(member) = tx.get::<Member>(&(wake.team, wake.agent))? else {
         return Ok(Prepared::Done);
     };
-    if member::pause_of(&tx.view(), &member)?.is_some() {
+    if holds::of_member(&tx.view(), &member)?.is_some() {
         return end_posting(tx, &wake); // Whoever resumes it has what waits posted.
     }
     if !member::is_wake_url_permitted(&tx.view(), &member)? {

@@ -118,7 +118,7 @@ fn tasks_are_found_by_the_labels_that_they_have() {
     let other = team(&world.fixture, "other", None);
     task(&world.fixture, other, json!({"title": "x", "labels": ["red"]}));
     assert_eq!(found(json!({"label": "red"})), [2]);
-    world.fixture.write_as(&world.fixture.owner, teams::delete, world.team, ()).unwrap();
+    world.fixture.write_as(&world.fixture.owner, manage::delete, world.team, ()).unwrap();
     world.fixture.complete_removals();
     world.fixture.assert_sound();
 }

@@ -104,7 +104,7 @@ fn the_rules_of_a_team_are_deleted_with_it() {
     crew.rule("a.test", "allow", false);
     crew.rule("b.test", "allow", true);
     crew.ask(&Sender::new(1, "a@c.test"), json!({})).unwrap();
-    crew.fixture.write(crate::resources::teams::team::delete, crew.team, ()).unwrap();
+    crew.fixture.write(crate::resources::teams::manage::delete, crew.team, ()).unwrap();
     crew.fixture.complete_removals();
     let left = |view: &crate::store::View| {
         Ok((

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::resources::teams::zone::{zone, zone_name};
 
 fn at(text: &str) -> Time {
     Time::parse(text).unwrap()

@@ -1,0 +1,239 @@
+//! What spending brings: who is told, what is held back, and when it goes on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::outbox::Event;
+use crate::resources::teams::member::fetch_member;
+use crate::resources::teams::rousing::run_jobs;
+use crate::resources::teams::testing::{
+    add_agent, add_scrum_master, code, events, take, task, team,
+};
+use crate::resources::teams::wakes::WakeReason;
+use crate::resources::teams::{claims, manage, members, runs};
+use crate::resources::testing::Fixture;
+
+type Place = (Id<Team>, Id<Member>);
+
+const DAY: i64 = 24 * 3600;
+
+fn spend(fixture: &Fixture, at: Place, cost: f64) {
+    let body = json!({"status": "succeeded", "costUsd": cost});
+    fixture.write(runs::create, at, Fixture::input(body).unwrap()).unwrap();
+}
+
+fn set(fixture: &Fixture, team: Id<Team>, patch: Value) -> Value {
+    json!(fixture.write(manage::update, team, Fixture::input(patch).unwrap()).unwrap())
+}
+
+fn set_agent(fixture: &Fixture, at: Place, patch: Value) -> Value {
+    json!(fixture.write(members::update, at, Fixture::input(patch).unwrap()).unwrap())
+}
+
+fn exhausted(fixture: &Fixture) -> Vec<Event> {
+    let is_one = |event: &Event| event.event_type == EventType::TeamBudgetExhausted;
+    events(fixture).into_iter().filter(is_one).collect()
+}
+
+fn claim(fixture: &Fixture, (team, agent): Place) -> Result<()> {
+    let id = task(fixture, team, json!({"title": "Free"})).id;
+    let body = Fixture::input(json!({"agentId": agent}))?;
+    fixture.write(claims::claim, (team, id), body).map(drop)
+}
+
+fn pause(fixture: &Fixture, team: Id<Team>, agent: Id<Member>) -> Value {
+    let held = |view: &View| Ok(json!(holds::of_member(view, &fetch_member(view, team, agent)?)?));
+    fixture.store.read_now(fixture.org, held).unwrap()
+}
+
+fn low(fixture: &Fixture) -> Vec<(Value, Value)> {
+    let page = fixture.read(list_low, (), ()).unwrap();
+    let shown = |one: &LowBudget| (json!(one.agent_id), json!(one)["budget"]["spentUsd"].clone());
+    page.items.iter().map(shown).collect()
+}
+
+#[test]
+fn exceeding_the_budget_is_one_event_per_month() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(0.3));
+    let ann = (crew, add_agent(&fixture, crew, "ann"));
+    // As binary fractions 0.1 and 0.2 make more than 0.3.
+    for cost in [0.1, 0.2, 0.0] {
+        spend(&fixture, ann, cost);
+    }
+    assert!(exhausted(&fixture).is_empty());
+    for _ in 0..2 {
+        spend(&fixture, ann, 0.000_000_1);
+        assert_eq!(exhausted(&fixture).len(), 1);
+    }
+    let payload = &exhausted(&fixture)[0].payload.0;
+    let expected = json!({
+        "teamId": crew, "teamName": "crew", "monthlyUsd": 0.3, "spentUsd": 0.300_000_1,
+        "onExhausted": "notify", "agentId": null, "stableKey": null, "agentName": null,
+    });
+    assert_eq!(json!(payload), expected);
+
+    // The clock starts on the 15th of January.
+    fixture.pass_secs(17 * DAY);
+    spend(&fixture, ann, 0.3);
+    assert_eq!(exhausted(&fixture).len(), 1);
+    spend(&fixture, ann, 0.1);
+    assert_eq!(exhausted(&fixture).len(), 2);
+}
+
+#[test]
+fn what_an_earlier_release_has_told_of_is_not_told_again() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(1.0));
+    let ann = (crew, add_agent(&fixture, crew, "ann"));
+    let told = fixture.store.write_blocking(fixture.org, move |tx| {
+        let month_start = tx.now().month_start();
+        tx.insert(&MonthlySpending {
+            team: crew,
+            month_start,
+            spent_usd: 1.5,
+            exhaustion_published: true,
+        })
+    });
+    told.unwrap();
+    spend(&fixture, ann, 1.0);
+    assert!(exhausted(&fixture).is_empty());
+    assert_eq!(low(&fixture), [(Value::Null, json!(2.5))]);
+}
+
+#[test]
+fn without_a_budget_spending_publishes_no_event() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = (crew, add_agent(&fixture, crew, "ann"));
+    spend(&fixture, ann, 1e9);
+    assert!(exhausted(&fixture).is_empty() && low(&fixture).is_empty());
+}
+
+#[test]
+fn a_budget_that_pauses_holds_its_team_back_until_it_is_raised() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}}));
+    task(&fixture, crew, json!({"title": "Count", "assigneeAgentId": bob}));
+    spend(&fixture, (crew, ann), 0.99);
+    claim(&fixture, (crew, ann)).unwrap();
+    spend(&fixture, (crew, ann), 0.01);
+
+    assert_eq!(code(claim(&fixture, (crew, ann))), "agent_paused");
+    assert!(take(&fixture, crew, bob).is_empty());
+    let expected = json!({
+        "scope": "team_budget", "by": null, "since": "2026-01-15T12:00:00.000Z",
+        "endsAt": "2026-02-01T00:00:00.000Z", "reason": null,
+    });
+    assert_eq!(pause(&fixture, crew, bob), expected);
+    // What a run that went on has cost is counted.
+    spend(&fixture, (crew, ann), 2.0);
+    assert_eq!(exhausted(&fixture).len(), 1);
+
+    // Not by so little.
+    assert_eq!(set(&fixture, crew, json!({"budget": {"monthlyUsd": 3}}))["paused"], expected);
+    let raised = set(&fixture, crew, json!({"budget": {"monthlyUsd": 3.5}}));
+    assert_eq!(raised["paused"], Value::Null);
+    assert_eq!(raised["budget"]["onExhausted"], "pause", "it stays as it was");
+    assert_eq!(take(&fixture, crew, bob).len(), 1);
+    claim(&fixture, (crew, ann)).unwrap();
+    // Lowered, it holds back at once.
+    let lowered = set(&fixture, crew, json!({"budget": {"monthlyUsd": 2}}));
+    assert_eq!(lowered["paused"]["scope"], "team_budget");
+    let told = set(&fixture, crew, json!({"budget": {"monthlyUsd": 2, "onExhausted": "notify"}}));
+    assert_eq!(told["paused"], Value::Null);
+}
+
+#[test]
+fn a_budget_of_an_agent_holds_that_agent_back_and_no_other() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    spend(&fixture, (crew, ann), 4.0);
+    let budget = json!({"budget": {"monthlyUsd": 5, "onExhausted": "pause"}});
+    let shown = set_agent(&fixture, (crew, ann), budget)["budget"].clone();
+    assert_eq!(shown, json!({"monthlyUsd": 5.0, "spentUsd": 4.0, "onExhausted": "pause"}));
+    assert_eq!(low(&fixture), [(json!(ann), json!(4.0))]);
+    spend(&fixture, (crew, bob), 100.0);
+    claim(&fixture, (crew, ann)).unwrap();
+    spend(&fixture, (crew, ann), 1.0);
+    assert_eq!(code(claim(&fixture, (crew, ann))), "agent_paused");
+    assert_eq!(pause(&fixture, crew, ann)["scope"], "agent_budget");
+    claim(&fixture, (crew, bob)).unwrap();
+    let told = exhausted(&fixture);
+    assert_eq!((told.len(), &told[0].payload.0["agentName"]), (1, &json!("ann")));
+    assert_eq!(set_agent(&fixture, (crew, ann), json!({"budget": null}))["paused"], Value::Null);
+
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 5}}));
+    fixture.write(members::delete, (crew, ann), ()).unwrap();
+    assert!(low(&fixture).is_empty());
+    fixture.assert_sound();
+}
+
+#[test]
+fn agents_look_again_when_the_month_ends_in_the_zone_of_the_team() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set(
+        &fixture,
+        crew,
+        json!({
+            "budget": {"monthlyUsd": 1, "onExhausted": "pause"}, "timeZone": "america/new_york",
+        }),
+    );
+    task(&fixture, crew, json!({"title": "Count", "assigneeAgentId": ann}));
+    spend(&fixture, (crew, ann), 1.0);
+    assert_eq!(pause(&fixture, crew, ann)["endsAt"], "2026-02-01T05:00:00.000Z");
+    let sweep = || {
+        let settings = RetentionSettings::default();
+        let run = move |tx: &mut Tx| end_months(tx, &settings).map(drop);
+        fixture.store.write_blocking(fixture.org, run).unwrap();
+        fixture
+            .store
+            .read_now(fixture.org, |view| view.count(ListSource::<BudgetState>::TABLE, &(), 9))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    // From noon on the 15th to just before five on the 1st.
+    fixture.pass_secs(17 * DAY - 7 * 3600 - 1);
+    assert_eq!(sweep().unwrap(), 1);
+    assert!(take(&fixture, crew, ann).is_empty());
+    fixture.pass_secs(1);
+    assert_eq!(pause(&fixture, crew, ann), Value::Null, "whoever asks is not held back");
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    assert_eq!(sweep().unwrap(), 0);
+    run_jobs(&fixture);
+    let told = tokio::time::timeout(Duration::from_secs(5), listener.notified());
+    runtime.block_on(told).expect("who waits is told");
+    assert_eq!(take(&fixture, crew, ann).len(), 1);
+    assert!(low(&fixture).is_empty());
+}
+
+#[test]
+fn the_scrum_master_hears_of_a_budget_that_is_low_and_of_one_that_is_used_up() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(10.0));
+    let ann = add_agent(&fixture, crew, "ann");
+    let master = add_scrum_master(&fixture, crew, "max");
+    let heard = || -> Vec<String> {
+        let wakes = take(&fixture, crew, master);
+        assert!(wakes.iter().all(|wake| wake.reason == WakeReason::BudgetLow));
+        wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
+    };
+    spend(&fixture, (crew, ann), 7.99);
+    assert!(heard().is_empty());
+    spend(&fixture, (crew, ann), 0.01);
+    spend(&fixture, (crew, ann), 1.0);
+    assert_eq!(heard(), ["The budget of the team is low. Spent this month: 8 of 10 USD."]);
+    spend(&fixture, (crew, ann), 2.0);
+    spend(&fixture, (crew, ann), 1.0);
+    assert_eq!(heard(), ["The budget of the team is used up. Spent this month: 11 of 10 USD."]);
+    // It knows what it has done itself.
+    set_agent(&fixture, (crew, master), json!({"budget": {"monthlyUsd": 1}}));
+    spend(&fixture, (crew, master), 2.0);
+    assert!(heard().is_empty());
+}

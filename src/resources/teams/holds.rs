@@ -1,0 +1,96 @@
+//! What holds agents back: pauses, and budgets that are used up (reference: teams-and-wakes, "Pausing").
+
+use super::budget::{Budget, OnExhausted};
+use super::member::Member;
+use super::spending::BudgetState;
+use super::team::Team;
+use crate::base::{Error, Id, Result};
+use crate::resources::agents;
+use crate::resources::pauses::{self, Pause, PauseScope};
+use crate::store::View;
+
+/// Returns what holds the whole team back: the outermost pause, or its budget.
+pub fn of_team(view: &View, team: &Team) -> Result<Option<Pause>> {
+    match pause_of_team(view, team)? {
+        Some(pause) => Ok(Some(pause)),
+        None => of_budget(view, team, (None, team.budget())),
+    }
+}
+
+/// Returns what holds an agent back in its team: the outermost pause, or a budget.
+pub fn of_member(view: &View, member: &Member) -> Result<Option<Pause>> {
+    let Some(team) = view.get::<Team>(&member.team)? else { return pause_of_member(view, member) };
+    if let Some(pause) = pause_of_team(view, &team)? {
+        return Ok(Some(pause));
+    }
+    if let Some(pause) = pause_of_member(view, member)? {
+        return Ok(Some(pause));
+    }
+    match of_budget(view, &team, (None, team.budget()))? {
+        Some(pause) => Ok(Some(pause)),
+        None => of_budget(view, &team, (Some(member.id), member.budget)),
+    }
+}
+
+/// Requires that nothing holds an agent back.
+///
+/// # Errors
+/// 409 otherwise.
+pub fn require_active(view: &View, member: &Member) -> Result<()> {
+    of_member(view, member)?.map_or(Ok(()), |pause| Err(refusal(pause)))
+}
+
+/// Requires that nobody has paused an agent: what it has spent is reported however much that is.
+///
+/// # Errors
+/// 409 otherwise.
+pub fn require_not_paused(view: &View, member: &Member) -> Result<()> {
+    let team: Option<Team> = view.get(&member.team)?;
+    let of_team = team.map_or(Ok(None), |team| pause_of_team(view, &team))?;
+    let pause = of_team.map_or_else(|| pause_of_member(view, member), |pause| Ok(Some(pause)))?;
+    pause.map_or(Ok(()), |pause| Err(refusal(pause)))
+}
+
+fn refusal(Pause { scope, since, ends_at, reason, .. }: Pause) -> Error {
+    let why = reason.map_or(String::new(), |reason| format!(" ({})", reason.as_str()));
+    let subject = scope.subject();
+    let end = match ends_at {
+        None => "wait until somebody resumes it".into(),
+        Some(end) => format!("raise the budget, or wait until {end}"),
+    };
+    Error::conflict("agent_paused", format!("{subject} paused since {since}{why}; {end}"))
+}
+
+/// The team's own pause, or that of all.
+fn pause_of_team(view: &View, team: &Team) -> Result<Option<Pause>> {
+    let own = team.paused.clone().map(|paused| Pause::of(PauseScope::Team, paused));
+    Ok(pauses::of_all(view)?.or(own))
+}
+
+/// The pause of the agent everywhere, or in its team.
+fn pause_of_member(view: &View, member: &Member) -> Result<Option<Pause>> {
+    let own = member.paused.clone().map(|paused| Pause::of(PauseScope::TeamAgent, paused));
+    Ok(agents::pause_of(view, member.agent)?.or(own))
+}
+
+/// What a budget holds back that is used up in this month.
+fn of_budget(
+    view: &View,
+    team: &Team,
+    (agent, budget): (Option<Id<Member>>, Option<Budget>),
+) -> Result<Option<Pause>> {
+    let pauses = budget.filter(|budget| budget.on_exhausted == OnExhausted::Pause);
+    if pauses.is_none() {
+        return Ok(None);
+    }
+    let (calendar, now) = (team.calendar(), view.now());
+    let state: Option<BudgetState> = view.get(&(team.id, agent))?;
+    let since = state.filter(|state| state.month_start == calendar.month(now));
+    Ok(since.and_then(|state| state.exhausted_at).map(|since| Pause {
+        scope: if agent.is_some() { PauseScope::AgentBudget } else { PauseScope::TeamBudget },
+        by: None,
+        since,
+        ends_at: Some(calendar.next_month(now)),
+        reason: None,
+    }))
+}

@@ -1,0 +1,334 @@
+//! What runs have used, summed by month, day, model, agent and task (reference: teams-and-wakes, "Usage").
+//!
+//! Each run is added to the sums when it is reported, so that what is shown costs what is shown, however
+//! many runs there were.
+
+use bincode::{Decode, Encode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::member::{self, Member};
+use super::task::Task;
+use super::team::{TEAM_IN_PATH, Team, fetch_team};
+use super::usable::UsableMembers;
+use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{MEMBER, ScopeName};
+use crate::base::{Id, Name, Result, TextRule, Time, Title, Validated};
+use crate::resources::model_prices::{ModelName, ModelUsage};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View,
+};
+
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<Usage>()], ..Resource::EMPTY };
+
+/// Sums of so many models a month are kept for a team; what others used is with what no model is known of.
+const MAX_MODELS: usize = 200;
+
+// ── Record ───────────────────────────────────────────────────────────────────
+
+/// What usage is summed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageBy {
+    /// All of each month.
+    Month,
+    /// Each day of a month.
+    #[default]
+    Day,
+    /// Each model.
+    Model,
+    /// Each agent.
+    Agent,
+    /// Each task.
+    Task,
+}
+crate::store::stored_enum!(UsageBy { Month = 0, Day = 1, Model = 2, Agent = 3, Task = 4 });
+
+/// What the runs of a team that are about one subject have used in a month.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Usage {
+    team: Id<Team>,
+    by: UsageBy,
+    /// The month ([`Calendar::month`](super::zone::Calendar::month)).
+    month_start: Time,
+    day: Option<Time>,
+    /// `None` also for what no model was named for.
+    model: Option<ModelName>,
+    agent: Option<Id<Member>>,
+    task: Option<Id<Task>>,
+    amounts: Amounts,
+}
+crate::base::portable!(Usage { team, by, month_start, day, model, agent, task, amounts });
+
+/// What is summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode)]
+pub struct Amounts {
+    runs: u64,
+    /// Tokens, also those from a cache.
+    input: u64,
+    output: u64,
+    cached: u64,
+    /// In billionths of a US dollar.
+    cost_nano: u64,
+}
+crate::base::portable!(Amounts { runs, input, output, cached, cost_nano });
+
+impl Amounts {
+    fn plus(self, other: Self) -> Self {
+        Amounts {
+            runs: self.runs.saturating_add(other.runs),
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cached: self.cached.saturating_add(other.cached),
+            cost_nano: self.cost_nano.saturating_add(other.cost_nano),
+        }
+    }
+
+    /// Of one model in one run.
+    fn of(usage: &ModelUsage) -> Self {
+        let ModelUsage { input, output, cached, .. } = *usage;
+        Amounts { runs: 1, input, output, cached, cost_nano: nano(usage.cost_usd.unwrap_or(0.0)) }
+    }
+
+    fn cost_usd(self) -> f64 {
+        self.cost_nano as f64 / 1e9
+    }
+}
+
+fn nano(usd: f64) -> u64 {
+    (usd * 1e9).round() as u64
+}
+
+type Month = (Id<Team>, UsageBy, Time);
+
+/// Sums by their cost: what is dearest is shown first.
+static BY_COST: Index<Usage, (Month, u64)> = Index::non_unique("usage.by_cost", |usage| {
+    let is_long = matches!(usage.by, UsageBy::Model | UsageBy::Agent | UsageBy::Task);
+    is_long.then_some(((usage.team, usage.by, usage.month_start), usage.amounts.cost_nano))
+});
+
+static TEAM: Reference<Usage, Team> = Reference::cascade(
+    &["team"],
+    |team: &Team| team.id.to_bytes(),
+    |usage: &Usage, _| vec![usage.team.to_bytes()],
+)
+.deferred();
+
+impl Record for Usage {
+    const TABLE: &'static str = "usage";
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_COST];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("agent", "history: the agent may have left"),
+        ("task", "a task is removed with its team alone, and this with it"),
+    ];
+    type Key = (Month, (Option<Time>, Option<ModelName>, Option<Id<Member>>, Option<Id<Task>>));
+    fn key(&self) -> Self::Key {
+        let month = (self.team, self.by, self.month_start);
+        (month, (self.day, self.model.clone(), self.agent, self.task))
+    }
+}
+
+// ── What a run adds ──────────────────────────────────────────────────────────
+
+/// Adds what a run has used to the sums of its team.
+pub fn add(
+    tx: &mut Tx,
+    team: &Team,
+    (member, task): (&Member, Option<Id<Task>>),
+    (usage, cost_usd): (&[ModelUsage], Option<f64>),
+) -> Result<()> {
+    let (calendar, now) = (team.calendar(), tx.now());
+    let cost_nano = nano(cost_usd.unwrap_or(0.0));
+    let tokens = usage.iter().map(Amounts::of).fold(Amounts::default(), Amounts::plus);
+    let whole = Amounts { runs: 1, cost_nano, ..tokens };
+    let blank = |by, amounts| Usage {
+        team: team.id,
+        by,
+        month_start: calendar.month(now),
+        day: None,
+        model: None,
+        agent: None,
+        task: None,
+        amounts,
+    };
+    sum(tx, blank(UsageBy::Month, whole))?;
+    sum(tx, Usage { day: Some(calendar.day(now)), ..blank(UsageBy::Day, whole) })?;
+    sum(tx, Usage { agent: Some(member.id), ..blank(UsageBy::Agent, whole) })?;
+    if task.is_some() {
+        sum(tx, Usage { task, ..blank(UsageBy::Task, whole) })?;
+    }
+    for part in usage {
+        let named =
+            Usage { model: Some(part.model.clone()), ..blank(UsageBy::Model, Amounts::of(part)) };
+        let one = if is_kept(&tx.view(), &named)? { named } else { Usage { model: None, ..named } };
+        sum(tx, one)?;
+    }
+    // What its models do not explain.
+    let rest = cost_nano.saturating_sub(tokens.cost_nano);
+    if usage.is_empty() || rest > 0 {
+        let amounts = Amounts { runs: 1, cost_nano: rest, ..Amounts::default() };
+        sum(tx, blank(UsageBy::Model, amounts))?;
+    }
+    Ok(())
+}
+
+/// Whether a sum is there, or may be begun.
+fn is_kept(view: &View, usage: &Usage) -> Result<bool> {
+    let all = || view.count(ListSource::<Usage>::TABLE, &usage.key().0, MAX_MODELS);
+    Ok(view.has::<Usage>(&usage.key())? || all()? < MAX_MODELS)
+}
+
+fn sum(tx: &mut Tx, added: Usage) -> Result<()> {
+    let old: Option<Usage> = tx.get(&added.key())?;
+    match old {
+        None => tx.insert(&added),
+        Some(old) => {
+            let amounts = old.amounts.plus(added.amounts);
+            tx.replace(&old, &Usage { amounts, ..old.clone() })
+        }
+    }
+}
+
+/// Returns what the runs of an agent have cost in this month.
+pub fn spent_by_agent(view: &View, team: &Team, agent: Id<Member>) -> Result<f64> {
+    let month = (team.id, UsageBy::Agent, team.calendar().month(view.now()));
+    let usage: Option<Usage> = view.get(&(month, (None, None, Some(agent), None)))?;
+    Ok(usage.map_or(0.0, |usage| usage.amounts.cost_usd()))
+}
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// A month, such as 2026-11.
+pub type MonthName = Validated<MonthRule>;
+
+/// The rule of [`MonthName`].
+pub struct MonthRule;
+impl TextRule for MonthRule {
+    fn check(text: String) -> Result<String, String> {
+        match month_of(&text) {
+            Some(_) if text.len() == 7 => Ok(text),
+            _ => Err("must be a month, such as 2026-11".into()),
+        }
+    }
+    fn schema() -> serde_json::Value {
+        json!({"type": "string", "minLength": 7, "maxLength": 7, "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$"})
+    }
+}
+
+fn month_of(text: &str) -> Option<Time> {
+    Time::parse(&format!("{text}-01T00:00:00Z"))
+}
+
+/// Which sums to list.
+#[derive(Deserialize, JsonSchema)]
+pub struct UsageFilter {
+    /// What is summed by. `day` if absent.
+    by: Option<UsageBy>,
+    /// The month. The current one in the team's time zone if absent; of no meaning with `by=month`.
+    month: Option<MonthName>,
+}
+impl Input for UsageFilter {}
+
+/// What runs of a team have used. The field that it is summed by has a value.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TeamUsage")]
+pub struct UsageInfo {
+    /// The month in the team's time zone, such as 2026-11.
+    month: String,
+    /// The day in the team's time zone, such as 2026-11-28.
+    day: Option<String>,
+    /// The model; null also for what no model was named for.
+    model: Option<ModelName>,
+    agent_id: Option<Id<Member>>,
+    /// The agent's current name; null if it has left.
+    agent_name: Option<Name>,
+    task_id: Option<Id<Task>>,
+    task_title: Option<Title>,
+    /// How many runs were reported.
+    runs: u64,
+    /// Input tokens, also those from a cache.
+    input: u64,
+    /// Output tokens.
+    output: u64,
+    /// Those of the input tokens that came from a cache.
+    cached: u64,
+    /// The cost in US dollars.
+    cost_usd: f64,
+}
+
+impl Output for UsageInfo {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+impl UsageInfo {
+    fn of(view: &View, usage: Usage) -> Result<Self> {
+        let member: Option<Member> = match usage.agent {
+            Some(agent) => view.get(&(usage.team, agent))?,
+            None => None,
+        };
+        let task: Option<Task> = match usage.task {
+            Some(task) => view.get(&(usage.team, task))?,
+            None => None,
+        };
+        let text = |time: Time, length: usize| -> String {
+            time.to_string().chars().take(length).collect()
+        };
+        let Amounts { runs, input, output, cached, .. } = usage.amounts;
+        Ok(UsageInfo {
+            month: text(usage.month_start, 7),
+            day: usage.day.map(|day| text(day, 10)),
+            model: usage.model,
+            agent_id: usage.agent,
+            agent_name: member.map(|member| member::name(view, &member)).transpose()?,
+            task_id: usage.task,
+            task_title: task.map(|task| task.title),
+            runs,
+            input,
+            output,
+            cached,
+            cost_usd: usage.amounts.cost_usd(),
+        })
+    }
+}
+
+// ── Operations ───────────────────────────────────────────────────────────────
+
+/// Lists what a team has used: months with the newest first, days in their order, all others with the
+/// dearest first.
+fn list(view: &View, req: &Req<Id<Team>, UsageFilter>) -> Result<Page<UsageInfo>> {
+    let team = fetch_team(view, req.params)?;
+    let by = req.input.by.unwrap_or_default();
+    let named = req.input.month.as_ref().and_then(|month| month_of(month));
+    let month = (team.id, by, named.unwrap_or_else(|| team.calendar().month(view.now())));
+    let usable = UsableMembers::of(view, req.caller());
+    let is_listed = |usage: &Usage| usage.agent.is_none_or(|agent| usable.has(team.id, agent));
+    let (table, part, show) = (ListSource::TABLE, &req.page, UsageInfo::of);
+    match by {
+        UsageBy::Month => {
+            view.page_map(table, &(team.id, by), Order::Descending, part, is_listed, show)
+        }
+        UsageBy::Day => view.page_map(table, &month, Order::Ascending, part, is_listed, show),
+        UsageBy::Model | UsageBy::Agent | UsageBy::Task => {
+            view.page_map(&BY_COST, &month, Order::Descending, part, is_listed, show)
+        }
+    }
+}
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/teams/{teamId}/usage", MEMBER, "team_usage.list", op::list(list))
+            .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
+            .about("List what a team's runs have used and cost"),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
