@@ -21,7 +21,9 @@ pub use compile::{
     Compilation, Diagnostic, Import, Imported, MAX_IMPORTS, MAX_PROBLEMS, MAX_VARIABLES, compile,
 };
 pub use parse::{imports, quoted};
-pub use placeholders::{placeholders, replace_placeholders};
+pub use placeholders::{
+    dollars, is_dollar, placeholder_warnings, placeholders, replace_placeholders,
+};
 pub use render::{Rendering, render, unquoted};
 pub use warnings::warnings;
 

@@ -45,9 +45,16 @@ fn any_text() -> impl Strategy<Value = String> {
         "$",
         "${",
         "${A}",
+        "${DOLLAR}",
+        "${DOLLAR_1}",
     ]);
     vec(prop_oneof![9 => near.prop_map(String::from), 1 => ".{0,4}"], 0..24)
         .prop_map(|parts| parts.concat())
+}
+
+/// Names of variables, often of those that are `$` without a value.
+fn any_name() -> impl Strategy<Value = String> {
+    prop_oneof!["DOLLAR", "DOLLAR_[0-9]{1,3}", "[A-Z_]{1,4}"]
 }
 
 /// Sources whose only problem is a third brace.
@@ -162,6 +169,29 @@ proptest! {
         let done = compiled(&source, &[]);
         prop_assert_eq!(done.problems, vec![]);
         prop_assert_eq!(marked(&done.text), parts.join("<v>"));
+    }
+
+    /// Whatever names the environment has, those of the dollar among them.
+    #[test]
+    fn every_text_of_a_tool_can_be_written(
+        parts in vec(any_text(), 1..5), taken in 0..300_usize, others in vec(any_name(), 0..5)
+    ) {
+        let mut names: Vec<String> = dollars().take(taken).collect();
+        names.extend(others);
+        let dollar = dollars().find(|name| !names.contains(name)).unwrap();
+        let written = |part: &String| part.replace('$', &format!("${{{dollar}}}"));
+        let source = parts.iter().map(written).collect::<Vec<_>>().join("${v}");
+        let value = |name: &str, filled: &mut String| -> Result<bool, Infallible> {
+            match name {
+                "v" => filled.push_str("<v>"),
+                name if names.iter().any(|own| own == name) => filled.push_str("another value"),
+                name if is_dollar(name) => filled.push('$'),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        };
+        let Ok(filled) = replace_placeholders(&source, value);
+        prop_assert_eq!(filled, parts.join("<v>"));
     }
 
     #[test]

@@ -226,6 +226,9 @@ fn plan_text(plan: &Value) -> String {
         if !names.is_empty() {
             text.push_str(&format!("  filled in: {}\n", names.join(", ")));
         }
+        for warning in tool["warnings"].as_array().into_iter().flatten() {
+            text.push_str(&format!("  warning: {}\n", cell(warning)));
+        }
     }
     let delivery = &plan["delivery"];
     if delivery.is_object() {

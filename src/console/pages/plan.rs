@@ -26,6 +26,7 @@ pub struct PlanTool {
     provider_config: Nullable<Map<String, Value>>,
     /// The names that are filled in.
     pub placeholders: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl PlanTool {

@@ -92,6 +92,14 @@ impl PlannedDelivery {
     }
 }
 
+/// Whether a name is filled with something else than `$`.
+pub fn is_filled_otherwise(delivery: Option<&PlannedDelivery>, name: &str) -> bool {
+    let Some(PlannedDelivery { secrets, variables, .. }) = delivery else { return false };
+    let dollar = *blake3::hash(b"$").as_bytes();
+    let is_other = |one: &PlannedVariable| one.name.as_str() == name && one.value != dollar;
+    secrets.iter().any(|one| one.name.as_str() == name) || variables.iter().any(is_other)
+}
+
 // ── Keeping to the plan ──────────────────────────────────────────────────────
 
 impl PlannedDelivery {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::contents::{self, ContentHash};
-use super::delivery::{PlanDelivery, PlannedDelivery};
+use super::delivery::{self, PlanDelivery, PlannedDelivery};
 use super::deployed_tool::DeployedTool;
 use super::job::{DeploymentJob, PlannedTool};
 use super::live::{self, Deployment};
@@ -157,6 +157,9 @@ pub struct PlanTool {
     provider_config: Option<JsonMap>,
     /// The names in it that secrets and variables of the environment are filled in for.
     placeholders: Vec<VariableName>,
+    /// What looks like a mistake in its configuration: what is nearly a placeholder, and `${DOLLAR}`
+    /// where the environment has another value for it. At most 20.
+    warnings: Vec<String>,
 }
 
 /// A target of a job, and its progress.
@@ -216,7 +219,8 @@ pub fn plan_info(
     text: impl Fn(&ContentHash) -> Result<String>,
 ) -> Result<DeploymentPlan> {
     let shown = targets.iter().map(|target| plan_target(target, &text)).collect::<Result<_>>()?;
-    let tools = plan_tools(targets, tools, &text)?;
+    let is_other = |name: &str| delivery::is_filled_otherwise(delivery, name);
+    let tools = plan_tools(targets, tools, &text, is_other)?;
     let delivery = match delivery {
         Some(delivery) => delivery.info(&text)?,
         None => None,
@@ -245,6 +249,7 @@ fn plan_tools(
     targets: &[&PlannedTarget],
     tools: &[PlannedTool],
     text: impl Fn(&ContentHash) -> Result<String>,
+    is_other: impl Fn(&str) -> bool,
 ) -> Result<Vec<PlanTool>> {
     let (mut shown, mut seen) = (Vec::new(), BTreeSet::new());
     for hash in targets.iter().flat_map(|target| &target.tools) {
@@ -254,6 +259,7 @@ fn plan_tools(
         let tool: DeployedTool = serde_json::from_str(&text(hash)?)
             .map_err(|e| Error::internal(format!("a tool of a plan cannot be read: {e}")))?;
         let placeholders = tool.placeholders().into_iter().collect();
+        let warnings = tool.warnings(&is_other);
         let DeployedTool { tool_id, name, version, kind, prompt, provider_config } = tool;
         shown.push(PlanTool {
             tool_id,
@@ -263,6 +269,7 @@ fn plan_tools(
             prompt,
             provider_config: Some(provider_config),
             placeholders,
+            warnings,
         });
     }
     let is_shown = |tool: &PlannedTool| {
@@ -278,6 +285,7 @@ fn plan_tools(
         prompt: None,
         provider_config: None,
         placeholders: Vec::new(),
+        warnings: Vec::new(),
     }));
     Ok(shown)
 }

@@ -49,6 +49,7 @@ pub fn post(
     }
     let missing: Vec<_> = filler.missing().iter().map(String::as_str).collect();
     if let Some(first) = missing.first() {
+        let dollar = environments::dollar(&view, job.environment)?;
         return Err(Error::conflict(
             "placeholder_unknown",
             format!(
@@ -56,7 +57,7 @@ pub fn post(
                  such as {} is written {}",
                 missing.join(", "),
                 format_args!("${{{first}}}"),
-                format_args!("${{DOLLAR}}{{{first}}}"),
+                format_args!("${{{dollar}}}{{{first}}}"),
             ),
         ));
     }

@@ -35,7 +35,7 @@ pub use credentials::{
     ProviderCredential, PushTarget, audit_push, push_failed, push_succeeded, push_target,
 };
 pub use environment::{Environment, find};
-pub use placeholders::{PlaceholderFiller, PlaceholderSource, placeholder_source};
+pub use placeholders::{PlaceholderFiller, PlaceholderSource, dollar, placeholder_source};
 pub use references::{BY_TOOL, ToolReference, add_tool_reference, references_to, tool_version};
 use scope_target::ENVIRONMENT_IN_PATH;
 pub use scope_target::{NAMED_ENVIRONMENT, in_scope, open_to_deploy, target as scope_target};

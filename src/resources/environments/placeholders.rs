@@ -13,15 +13,11 @@ use super::secrets::{Secret, find_secret, secret_value};
 use super::variables::variable_value;
 use crate::base::{Error, Id, JsonMap, Kind, Result, Time, VariableName};
 use crate::store::{Record as _, View};
-use crate::templates::replace_placeholders;
+use crate::templates::{dollars, is_dollar, replace_placeholders};
 
 /// The filled texts of a manifest have at most 4 MiB in total: a configuration of 1 MiB can mention a
 /// value of 100,000 characters a hundred thousand times.
 const MAX_FILLED_BYTES: usize = 4 * 1024 * 1024;
-
-/// The name that stands for `$` where the environment has none of this name: `${DOLLAR}{HOME}` is how
-/// the text `${HOME}` is written.
-const DOLLAR: &str = "DOLLAR";
 
 /// What stands behind a `${NAME}`.
 pub enum PlaceholderSource {
@@ -32,7 +28,7 @@ pub enum PlaceholderSource {
 }
 
 /// Returns what a name stands for in an environment, without decrypting anything: a secret comes before
-/// a variable of the same name, and `DOLLAR` is `$` without either.
+/// a variable of the same name, and `DOLLAR`, `DOLLAR_1` … are `$` without either.
 pub fn placeholder_source(
     view: &View,
     environment: Id<Environment>,
@@ -43,8 +39,22 @@ pub fn placeholder_source(
         return Ok(Some(PlaceholderSource::Secret(id, secret.updated_at)));
     }
     let value = variable_value(view, environment, name)?;
-    let value = value.or_else(|| (name.as_str() == DOLLAR).then(|| "$".to_owned()));
+    let value = value.or_else(|| is_dollar(name).then(|| "$".to_owned()));
     Ok(value.map(PlaceholderSource::Variable))
+}
+
+/// Returns the first name that stands for `$` in an environment: `${DOLLAR}{HOME}` is how the text
+/// `${HOME}` is written, unless the environment has a value for `DOLLAR`.
+pub fn dollar(view: &View, environment: Id<Environment>) -> Result<String> {
+    // An environment has at most 500 secrets and 500 variables.
+    for name in dollars() {
+        let Ok(known) = VariableName::parse(name.as_str()) else { break };
+        let has_secret = find_secret(view, environment, &known)?.is_some();
+        if !has_secret && variable_value(view, environment, &known)?.is_none() {
+            return Ok(name);
+        }
+    }
+    Err(Error::internal("an environment has more names than it may"))
 }
 
 /// Fills the configurations of a manifest's tools. It has no `Debug`: it holds secrets.
@@ -199,21 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn dollar_stands_for_itself_unless_the_environment_has_one() {
+    fn a_name_of_the_dollar_is_free_whatever_the_environment_has() {
         let fixture = Fixture::new();
         let at = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
         variables::tests::put(&fixture, at, "HOME", "/root").unwrap();
-        let config = map(json!({"a": "${DOLLAR}{HOME} is ${HOME}"}));
+        let config = map(json!({"a": "${DOLLAR}{HOME} is ${HOME}", "b": "${DOLLAR_2}{HOME}"}));
         let filled = |view: &View| {
             let mut filler = PlaceholderFiller::new(*view, at);
             let filled = filler.fill(&config)?;
             Ok((json!(filled), filler.missing().len()))
         };
         let (text, missing) = fixture.store.read_now(fixture.org, filled).unwrap();
-        assert_eq!((text, missing), (json!({"a": "${HOME} is /root"}), 0));
+        let free = || fixture.store.read_now(fixture.org, |view| dollar(view, at)).unwrap();
+        assert_eq!((text, missing), (json!({"a": "${HOME} is /root", "b": "${HOME}"}), 0));
+        assert_eq!(free(), "DOLLAR");
         variables::tests::put(&fixture, at, "DOLLAR", "USD").unwrap();
+        secrets::tests::put(&fixture, at, "DOLLAR_1", "hush").unwrap();
         let (text, _) = fixture.store.read_now(fixture.org, filled).unwrap();
-        assert_eq!(text, json!({"a": "USD{HOME} is /root"}));
+        assert_eq!(text, json!({"a": "USD{HOME} is /root", "b": "${HOME}"}));
+        assert_eq!(free(), "DOLLAR_2");
     }
 
     #[test]

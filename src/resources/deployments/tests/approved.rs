@@ -102,6 +102,7 @@ impl Approved {
         );
         tool["providerConfig"] = plan["tools"][0]["providerConfig"].clone();
         tool["placeholders"] = json!(["HOST", "TOKEN"]);
+        tool["warnings"] = json!([]);
         assert_eq!(tool, plan["tools"][0], "{context}");
 
         // What is new in a manifest needs a case in the tests of this file.
@@ -305,6 +306,25 @@ fn a_name_that_gets_its_first_value_after_the_approval_is_not_filled() {
     assert_eq!(states(&failed), ["failed"]);
     let error = failed["targets"][0]["error"].as_str().unwrap();
     assert!(error.contains("LATER"), "{error}");
+}
+
+#[test]
+fn a_plan_says_what_is_no_dollar_and_the_refusal_how_one_is_written() {
+    let at = Approved::new();
+    at.variable("DOLLAR", "USD");
+    let config = json!({"a": "${DOLLAR}{HOME}", "b": "${DOLLAR_1}{HOME}", "c": "${NONE}"});
+    at.patch(json!({"providerConfig": config, "bumpVersion": "patch"})).unwrap();
+    let job = at.deploy(&["cy"], json!({})).unwrap();
+    let warnings = job["plan"]["tools"][0]["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].as_str().unwrap().starts_with("a: ${DOLLAR} is not $ here"));
+    let filled = &job["plan"]["delivery"]["variables"];
+    assert_eq!(filled, &json!({"DOLLAR": "USD", "DOLLAR_1": "$"}));
+    approve(&at, &at.owner, &job, json!({})).unwrap();
+    at.run();
+    let failed = at.job(&job);
+    let error = failed["targets"][0]["error"].as_str().unwrap();
+    assert!(error.contains("${DOLLAR_1}{NONE}"), "{error}");
 }
 
 #[test]

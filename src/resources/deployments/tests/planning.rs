@@ -108,7 +108,7 @@ fn a_tool_has_its_own_version_or_the_environments_or_the_newest() {
     let tool = |id: Id<tools::Tool>, name: &str, version: &str| {
         json!({
             "toolId": id, "name": name, "version": version, "type": "http", "prompt": null,
-            "providerConfig": {}, "placeholders": [],
+            "providerConfig": {}, "placeholders": [], "warnings": [],
         })
     };
     let expected = json!([
