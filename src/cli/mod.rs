@@ -21,6 +21,7 @@ mod failure;
 #[cfg(any(test, fuzzing))]
 pub use client::files::fuzzing;
 mod health;
+mod hidden;
 mod hints;
 mod import;
 mod init;

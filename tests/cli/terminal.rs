@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::process::{Ended, INIT, PASSWORD, Place, run};
@@ -107,6 +108,62 @@ fn a_terminal_shows_what_is_typed_after_a_hidden_prompt_was_interrupted() {
         assert!(shows_what_is_typed(&kept));
         assert!(!place.data().exists());
     }
+}
+
+/// Starts `init` in a terminal, until it asks for a password.
+fn asking(place: &Place) -> (Child, File, File) {
+    let (mut own, terminal) = terminal();
+    let kept = terminal.try_clone().unwrap();
+    let mut command = place.command(&INIT);
+    command.stdin(terminal.try_clone().unwrap()).stderr(terminal).stdout(Stdio::null());
+    command.process_group(0);
+    let child = command.spawn().unwrap();
+    read_until(&mut own, &mut Vec::new(), b": ");
+    assert!(!shows_what_is_typed(&kept));
+    (child, own, kept)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_terminal_shows_what_is_typed_after_a_signal_has_ended_a_hidden_prompt() {
+    for (sent, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let place = Place::new();
+        let (mut child, mut own, kept) = asking(&place);
+        own.write_all(b"half a passw").unwrap();
+        signal(&child, sent);
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        assert!(shows_what_is_typed(&kept));
+        assert!(!place.data().exists());
+    }
+}
+
+/// Ctrl-Z, and `fg`.
+#[test]
+fn a_terminal_shows_what_is_typed_while_a_hidden_prompt_is_stopped_and_is_asked_again_afterwards() {
+    let place = Place::new();
+    let (mut child, mut own, kept) = asking(&place);
+    for _ in 0..2 {
+        signal(&child, Signal::TSTP);
+        let (_, status) =
+            waitpid(Some(Pid::from_child(&child)), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped(), "{status:?}");
+        assert!(shows_what_is_typed(&kept));
+        signal(&child, Signal::CONT);
+        let mut shown = Vec::new();
+        read_until(&mut own, &mut shown, b": ");
+        assert!(String::from_utf8_lossy(&shown).contains("Password of the owner"), "{shown:?}");
+        assert!(!shows_what_is_typed(&kept));
+    }
+    for _ in 0..2 {
+        own.write_all(format!("{PASSWORD}\n").as_bytes()).unwrap();
+        read_until(&mut own, &mut Vec::new(), b"\n");
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(shows_what_is_typed(&kept));
+    assert!(place.data().exists());
 }
 
 #[test]

@@ -124,7 +124,8 @@ const BANS: &[Ban] = &[
 const PRINTING: &[&str] = &[
     "src/cli/output.rs",       // The one place that prints texts.
     "src/cli/log_writer.rs",   // Log lines, escaped as there.
-    "src/cli/password.rs",     // The prompt for a password.
+    "src/cli/hidden.rs",       // The prompt for a password.
+    "src/cli/password.rs",     // Asks whether it is a terminal.
     "src/cli/audit.rs",        // Entries of the audit log as lines of JSON.
     "src/cli/backup.rs",       // A backup, encrypted.
     "src/cli/completions.rs",  // A script of our own.
