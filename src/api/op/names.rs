@@ -44,9 +44,8 @@ impl InputNames {
         let required = input.get("required").and_then(Value::as_array);
         let required = required.into_iter().flatten().filter_map(Value::as_str);
         let required: Vec<String> = required.map(String::from).collect();
-        let members: Vec<String> = objects.members.iter().map(|(name, _)| name.clone()).collect();
         let others = |fixed| {
-            let (members, required) = (members.clone(), required.clone());
+            let (members, required) = (objects.members.clone(), required.clone());
             let read_elsewhere = elsewhere.clone();
             Arc::new(OtherNames { read_elsewhere, members, required, fixed })
         };

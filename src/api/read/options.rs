@@ -26,8 +26,8 @@ pub enum UnknownFields {
 pub struct OtherNames {
     /// The names that something else reads.
     pub read_elsewhere: Vec<String>,
-    /// The members of object parameters, which a query may also give alone.
-    pub members: Vec<String>,
+    /// The members of object parameters, each with its object: a query may also give them alone.
+    pub members: Vec<(String, String)>,
     /// The fields without which there is no such request.
     pub required: Vec<String>,
     /// The fields of a resource that the request cannot change: paths without the indexes of lists.

@@ -2,6 +2,9 @@
 //! A misspelt optional field would otherwise have no effect, without anybody noticing
 //! (reference: conventions, "Unknown fields").
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use serde_json::{Map, Value};
 
 use super::options::{OtherNames, SourceFormat, UnknownFields};
@@ -28,17 +31,18 @@ pub fn refuse(
         if state.issues.len() >= MAX_ISSUES {
             return;
         }
-        let other_names = [&others.read_elsewhere, &others.members].into_iter().flatten();
-        let known = names.iter().copied().chain(other_names.map(String::as_str));
+        let members = others.members.iter().map(|(member, _)| member.as_str());
+        let other_names = others.read_elsewhere.iter().map(String::as_str).chain(members);
+        let known = names.iter().copied().chain(other_names);
         let message = if key.is_empty() {
             "must not have a field without a name".into()
         } else if let Some(name) = missing().find(|name| is_short_for(key, name)) {
             // Also if the resource has such a field: this request names it otherwise.
-            message(mode, Some(name))
+            message(mode, Some(name.as_str()))
         } else if all_others.fixed.contains(&path.field_pattern(key)) {
             "cannot be changed".into()
         } else {
-            message(mode, nearest(key, known))
+            message(mode, nearest(key, known).map(|near| place_of(mode, near, others)))
         };
         let path =
             if key.is_empty() { path.to_string() } else { Path::Entry(path, key).to_string() };
@@ -47,7 +51,7 @@ pub fn refuse(
 }
 
 /// The message about an unknown field or parameter.
-fn message(mode: SourceFormat, suggestion: Option<&str>) -> String {
+fn message(mode: SourceFormat, suggestion: Option<impl Display>) -> String {
     let what = match mode {
         SourceFormat::Body => "is not a known field",
         SourceFormat::Query => "is not a known parameter",
@@ -55,6 +59,16 @@ fn message(mode: SourceFormat, suggestion: Option<&str>) -> String {
     match suggestion {
         Some(name) => format!("{what}; did you mean {name}?"),
         None => what.into(),
+    }
+}
+
+/// Where a name is known: the member of an object of a body is known in that object alone, and may have
+/// the very name that is not known here.
+fn place_of<'a>(mode: SourceFormat, name: &'a str, others: &OtherNames) -> Cow<'a, str> {
+    let object = others.members.iter().find(|(member, _)| member == name);
+    match (mode, object) {
+        (SourceFormat::Body, Some((_, object))) => format!("{object}.{name}").into(),
+        _ => name.into(),
     }
 }
 

@@ -286,6 +286,25 @@ fn names_that_something_else_reads_are_known_and_fixed_ones_named() {
 }
 
 #[test]
+fn a_field_that_belongs_into_an_object_is_told_with_its_place() {
+    let members = vec![("model".to_string(), "config".to_string())];
+    let others = Arc::new(OtherNames { members, ..OtherNames::default() });
+    for (format, place) in [
+        (SourceFormat::Body, "field; did you mean config.model?"),
+        (SourceFormat::Query, "parameter; did you mean model?"),
+    ] {
+        for key in ["model", "modle"] {
+            let value = sample(json!({key: 1}));
+            let unknown = UnknownFields::Refused(others.clone());
+            let error = super::super::read::<Sample>(&value, format, unknown).unwrap_err();
+            let found: Vec<_> = error.issues().iter().map(|one| one.message.to_string()).collect();
+            let expected = format!("is not a known {place}");
+            assert!(found.contains(&expected), "{found:?}");
+        }
+    }
+}
+
+#[test]
 fn unknown_fields_cannot_fill_an_answer_nor_the_time() {
     let many: Map<String, Value> =
         (0..50_000).map(|n| (format!("field{n}{}", "x".repeat(50)), json!(0))).collect();
