@@ -139,3 +139,27 @@ fn a_checkout_with_other_line_ends_says_the_same() {
     fs::write(&program, text.replace("two", "three")).unwrap();
     in_session(&desk, &["plan", "org"]).fails(2, "program@1.0.0 is published with another content");
 }
+
+#[test]
+fn names_that_are_one_file_on_other_machines_are_told_by_pull_and_plan() {
+    let desk = desk();
+    desk.registry();
+    let api = desk.session();
+    for (name, source) in [("Greeting", "Good day"), ("greeting", "Hi"), ("nul", "Nothing")] {
+        let version = json!({"registryRef": "acme/main", "artifactType": "prompt", "name": name,
+            "version": "1.0.0", "source": source});
+        api.post("/registries/artifacts", version).ok();
+    }
+    api.post("/tools", json!({"name": "Con", "type": "mcp"})).ok();
+    let pulled = json_of(&desk, &["pull", "org"]);
+    let warnings = pulled["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let said = |at: usize, what: &str| warnings[at].as_str().unwrap().contains(what);
+    assert!(said(0, "greeting.md: on Windows and macOS it is the same file"), "{warnings:?}");
+    assert!(said(1, "nul.md: no file on Windows"), "{warnings:?}");
+    assert!(desk.path("org/tools/_con.toml").exists());
+    let planned = in_session(&desk, &["plan", "org", "--check"]);
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    assert!(planned.stderr.contains("warning: registries/main/prompts/greeting.md"), "{planned:?}");
+    assert_eq!(json_of(&desk, &["plan", "org"])["warnings"], pulled["warnings"]);
+}

@@ -1,5 +1,5 @@
 //! What a server would refuse of a plan, found before its first step: each request is read as a server of this
-//! version reads it, and each text is compiled.
+//! version reads it, and each text is compiled. A server of another version decides itself.
 
 use std::convert::Infallible;
 
@@ -23,6 +23,8 @@ use crate::templates::{self, Imported, compile};
 pub struct Refused {
     /// Whoever asks.
     pub always: Vec<String>,
+    /// By a server of this program's version.
+    pub by_version: Vec<String>,
     /// Of who has no session.
     pub without_session: Vec<String>,
 }
@@ -38,7 +40,7 @@ pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refu
     for step in &plan.steps {
         let line = step.line();
         let line = line.get(2..).unwrap_or(&line);
-        let why = match request(&expected, step) {
+        let mut why = match request(&expected, step) {
             // Without a session the fleets could not be read.
             Ok(Some(request)) if !remote.has_fleets && takes_session(&router, &request) => {
                 let why = format!("{line}: it takes a session: roadstead login --email ADDRESS");
@@ -47,12 +49,29 @@ pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refu
             }
             Ok(Some(request)) => why_refused(&router, &request),
             Ok(None) => Vec::new(),
-            Err(Failure::Failed(why) | Failure::Usage(why)) => vec![why],
+            Err(Failure::Failed(why) | Failure::Usage(why)) => {
+                refused.always.push(format!("{line}: {why}"));
+                Vec::new()
+            }
         };
-        let why = why.into_iter().chain(why_not_valid(local, remote, step));
-        refused.always.extend(why.map(|why| format!("{line}: {why}")));
+        why.extend(why_not_valid(local, remote, step));
+        refused.by_version.extend(why.into_iter().map(|why| format!("{line}: {why}")));
     }
     Ok(refused)
+}
+
+/// Returns what this program's version would refuse as warnings, if the server is known to be of another
+/// version.
+///
+/// # Errors
+/// It itself, otherwise.
+pub fn decided_by(server: Option<&str>, refused: Vec<String>) -> Result<Vec<String>, Vec<String>> {
+    let own = env!("CARGO_PKG_VERSION");
+    let Some(server) = server.filter(|server| *server != own) else { return Err(refused) };
+    let warning = |why: String| {
+        format!("{why} (this program is {own}, the server {server}: the server decides)")
+    };
+    Ok(refused.into_iter().map(warning).collect())
 }
 
 /// Returns what texts to be published say that their authors may have meant otherwise.
@@ -144,5 +163,21 @@ fn imported(
     match found.and_then(|version| Version::parse(version.version()).ok()) {
         Some(version) => Ok(Imported { version, text: String::new(), variables: Vec::new() }),
         None => Err(format!("no version of {} is in the range of this import", first.artifact)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_another_version_decides_what_it_takes() {
+        let own = env!("CARGO_PKG_VERSION");
+        let refused = || vec!["agent \"a\": x is not a known field".to_string()];
+        assert_eq!(decided_by(None, refused()), Err(refused()), "nobody knows its version");
+        assert_eq!(decided_by(Some(own), refused()), Err(refused()));
+        let warnings = decided_by(Some("99.0.0"), refused()).unwrap();
+        let said = format!("(this program is {own}, the server 99.0.0: the server decides)");
+        assert_eq!(warnings, [format!("{} {said}", refused()[0])]);
     }
 }

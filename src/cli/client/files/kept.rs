@@ -1,11 +1,12 @@
 //! What a person wrote in files and the server does not know, comments and form above all, and how it
 //! survives a `pull`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
 use super::local;
+use super::names::folded;
 use super::state::{KINDS, REGISTRY, ResourceName, State, Text};
 use super::tree::{MARK, MARK_CONTENT, Tree};
 use crate::cli::client::prompt_file::{FENCE, PromptFile, split};
@@ -21,19 +22,29 @@ pub fn keeping(before: &Tree, new: Tree) -> Tree {
         }
     }
     let mut kept = Tree::new();
+    let mut taken = BTreeSet::new();
     // Those that have a place first: the others make way.
     let mut others = Vec::new();
     for (path, text) in new {
         let place = resource(&path, &text).and_then(|name| places.remove(&name));
         match place {
-            Some(place) => drop(kept.insert(place.clone(), merged(place, &before[place], &text))),
+            Some(place) => {
+                taken.insert(folded(place));
+                kept.insert(place.clone(), merged(place, &before[place], &text));
+            }
             None => others.push((path, text)),
         }
     }
     for (path, text) in others {
-        let place = free_place(&path, |place| kept.contains_key(place));
+        let is_of_resource = resource(&path, &text).is_some();
+        // The name of a prompt's file is its own, whatever others are called.
+        let place = if is_of_resource {
+            free_place(&path, |place| taken.contains(&folded(place)))
+        } else {
+            path
+        };
+        taken.insert(folded(&place));
         let old = before.get(&place).filter(|old| resource(&place, old).is_none());
-        let is_of_resource = resource(&place, &text).is_some();
         let text = match old.filter(|_| !is_of_resource) {
             Some(old) => merged(&place, old, &text),
             None => text,

@@ -9,6 +9,7 @@ mod check;
 pub mod fuzzing;
 mod kept;
 mod local;
+mod names;
 mod order;
 mod plan;
 mod pulled;
@@ -144,12 +145,15 @@ impl Pull {
         }
         let Written { written, removed } = tree::write(&self.dir, &before, &tree)?;
         Pulled::write(&self.dir, &tree, |_| false)?;
+        let warnings = names::warnings(tree.keys());
+        warn(&warnings);
         let value = json!({
             "directory": self.dir,
             "files": tree.len(),
             "written": written.len(),
             "removed": removed.len(),
             "leftOut": left_out,
+            "warnings": warnings,
         });
         let (files, count) = (tree.len(), (written.len(), removed.len()));
         let mut text = format!("{files} files: {} written, {} removed", count.0, count.1);
@@ -218,12 +222,19 @@ async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Re
     })
 }
 
+/// A plan, and what is to be known beside it.
+struct Planned {
+    plan: Plan,
+    remote: Remote,
+    warnings: Vec<String>,
+}
+
 /// Compares files with the server, the files first: nothing is sent where they are wrong.
 fn planned(
     files: &Tree,
     (prune, is_carried_out): (bool, bool),
     api: &Api,
-) -> Result<(Plan, Remote), Failure> {
+) -> Result<Planned, Failure> {
     let local = local::parse(files)?;
     let sorted = order::sorted(&local.versions).map_err(|cycle| {
         let names: Vec<String> = cycle.iter().map(ToString::to_string).collect();
@@ -232,7 +243,15 @@ fn planned(
     let remote = remote::read(api)?;
     let same = published_alike(api, &local, &remote)?;
     let plan = plan::plan(&local, &sorted, &remote, &same, prune)?;
-    let Refused { mut always, without_session } = check::refused(&local, &remote, &plan)?;
+    let Refused { mut always, by_version, without_session } =
+        check::refused(&local, &remote, &plan)?;
+    let mut warnings = names::warnings(files.keys());
+    if !by_version.is_empty() {
+        match check::decided_by(remote::version(api).as_deref(), by_version) {
+            Ok(decided) => warnings.extend(decided),
+            Err(refused) => always.extend(refused),
+        }
+    }
     if is_carried_out {
         always.extend(without_session);
     } else {
@@ -241,10 +260,13 @@ fn planned(
     if !always.is_empty() {
         return Err(Failure::Usage(always.join("\n")));
     }
-    for warning in check::warnings(&plan) {
-        output::status(&format!("warning: {warning}"));
-    }
-    Ok((plan, remote))
+    warnings.extend(check::warnings(&plan));
+    warn(&warnings);
+    Ok(Planned { plan, remote, warnings })
+}
+
+fn warn(warnings: &[String]) {
+    warnings.iter().for_each(|warning| output::status(&format!("warning: {warning}")));
 }
 
 /// Returns the versions of the files that are published with other line ends alone, as by an earlier
@@ -264,9 +286,8 @@ fn published_alike(
     Ok(all.filter(is_alike).map(|(version, _)| version).collect())
 }
 
-fn value(plan: &Plan) -> Value {
+fn value(plan: &Plan, warnings: &[String]) -> Value {
     let steps: Vec<String> = plan.steps.iter().map(plan::Step::line).collect();
-    let warnings = check::warnings(plan);
     json!({
         "plan": plan.hash(),
         "steps": steps,
@@ -282,7 +303,8 @@ fn counted(steps: usize) -> String {
 impl ShowPlan {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let (plan, _) = planned(&tree::read(&self.dir)?, (self.prune, false), &api)?;
+        let files = tree::read(&self.dir)?;
+        let Planned { plan, warnings, .. } = planned(&files, (self.prune, false), &api)?;
         let mut text: String = plan.steps.iter().map(|step| step.line() + "\n").collect();
         match plan.steps.len() {
             0 => text.push_str("nothing to do"),
@@ -292,7 +314,7 @@ impl ShowPlan {
             let only = plan.only_on_server.join("\n  ");
             text.push_str(&format!("\nonly on the server (removed with --prune):\n  {only}"));
         }
-        output::print(self.client.json, &value(&plan), text)?;
+        output::print(self.client.json, &value(&plan, &warnings), text)?;
         if self.check && !plan.steps.is_empty() {
             return Err(Failure::Failed("the server is not as the files say".into()));
         }
@@ -304,7 +326,7 @@ impl Apply {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let files = tree::read(&self.dir)?;
-        let (plan, mut remote) = planned(&files, (self.prune, true), &api)?;
+        let Planned { plan, mut remote, warnings } = planned(&files, (self.prune, true), &api)?;
         let hash = plan.hash();
         let begun = Journal::of(self.plan.as_deref().unwrap_or(&hash))?;
         if let Some(asked) = &self.plan
@@ -332,6 +354,6 @@ impl Apply {
             0 => "nothing to do".to_string(),
             steps => format!("{} done", counted(steps)),
         };
-        output::print(self.client.json, &value(&plan), &text)
+        output::print(self.client.json, &value(&plan, &warnings), &text)
     }
 }

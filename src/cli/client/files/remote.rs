@@ -65,6 +65,12 @@ fn list(path: impl Into<String>, query: &[(&'static str, &str)]) -> ListCall {
     ListCall { path: path.into(), query }
 }
 
+/// The version of a server, as its document says; `None` if it shows none.
+pub fn version(api: &Api) -> Option<String> {
+    let document = api.get("/openapi.json", &[]).ok()?;
+    document["info"]["version"].as_str().map(str::to_string)
+}
+
 /// Reads an organization.
 pub fn read(api: &Api) -> Result<Remote, Failure> {
     let mut remote = Remote {

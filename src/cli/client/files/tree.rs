@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use super::names::is_device;
 use crate::base::{lines, visible};
 use crate::cli::client::text_file::position;
 use crate::cli::failure::Failure;
@@ -184,19 +185,20 @@ pub struct Written {
 /// If one cannot be written.
 pub fn write(dir: &Path, before: &Tree, tree: &Tree) -> Result<Written, Failure> {
     let mut done = Written::default();
-    for (path, text) in tree {
-        if before.get(path) != Some(text) {
-            let at = dir.join(path);
-            replace(&at, text).map_err(|error| cannot_write(&at, &error))?;
-            done.written.push(path.clone());
-        }
-    }
+    // First: where letter case does not count, it may be the file that is written.
     for path in before.keys().filter(|path| !tree.contains_key(*path)) {
         let at = dir.join(path);
         fs::remove_file(&at).map_err(|error| cannot_write(&at, &error))?;
         // An empty folder says nothing.
         let _ = at.parent().map(fs::remove_dir);
         done.removed.push(path.clone());
+    }
+    for (path, text) in tree {
+        if before.get(path) != Some(text) {
+            let at = dir.join(path);
+            replace(&at, text).map_err(|error| cannot_write(&at, &error))?;
+            done.written.push(path.clone());
+        }
     }
     Ok(done)
 }
@@ -232,7 +234,7 @@ pub fn is_file_name(name: &str) -> bool {
         && name.len() < 250
 }
 
-/// The name of a file for what is called `name`, other than the `taken` ones.
+/// The name of a file for what is called `name`, other than the `taken` ones and those of devices.
 pub fn file_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let words: Vec<String> = name
         .to_lowercase()
@@ -242,6 +244,7 @@ pub fn file_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
         .collect();
     let slug: String = words.join("-").trim_start_matches(['.', '-']).chars().take(64).collect();
     let slug = if slug.is_empty() { "unnamed".to_string() } else { slug };
+    let slug = if is_device(&slug) { format!("_{slug}") } else { slug };
     if !taken(&slug) {
         return slug;
     }
@@ -305,6 +308,8 @@ mod tests {
         assert_eq!(file_name("House rules!", |_| false), "house-rules");
         assert_eq!(file_name("../../etc/passwd", |_| false), "etc-passwd");
         assert_eq!(file_name("日本", |_| false), "unnamed");
+        assert_eq!(file_name("Con", |_| false), "_con");
+        assert_eq!(file_name("nul.x", |_| false), "_nul.x");
         assert_eq!(file_name("A", |name| name == "a" || name == "a-2"), "a-3");
     }
 }
