@@ -125,10 +125,15 @@ impl EncodedOutput {
         })
     }
 
-    /// A page of a list, whose next one begins at `next_cursor`.
-    pub(super) fn list<O: Output>(items: &Vec<O>, next_cursor: Option<String>) -> Result<Self> {
+    /// A page of a list, whose next one begins at `next_cursor`; `more` is said of one that may be cut
+    /// without a next one.
+    pub(super) fn list<O: Output>(
+        items: &Vec<O>,
+        next_cursor: Option<String>,
+        more: Option<bool>,
+    ) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
-        let body = json(&PageBody { items, next_cursor })?;
+        let body = json(&PageBody { items, next_cursor, more })?;
         Ok(EncodedOutput { body, is_text: false, resource: None, peer: None, shows_secret })
     }
 }
@@ -139,6 +144,8 @@ impl EncodedOutput {
 struct PageBody<'a, T> {
     items: &'a [T],
     next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<bool>,
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {
@@ -230,7 +237,7 @@ mod tests {
             (vec![ticket(None)], false),
             (vec![ticket(None), ticket(Some("x"))], true),
         ] {
-            let page = EncodedOutput::list(&items, None).unwrap();
+            let page = EncodedOutput::list(&items, None, None).unwrap();
             let whole = EncodedOutput::written(&items).unwrap();
             assert_eq!((page.shows_secret, whole.shows_secret), (shows_secret, shows_secret));
             assert_eq!((page.resource, whole.resource), (None, None));

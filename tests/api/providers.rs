@@ -174,7 +174,7 @@ fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
     let list = format!("{}/prompts", provider(&acme, &there.url));
     let first = acme.member.get(&list).ok();
     assert_eq!(first["items"].as_array().unwrap().len(), 50);
-    assert_eq!(first["nextCursor"], Value::Null);
+    assert_eq!((&first["nextCursor"], &first["more"]), (&Value::Null, &json!(true)));
     assert_eq!(first["items"][0], prompt("p0", "0", "t"));
     let second = acme.member.get(&format!("{list}?limit=200")).ok();
     assert_eq!(second["items"].as_array().unwrap().len(), 60);
@@ -196,6 +196,7 @@ fn prompts_are_fetched_on_every_request_and_cut_by_the_limit() {
         let page = acme.member.get(&format!("{list}?paged=true&limit=25&cursor={cursor}")).ok();
         let items = page["items"].as_array().unwrap().iter();
         names.extend(items.map(|item| item["name"].as_str().unwrap().to_string()));
+        assert_eq!(page["more"], json!(page["nextCursor"].is_string()));
         let Some(next) = page["nextCursor"].as_str() else { break };
         cursor = next.to_string();
     }

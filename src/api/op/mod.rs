@@ -48,6 +48,8 @@ pub struct Operation {
     pub may_show_secret: bool,
     /// Whether it answers with plain text to clients that prefer it.
     pub has_text: bool,
+    /// Whether its list says in `more` that it was cut.
+    pub says_more: bool,
     /// The bytes it takes, if any; its arguments are in the query then.
     pub upload: Option<Upload>,
     /// Generates the schemas of its path parameters.
@@ -73,6 +75,7 @@ impl Operation {
             calls: false,
             may_show_secret: false,
             has_text: false,
+            says_more: false,
             upload: None,
             params: P::schemas,
             input,
@@ -144,11 +147,36 @@ pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
         let read = move |view: &View, who: &_, calls: &mut Calls| {
             let page = list.run(view, &Req::new(&args, who), calls)?;
             let next_cursor = page.next.map(|position| cursor(&key, &position));
-            EncodedOutput::list(&page.items, next_cursor)
+            EncodedOutput::list(&page.items, next_cursor, None)
         };
         Action::Read(Box::new(read), limit)
     };
     Operation::new::<P, I, O>(Shape::List, bind).showing::<O>().calling(limit)
+}
+
+/// A page of a list, which may be cut where no next page follows.
+pub struct CutPage<O> {
+    pub page: Page<O>,
+    /// Whether the list has more than this page and those before.
+    pub more: bool,
+}
+
+/// Reads a list that `nextCursor` need not lead through; `more` says whether it was cut.
+pub fn cut_list<P: PathParams, I: Input + JsonSchema, O: Output>(
+    list: impl ReadFn<P, I, CutPage<O>>,
+) -> Operation {
+    let limit = list.calls_within();
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
+        let key = common.list;
+        let read = move |view: &View, who: &_, calls: &mut Calls| {
+            let CutPage { page, more } = list.run(view, &Req::new(&args, who), calls)?;
+            let next_cursor = page.next.map(|position| cursor(&key, &position));
+            EncodedOutput::list(&page.items, next_cursor, Some(more))
+        };
+        Action::Read(Box::new(read), limit)
+    };
+    let operation = Operation::new::<P, I, O>(Shape::List, bind).showing::<O>().calling(limit);
+    Operation { says_more: true, ..operation }
 }
 
 /// Writes in a transaction.

@@ -222,7 +222,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let output = route.operation.output;
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
-        Shape::List | Shape::Wait(_) => schemas.page(output),
+        Shape::List | Shape::Wait(_) => schemas.page(output, route.operation.says_more),
         Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});

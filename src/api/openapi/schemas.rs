@@ -68,10 +68,10 @@ impl Schemas {
         schema(&mut self.outputs).to_value()
     }
 
-    /// Returns the schema of a page (reference: conventions, "Lists").
-    pub fn page(&mut self, item: SchemaOf) -> Value {
+    /// Returns the schema of a page (reference: conventions, "Lists"), which may say that it was cut.
+    pub fn page(&mut self, item: SchemaOf, says_more: bool) -> Value {
         let item = self.output(item);
-        let page = json!({
+        let mut page = json!({
             "type": "object",
             "properties": {
                 "items": {"type": "array", "items": item},
@@ -82,6 +82,13 @@ impl Schemas {
             },
             "required": ["items", "nextCursor"]
         });
+        if says_more {
+            page["properties"]["more"] = json!({
+                "type": "boolean",
+                "description": "Whether the list has more than this page and those before.",
+            });
+            page["required"] = json!(["items", "nextCursor", "more"]);
+        }
         let Some(name) = item["$ref"].as_str().and_then(|at| at.strip_prefix(SCHEMAS)) else {
             return page;
         };

@@ -93,8 +93,8 @@ impl Input for PromptProviderPatch {}
 /// Which prompts of a provider to list.
 #[derive(Deserialize, JsonSchema)]
 struct PromptListQuery {
-    /// Whether `nextCursor` leads to what `limit` cuts off; it is null otherwise. The next page is asked
-    /// for with it, too.
+    /// Whether `nextCursor` leads to what `limit` cuts off; it is null otherwise, and `more` alone says
+    /// that something is. The next page is asked for with it, too.
     #[schemars(extend("default" = false))]
     paged: Option<bool>,
 }
@@ -171,14 +171,17 @@ fn list_prompts(
     view: &View,
     req: &Req<Id<PromptProvider>, PromptListQuery>,
     calls: &mut Calls,
-) -> Result<Page<ExternalPrompt>> {
+) -> Result<op::CutPage<ExternalPrompt>> {
     let provider: PromptProvider = view.fetch(&req.params)?;
     let from = Position::read(req.page.after.as_deref())?;
     let mut client = fetch::client(&provider, view, req.caller(), calls)?;
     let Listed { items, next } = fetch::list(&mut client, &from, req.page.limit)?;
     let items = items.into_iter().map(ExternalPrompt::from).collect();
+    let more = next.is_some();
+    // A client of the first contract takes a page without a cursor for one that it may show.
     let next = next.filter(|_| req.input.paged == Some(true));
-    Ok(Page { items, next: next.map(|next| next.to_bytes()) })
+    let page = Page { items, next: next.map(|next| next.to_bytes()) };
+    Ok(op::CutPage { page, more })
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────
@@ -204,7 +207,7 @@ fn routes() -> Vec<Route> {
             "/prompt-providers/{id}/prompts",
             MEMBER,
             "prompt_provider.list_prompts",
-            op::list(op::calling(TOTAL_SECS, list_prompts)),
+            op::cut_list(op::calling(TOTAL_SECS, list_prompts)),
         )
         .needs(ScopeName::PromptProviderRead)
         .about("Fetch the current prompts of a provider"),
