@@ -7,6 +7,7 @@
 //! with a handshake it answers each request by itself.
 
 mod api;
+mod brief;
 mod completion;
 mod era;
 mod failure;

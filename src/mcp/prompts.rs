@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::api::Api;
+use super::brief::{is_short, too_long};
 use super::era::Era;
 use super::failure::{Failure, INVALID_PARAMS};
 use super::message::Outcome;
@@ -67,7 +68,8 @@ async fn variables(api: &Api, registry_ref: &str, name: &str) -> Result<Vec<Stri
 /// The result of `prompts/get`: the text with its values, as a message of the user.
 ///
 /// # Errors
-/// [`INVALID_PARAMS`] for a prompt that does not exist and for missing arguments.
+/// [`INVALID_PARAMS`] for a prompt that does not exist and for missing arguments; 409 if the text is too
+/// long for a model, which would take a part of it for all.
 pub async fn get(api: &Api, params: &Value) -> Result<Outcome, Failure> {
     let name = text(params, "name")?;
     let (registry_ref, prompt) = named(api, name)?;
@@ -87,6 +89,9 @@ pub async fn get(api: &Api, params: &Value) -> Result<Outcome, Failure> {
         let named = &rendered.missing[..rendered.missing.len().min(MAX_NAMED)];
         let message = format!("these arguments are missing: {}", named.join(", "));
         return Err(Failure::new(INVALID_PARAMS, message));
+    }
+    if !is_short(json!(rendered.text).to_string().as_bytes()) {
+        return Err(too_long("POST /api/prompts/{promptName}/render").into());
     }
     let content = json!({"type": "text", "text": rendered.text});
     Ok(Outcome::of(&json!({

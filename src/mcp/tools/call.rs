@@ -7,7 +7,6 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value, json};
 
 use super::Tools;
-use super::brief::{Brief, MAX_TOKENS, is_short};
 use super::schemas::CLEARING;
 use super::table::ToolInfo;
 use crate::api::op::Shape;
@@ -15,6 +14,7 @@ use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::http::begin_waiting;
 use crate::mcp::api::Api;
+use crate::mcp::brief::{Brief, is_short, too_long};
 use crate::mcp::era::Era;
 use crate::mcp::failure::{Failure, INVALID_PARAMS, in_words};
 use crate::mcp::message::Outcome;
@@ -137,13 +137,7 @@ fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
     }
     if tool.is_exact {
         let route = format!("{} /api{}", tool.method.as_str(), tool.path);
-        return Err(Error::conflict(
-            "answer_too_long",
-            format!(
-                "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for \
-                 all: {route} of the HTTP API has it"
-            ),
-        ));
+        return Err(too_long(&route));
     }
     let count = answer["items"].as_array().map_or(0, Vec::len);
     let whole_in = whole_in(tool, shape, count);

@@ -4,7 +4,6 @@
 //! not told. All else follows from the route. The list is read into the context of a model in each
 //! conversation, so it is short: at most 12 KB ([`schemas`]).
 
-mod brief;
 mod call;
 mod schemas;
 mod table;

@@ -223,3 +223,49 @@ fn names_and_versions_are_completed() {
         client.fails(400, INVALID_PARAMS, "completion/complete", params);
     }
 }
+
+#[test]
+fn a_text_that_is_too_long_for_a_model_is_refused_and_long_messages_are_cut() {
+    let crew = Crew::new();
+    let acme = &crew.acme;
+    let client = Client::modern(&acme.key);
+    registry(acme, "long", json!({}));
+    for (name, letters) in [("whole", 74_000), ("more", 76_000)] {
+        publish(acme, ["long", "prompt", name, "1.0.0"], &"x".repeat(letters));
+    }
+    let uri = |name: &str| format!("roadstead://{}/long/prompts/{name}", acme.slug);
+    client.result("prompts/get", json!({"name": "long.whole"}));
+    client.result("resources/read", json!({"uri": uri("whole")}));
+    for (method, params, route) in [
+        ("prompts/get", json!({"name": "long.more"}), "POST /api/prompts/{promptName}/render"),
+        ("resources/read", json!({"uri": uri("more")}), "GET /api/registries/artifact-versions"),
+    ] {
+        let error = client.fails(200, 409, method, params);
+        assert_eq!(error["data"]["code"], "answer_too_long");
+        assert!(error["message"].as_str().unwrap().contains(route), "{error}");
+    }
+
+    let ann = crew.hire("ann");
+    let long = "Zwölf Boxkämpfer. ".repeat(2_200);
+    let task = crew.task(json!({"title": "t", "description": long}));
+    for _ in 0..20 {
+        crew.post("/messages", json!({"body": long, "toAgentId": ann})).ok();
+        crew.post("/messages", json!({"body": long, "taskId": task})).ok();
+    }
+    for (rest, list) in
+        [(format!("agents/{ann}/inbox"), "messages"), (format!("tasks/{task}"), "notes")]
+    {
+        let uri = format!("roadstead://{}/teams/{}/{rest}", acme.slug, crew.team);
+        let read = client.result("resources/read", json!({"uri": uri}));
+        assert_eq!(read["_meta"]["roadstead/cut"], true);
+        let text = read["contents"][0]["text"].as_str().unwrap();
+        let thirds: usize = text.chars().map(|letter| if letter.is_ascii() { 1 } else { 3 }).sum();
+        assert!(thirds <= 75_000, "{thirds} thirds of a token");
+        let shown: Value = serde_json::from_str(text).unwrap();
+        let messages = shown[list].as_array().unwrap();
+        assert_eq!(messages.len(), 20);
+        let body = messages[0]["body"].as_str().unwrap();
+        assert!(body.contains("of 39600 characters left out; "), "{body}");
+        assert!(body.ends_with("message_list with a smaller limit shows more]") || list == "notes");
+    }
+}

@@ -8,8 +8,10 @@
 
 use serde_json::{Map, Value};
 
+use crate::base::Error;
+
 /// The tokens of an answer: what Claude Code takes unless it is told otherwise.
-pub const MAX_TOKENS: usize = 25_000;
+const MAX_TOKENS: usize = 25_000;
 
 /// The thirds of a token: a token is three characters of ASCII, or one other character. Prose takes
 /// fewer, ids and JSON about as many.
@@ -31,7 +33,7 @@ const WHOLE_DEPTH: usize = 100;
 pub struct Brief<'a> {
     /// Where to find what is left out, after "; ".
     pub whole_in: &'a str,
-    /// Whether it is a page: its items are records, and none of them is left out.
+    /// Whether it is a page: the items of its lists are records, and none of them is left out.
     pub is_page: bool,
     /// Whether a page of fewer items can be had in its place.
     pub can_have_fewer: bool,
@@ -94,7 +96,7 @@ impl Cutting<'_> {
         let mut kept = Map::new();
         for (name, value) in fields {
             let value = match value {
-                Value::Array(items) if name == "items" => {
+                Value::Array(items) => {
                     let below = room.below().below();
                     items.iter().map(|item| self.cut(item, below)).collect::<Option<_>>()?
                 }
@@ -184,6 +186,17 @@ impl Cutting<'_> {
         self.left = self.left.checked_sub(thirds)?;
         Some(())
     }
+}
+
+/// The refusal of an answer that may not be cut; `route` has it.
+pub fn too_long(route: &str) -> Error {
+    Error::conflict(
+        "answer_too_long",
+        format!(
+            "the answer has more than {MAX_TOKENS} tokens, and a part of it would be taken for all: \
+             {route} of the HTTP API has it"
+        ),
+    )
 }
 
 /// Whether an answer fits into the context of a model.
