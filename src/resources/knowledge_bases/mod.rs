@@ -17,6 +17,7 @@ mod language;
 mod lists;
 mod passages;
 mod position;
+mod phrase_places;
 mod phrases;
 mod postings;
 mod query;

@@ -5,9 +5,10 @@
 
 use super::content::{boundary_before, text_bytes, text_from};
 use super::knowledge_base::{KnowledgeBase, Ordinal};
+use super::phrase_places::phrase_in;
 use super::query::Query;
 use super::terms::DocumentTerms;
-use super::words::{Term, Word, folded, joined, words};
+use super::words::Term;
 use crate::base::{Id, Result};
 use crate::store::View;
 
@@ -109,128 +110,4 @@ fn first_at(query: &Query, terms: &[Option<Term>], word: &String) -> Option<u32>
     let part = query.parts.iter().find(|part| part.is_required && has(&part.members))?;
     let of = part.members.iter().filter_map(|(term, _)| terms.get(*term)?.as_ref()?.first_at);
     of.min()
-}
-
-/// Returns where a phrase begins in a text. `is_begin` says whether this is the beginning of a text, so
-/// that the first word is complete. It takes time in proportion to the length of the text.
-pub fn phrase_in(text: &str, is_begin: bool, phrase: &[String]) -> Option<usize> {
-    let (mut begun, mut begun_before) = (Vec::new(), Vec::new());
-    let mut last: Option<Word> = None;
-    for word in words(text).skip(usize::from(!is_begin)) {
-        let mut next = advance(&begun, phrase, &folded(&word.written), word.at);
-        let mut within = begun.clone();
-        let mut is_found = ends(&next, phrase);
-        for piece in &word.pieces {
-            within = advance(&within, phrase, &folded(piece.written), piece.at);
-            is_found = is_found.or(ends(&within, phrase));
-        }
-        if !word.pieces.is_empty() {
-            next.extend(within);
-        }
-        if let Some(last) = &last
-            && let Some(whole) = joined(text, last, &word)
-        {
-            next.extend(advance(&begun_before, phrase, &whole, last.at));
-        }
-        is_found = is_found.or(ends(&next, phrase));
-        if is_found.is_some() {
-            return is_found;
-        }
-        // Where several ways lead to one, they would be more with every word.
-        next.sort_unstable();
-        next.dedup_by_key(|Begun { words, .. }| *words);
-        begun_before = std::mem::replace(&mut begun, next);
-        last = Some(word);
-    }
-    None
-}
-
-/// A phrase that has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Begun {
-    /// So many of its words are there.
-    words: usize,
-    start: usize,
-}
-
-/// Returns where a phrase begins that is complete.
-fn ends(begun: &[Begun], phrase: &[String]) -> Option<usize> {
-    begun.iter().find(|begun| begun.words == phrase.len()).map(|begun| begun.start)
-}
-
-/// Returns the phrases that a word continues or begins.
-fn advance(begun: &[Begun], phrase: &[String], word: &str, at: usize) -> Vec<Begun> {
-    let all = begun.iter().copied().chain([Begun { words: 0, start: at }]);
-    let goes_on = |begun: &Begun| phrase.get(begun.words).is_some_and(|own| own == word);
-    all.filter(goes_on).map(|begun| Begun { words: begun.words + 1, ..begun }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_phrase_is_found_where_its_words_follow_each_other() {
-        let find = |text: &str, phrase: &str| {
-            let words: Vec<_> = words(phrase).map(|w| folded(&w.written).into_owned()).collect();
-            phrase_in(text, true, &words)
-        };
-        assert_eq!(find("who is on on Call", "on call"), Some(10));
-        assert_eq!(find("on, CALL", "on call"), Some(0));
-        assert_eq!(find("call on", "on call"), None);
-        assert_eq!(find("a long exam-\nple here", "long example here"), Some(2));
-        assert_eq!(find("a long exam-\nple here", "exam ple"), Some(7));
-        assert_eq!(find("これは日本語です", "日本語"), Some(9));
-        assert_eq!(find("a a a b", "a a b"), Some(2));
-        assert_eq!(
-            find("the hippo-\n\u{c}potamus and GIRAF-\nFES", "hippopotamus and giraffes"),
-            Some(4)
-        );
-        assert_eq!(find("of COVID-\n19", "COVID-19"), Some(3));
-        let words = ["on".to_string(), "call".into()];
-        assert_eq!(phrase_in("on call", false, &words), None, "the first word may be cut");
-    }
-
-    #[test]
-    fn a_phrase_has_words_with_signs_whole_or_in_pieces() {
-        let text = "emission of CO₂ by Road™ word¹ 株式会社 zero\u{200b}width 10⁵ m²";
-        for phrase in [
-            "CO2 by",
-            "of CO₂ by",
-            "co 2 by",
-            "2 by road",
-            "of CO",
-            "by Road word",
-            "roadtm word1 株",
-            "㍿ zerowidth",
-            "zero width 105 m2",
-        ] {
-            let all: Vec<_> = words(phrase).map(|w| folded(&w.written).into_owned()).collect();
-            assert!(phrase_in(text, true, &all).is_some(), "{phrase}");
-        }
-        for phrase in ["of 2", "co by", "word 株1", "width 5"] {
-            let all: Vec<_> = words(phrase).map(|w| folded(&w.written).into_owned()).collect();
-            assert_eq!(phrase_in(text, true, &all), None, "{phrase}");
-        }
-    }
-
-    #[test]
-    fn a_phrase_that_may_go_on_in_many_ways_is_looked_for_in_one_go() {
-        let long = "a".repeat(40);
-        let text = format!("{long}a²\u{200b}{long}a ").repeat(2_000);
-        let phrase: Vec<String> = (0..30).map(|_| long.clone()).chain(["z".into()]).collect();
-        assert_eq!(phrase_in(&text, true, &phrase), None);
-    }
-
-    proptest! {
-        #[test]
-        fn a_phrase_is_found_as_in_the_list_of_words(text in "[abc ]{0,60}", phrase in "[abc] [abc] [abc]") {
-            let all = |text: &str| -> Vec<String> { words(text).map(|w| w.written.to_string()).collect() };
-            let (of, wanted) = (all(&text), all(&phrase));
-            let has = of.windows(wanted.len()).any(|window| window == wanted);
-            prop_assert_eq!(phrase_in(&text, true, &wanted).is_some(), has);
-        }
-    }
 }
