@@ -17,6 +17,10 @@ const NEAR: f64 = 1.5;
 /// The longest text of a field or note that is compared with what is drawn of it.
 const MAX_COMPARED_BYTES: usize = 64 * 1024;
 
+/// A line of so many glyphs ends at its next blank, and one of twice as many in any case: where its words are
+/// takes some hundred bytes for each glyph, and a page may be one line of millions.
+const LONG_LINE: usize = 64 * 1024;
+
 /// A drawn glyph: what it stands for, and where it is on the page.
 pub struct Placed<'a> {
     /// Empty if it belongs to the text of the glyph before it.
@@ -105,6 +109,10 @@ impl Layout {
                 None => self.end_line(),
             }
         }
+        if self.is_long() {
+            self.end_line();
+            (gap, spacing) = (0.0, 0.0);
+        }
         let at = self.text.len();
         let sign = Sign::of(glyph.text);
         for c in glyph.text.chars() {
@@ -119,6 +127,12 @@ impl Layout {
         }
         let Placed { start, end, direction, size, spacing, .. } = *glyph;
         self.last = Some(Last { start, end, direction, size, spacing, at });
+    }
+
+    /// Whether the line is long enough to end here.
+    fn is_long(&self) -> bool {
+        let glyphs = self.parts.len();
+        glyphs >= LONG_LINE && (self.text.ends_with(' ') || glyphs >= 2 * LONG_LINE)
     }
 
     fn add_blank(&mut self, kind: Kind) {
@@ -318,6 +332,29 @@ mod tests {
         assert_eq!(text(&[("a", 0.0), (" ", 5.0), ("b", 12.0)]), "a b\n");
         assert_eq!(text(&[("a", 0.0), ("b", 5.0), ("c", 0.0)]), "ab\nc\n");
         assert_eq!(text(&[("a", f64::NAN), ("b", 5.0)]), "a\nb\n");
+    }
+
+    #[test]
+    fn a_long_line_ends_at_a_blank_and_keeps_its_words() {
+        let placed = |glyphs: &'static [&'static str]| -> Vec<(&'static str, f64)> {
+            glyphs
+                .iter()
+                .cycle()
+                .zip(0..2_000_000)
+                .map(|(glyph, n)| (*glyph, f64::from(n) * 5.0))
+                .collect()
+        };
+        let words = text(&placed(&["a", "b", "c", "d", " "]));
+        let lines: Vec<&str> = words.lines().collect();
+        assert!(lines.len() > 20 && lines.iter().all(|line| line.len() <= LONG_LINE + 5));
+        assert!(words.split_whitespace().all(|word| word == "abcd"));
+        assert_eq!(words.split_whitespace().count(), 400_000);
+        let without_blanks = text(&placed(&["a"]));
+        assert!(without_blanks.lines().all(|line| line.len() <= 2 * LONG_LINE));
+        assert_eq!(without_blanks.replace('\n', "").len(), 2_000_000);
+        // In the order of reading, too.
+        let hebrew = text(&placed(&["\u{5d0}", "\u{5d1}", " "]));
+        assert!(hebrew.split_whitespace().all(|word| word == "\u{5d1}\u{5d0}"));
     }
 
     #[test]
