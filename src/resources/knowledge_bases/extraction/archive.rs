@@ -1,6 +1,6 @@
 //! Formats that are a ZIP archive of XML files: finding their parts, and reading them within bounds.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Cursor, Read};
 
@@ -8,14 +8,17 @@ use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, XmlVersion};
 use zip::ZipArchive;
+use zip::result::ZipResult;
 
+use super::budget::Budget;
 use super::in_utf8::InUtf8;
+use super::part_names::PartNames;
 use super::text::{BoundedText, too_long, unreadable};
 use crate::base::{Error, Result};
 
-/// All that is read of a file has at most 96 MiB once inflated: texts take a few bytes of markup for
-/// each of their own, and sheets some ten. More is a file that was made to fill memory or time.
-pub const MAX_INFLATED_BYTES: u64 = 96 * 1024 * 1024;
+/// All that is read of a file has at most 96 MiB once inflated and in UTF-8: texts take a few bytes of
+/// markup for each of their own, and sheets some ten. More is a file that was made to fill memory or time.
+pub const MAX_READ_BYTES: u64 = 96 * 1024 * 1024;
 
 /// An archive has at most 10,000 files: documents have some dozens, and their pictures.
 pub const MAX_FILES: usize = 10_000;
@@ -31,10 +34,8 @@ pub struct Archive<'a> {
     /// The name of the format, in messages.
     format: &'static str,
     zip: ZipArchive<Cursor<&'a [u8]>>,
-    /// Where each file is, by its name in lower case: programs differ in the case of names.
-    files: HashMap<String, usize>,
-    /// How many bytes may still be inflated.
-    left: u64,
+    names: PartNames,
+    budget: Budget,
 }
 
 impl<'a> Archive<'a> {
@@ -63,30 +64,36 @@ impl<'a> Archive<'a> {
                 return Err(encrypted(format));
             }
         }
-        let name = |name: &str| resolved("", &name.replace('\\', "/")).to_ascii_lowercase();
-        let names = zip.file_names().enumerate();
-        let files = names.filter_map(|(at, file)| Some((name(&file.ok()?), at))).collect();
-        Ok(Archive { format, zip, files, left: MAX_INFLATED_BYTES })
+        let names = names(&zip).map_err(|error| damaged(format, error))?;
+        let names = PartNames::new(&names);
+        Ok(Archive { format, zip, names, budget: Budget::new(MAX_READ_BYTES) })
     }
 
-    /// The names of the files, in lower case and in no order.
+    /// The names of the parts, each at least in lower case, and in no order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
+        self.names.all()
+    }
+
+    /// Returns where the part is that this name means.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.find(name)
     }
 
     /// Whether there is a part of this name.
     pub fn has(&self, name: &str) -> bool {
-        self.files.contains_key(&name.to_ascii_lowercase())
+        self.find(name).is_some()
     }
 
     /// Returns the XML of a part; none if there is no part of this name.
     pub fn xml(&mut self, name: &str) -> Result<Option<Xml<'_>>> {
         let format = self.format;
         let Some(part) = self.part(name)? else { return Ok(None) };
-        let mut reader = Reader::from_reader(BufReader::new(InUtf8::new(part, MAX_INFLATED_BYTES)));
+        let budget = part.budget;
+        let mut reader = Reader::from_reader(BufReader::new(InUtf8::new(part, budget)));
         reader.config_mut().expand_empty_elements = true;
         Ok(Some(Xml {
             format,
+            budget,
             reader,
             buffer: Vec::new(),
             names: Vec::new(),
@@ -112,15 +119,23 @@ impl<'a> Archive<'a> {
         let mut bytes = Vec::new();
         match part.read_to_end(&mut bytes) {
             Ok(_) => Ok(Some(bytes)),
-            Err(error) => Err(part.failure(format, error)),
+            Err(error) => Err(failure(format, part.budget, error)),
         }
+    }
+
+    /// Counts what a text has more bytes in UTF-8 than the part had of which it was decoded.
+    ///
+    /// # Errors
+    /// 413 if that is more than may be read of the file.
+    pub fn count_decoded(&self, part: usize, text: usize) -> Result<()> {
+        self.budget.take(text.saturating_sub(part)).map_err(|_| too_long())
     }
 
     /// Returns a part to read; none if there is no part of this name.
     fn part(&mut self, name: &str) -> Result<Option<Part<'_>>> {
-        let Some(at) = self.files.get(&name.to_ascii_lowercase()) else { return Ok(None) };
-        let file = self.zip.by_index(*at).map_err(|error| damaged(self.format, error))?;
-        Ok(Some(Part { file: Box::new(file), left: &mut self.left, is_too_much: false }))
+        let Some(at) = self.find(name) else { return Ok(None) };
+        let file = self.zip.by_index(at).map_err(|error| damaged(self.format, error))?;
+        Ok(Some(Part { file: Box::new(file), budget: &self.budget }))
     }
 
     /// The error of an archive that is none of this format.
@@ -142,32 +157,35 @@ impl<'a> Archive<'a> {
     }
 }
 
+/// The names of the files of an archive. Programs that do not say that names are in UTF-8 write it
+/// nevertheless, rather than what DOS had.
+fn names<'a>(zip: &'a ZipArchive<Cursor<&[u8]>>) -> ZipResult<Vec<Cow<'a, str>>> {
+    let named = zip.file_names_raw().zip(zip.file_names());
+    let name = |(raw, read): (&'a [u8], ZipResult<Cow<'a, str>>)| {
+        std::str::from_utf8(raw).map_or(read, |name| Ok(name.into()))
+    };
+    named.map(name).collect()
+}
+
 /// A part that is inflated as it is read. All that is inflated counts, whether it is of use or not: the
 /// checksum of a part is compared when all of it is inflated.
 struct Part<'a> {
     file: Box<dyn Read + 'a>,
-    /// How many bytes of the archive may still be inflated.
-    left: &'a mut u64,
-    /// Whether it has more than that.
-    is_too_much: bool,
-}
-
-impl Part<'_> {
-    /// The error of the part, of which this was told by a reader.
-    fn failure(&self, format: &str, error: impl std::fmt::Display) -> Error {
-        if self.is_too_much { too_long() } else { damaged(format, error) }
-    }
+    budget: &'a Budget,
 }
 
 impl Read for Part<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(INFLATED_AT_ONCE);
         let read = self.file.read(&mut buffer[..most]);
-        let inflated = *read.as_ref().unwrap_or(&most) as u64;
-        self.is_too_much |= inflated > *self.left;
-        *self.left = self.left.saturating_sub(inflated);
-        if self.is_too_much { Err(io::Error::other("it has too much")) } else { read }
+        self.budget.take(*read.as_ref().unwrap_or(&most))?;
+        read
     }
+}
+
+/// The error of a part, of which this was told by a reader.
+fn failure(format: &str, budget: &Budget, error: impl std::fmt::Display) -> Error {
+    if budget.is_exceeded() { too_long() } else { damaged(format, error) }
 }
 
 /// Returns the error of a file that is encrypted.
@@ -199,7 +217,8 @@ pub enum Next {
 /// A part that is read element by element. Names are without their prefixes.
 pub struct Xml<'a> {
     format: &'static str,
-    reader: Reader<BufReader<InUtf8<Part<'a>>>>,
+    budget: &'a Budget,
+    reader: Reader<BufReader<InUtf8<'a, Part<'a>>>>,
     buffer: Vec<u8>,
     /// The names of the open elements, and of some that are closed: see `depth`.
     names: Vec<String>,
@@ -225,12 +244,7 @@ impl Xml<'_> {
             let format = self.format;
             let event = match self.reader.read_event_into(&mut self.buffer) {
                 Ok(event) => event,
-                Err(error) => {
-                    let reader = self.reader.get_ref().get_ref();
-                    let is_too_much = reader.is_too_much();
-                    let failure = || reader.inner().failure(format, error);
-                    return Err(if is_too_much { too_long() } else { failure() });
-                }
+                Err(error) => return Err(failure(format, self.budget, error)),
             };
             self.content.clear();
             match event {
@@ -374,24 +388,6 @@ fn referred(format: &str, reference: &BytesRef) -> Result<char> {
     }
 }
 
-/// Returns the name of the file to which `target` leads from a file of this name.
-pub fn resolved(from: &str, target: &str) -> String {
-    let target = target.split(['#', '?']).next().unwrap_or_default().replace('\\', "/");
-    let folder = match target.starts_with('/') {
-        true => "",
-        false => from.rsplit_once('/').map_or("", |(folder, _)| folder),
-    };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in folder.split('/').chain(target.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." => _ = parts.pop(),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing;
@@ -457,7 +453,7 @@ mod tests {
 
     #[test]
     fn all_parts_together_are_inflated_within_the_limit() {
-        let half = format!("<p>{}</p>", " ".repeat(MAX_INFLATED_BYTES as usize / 2));
+        let half = format!("<p>{}</p>", " ".repeat(MAX_READ_BYTES as usize / 2));
         let bytes = testing::archive(&[("a.xml", &half), ("b.xml", "<p></p>")]);
         let mut archive = Archive::open("DOCX", &bytes).unwrap();
         let read = |archive: &mut Archive, name: &str| {
@@ -474,6 +470,39 @@ mod tests {
         assert!(archive.bytes("c.xml").unwrap().is_none());
     }
 
+    #[test]
+    fn all_parts_together_are_decoded_within_the_limit() {
+        // Half as many bytes as in UTF-8, and a third.
+        let text = "発".repeat(MAX_READ_BYTES as usize / 8);
+        let xml = format!("<?xml version='1.0' encoding='utf-16'?><p>{text}</p>");
+        let utf16: Vec<u8> = xml.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let bytes = testing::archive_of_bytes(&[("a.xml", &utf16)]);
+        let mut archive = Archive::open("DOCX", &bytes).unwrap();
+        let kinds = [(); 3].map(|()| {
+            let mut xml = archive.xml("a.xml").unwrap().unwrap();
+            while xml.next_start().map_err(|error| error.kind())? {}
+            Ok::<_, Kind>(())
+        });
+        assert_eq!(kinds, [Ok(()), Ok(()), Err(Kind::TooLarge)]);
+        let archive = Archive::open("DOCX", &bytes).unwrap();
+        let all = MAX_READ_BYTES as usize;
+        archive.count_decoded(7, all).unwrap();
+        archive.count_decoded(7, 7).unwrap();
+        assert_eq!(archive.count_decoded(0, 8).unwrap_err().kind(), Kind::TooLarge);
+    }
+
+    #[test]
+    fn names_in_utf8_are_read_also_where_nothing_says_that_they_are() {
+        let mut bytes = testing::archive(&[("größe.xml", "<a/>")]);
+        let [header] = headers(&bytes)[..] else { panic!("of one file") };
+        // Bit 11, in the directory and before the file.
+        for flags in [header + 9, 7] {
+            assert_eq!(bytes[flags] & 8, 8);
+            bytes[flags] &= !8;
+        }
+        assert!(Archive::open("EPUB", &bytes).unwrap().has("GRÖßE.XML"));
+    }
+
     /// The places of the headers of the directory of an archive.
     fn headers(archive: &[u8]) -> Vec<usize> {
         let is_header = |at: &usize| archive[*at..].starts_with(b"PK\x01\x02");
@@ -482,7 +511,7 @@ mod tests {
 
     #[test]
     fn what_is_inflated_of_damaged_parts_counts_too() {
-        let part = format!("<p>{}</p>", " ".repeat(MAX_INFLATED_BYTES as usize * 2 / 5));
+        let part = format!("<p>{}</p>", " ".repeat(MAX_READ_BYTES as usize * 2 / 5));
         let mut bytes = testing::archive(&[("a.xml", &part)]);
         // Another checksum, which is compared at the end.
         let header = headers(&bytes)[0];
@@ -525,18 +554,5 @@ mod tests {
         assert_eq!((xml.text(), xml.name(), xml.depth()), ("yes", "a", 1));
         assert_eq!(xml.step().unwrap(), Next::End);
         assert_eq!(xml.step().unwrap(), Next::Done);
-    }
-
-    #[test]
-    fn targets_are_found_from_where_they_are_named() {
-        for (from, target, name) in [
-            ("ppt/presentation.xml", "slides/slide1.xml", "ppt/slides/slide1.xml"),
-            ("ppt/slides/slide1.xml", "../notes/a.xml", "ppt/notes/a.xml"),
-            ("ppt/slides/slide1.xml", "/ppt/a.xml", "ppt/a.xml"),
-            ("", "word/document.xml", "word/document.xml"),
-            ("a.opf", "../../b.html#part", "b.html"),
-        ] {
-            assert_eq!(resolved(from, target), name);
-        }
     }
 }

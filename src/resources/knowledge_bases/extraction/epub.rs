@@ -1,14 +1,15 @@
 //! EPUB books: an archive of XHTML documents.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use percent_encoding::percent_decode_str;
 
-use super::archive::{Archive, MAX_FILES, Xml, resolved};
+use super::archive::{Archive, MAX_FILES, Xml};
 use super::charset;
 use super::html;
 use super::lines::Lines;
+use super::part_names::{path, resolved};
 use super::text::{BoundedText, Damaged, Extracted, too_long, unreadable, without_text};
 use crate::base::Result;
 
@@ -47,6 +48,7 @@ pub fn text(bytes: &[u8]) -> Result<Extracted> {
             lines.end_page()?;
         }
         let decoded = charset::of_xhtml(&bytes);
+        archive.count_decoded(bytes.len(), decoded.text.len())?;
         broken += u32::from(decoded.is_broken);
         html::read(&decoded.text, false, &mut lines)?;
     }
@@ -73,7 +75,7 @@ fn package_name(archive: &mut Archive) -> Result<Option<String>> {
     let Some(mut xml) = archive.xml("META-INF/container.xml")? else { return Ok(None) };
     while xml.next_start()? {
         if xml.name() == "rootfile" {
-            return Ok(xml.attribute("full-path"));
+            return Ok(xml.attribute("full-path").map(|path| resolved("", &path)));
         }
     }
     Ok(None)
@@ -83,19 +85,21 @@ fn package_name(archive: &mut Archive) -> Result<Option<String>> {
 /// damaged, the book is refused: of a document that is encrypted noise would be read.
 fn is_encrypted(archive: &mut Archive, package: &Package) -> Result<bool> {
     let Some(mut xml) = archive.xml("META-INF/encryption.xml")? else { return Ok(false) };
-    let mut encrypted = Vec::new();
+    let mut names = Vec::new();
     while xml.next_start()? {
         if xml.name() == "CipherReference" {
-            encrypted.extend(xml.attribute("URI").map(|uri| target("", &uri)));
+            names.extend(xml.attribute("URI").map(|uri| target("", &uri)));
         }
     }
-    Ok(package.items.values().flatten().any(|name| encrypted.contains(name)))
+    drop(xml);
+    let encrypted: HashSet<usize> = names.iter().filter_map(|name| archive.find(name)).collect();
+    let mut documents = package.items.values().flatten().filter_map(|name| archive.find(name));
+    Ok(documents.any(|document| encrypted.contains(&document)))
 }
 
 /// The name of the file to which a link leads.
 fn target(from: &str, link: &str) -> String {
-    let link = link.split(['#', '?']).next().unwrap_or_default();
-    resolved(from, &percent_decode_str(link).decode_utf8_lossy())
+    resolved(from, &percent_decode_str(path(link)).decode_utf8_lossy())
 }
 
 /// What a book consists of.
@@ -252,6 +256,76 @@ mod tests {
             let refused = of(&spine, &[]).unwrap_err();
             assert!(refused.message().contains(said), "{refused}");
         }
+    }
+
+    #[test]
+    fn documents_are_found_by_links_that_are_encoded_or_not() {
+        for (link, name) in [
+            ("two words.xhtml", "two words.xhtml"),
+            ("two%20words.xhtml", "two words.xhtml"),
+            ("two words.xhtml", "two%20words.xhtml"),
+            ("two%20words.xhtml", "two%20words.xhtml"),
+            ("Two%20Words.XHTML#top", "two words.xhtml"),
+            ("./x/../two words.xhtml", "two words.xhtml"),
+            ("/OPS 1/a.xhtml", "a.xhtml"),
+            ("caf%C3%A9.xhtml", "cafe\u{301}.xhtml"),
+            ("100%25.xhtml", "100%.xhtml"),
+            ("100%25.xhtml", "100%25.xhtml"),
+            ("why%3F%231.xhtml?a#b", "why?#1.xhtml"),
+        ] {
+            let package = format!(
+                "<package><manifest><item id=\"a\" href=\"{link}\" \
+                 media-type=\"application/xhtml+xml\"/></manifest>\
+                 <spine><itemref idref=\"a\"/></spine></package>"
+            );
+            for folder in ["OPS 1", "OPS%201", "ops%201"] {
+                for path in ["OPS 1/a.opf", "/OPS%201/a.opf", "./OPS 1/a.opf"] {
+                    let container =
+                        format!("<container><rootfile full-path=\"{path}\"/></container>");
+                    let read = text(&archive(&[
+                        ("META-INF/container.xml", &container),
+                        (&format!("{folder}/a.opf"), &package),
+                        (&format!("{folder}/{name}"), "<html><body><p>ebb</p></body></html>"),
+                    ]));
+                    assert_eq!(read.unwrap().text, "ebb\n", "{link} {name} {folder} {path}");
+                }
+            }
+        }
+        // What is encrypted is so by any of its names.
+        for uri in ["OPS/TEXT/two words.xhtml", "/OPS/text/two%20words.xhtml"] {
+            let encryption =
+                format!("<e><CipherData><CipherReference URI=\"{uri}\"/></CipherData></e>");
+            assert!(book(&encryption).unwrap_err().message().contains("DRM"));
+        }
+    }
+
+    #[test]
+    fn what_utf8_takes_more_counts_for_all_documents_of_a_book() {
+        let ids = ["a", "b", "c", "d"];
+        let item =
+            |id: &&str| format!("<item id=\"{id}\" href=\"{id}.html\" media-type=\"text/html\"/>");
+        let reference = |id: &&str| format!("<itemref idref=\"{id}\"/>");
+        let items: String = ids.iter().map(item).collect();
+        let spine: String = ids.iter().map(reference).collect();
+        let package =
+            format!("<package><manifest>{items}</manifest><spine>{spine}</spine></package>");
+        // A byte each, and three in UTF-8.
+        let document = [
+            b"<html><meta charset=windows-1252><body><!--".to_vec(),
+            vec![0x80; 10 * 1024 * 1024],
+            b"--><p>ebb</p></body></html>".to_vec(),
+        ]
+        .concat();
+        let names = ids.map(|id| format!("OPS/{id}.html"));
+        let mut files: Vec<(&str, &[u8])> = vec![
+            ("META-INF/container.xml", CONTAINER.as_bytes()),
+            ("OPS/book.opf", package.as_bytes()),
+        ];
+        files.extend(names.iter().take(3).map(|name| (name.as_str(), document.as_slice())));
+        assert!(text(&archive_of_bytes(&files)).unwrap().text.contains("ebb"));
+        files.push((&names[3], &document));
+        let refused = text(&archive_of_bytes(&files)).unwrap_err();
+        assert_eq!(refused.kind(), crate::base::Kind::TooLarge);
     }
 
     #[test]

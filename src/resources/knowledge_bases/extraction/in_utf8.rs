@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, UTF_8};
 
+use super::budget::Budget;
 use super::charset::of_xml;
 
 /// What says the encoding is within so many bytes.
@@ -13,16 +14,14 @@ const HEAD: usize = 256;
 const AT_ONCE: usize = 8 * 1024;
 
 /// Reads XML as UTF-8: it is in the encoding of its byte order mark, or else in the one that it declares.
-pub struct InUtf8<R> {
+pub struct InUtf8<'b, R> {
     inner: R,
     /// None until the beginning was read.
     decoding: Option<Decoding>,
     /// What was read or decoded, and how much of it is passed on.
     ready: Vec<u8>,
     passed: usize,
-    /// How many bytes may still be decoded.
-    left: u64,
-    is_too_much: bool,
+    budget: &'b Budget,
 }
 
 enum Decoding {
@@ -31,28 +30,11 @@ enum Decoding {
     From(Box<Decoder>),
 }
 
-impl<R: Read> InUtf8<R> {
-    /// Reads from `inner`. So many bytes at most are decoded: another encoding may take a third of what
-    /// UTF-8 does.
-    pub fn new(inner: R, most: u64) -> Self {
-        InUtf8 {
-            inner,
-            decoding: None,
-            ready: Vec::new(),
-            passed: 0,
-            left: most,
-            is_too_much: false,
-        }
-    }
-
-    /// What it reads from.
-    pub fn inner(&self) -> &R {
-        &self.inner
-    }
-
-    /// Whether it failed because more is decoded than may be.
-    pub fn is_too_much(&self) -> bool {
-        self.is_too_much
+impl<'b, R: Read> InUtf8<'b, R> {
+    /// Reads from `inner`, which counts what it has. What UTF-8 takes more is counted here: another encoding
+    /// may take a third.
+    pub fn new(inner: R, budget: &'b Budget) -> Self {
+        InUtf8 { inner, decoding: None, ready: Vec::new(), passed: 0, budget }
     }
 
     /// Reads the beginning.
@@ -81,13 +63,11 @@ impl<R: Read> InUtf8<R> {
             let name = decoder.encoding().name();
             return Err(io::Error::other(format!("it has bytes that are not in {name}")));
         }
-        self.is_too_much |= written as u64 > self.left;
-        self.left = self.left.saturating_sub(written as u64);
-        if self.is_too_much { Err(io::Error::other("it has too much")) } else { Ok(()) }
+        self.budget.take(written.saturating_sub(bytes.len()))
     }
 }
 
-impl<R: Read> Read for InUtf8<R> {
+impl<R: Read> Read for InUtf8<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut decoding = match self.decoding.take() {
             Some(decoding) => decoding,
@@ -120,9 +100,9 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], most: u64) -> io::Result<String> {
-        let mut text = String::new();
+        let (mut text, budget) = (String::new(), Budget::new(most));
         // A few bytes at a time.
-        let mut reader = io::BufReader::with_capacity(3, InUtf8::new(bytes, most));
+        let mut reader = io::BufReader::with_capacity(3, InUtf8::new(bytes, &budget));
         reader.read_to_string(&mut text)?;
         Ok(text)
     }
@@ -155,8 +135,11 @@ mod tests {
         broken.pop();
         let error = read(&broken, 99).unwrap_err();
         assert!(error.to_string().contains("not in UTF-16LE"), "{error}");
-        assert!(read(&utf16("<a>\u{800}</a>", true), 10).is_ok());
-        let mut reader = InUtf8::new(&*utf16("<a>\u{800}</a>", true).leak(), 9);
-        assert!(reader.read_to_end(&mut Vec::new()).is_err() && reader.is_too_much());
+        // Each takes a byte more in UTF-8, and the mark two less.
+        let kanji = utf16(&format!("\u{feff}{}", "\u{800}".repeat(9)), true);
+        assert!(read(&kanji, 7).is_ok() && read(&kanji, 6).is_err());
+        let budget = Budget::new(6);
+        let mut reader = InUtf8::new(&*kanji, &budget);
+        assert!(reader.read_to_end(&mut Vec::new()).is_err() && budget.is_exceeded());
     }
 }

@@ -5,6 +5,7 @@
 //! as well; its memory and time are limited by the command and by [`LIMITS`].
 
 mod archive;
+mod budget;
 mod charset;
 mod chart;
 mod docx;
@@ -16,6 +17,7 @@ mod number_format;
 mod numbers;
 mod odf;
 mod package;
+mod part_names;
 mod pdf;
 mod pptx;
 mod rtf;

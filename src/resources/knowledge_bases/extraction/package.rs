@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::archive::{Archive, MAX_FILES, resolved};
+use super::archive::{Archive, MAX_FILES};
+use super::part_names::{path, resolved};
 use crate::base::{Kind, Result};
 
 /// What a part refers to.
@@ -39,7 +40,7 @@ pub fn relationships(archive: &mut Archive, part: &str) -> Result<Vec<Relationsh
             match name.as_str() {
                 "Id" => id = value,
                 "Type" => kind = value.rsplit('/').next().unwrap_or_default().into(),
-                "Target" => target = resolved(part, &value),
+                "Target" => target = resolved(part, path(&value)),
                 _ => {}
             }
         }
@@ -58,7 +59,10 @@ pub fn main_part(archive: &mut Archive, folder: &str, usual: &str) -> Result<Str
         Err(error) if error.kind() == Kind::Invalid && archive.has(usual) => Vec::new(),
         read => read?,
     };
-    let is_own = |name: &&str| name.starts_with(folder);
+    let is_own = |name: &&str| {
+        let begin = name.get(..folder.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(folder)) && archive.has(name)
+    };
     Ok(of_kind(&parts, "officeDocument").filter(is_own).unwrap_or(usual).into())
 }
 
@@ -148,7 +152,38 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
+
+    #[test]
+    fn parts_are_found_by_targets_of_each_kind() {
+        for (name, target) in [
+            ("word/document.xml", "word/document.xml"),
+            ("word/document.xml", "/word/document.xml"),
+            ("word/document.xml", "./word/../word/document.xml"),
+            ("Word/Document.xml", "word/document.xml"),
+            ("word/the%20text.xml", "WORD/the%20text.xml"),
+            ("word/the text.xml", "word/the%20text.xml"),
+            ("word/the%20text.xml", "word\\the text.xml"),
+            ("word/document.xml", "word/none.xml"),
+            ("word/document.xml", "elsewhere/document.xml"),
+        ] {
+            let (folder, own) = name.rsplit_once('/').unwrap();
+            let of_part = format!("{folder}/_rels/{own}.rels");
+            let bytes = testing::archive(&[
+                ("_rels/.rels", &testing::relationships(&[("a", "officeDocument", target)])),
+                (&of_part, &testing::relationships(&[("b", "footnotes", "../word/notes%201.xml")])),
+                (name, "<a/>"),
+                ("word/Notes 1.xml", "<a/>"),
+            ]);
+            let mut archive = Archive::open("DOCX", &bytes).unwrap();
+            let main = main_part(&mut archive, "word/", "word/document.xml").unwrap();
+            assert_eq!(archive.find(&main), archive.find(name), "{name} {target}");
+            assert!(archive.has(&main));
+            let parts = relationships(&mut archive, &main).unwrap();
+            assert!(archive.has(of_kind(&parts, "footnotes").unwrap()), "{name} {target}");
+        }
+    }
 
     #[test]
     fn a_part_is_taken_once_and_one_that_is_not_there_is_missing() {
