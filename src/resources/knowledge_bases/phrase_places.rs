@@ -245,7 +245,7 @@ mod tests {
         // The most words that a query may have, in as much text as is read for a page.
         let phrase: Vec<String> = vec!["a".into(); 249];
         let others: Vec<String> = [vec!["a".into(); 248], vec!["b".into()]].concat();
-        let text = "a ".repeat(super::super::phrases::PHRASE_BYTES / 2);
+        let text = "a ".repeat(1024 * 1024);
         let mut place = Place::<Bits>::default();
         for word in words(&text[..4096]) {
             place.advance((&text, &Phrase::of(&others)), None, &word);

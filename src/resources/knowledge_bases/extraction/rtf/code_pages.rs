@@ -1,8 +1,12 @@
-//! The code pages of RTF: those of Windows and others that the web has, and three of DOS.
+//! The code pages of RTF: those of Windows and others that the web has, and those of DOS.
 
 use encoding_rs::{Encoding, MACINTOSH, WINDOWS_1252};
 
 use super::super::charset::of_code_page;
+use super::dos;
+
+/// The character set of fonts whose bytes are those of DOS where the file was written.
+pub const DOS_CHARSET: i32 = 255;
 
 /// What the bytes of a text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +24,9 @@ impl CodePage {
     /// That of old Macintosh computers.
     pub const MAC: CodePage = CodePage::Encoding(MACINTOSH);
     /// That of DOS in the United States.
-    pub const PC: CodePage = CodePage::Dos(&PC_437);
+    pub const PC: CodePage = CodePage::Dos(&dos::PC_437);
     /// That of DOS in Western Europe.
-    pub const PC_MULTILINGUAL: CodePage = CodePage::Dos(&PC_850);
+    pub const PC_MULTILINGUAL: CodePage = CodePage::Dos(&dos::PC_850);
 
     /// The one with the number that Windows gives it.
     pub fn numbered(number: i32) -> Self {
@@ -30,12 +34,44 @@ impl CodePage {
             0 | 1 => CodePage::DEFAULT, // That of the system.
             437 => CodePage::PC,
             850 => CodePage::PC_MULTILINGUAL,
-            858 => CodePage::Dos(&PC_858),
+            720 => CodePage::Dos(&dos::PC_720),
+            737 => CodePage::Dos(&dos::PC_737),
+            775 => CodePage::Dos(&dos::PC_775),
+            852 => CodePage::Dos(&dos::PC_852),
+            855 => CodePage::Dos(&dos::PC_855),
+            857 => CodePage::Dos(&dos::PC_857),
+            858 => CodePage::Dos(&dos::PC_858),
+            860 => CodePage::Dos(&dos::PC_860),
+            861 => CodePage::Dos(&dos::PC_861),
+            862 => CodePage::Dos(&dos::PC_862),
+            863 => CodePage::Dos(&dos::PC_863),
+            865 => CodePage::Dos(&dos::PC_865),
+            869 => CodePage::Dos(&dos::PC_869),
             number => of_code_page(number).map_or(CodePage::Unknown(number), CodePage::Encoding),
         }
     }
 
-    /// That of a font by the number of its character set; none for the one of the file.
+    /// That of DOS on the computer on which a file was written: by the number of its code page of Windows
+    /// and the number that Windows gives its language, if it says them.
+    pub fn of_dos(windows: Option<i32>, language: Option<i32>) -> Self {
+        let number = match windows {
+            Some(1250) => 852,
+            Some(1251) => 866,
+            Some(1253) => 737,
+            Some(1254) => 857,
+            Some(1255) => 862,
+            Some(1256) => 720,
+            Some(1257) => 775,
+            // They are used as both.
+            Some(both @ (866 | 874 | 932 | 936 | 949 | 950 | 1258)) => both,
+            Some(1252) => western(language),
+            _ => language.map_or(437, of_language),
+        };
+        CodePage::numbered(number)
+    }
+
+    /// That of a font by the number of its character set; none for the one of the file, or of DOS
+    /// ([`DOS_CHARSET`]).
     pub fn of_charset(charset: i32) -> Option<Self> {
         let number = match charset {
             77 => 10_000,
@@ -53,7 +89,7 @@ impl CodePage {
             204 => 1251,
             222 => 874,
             238 => 1250,
-            254 | 255 => 437,
+            254 => 437,
             _ => return None,
         };
         Some(CodePage::numbered(number))
@@ -76,34 +112,34 @@ impl CodePage {
     }
 }
 
-/// The upper half of code page 437.
-const PC_437: [char; 128] = [
-    'Ç', 'ü', 'é', 'â', 'ä', 'à', 'å', 'ç', 'ê', 'ë', 'è', 'ï', 'î', 'ì', 'Ä', 'Å', 'É', 'æ', 'Æ',
-    'ô', 'ö', 'ò', 'û', 'ù', 'ÿ', 'Ö', 'Ü', '¢', '£', '¥', '₧', 'ƒ', 'á', 'í', 'ó', 'ú', 'ñ', 'Ñ',
-    'ª', 'º', '¿', '⌐', '¬', '½', '¼', '¡', '«', '»', '░', '▒', '▓', '│', '┤', '╡', '╢', '╖', '╕',
-    '╣', '║', '╗', '╝', '╜', '╛', '┐', '└', '┴', '┬', '├', '─', '┼', '╞', '╟', '╚', '╔', '╩', '╦',
-    '╠', '═', '╬', '╧', '╨', '╤', '╥', '╙', '╘', '╒', '╓', '╫', '╪', '┘', '┌', '█', '▄', '▌', '▐',
-    '▀', 'α', 'ß', 'Γ', 'π', 'Σ', 'σ', 'µ', 'τ', 'Φ', 'Θ', 'Ω', 'δ', '∞', 'φ', 'ε', '∩', '≡', '±',
-    '≥', '≤', '⌠', '⌡', '÷', '≈', '°', '∙', '·', '√', 'ⁿ', '²', '■', '\u{a0}',
-];
+/// The code page of DOS for a language by its number, beside the one of Windows for Western Europe.
+fn western(language: Option<i32>) -> i32 {
+    match language {
+        None | Some(0 | 0x400 | 0x409) => 437, // None, that of the system, English in the United States.
+        Some(_) => 850,
+    }
+}
 
-/// The upper half of code page 850.
-const PC_850: [char; 128] = [
-    'Ç', 'ü', 'é', 'â', 'ä', 'à', 'å', 'ç', 'ê', 'ë', 'è', 'ï', 'î', 'ì', 'Ä', 'Å', 'É', 'æ', 'Æ',
-    'ô', 'ö', 'ò', 'û', 'ù', 'ÿ', 'Ö', 'Ü', 'ø', '£', 'Ø', '×', 'ƒ', 'á', 'í', 'ó', 'ú', 'ñ', 'Ñ',
-    'ª', 'º', '¿', '®', '¬', '½', '¼', '¡', '«', '»', '░', '▒', '▓', '│', '┤', 'Á', 'Â', 'À', '©',
-    '╣', '║', '╗', '╝', '¢', '¥', '┐', '└', '┴', '┬', '├', '─', '┼', 'ã', 'Ã', '╚', '╔', '╩', '╦',
-    '╠', '═', '╬', '¤', 'ð', 'Ð', 'Ê', 'Ë', 'È', 'ı', 'Í', 'Î', 'Ï', '┘', '┌', '█', '▄', '¦', 'Ì',
-    '▀', 'Ó', 'ß', 'Ô', 'Ò', 'õ', 'Õ', 'µ', 'þ', 'Þ', 'Ú', 'Û', 'Ù', 'ý', 'Ý', '¯', '´', '\u{ad}',
-    '±', '‗', '¾', '¶', '§', '÷', '¸', '°', '¨', '·', '¹', '³', '²', '■', '\u{a0}',
-];
-
-/// The upper half of code page 858: that of 850 with the sign of the euro.
-const PC_858: [char; 128] = {
-    let mut upper = PC_850;
-    upper[0xd5 - 0x80] = '€';
-    upper
-};
+/// The code page of DOS for a language by its number, of which the lower bits are without the country.
+fn of_language(language: i32) -> i32 {
+    match (language & 0x3ff, language) {
+        (0x01 | 0x20 | 0x29, _) => 720,
+        (0x04, 0x0404 | 0x0c04 | 0x1404) => 950,
+        (0x04, _) => 936,
+        (0x08, _) => 737,
+        (0x0d, _) => 862,
+        (0x11, _) => 932,
+        (0x12, _) => 949,
+        (0x1a, 0x0c1a | 0x1c1a) => 855,
+        (0x05 | 0x0e | 0x15 | 0x18 | 0x1a | 0x1b | 0x1c | 0x24, _) => 852,
+        (0x02 | 0x19 | 0x22 | 0x23 | 0x2f, _) => 866,
+        (0x1e, _) => 874,
+        (0x1f, _) => 857,
+        (0x25..=0x27, _) => 775,
+        (0x2a, _) => 1258,
+        _ => western(Some(language)),
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -122,8 +158,40 @@ mod tests {
         ] {
             assert_eq!(CodePage::numbered(number).decoded(bytes), text, "{number}");
         }
-        assert_eq!(CodePage::numbered(852), CodePage::Unknown(852));
+        assert_eq!(CodePage::numbered(853), CodePage::Unknown(853));
         assert_eq!(CodePage::numbered(-1), CodePage::Unknown(-1));
-        assert_eq!(CodePage::numbered(852).decoded(b"caf\xe9"), "café");
+        assert_eq!(CodePage::numbered(853).decoded(b"caf\xe9"), "café");
+    }
+
+    #[test]
+    fn the_code_page_of_dos_is_that_beside_the_one_of_windows_or_of_the_language() {
+        let of = |windows: Option<i32>, language: Option<i32>, bytes: &[u8]| {
+            let page = CodePage::of_dos(windows, language);
+            assert!(!matches!(page, CodePage::Unknown(_)), "{windows:?} {language:?}");
+            page.decoded(bytes)
+        };
+        for (windows, language, bytes, text) in [
+            (1250, 1029, b"\xfd\xa7".as_slice(), "řž"),
+            (1251, 1049, b"\xe0\xa0", "ра"),
+            (1252, 1031, b"\x9b", "ø"),
+            (1252, 1033, b"\x9b", "¢"),
+            (1253, 1032, b"\x98", "α"),
+            (1254, 1055, b"\xa7", "ğ"),
+            (1255, 1037, b"\x80", "א"),
+            (1256, 1025, b"\xa0", "ب"),
+            (1257, 1063, b"\xd8", "ž"),
+            (932, 1041, b"\x8a\xbf", "漢"),
+        ] {
+            assert_eq!(of(Some(windows), Some(language), bytes), text);
+            assert_eq!(of(None, Some(language), bytes), text, "{language}");
+            if windows != 1252 {
+                assert_eq!(of(Some(windows), None, bytes), text, "{windows}");
+            }
+        }
+        assert_eq!(of(None, None, b"\x9b"), "¢");
+        assert_eq!(of(Some(1252), Some(1029), b"\x9b"), "ø", "the code page counts for more");
+        for language in 0..=0xffff {
+            of(None, Some(language), b"a");
+        }
     }
 }

@@ -1,15 +1,20 @@
 //! RTF files: the text that is shown, with tracked changes as if they were accepted.
 
 mod code_pages;
+mod dos;
+mod fonts;
+#[cfg(test)]
+mod tests;
 mod words;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::archive::other_format;
 use super::lines::Lines;
 use super::text::{Extracted, unreadable};
 use crate::base::Result;
 use code_pages::CodePage;
+use fonts::Fonts;
 use words::{SHOWN, SKIPPED, written};
 
 const FORMAT: &str = "RTF";
@@ -73,15 +78,9 @@ struct Content {
     high: Option<u16>,
     /// How many characters are left out, since they stand for one of Unicode.
     left_out: usize,
-    /// The code page of fonts that do not say theirs.
-    default: CodePage,
-    fonts: HashMap<i32, CodePage>,
+    fonts: Fonts,
     /// The code pages of letters that may be wrong.
     unknown: BTreeSet<i32>,
-    /// The font that is declared.
-    font: i32,
-    /// That of text without one.
-    default_font: i32,
 }
 
 impl Default for Content {
@@ -104,11 +103,8 @@ impl Default for Content {
             pending: Vec::new(),
             high: None,
             left_out: 0,
-            default: CodePage::DEFAULT,
-            fonts: HashMap::new(),
+            fonts: Fonts::default(),
             unknown: BTreeSet::new(),
-            font: 0,
-            default_font: 0,
         }
     }
 }
@@ -206,7 +202,7 @@ impl Content {
             self.state.destination == Destination::Fonts && outer.destination != Destination::Fonts;
         self.state = outer;
         if had_fonts {
-            self.set_font(self.default_font); // Until another is chosen.
+            self.state.code_page = self.fonts.code_page(None); // Until another is chosen.
         }
         Ok(())
     }
@@ -251,19 +247,14 @@ impl Content {
         }
         let is_on = number != Some(0);
         if self.state.destination == Destination::Fonts {
-            self.declare_font(word, number.unwrap_or(0));
+            self.fonts.declare(word, number.unwrap_or(0));
             return Ok(());
         }
         match word {
             "fonttbl" => self.state.destination = Destination::Fonts,
-            "ansicpg" => self.set_default(CodePage::numbered(number.unwrap_or(1252))),
-            "mac" => self.set_default(CodePage::MAC),
-            "pc" => self.set_default(CodePage::PC),
-            "pca" => self.set_default(CodePage::PC_MULTILINGUAL),
-            "deff" => self.default_font = number.unwrap_or(0),
-            "f" => self.set_font(number.unwrap_or(0)),
+            "f" => self.state.code_page = self.fonts.code_page(Some(number.unwrap_or(0))),
             "plain" => {
-                self.set_font(self.default_font);
+                self.state.code_page = self.fonts.code_page(None);
                 (self.state.is_deleted, self.state.is_hidden) = (false, false);
             }
             "deleted" | "mvf" => self.state.is_deleted = is_on,
@@ -305,34 +296,12 @@ impl Content {
                 self.target().start_cell()?;
             }
             "row" if self.is_shown() => self.target().end_row()?,
-            word => self.add(written(word))?,
+            word => match self.fonts.set(word, number) {
+                Some(code_page) => self.state.code_page = code_page,
+                None => self.add(written(word))?,
+            },
         }
         Ok(())
-    }
-
-    /// A word of the table of fonts.
-    fn declare_font(&mut self, word: &str, number: i32) {
-        let code_page = match word {
-            "f" => {
-                self.font = number;
-                return;
-            }
-            "fcharset" => CodePage::of_charset(number),
-            "cpg" => Some(CodePage::numbered(number)),
-            _ => None,
-        };
-        if let Some(code_page) = code_page {
-            self.fonts.insert(self.font, code_page);
-        }
-    }
-
-    fn set_default(&mut self, code_page: CodePage) {
-        self.default = code_page;
-        self.state.code_page = code_page;
-    }
-
-    fn set_font(&mut self, font: i32) {
-        self.state.code_page = self.fonts.get(&font).copied().unwrap_or(self.default);
     }
 
     /// A character of Unicode by its code, or a half of one; negative ones are those beyond 32,767.
@@ -418,156 +387,5 @@ impl Content {
         let notes = self.notes.finished()?;
         self.lines.add(&notes)?;
         self.lines.finished()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn is_read(rtf: &str, read: &str) {
-        let file = format!("{{\\rtf1\\ansi {rtf}}}");
-        assert_eq!(text(file.as_bytes()).unwrap(), read.to_string().into(), "{rtf}");
-    }
-
-    #[test]
-    fn text_is_read_in_the_code_pages_of_its_fonts() {
-        is_read("\\deff0{\\fonttbl{\\f0\\fcharset204 Arial;}}\\'cf\\'f0", "Пр\n");
-        let fonts = "{\\fonttbl{\\f0\\fcharset0 Arial;}{\\f1\\fcharset204{\\*\\panose 01}Arial Cyr;}{\\f2\\fcharset128 MS;}}";
-        is_read(
-            &format!(
-                "{fonts}\\deff0 Gr\\'fc\\'dfe \\f1\\'cf\\'f0\\f0\\'e9 {{\\f2\\'8a\\'bf\\'8e\\'9a}}\\'e9"
-            ),
-            "Grüße Прé 漢字é\n",
-        );
-        is_read("\\ansicpg1251 \\'cf", "П\n");
-        is_read("\\mac \\'8a", "ä\n");
-        // Those of DOS.
-        for word in ["pc", "pca", "ansicpg437", "ansicpg850", "ansicpg858"] {
-            is_read(&format!("\\{word} caf\\'82"), "café\n");
-        }
-        is_read(
-            "{\\fonttbl{\\f0\\fcharset255 Terminal;}{\\f1\\cpg850 B;}}\\f0\\'9b\\f1\\'9b",
-            "¢ø\n",
-        );
-        // A byte that is the second one of a character and a letter.
-        is_read(&format!("{fonts}\\f2\\'83A"), "ア\n");
-    }
-
-    #[test]
-    fn letters_of_code_pages_that_are_not_known_are_said_to_be_wrong() {
-        let of = |rtf: &str| text(format!("{{\\rtf1 {rtf}}}").as_bytes()).unwrap();
-        let read = of("\\ansicpg852 caf\\'e9");
-        assert_eq!((read.text.as_str(), read.left_out.len()), ("café\n", 1));
-        assert!(read.left_out[0].starts_with("the code page 852 is not known"));
-        assert!(of("\\ansicpg852 cafe").left_out.is_empty());
-        let many: String = (2..99).map(|n| format!("\\ansicpg{n}\\'e9")).collect();
-        assert_eq!(of(&many).left_out.len(), MAX_UNKNOWN);
-    }
-
-    #[test]
-    fn characters_of_unicode_stand_before_their_substitutes() {
-        is_read(
-            "\\u1055?\\uc2\\u8364\\'80\\'80a\\uc0\\u-4000b{\\uc1\\u233\\'e9}",
-            "П€a\u{f060}bé\n",
-        );
-        is_read("\\u-10179?\\u-8638?\\u-10179?x", "🙂x\n");
-        is_read("\\u99999999999?a\\u128578?b", "a🙂b\n");
-    }
-
-    #[test]
-    fn tables_and_notes_are_apart() {
-        is_read(
-            "Before\\par\\trowd\\pard\\intbl A1\\cell B1\\par more\\cell\\row\\trowd\\pard\\intbl A2\\cell\\cell\\row\\pard After\\par",
-            "Before\nA1\tB1 more\nA2\nAfter\n",
-        );
-        is_read(
-            "a{\\super\\chftn}{\\footnote\\pard {\\super\\chftn} first}b{\\footnote second\\par}\\par c",
-            "a[1]b[2]\nc\n[1]  first\n[2] second\n",
-        );
-    }
-
-    #[test]
-    fn a_row_whose_paragraphs_do_not_say_so_is_one() {
-        for rtf in [
-            "\\trowd\\cellx1000\\cellx2000 A\\cell B\\cell\\row",
-            "\\trowd\\cellx1000\\cellx2000\\pard A\\cell B\\cell\\row",
-            "{\\trowd\\cellx1000\\cellx2000}A\\cell B\\cell\\row",
-            "A\\cell B\\cell{\\trowd\\cellx1000\\cellx2000\\row}",
-        ] {
-            is_read(&format!("{rtf}\\pard end"), "A\tB\nend\n");
-            is_read(&format!("x\\par {rtf}{rtf}\\pard end"), "x\nA\tB\nA\tB\nend\n");
-        }
-        is_read("\\trowd\\cellx1 A\\par more\\cell B\\cell\\row\\pard end", "A more\tB\nend\n");
-        is_read("a{\\footnote x\\cell y\\cell\\row}", "a[1]\n[1] x\ty\n");
-    }
-
-    #[test]
-    fn what_is_not_shown_is_left_out() {
-        for (rtf, read) in [
-            (
-                "{\\info{\\title no}}{\\stylesheet{\\s0 no;}}{\\*\\generator no;}{\\header no}{\\pict 00ff}a",
-                "a\n",
-            ),
-            (
-                "a{\\deleted no\\par}{\\v no}{\\deleted no\\plain yes}\\deleted no\\deleted0 b",
-                "ayesb\n",
-            ),
-            ("{\\field{\\*\\fldinst HYPERLINK \"no\"}{\\fldrslt link}}", "link\n"),
-            ("{\\shp{\\*\\shpinst{\\sp{\\sn no}{\\sv no}}{\\shptxt box}}}", "box\n"),
-            ("a\\~b\\_c\\-d\\emdash e\\tab f\\line g\\{\\}\\\\", "a\u{a0}b-cd—e\tf\ng{}\\\n"),
-            ("a\\bin3 {}\\b", "ab\n"),
-            ("a\\\nb\r\nc", "a\nbc\n"),
-        ] {
-            is_read(rtf, read);
-        }
-    }
-
-    #[test]
-    fn paragraphs_of_lists_have_their_numbers_and_bullets() {
-        is_read(
-            "{\\listtext\\pard\\plain 1.\\tab}one\\par{\\pntext\\f0 b)\\tab}two\\tab x\\par",
-            "1. one\nb) two\tx\n",
-        );
-        is_read(
-            "{\\listtext\\f3\\'b7\\tab}a\\par{\\listtext\\f9\\'a7\\tab}\\'a71\\par",
-            "• a\n• §1\n",
-        );
-        // In a cell, too.
-        is_read(
-            "\\trowd\\pard\\intbl{\\listtext\\pard\\plain 1.\\tab}one\\cell two\\cell\\row\\pard end\\par",
-            "1. one\ttwo\nend\n",
-        );
-        // What Unicode has for private use is a bullet of a font of symbols, too.
-        is_read("{\\listtext\\u-3913\\'b7\\tab}a", "• a\n");
-    }
-
-    #[test]
-    fn hostile_files_are_read_or_refused() {
-        for (rtf, says) in [("PK", "no RTF"), ("", "no RTF")] {
-            assert!(text(rtf.as_bytes()).unwrap_err().message().contains(says));
-        }
-        let deep = format!("{{\\rtf1 {}", "{".repeat(MAX_DEPTH));
-        assert!(text(deep.as_bytes()).unwrap_err().message().contains("nested too deep"));
-        for part in [
-            "\\bin2147483647 a",
-            "\\bin-1 a",
-            "\\u\\uc99999999999 a",
-            "}a",
-            "\\'",
-            "\\'z",
-            "\\",
-            "\\*",
-            "\\cell",
-            "\\row\\cell",
-            "\\f-1\\'e9",
-            "\\footnote",
-            "{\\fonttbl",
-        ] {
-            for times in [1, 500] {
-                let _ = text(format!("{{\\rtf1 {}", part.repeat(times)).as_bytes());
-            }
-        }
     }
 }
