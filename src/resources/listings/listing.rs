@@ -40,10 +40,17 @@ crate::base::portable!(Listing {
 pub enum TermForm {
     /// Up to version 0.1: words in lower case letter by letter.
     Earlier,
-    /// Folded words, and those without their accents.
+    /// Up to version 0.2: folded words, and those without their accents.
     Folded,
+    /// The same, but pairs of characters in place of words in scripts that have no blanks between them.
+    Paired,
 }
-crate::store::stored_enum!(TermForm { Earlier = 0, Folded = 1 });
+crate::store::stored_enum!(TermForm { Earlier = 0, Folded = 1, Paired = 2 });
+
+impl TermForm {
+    /// The form in which listings are written.
+    pub const NEWEST: Self = TermForm::Paired;
+}
 
 /// What everyone sees of an agent who sees its listing.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -131,11 +138,12 @@ pub static BY_DOMAIN: Index<Listing, (Domain, String, PublicKey, bool)> =
 static BY_AGENT: Index<Listing, Id<Agent>> =
     Index::non_unique("listings.by_agent", |listing| Some(listing.agent));
 
-/// Listings whose terms have the form of version 0.1, the oldest first.
+/// Listings whose terms have the form of an earlier version, the oldest first.
 pub static EARLIER_TERMS: Index<Listing, Time> =
     Index::non_unique("listings.earlier_terms", |listing| {
-        (listing.term_form == TermForm::Earlier).then_some(listing.profile.created_at)
-    });
+        (listing.term_form != TermForm::NEWEST).then_some(listing.profile.created_at)
+    })
+    .version(2);
 
 static AGENT: Reference<Listing, Restricted<Agent>> = Reference::cascade(
     &["agent"],

@@ -136,8 +136,9 @@ impl Input for ListingPatch {}
 #[derive(Deserialize, JsonSchema)]
 pub struct ListingSearch {
     /// Words that must all occur in its name, handle, skills or description; case does not matter, and
-    /// accents may be left out. A word is a run of letters and digits, and matches whole words. Not
-    /// supported: beginnings of words (`*`), phrases, and a part of a text without blanks, as in Chinese.
+    /// accents may be left out. A word is a run of letters and digits, and matches whole words; in Chinese
+    /// and others that have no blanks, two characters or more from anywhere in a text, or one. Not
+    /// supported: beginnings of words (`*`) and phrases.
     q: Option<Text<0, 500>>,
     /// A skill that it must have; case does not matter.
     skill: Option<String>,
@@ -170,7 +171,7 @@ impl ListingSearch {
         }
         if let Some(skill) = &self.skill {
             let skill = Skill::parse(skill.as_str()).ok()?;
-            let forms = [TermForm::Folded, TermForm::Earlier];
+            let forms = [TermForm::NEWEST, TermForm::Earlier];
             let mut skills = forms.map(|form| terms::skill_term(&skill, form)).to_vec();
             skills.dedup();
             found.push(skills);
@@ -227,7 +228,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
         visibility: new.visibility.unwrap_or_default(),
         contact_policy: new.contact_policy.unwrap_or_default(),
         card_state: new.card_state.unwrap_or_default(),
-        term_form: TermForm::Folded,
+        term_form: TermForm::NEWEST,
     };
     save(tx, None, &listing)?;
     info::own(&tx.view(), listing)
@@ -268,7 +269,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Listing>, ListingPatch>) -> Result<OwnListin
     new.card_state = patch.card_state.unwrap_or(new.card_state);
     if new != old {
         new.profile.updated_at = tx.now();
-        new.term_form = TermForm::Folded;
+        new.term_form = TermForm::NEWEST;
         save(tx, Some(&old), &new)?;
     }
     info::own(&tx.view(), new)
@@ -285,7 +286,7 @@ fn save(tx: &mut Tx, old: Option<&Listing>, new: &Listing) -> Result<()> {
     public::update(tx, old, new)
 }
 
-/// Gives listings of version 0.1 the terms by which others are found.
+/// Gives listings that an earlier version has indexed the terms by which others are found.
 const FOLD_TERMS: Sweep = Sweep {
     name: "fold the terms of earlier listings",
     every_secs: 600,
@@ -315,7 +316,7 @@ fn fold_terms(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
     for (at, id) in &earlier {
         let fold = |tx: &mut Tx| {
             let old: Listing = tx.fetch(id)?;
-            save(tx, Some(&old), &Listing { term_form: TermForm::Folded, ..old.clone() })
+            save(tx, Some(&old), &Listing { term_form: TermForm::NEWEST, ..old.clone() })
         };
         match tx.attempt(fold) {
             Ok(()) => {}
@@ -341,7 +342,7 @@ fn fold_terms(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
 const EARLIER: Metric = Metric {
     name: "roadstead_listings_to_fold",
     kind: FamilyKind::Gauge,
-    help: "Listings of version 0.1 that are not found as others are yet; if they stay, doctor says why",
+    help: "Listings that an earlier version indexed, not found as others are yet; if they stay, doctor says why",
     read: |view| Ok(view.count(&EARLIER_TERMS, &(), MAX_COUNTED)? as u64),
     installation: false,
 };

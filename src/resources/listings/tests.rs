@@ -377,9 +377,13 @@ fn a_page_whose_look_ups_are_used_up_is_continued_by_the_next() {
 
 /// Makes all listings as version 0.1 had them.
 fn make_earlier(fixture: &Fixture) {
-    let write = |tx: &mut Tx| {
+    make_form(fixture, TermForm::Earlier);
+}
+
+fn make_form(fixture: &Fixture, term_form: TermForm) {
+    let write = move |tx: &mut Tx| {
         for old in tx.all::<Listing>(ListSource::TABLE, &())? {
-            save(tx, Some(&old), &Listing { term_form: TermForm::Earlier, ..old.clone() })?;
+            save(tx, Some(&old), &Listing { term_form, ..old.clone() })?;
         }
         Ok(())
     };
@@ -448,7 +452,7 @@ fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
     fixture.assert_sound();
     let before =
         fixture.store.read_now(fixture.org, |view| view.all::<Listing>(ListSource::TABLE, &()));
-    assert!(before.unwrap().iter().all(|listing| listing.term_form == TermForm::Folded));
+    assert!(before.unwrap().iter().all(|listing| listing.term_form == TermForm::NEWEST));
     // What a listing of either form is found by goes with it.
     make_earlier(&fixture);
     fixture.write(agent::remove, "scribe".to_string(), ()).unwrap();
@@ -458,6 +462,60 @@ fn listings_of_version_0_1_are_found_as_before_and_then_as_others() {
     let left = |view: &View| view.count::<ListingTerm>(ListSource::TABLE, &(), 9);
     assert_eq!(fixture.store.read_now(fixture.org, left).unwrap(), 0);
     fixture.assert_sound();
+}
+
+#[test]
+fn texts_without_blanks_are_found_by_two_characters_and_earlier_ones_once_they_are_folded() {
+    let fixture = Fixture::new();
+    let (_, eve) = fixture.other_org("globex");
+    for (n, (name, description)) in [
+        ("翻译助手", "把文件从日文翻译成中文。"),
+        ("AI助手2号", "議事録を作成します"),
+        ("猫", "만조는 정오입니다"),
+        ("น้ำขึ้น", "plain words"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let more = json!({"handle": format!("a{n}@acme.test"), "displayName": name,
+            "description": description, "skills": ["検索"], "visibility": "public"});
+        make(&fixture, more).unwrap();
+    }
+    let check = |form: TermForm| {
+        let is_new = form == TermForm::NEWEST;
+        for who in [&fixture.owner, &eve] {
+            let words = |q: &str| found(&fixture, who, json!({"q": q})).len();
+            for q in ["翻译助手", "AI助手2号", "猫", "plain", "議事録を作成します"]
+            {
+                assert_eq!(words(q), 1, "{q} {form:?}");
+            }
+            assert_eq!(words("検索"), 4);
+            for (q, count) in [
+                ("助手", 2),
+                ("ai", 1),
+                ("AI助手", 1),
+                ("日文", 1),
+                ("中文 助手", 1),
+                ("議事録", 1),
+                ("만조", 1),
+                ("ขึ้น", 1),
+                ("録", 1),
+            ] {
+                assert_eq!(words(q), if is_new { count } else { 0 }, "{q} {form:?}");
+            }
+            for q in ["手助", "文中", "日助", "助手3", "録事"] {
+                assert_eq!(words(q), 0, "{q} {form:?}");
+            }
+        }
+        fixture.assert_sound();
+    };
+    check(TermForm::NEWEST);
+    for form in [TermForm::Folded, TermForm::Earlier] {
+        make_form(&fixture, form);
+        check(form);
+        assert_eq!(fold_all(&fixture), 1);
+        check(TermForm::NEWEST);
+    }
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn listing(
             visibility,
             contact_policy: policy,
             card_state: CardState::Draft,
-            term_form: TermForm::Folded,
+            term_form: TermForm::NEWEST,
         })
     });
     made.unwrap();
