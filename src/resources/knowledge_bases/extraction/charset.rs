@@ -338,6 +338,14 @@ mod tests {
             let read = of_html(&utf16(&html, true), None).unwrap();
             assert_eq!((read.text, read.charset), (html, Some("UTF-16LE")));
         }
+        // The end of a line, or any sign, is enough to tell two characters from letters of others.
+        for word in ["打开", "你好", "数量", "今天", "時間", "名前", "안녕", "회사", "Äß"]
+        {
+            for text in [format!("{word}\r\n"), format!("{word}\n"), format!("1. {word}")] {
+                is_read(&utf16(&text, true), &text, Some("UTF-16LE"));
+                is_read(&utf16(&text, false), &text, Some("UTF-16BE"));
+            }
+        }
         // These are short texts in other encodings.
         for (text, encoding, name) in [
             ("中文", GB18030, "gb18030"),

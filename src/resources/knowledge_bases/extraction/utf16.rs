@@ -167,6 +167,10 @@ const SIGNS: [(u32, u32); 13] = [
 impl Kind {
     fn of(c: char) -> Self {
         let code = u32::from(c);
+        // The end of a line in the other order of bytes: the one is no character, the other hardly occurs.
+        if matches!(c, '\u{a00}' | '\u{d00}') {
+            return Kind::Rare;
+        }
         if let Some((_, _, script)) =
             LETTERS.iter().find(|(first, last, _)| (*first..=*last).contains(&code))
         {
