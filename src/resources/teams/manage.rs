@@ -41,7 +41,7 @@ impl Input for NewTeam {}
 #[schemars(extend(
     "examples" = [{"budget": {"monthlyUsd": 80}}],
 ))]
-struct TeamPatch {
+pub struct TeamPatch {
     name: Option<Name>,
     #[serde(default)]
     description: Nullable<Description>,
