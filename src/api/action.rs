@@ -33,6 +33,8 @@ pub enum Action {
     Hash(Box<dyn HashAction>),
     /// Waits until there are items to take.
     Wait(Arc<dyn WaitAction>),
+    /// Reads a list, optionally waiting until it grows.
+    Follow(Arc<dyn FollowAction>),
     /// Reads one thing, optionally waiting until it changes.
     Watch(Box<dyn ConditionalWaitAction>),
     /// Reads bytes piece by piece.
@@ -111,6 +113,55 @@ pub trait WaitAction: Send + Sync {
     /// Takes a page of them.
     fn take(&self, tx: &mut Tx, who: &Principal) -> Result<TakenPage>;
     /// How long to wait, in seconds, while there are none.
+    fn wait_secs(&self) -> u64;
+}
+
+/// Where a read of a list that is followed begins.
+#[derive(Clone, Debug)]
+pub enum FollowFrom {
+    /// Where the request says.
+    Request,
+    /// After the event of an earlier stream with this id, which the client sent.
+    Event(String),
+    /// After this position, at which an earlier read ended.
+    Position(Vec<u8>),
+}
+
+/// What a read of a list that is followed depends on, besides the request.
+#[derive(Debug)]
+pub struct FollowPoint<'a> {
+    pub from: &'a FollowFrom,
+    /// Before this id no later commit adds a new one. What follows goes no further.
+    pub settled: Id<()>,
+    /// Whether all that comes is sent as a stream of events.
+    pub is_stream: bool,
+}
+
+/// A part of a list that is followed.
+pub struct Followed<T> {
+    pub items: Vec<T>,
+    /// The position of the last scanned record, if more follow already.
+    pub next: Option<Vec<u8>>,
+    /// Where the next read begins; `None`: where this one did.
+    pub end: Option<Vec<u8>>,
+    /// The topic of commits after which to read again.
+    pub topic: Topic,
+    /// When to read again without a commit: there is more, but it is not settled.
+    pub again_at: Option<Time>,
+}
+
+/// A read of a list that may wait until it grows, and goes on from where it ended.
+pub trait FollowAction: Send + Sync {
+    /// Reads a part.
+    fn read(
+        &self,
+        view: &View,
+        who: &Principal,
+        point: &FollowPoint,
+    ) -> Result<Followed<TakenItem>>;
+    /// Returns the cursor for a position.
+    fn cursor(&self, position: &[u8]) -> String;
+    /// How long to wait, in seconds, while there is nothing.
     fn wait_secs(&self) -> u64;
 }
 

@@ -29,8 +29,8 @@ pub const API_VERSION: u32 = 1;
 
 pub use action::{
     Action, Attempt, BoundRead, BoundRequest, BoundWrite, CallTime, ConditionalWaitAction,
-    ContentVersion, DownloadAction, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem,
-    TakenPage, WaitAction,
+    ContentVersion, DownloadAction, FollowAction, FollowFrom, FollowPoint, Followed, HashAction,
+    HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage, WaitAction,
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;

@@ -11,7 +11,8 @@ use hyper::{Method, Response};
 use super::body::{self, Sender, Sent};
 use super::context::ServerContext;
 use super::headers::{
-    idempotency_key, is_lenient, preconditions, raw_credential, wants_stream, wants_text,
+    idempotency_key, is_lenient, last_event_id, preconditions, raw_credential, wants_stream,
+    wants_text,
 };
 use super::metrics::endpoint_of;
 use super::observed::Observed;
@@ -184,6 +185,7 @@ async fn handle(
         wants_text: route.operation.has_text && wants_text(headers),
         is_head: head.method == Method::HEAD,
         is_stream: route.waits() && wants_stream(headers),
+        last_event_id: last_event_id(headers),
         address,
         link_base: &context.link_base(head),
         request_id,

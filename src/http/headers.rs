@@ -40,6 +40,13 @@ pub fn wants_stream(headers: &HeaderMap) -> bool {
     accepts.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
+/// The id of the last event that the client had of an earlier stream, if it had one with an id. One that is
+/// no text is none of this server.
+pub fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    let id = headers.get("last-event-id")?;
+    Some(id.to_str().unwrap_or("?")).filter(|id| !id.is_empty())
+}
+
 /// Whether the client prefers text to JSON where there are both: it accepts `text/plain`, and JSON
 /// not as much. `*/*` is JSON.
 pub fn wants_text(headers: &HeaderMap) -> bool {

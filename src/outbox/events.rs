@@ -282,6 +282,33 @@ pub(super) static GUARDED_EVENTS: Index<Event, GuardedKey> =
 
 type GuardedKey = (EventType, Time, Id<Event>, Guards);
 
+/// What happened in a team and left no other row, by the team.
+pub static EVENTS_BY_TEAM: Index<Event, (Id<()>, Id<Event>)> =
+    Index::non_unique("events.by_team", |event| Some((of_team(event, "teamId")?, event.id)));
+
+/// The same by team and task, if it is about a task.
+pub static EVENTS_BY_TASK: Index<Event, (Id<()>, Id<()>, Id<Event>)> =
+    Index::non_unique("events.by_task", |event| {
+        Some((of_team(event, "teamId")?, of_team(event, "taskId")?, event.id))
+    });
+
+/// The id in a field of the payload, of an event of a team that no other row tells of. That a run has
+/// failed is in the run; this type says of wakes, too, that they could not be posted.
+fn of_team(event: &Event, field: &str) -> Option<Id<()>> {
+    let payload = &event.payload.0;
+    let is_alone = match event.event_type {
+        EventType::TeamApprovalDecided
+        | EventType::TeamBudgetExhausted
+        | EventType::TeamAgentHired
+        | EventType::TeamAgentTerminated
+        | EventType::TeamAgentSkillsGranted
+        | EventType::TeamExternalRequestReceived => true,
+        EventType::TeamRunFailed => payload.get("wakeId").is_some(),
+        _ => false,
+    };
+    payload[field].as_str().filter(|_| is_alone).map(Id::parse)
+}
+
 /// The few events whose key does not follow from their id: those written while ids ran ahead of
 /// the clock (after a restart, or when the clock was set back), or across a millisecond.
 static BY_ID: Index<Event, Id<Event>> = Index::non_unique("events.by_id", |event| {
@@ -292,7 +319,7 @@ impl Record for Event {
     const TABLE: &'static str = "events";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &BY_ID];
+        &[&EVENTS_BY_TYPE, &GUARDED_EVENTS, &EVENTS_BY_TEAM, &EVENTS_BY_TASK, &BY_ID];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("about.resource.id", "history: the resource may have been deleted since"),
         ("about.guarded_by.id", "history: the resource may have been deleted since"),

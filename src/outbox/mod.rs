@@ -38,7 +38,9 @@ pub use deliveries::{
     mend_deliveries,
 };
 pub use effects::{Calls, Effect, EffectResult, GoesOn, Work, Workflow, WriteRows};
-pub use events::{About, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event};
+pub use events::{
+    About, EVENTS_BY_TASK, EVENTS_BY_TEAM, EVENTS_BY_TYPE, Event, EventType, ResourceId, find_event,
+};
 pub(crate) use failures::log_failure;
 pub use fan_out::publish;
 pub use guards::HiddenGuards;

@@ -4,8 +4,9 @@
 //! Ids increase even if the clock is set back, across restarts too: a watermark is stored from time
 //! to time (see [`super::id_watermark`]).
 
-use std::sync::Mutex;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
@@ -17,7 +18,7 @@ use crate::base::Time;
 pub struct Clock {
     /// The time in tests, in milliseconds; otherwise the system's clock is used.
     fixed: Option<AtomicI64>,
-    ids: Mutex<Ids>,
+    ids: Arc<Mutex<Ids>>,
     /// The newest [`IdWatermark`](super::id_watermark::IdWatermark) that is durable, in milliseconds.
     stored_watermark: AtomicI64,
 }
@@ -32,9 +33,42 @@ struct Ids {
     last: LastId,
     /// A buffer of random numbers: fetched one by one they would be most of the cost of an id.
     random: Vec<[u8; 16]>,
+    /// The first id of each transaction that may still be committed.
+    uncommitted: BTreeSet<Uuid>,
+}
+
+/// Marks the ids of a transaction as not committed yet, from the first on, until it is dropped.
+pub(super) struct UncommittedIds {
+    ids: Arc<Mutex<Ids>>,
+    first: Uuid,
+}
+
+impl Drop for UncommittedIds {
+    fn drop(&mut self) {
+        lock(&self.ids).uncommitted.remove(&self.first);
+    }
+}
+
+/// No thread panics while holding it.
+fn lock(ids: &Mutex<Ids>) -> MutexGuard<'_, Ids> {
+    ids.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ids {
+    /// Returns the next id, at this time.
+    fn next(&mut self, now: i64) -> Uuid {
+        let random = self.random();
+        let last = &mut self.last;
+        *last = match *last {
+            LastId { millis, .. } if now > millis => LastId::new(now, random),
+            LastId { millis, counter } => match counter + u128::from(random as u32) + 1 {
+                counter if counter >> COUNTER_BITS != 0 => LastId::new(millis + 1, random),
+                counter => LastId { millis, counter },
+            },
+        };
+        last.id()
+    }
+
     fn random(&mut self) -> u128 {
         if self.random.is_empty() {
             self.random.extend_from_slice(random::<512>().as_chunks().0);
@@ -56,6 +90,14 @@ impl LastId {
     fn new(millis: i64, random: u128) -> Self {
         LastId { millis, counter: random >> (128 - COUNTER_BITS + 1) }
     }
+
+    fn id(self) -> Uuid {
+        let LastId { millis, counter } = self;
+        let time = (u128::from(millis as u64) & 0xFFFF_FFFF_FFFF) << 80;
+        let high = (counter >> 62 & 0xFFF) << 64;
+        let low = counter & ((1 << 62) - 1);
+        Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
+    }
 }
 
 /// An id's bits below its time: 12 of `rand_a` and 62 of `rand_b`.
@@ -64,7 +106,7 @@ const COUNTER_BITS: u32 = 74;
 impl Clock {
     /// Returns the system's clock.
     pub fn system() -> Self {
-        Clock { fixed: None, ids: Mutex::default(), stored_watermark: AtomicI64::new(0) }
+        Clock { fixed: None, ids: Arc::default(), stored_watermark: AtomicI64::new(0) }
     }
 
     /// Returns a clock that moves only by [`Clock::advance_secs`], for tests.
@@ -103,33 +145,44 @@ impl Clock {
     /// Returns a new UUIDv7, larger than all before it.
     pub fn new_id(&self) -> Uuid {
         let now = self.now().millis();
-        let mut ids = self.ids.lock().expect("no thread panics while holding it");
-        let random = ids.random();
-        let last = &mut ids.last;
-        *last = match *last {
-            LastId { millis, .. } if now > millis => LastId::new(now, random),
-            LastId { millis, counter } => match counter + u128::from(random as u32) + 1 {
-                counter if counter >> COUNTER_BITS != 0 => LastId::new(millis + 1, random),
-                counter => LastId { millis, counter },
-            },
-        };
-        let LastId { millis, counter } = *last;
-        let time = (u128::from(millis as u64) & 0xFFFF_FFFF_FFFF) << 80;
-        let high = (counter >> 62 & 0xFFF) << 64;
-        let low = counter & ((1 << 62) - 1);
-        Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
+        lock(&self.ids).next(now)
+    }
+
+    /// Returns a new id, and what marks it and those after it as not committed yet.
+    pub(super) fn new_uncommitted_id(&self) -> (Uuid, UncommittedIds) {
+        let now = self.now().millis();
+        let mut ids = lock(&self.ids);
+        let first = ids.next(now);
+        ids.uncommitted.insert(first);
+        (first, UncommittedIds { ids: self.ids.clone(), first })
+    }
+
+    /// Returns the id before which no transaction of this process will commit a new one: those that are
+    /// committed from now on are the same or larger.
+    pub(super) fn settled_id(&self) -> Uuid {
+        let ids = lock(&self.ids);
+        let after_last = || Uuid::from_u128(ids.last.id().as_u128().saturating_add(1));
+        ids.uncommitted.first().copied().unwrap_or_else(after_last)
+    }
+
+    /// The same among processes whose ids are less than `millis` old when they are committed.
+    pub(super) fn settled_id_among_others(&self, millis: i64) -> Uuid {
+        let since = self.now().millis().saturating_sub(millis).max(0);
+        let of_all = Uuid::from_u128((u128::from(since as u64) & 0xFFFF_FFFF_FFFF) << 80);
+        let own = lock(&self.ids).uncommitted.first().copied();
+        own.map_or(of_all, |own| own.min(of_all))
     }
 
     /// Returns whether it shows an earlier time than before: ids have been issued at later ones.
     pub fn is_set_back(&self) -> bool {
-        let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
+        let newest = lock(&self.ids).last.millis;
         Time::from_millis(newest).is_beyond(self.now(), 0)
     }
 
     /// Returns the watermark to store with the ids issued so far, if one is due: the time of the newest,
     /// in milliseconds.
     pub(super) fn watermark_due(&self) -> Option<i64> {
-        let newest = self.ids.lock().expect("no thread panics while holding it").last.millis;
+        let newest = lock(&self.ids).last.millis;
         let stored = self.stored_watermark.load(Ordering::SeqCst);
         (newest - stored >= MAX_WATERMARK_LAG_MILLIS).then_some(newest)
     }
@@ -141,7 +194,7 @@ impl Clock {
 
     /// Continues after all ids that can have been stored under this watermark.
     pub(super) fn resume_after(&self, watermark: i64) {
-        let mut ids = self.ids.lock().expect("no thread panics while holding it");
+        let mut ids = lock(&self.ids);
         let random = ids.random();
         let last = &mut ids.last;
         *last = (*last).max(LastId::new(watermark + MAX_WATERMARK_LAG_MILLIS, random));
@@ -182,6 +235,26 @@ mod tests {
                 last = next;
             }
         }
+    }
+
+    #[test]
+    fn an_id_is_settled_once_no_smaller_one_can_be_committed() {
+        let clock = Clock::at(Time::from_millis(1_700_000_000_000));
+        let before = clock.new_id();
+        assert!(before < clock.settled_id());
+        let (first, held) = clock.new_uncommitted_id();
+        let (second, held_too) = clock.new_uncommitted_id();
+        let between = clock.new_id();
+        assert_eq!(clock.settled_id(), first);
+        drop(held);
+        assert_eq!(clock.settled_id(), second);
+        let of_others = clock.settled_id_among_others(5000);
+        assert_eq!(of_others.as_u128() >> 80, 1_699_999_995_000);
+        clock.advance_secs(60);
+        assert_eq!(clock.settled_id_among_others(5000), second);
+        drop(held_too);
+        assert!(between < clock.settled_id());
+        assert!(clock.settled_id() <= clock.new_id());
     }
 
     #[test]

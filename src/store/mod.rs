@@ -91,6 +91,11 @@ use id_watermark::IdWatermark;
 /// as long as a page is made; reads that hold none have the others.
 const MAX_REMOTE_READ_POINTS: usize = 10;
 
+/// How old the ids of a transaction of another server can be when it is committed, in milliseconds: its
+/// database server ends a transaction that waits for longer than this, and clocks differ by less than a
+/// second.
+const MAX_REMOTE_COMMIT_MILLIS: i64 = 10_000;
+
 /// The store: an engine with the clock, keys and references that transactions need.
 #[derive(Clone)]
 pub struct Store {
@@ -196,6 +201,16 @@ impl Store {
     /// Returns the source of time, ids and randomness.
     pub fn clock(&self) -> &Clock {
         &self.context.clock
+    }
+
+    /// Returns an id before which no later commit adds a new one. A snapshot that is taken after this has all
+    /// smaller ones there will be: who follows a list in the order of ids goes no further.
+    pub fn settled_id<T: ?Sized>(&self) -> Id<T> {
+        Id::new(if self.engine.is_remote() {
+            self.clock().settled_id_among_others(MAX_REMOTE_COMMIT_MILLIS)
+        } else {
+            self.clock().settled_id()
+        })
     }
 
     /// Returns the installation's keys.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use super::clock::Clock;
+use super::clock::{Clock, UncommittedIds};
 use super::codec;
 use super::damage::Damage;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
@@ -41,6 +41,8 @@ pub struct Tx<'a> {
     removed_rows: BTreeMap<&'static str, u64>,
     /// The ids that it has made, in order.
     new_ids: RefCell<Vec<[u8; 16]>>,
+    /// Marks these ids, once there are some.
+    uncommitted: RefCell<Option<UncommittedIds>>,
 }
 
 impl<'a> Tx<'a> {
@@ -68,7 +70,13 @@ impl<'a> Tx<'a> {
             removal,
             removed_rows,
             new_ids,
+            uncommitted: RefCell::default(),
         }
+    }
+
+    /// Returns what marks its ids as not committed yet: to be kept until it is committed.
+    pub(super) fn take_uncommitted(&mut self) -> Option<UncommittedIds> {
+        self.uncommitted.take()
     }
 
     /// Returns how many keys change so far.
@@ -140,7 +148,14 @@ impl<'a> Tx<'a> {
 
     /// Returns a new id, larger than all before it.
     pub fn new_id<T: ?Sized>(&self) -> Id<T> {
-        let id = self.clock.new_id();
+        let mut uncommitted = self.uncommitted.borrow_mut();
+        let id = if uncommitted.is_some() {
+            self.clock.new_id()
+        } else {
+            let (first, marked) = self.clock.new_uncommitted_id();
+            *uncommitted = Some(marked);
+            first
+        };
         self.new_ids.borrow_mut().push(id.into_bytes());
         Id::new(id)
     }

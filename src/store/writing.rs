@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::clock::UncommittedIds;
 use super::engine::{
     Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch, outcome_unknown,
 };
@@ -118,6 +119,7 @@ impl Store {
             write,
             out: None,
             watermark: None,
+            uncommitted: None,
             erases: Erases(false),
             permit: None,
         }
@@ -133,6 +135,8 @@ pub(super) struct PendingWrite<T, F> {
     out: Option<T>,
     /// The id watermark that it wrote, in milliseconds.
     watermark: Option<i64>,
+    /// Marks the ids that it made.
+    uncommitted: Option<UncommittedIds>,
     erases: Erases,
     /// The turn of an attempt that is not light, held even if its caller is gone.
     permit: Option<Permit>,
@@ -162,7 +166,9 @@ where
     F: FnMut(&mut Tx) -> Result<T> + Send,
 {
     fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
-        let PendingWrite { context, org, write, out, watermark, erases, .. } = &mut self.pending;
+        let PendingWrite { context, org, write, out, watermark, uncommitted, erases, .. } =
+            &mut self.pending;
+        *uncommitted = None; // Those of a run before.
         let StoreContext { clock, keys, references, damage, .. } = &**context;
         let mut tx = Tx::new(reader, clock, keys, references, damage);
         tx.set_org(*org);
@@ -175,6 +181,7 @@ where
                 tx.put(&IdWatermark { newest_millis })?;
             }
         }
+        *uncommitted = tx.take_uncommitted();
         let writes = tx.into_writes();
         *erases = Erases(writes.tables.contains_key(Erasure::TABLE));
         Ok(writes)
@@ -190,7 +197,8 @@ where
 
     fn complete(self: Box<Self>, end: Result<()>) {
         let WriteAttempt { pending, reply } = *self;
-        let PendingWrite { context, out, watermark, erases, permit, .. } = pending;
+        let PendingWrite { context, out, watermark, uncommitted, erases, permit, .. } = pending;
+        drop(uncommitted); // Snapshots have them by now.
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
             context.clock.mark_stored(watermark);
         }
@@ -203,7 +211,8 @@ where
     }
 
     fn give_back(self: Box<Self>, why: GivenBack) {
-        let WriteAttempt { pending, reply } = *self;
+        let WriteAttempt { mut pending, reply } = *self;
+        pending.uncommitted = None;
         let _ = reply.send(AttemptOutcome::GivenBack(pending, why));
     }
 }

@@ -16,6 +16,7 @@ mod coordination;
 mod download;
 mod etag;
 mod executor;
+mod follow;
 mod hash;
 mod key_usage;
 mod meters;

@@ -13,8 +13,8 @@ use super::replay::{Recorded, RequestFingerprint};
 use super::request::{Authenticated, OwnedRequest, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
-use super::{download, hash, signed, wait, watch};
-use crate::api::action::{Action, BoundRequest, WaitAction};
+use super::{download, follow, hash, signed, wait, watch};
+use crate::api::action::{Action, BoundRequest, FollowAction, WaitAction};
 use crate::api::op::Shape;
 use crate::api::org_source::OrgHint;
 use crate::auth::{Credential, Identity, RawCredential};
@@ -204,6 +204,7 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
             hashed.map(|answer| Response::json(answer.body))
         }
         Action::Wait(operation) => Box::pin(wait(context, operation, &hint)).await,
+        Action::Follow(operation) => Box::pin(followed(context, operation, &hint)).await,
         Action::Watch(operation) => Box::pin(watch::watch(context, &*operation, &hint)).await,
         Action::Download(operation) => {
             let stream = Box::pin(download::download(context, operation, &hint)).await?;
@@ -228,6 +229,25 @@ async fn wait(
             Ok(Response::of(Body::Items(event, items)))
         }
         _ => wait::wait(context, operation, hint).await.map(Response::json),
+    }
+}
+
+/// Answers an operation that follows a list: with a page, or with a stream of what comes.
+async fn followed(
+    context: &RequestContext<'_>,
+    operation: Arc<dyn FollowAction>,
+    hint: &OrgHint,
+) -> Result<Response> {
+    match context.request.route.operation.shape {
+        Shape::Follow(_) if context.request.is_head => {
+            follow::probe(context, operation, hint).await?;
+            Ok(Response::of(Body::Untaken { is_stream: context.request.is_stream }))
+        }
+        Shape::Follow(event) if context.request.is_stream => {
+            let items = follow::stream(context, operation, hint).await?;
+            Ok(Response::of(Body::Items(event, items.into())))
+        }
+        _ => follow::page(context, operation, hint).await.map(Response::json),
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Request<'a> {
     pub is_head: bool,
     /// Whether an operation that waits should answer with a stream of items.
     pub is_stream: bool,
+    /// The id of the last event that the client had of an earlier stream.
+    pub last_event_id: Option<&'a str>,
     /// The client's IP address.
     pub address: IpAddr,
     /// The base of links to this server; empty when it does not know its own address.
@@ -77,6 +79,7 @@ impl<'a> Request<'a> {
             wants_text: false,
             is_head: false,
             is_stream: false,
+            last_event_id: None,
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             link_base: "",
             request_id: "",
@@ -112,6 +115,7 @@ pub(super) struct OwnedRequest {
     wants_text: bool,
     is_head: bool,
     is_stream: bool,
+    last_event_id: Option<String>,
     address: IpAddr,
     link_base: String,
     target: String,
@@ -138,6 +142,7 @@ impl OwnedRequest {
             wants_text: request.wants_text,
             is_head: request.is_head,
             is_stream: request.is_stream,
+            last_event_id: request.last_event_id.map(Into::into),
             address: request.address,
             link_base: request.link_base.into(),
             target: request.target.into(),
@@ -165,6 +170,7 @@ impl OwnedRequest {
             wants_text: self.wants_text,
             is_head: self.is_head,
             is_stream: self.is_stream,
+            last_event_id: self.last_event_id.as_deref(),
             address: self.address,
             link_base: &self.link_base,
             target: &self.target,

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::authorize::AuthContext;
 use super::context::RequestContext;
+use super::follow::Follower;
 use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
 use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
@@ -46,15 +47,24 @@ pub async fn stream(
 ) -> Result<ItemStream> {
     let waiting = LongPoll { auth: context.auth(hint), operation };
     waiting.poll().await?;
-    Ok(ItemStream { waiting, shown: Vec::new() })
+    Ok(ItemStream(Source::Taken { waiting, shown: Vec::new() }))
 }
 
 /// A stream of items. A client that stalls should be dropped, so that the items leased to it become
 /// available to others earlier.
-pub struct ItemStream {
-    waiting: LongPoll,
-    /// The items of the previous poll.
-    shown: Vec<Value>,
+pub struct ItemStream(Source);
+
+enum Source {
+    /// Items that are taken, with those of the previous poll.
+    Taken { waiting: LongPoll, shown: Vec<Value> },
+    /// A list that grows.
+    Followed(Follower),
+}
+
+impl From<Follower> for ItemStream {
+    fn from(follower: Follower) -> Self {
+        ItemStream(Source::Followed(follower))
+    }
 }
 
 impl ItemStream {
@@ -64,8 +74,12 @@ impl ItemStream {
     /// # Errors
     /// What ends the stream: the credential was revoked, or the resource deleted.
     pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<TakenItem>>> {
-        let taken = self.waiting.take_until(until, &mut self.shown).await;
-        let is_end = self.waiting.auth.executor.is_stopping();
+        let (waiting, shown) = match &mut self.0 {
+            Source::Taken { waiting, shown } => (waiting, shown),
+            Source::Followed(follower) => return follower.next(until).await,
+        };
+        let taken = waiting.take_until(until, shown).await;
+        let is_end = waiting.auth.executor.is_stopping();
         match taken {
             Ok(taken) if taken.items.is_empty() && is_end => None,
             taken => Some(taken.map(|taken| taken.items)),

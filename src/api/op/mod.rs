@@ -7,6 +7,7 @@
 
 mod bind;
 mod content;
+mod follow;
 mod function;
 mod hash;
 mod names;
@@ -21,6 +22,7 @@ use schemars::{JsonSchema, Schema};
 pub use bind::CommonParams;
 use bind::RouteNames;
 pub use content::{Upload, download, upload};
+pub use follow::follow;
 pub use function::{Calling, ReadFn, WriteFn, calling};
 pub use hash::{Complete, hash};
 use names::InputNames;

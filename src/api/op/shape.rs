@@ -10,6 +10,8 @@ pub enum Shape {
     Write,
     /// Waits for items; as a stream, each is an event of this name.
     Wait(&'static str),
+    /// Reads a list, optionally waiting until it grows; as a stream, each new item is an event of this name.
+    Follow(&'static str),
     /// Reads one thing, optionally waiting until it changes.
     Watch,
     /// Reads bytes of this media type.
@@ -19,11 +21,11 @@ pub enum Shape {
 impl Shape {
     /// Whether its answers are pages of a list.
     pub fn is_list(self) -> bool {
-        matches!(self, Shape::List | Shape::Wait(_))
+        matches!(self, Shape::List | Shape::Wait(_) | Shape::Follow(_))
     }
 
     /// Whether it takes `wait`.
     pub fn waits(self) -> bool {
-        matches!(self, Shape::Wait(_) | Shape::Watch)
+        matches!(self, Shape::Wait(_) | Shape::Follow(_) | Shape::Watch)
     }
 }

@@ -132,6 +132,9 @@ fn headers(route: &Route) -> Vec<&'static str> {
     if route.has_tag() {
         headers.push("IfNoneMatch");
     }
+    if matches!(route.operation.shape, Shape::Follow(_)) {
+        headers.push("LastEventId");
+    }
     headers
 }
 
@@ -196,6 +199,11 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         }
         Shape::List => "A page of the list.".into(),
         Shape::Write => "The request succeeded.".into(),
+        Shape::Follow(event) => format!(
+            "A page of the list. With `Accept: text/event-stream` an indefinite stream: each new item \
+             is an event named `{event}`, its `data` the item as JSON, its `id` what `Last-Event-ID` \
+             goes on after."
+        ),
         Shape::Wait(event) => format!(
             "The items that were available, possibly none. With `Accept: text/event-stream` an \
              indefinite stream: each item is an event named `{event}`, its `data` the item as JSON."
@@ -222,11 +230,13 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let output = route.operation.output;
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
-        Shape::List | Shape::Wait(_) => schemas.page(output, route.operation.says_more),
+        Shape::List | Shape::Wait(_) | Shape::Follow(_) => {
+            schemas.page(output, route.operation.says_more)
+        }
         Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if let Shape::Wait(event) = route.operation.shape {
+    if let Shape::Wait(event) | Shape::Follow(event) = route.operation.shape {
         content["text/event-stream"] =
             json!({"schema": event_stream(event, schemas.output(output))});
     }

@@ -60,6 +60,12 @@ fn parameters(schemas: &mut Schemas) -> Value {
             "description": "Answers with 304 if the resource still has this ETag.",
             "schema": {"type": "string"}
         },
+        "LastEventId": {
+            "name": "Last-Event-ID",
+            "in": "header",
+            "description": "The id of the last event that the client had: a stream goes on after it.",
+            "schema": {"type": "string"}
+        },
         "Prefer": {
             "name": "Prefer",
             "in": "header",

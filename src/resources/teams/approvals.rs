@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::changes;
 use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
@@ -91,6 +92,10 @@ impl Output for TeamApproval {
 pub static BY_DECISION: Index<TeamApproval, TeamApprovalState> =
     Index::non_unique("team_approvals.by_decision", |approval| Some(approval.decision));
 
+/// Approvals by the task that they refer to.
+pub static BY_TASK: Index<TeamApproval, Id<Task>> =
+    Index::non_unique("team_approvals.by_task", |approval| approval.task_id);
+
 static TEAM: Reference<TeamApproval, Team> = Reference::cascade(
     &["team_id"],
     |team: &Team| team.id.to_bytes(),
@@ -102,7 +107,7 @@ impl Record for TeamApproval {
     const TABLE: &'static str = "team_approvals";
     const NOUN: &'static str = "approval";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DECISION, &BY_TASK];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("agent_id", "history: the agent may have left; what it asked stays"),
@@ -250,6 +255,7 @@ fn publish_event(
     team: &Team,
     approval: &TeamApproval,
 ) -> Result<()> {
+    changes::tell(tx, team.id);
     let member: Option<Member> = tx.get(&(team.id, approval.agent_id))?;
     let name = |member: &Member| member::name(&tx.view(), member);
     let payload = json!({

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::changes;
 use super::claim::{TaskClaim, WorkerName};
 use super::holds::require_active;
 use super::lease::{Lease, LeaseSecs, MAX_LEASES, give, leases_of, renew};
@@ -104,6 +105,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<
     if task != old {
         task.updated_at = tx.now();
         tx.replace(&old, &task)?;
+        changes::note(tx, &old, &task, (Some(agent.id), Some(req.caller().user())))?;
     }
     let lease = give(tx, &task)?;
     renew(tx, &agent, worker)?;

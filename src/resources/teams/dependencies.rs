@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::changes;
 use super::dependency::{BY_TASK, OpenDependency, is_awaited, is_waiting};
 use super::member::{Member, scrum_master};
 use super::task::{Task, TaskStatus, assignee_or_scrum_master};
@@ -212,6 +213,7 @@ fn open(tx: &mut Tx, old: &Task) -> Result<usize> {
     }
     let task = Task { updated_at: tx.now(), ..old.clone().freed() };
     tx.replace(old, &task)?;
+    changes::note(tx, old, &task, (None, None))?;
     if let Some(agent) = assignee_or_scrum_master(&tx.view(), &task)? {
         wakes::wake(tx, &agent, &WakeCause::DependencyDone(&task))?;
     }

@@ -12,6 +12,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::changes;
 use super::claim::{TaskClaim, WorkerName};
 use super::lease::{BY_END, Lease, renew};
 use super::member::{Member, scrum_master};
@@ -192,6 +193,7 @@ fn end_lease(tx: &mut Tx, lease: &Lease) -> Result<usize> {
     let updated_at = tx.now();
     let task = Task { assignee_agent_id, status, claim: None, updated_at, ..old.clone() };
     tx.replace(&old, &task)?;
+    changes::note(tx, &old, &task, (None, None))?;
     let former = assignee(&tx.view(), &old)?;
     note_end(tx, &team, (&task, claim), former.as_ref())?;
     wake_for_end(tx, &task, former)?;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::budget::{BudgetInfo, NewBudget};
+use super::changes;
 use super::member::{
     MaxAttempts, Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name,
 };
@@ -318,6 +319,7 @@ fn publish_event(
         "role": member.role,
         "skills": skills,
     });
+    changes::tell(tx, team.id);
     publish(tx, event, About::resource("team_agent", member.id), payload)
 }
 

@@ -8,6 +8,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::changes;
 use super::member::Member;
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::UsableMember;
@@ -82,6 +83,10 @@ static LIVE: Index<Memory, ()> =
 static RETIRED: Index<Memory, Time> =
     Index::non_unique("memories.retired", |memory| memory.retired_at);
 
+/// Memories by team, in the order in which they were stored.
+pub static BY_TEAM: Index<Memory, (Id<Team>, Id<Memory>)> =
+    Index::non_unique("memories.by_team", |memory| Some((memory.team_id, memory.id)));
+
 /// Deleted with the agent, and so with the team.
 static AGENT: Reference<Memory, Member> = Reference::cascade(
     &["team_id", "agent_id"],
@@ -93,7 +98,7 @@ static AGENT: Reference<Memory, Member> = Reference::cascade(
 impl Record for Memory {
     const TABLE: &'static str = "memories";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&LIVE, &RETIRED, &BY_TEAM];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("supersedes", "history: the superseded memory is deleted after the retention period")];
@@ -172,6 +177,7 @@ fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<M
         retired_at: None,
     };
     tx.insert(&memory)?;
+    changes::tell(tx, team);
     Ok(memory)
 }
 

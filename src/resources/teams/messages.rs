@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::changes;
 use super::claim::WorkerName;
 use super::claims::check_worker;
 use super::lease::renew;
@@ -177,6 +178,7 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
         created_at: tx.now(),
     };
     tx.insert(&message)?;
+    changes::tell(tx, message.team_id);
     match (to, task) {
         (Some(to), _) => wake_unless_own(tx, &to, &message, &WakeCause::DirectMessage(&message))?,
         (None, Some(task)) => {
@@ -213,6 +215,7 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
         created_at: tx.now(),
     };
     tx.insert(&message)?;
+    changes::tell(tx, message.team_id);
     let payload = json!({
         "teamId": team.id,
         "teamName": team.name,

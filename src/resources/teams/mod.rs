@@ -5,9 +5,11 @@
 //! checks it first: nothing of a deleted team can be reached, although deleting its rows takes a
 //! while.
 
+mod activity;
 mod approvals;
 mod budget;
 mod budgets;
+mod changes;
 mod claim;
 mod claims;
 mod dependencies;
@@ -76,6 +78,8 @@ pub const RESOURCE: Resource = Resource {
         &usage::RESOURCE,
         &approvals::RESOURCE,
         &timeline::RESOURCE,
+        &changes::RESOURCE,
+        &activity::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,
         &schedules::RESOURCE,

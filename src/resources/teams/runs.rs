@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::changes;
 use super::claim::WorkerName;
 use super::lease::renew;
 use super::member::{self, Member};
@@ -18,8 +19,8 @@ use crate::base::{BoundedList, Description, Id, Issue, Result, Time, Usd};
 use crate::outbox::{About, EventType, publish};
 use crate::resources::model_prices::{self, ModelUsage, NewModelUsage};
 use crate::store::{
-    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
-    codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
+    TableInfo, Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -96,9 +97,18 @@ static TEAM: Reference<Run, Team> = Reference::cascade(
 )
 .deferred();
 
+/// Runs by team, in the order in which they were reported.
+pub static BY_TEAM: Index<Run, (Id<Team>, Id<Run>)> =
+    Index::non_unique("runs.by_team", |run| Some((run.team_id, run.id)));
+
+/// The same by task.
+pub static BY_TASK: Index<Run, (Id<Team>, Id<Task>, Id<Run>)> =
+    Index::non_unique("runs.by_task", |run| Some((run.team_id, run.task_id?, run.id)));
+
 impl Record for Run {
     const TABLE: &'static str = "runs";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TEAM, &BY_TASK];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("agent_id", "history: the agent may have left; its runs stay"),
@@ -185,6 +195,7 @@ pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<
     };
     tx.insert(&run)?;
     usage::add(tx, &team, (&member, run.task_id), (&run.usage, run.cost_usd))?;
+    changes::tell(tx, team.id);
     if run.status == RunStatus::Failed {
         let payload = json!({
             "teamId": team.id, "teamName": team.name,

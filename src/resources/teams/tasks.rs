@@ -5,6 +5,7 @@ mod update;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::changes;
 use super::claim::WorkerName;
 use super::claims::check_worker;
 use super::dependencies::{self, MAX_DEPENDENCIES};
@@ -262,6 +263,7 @@ pub fn make(
     }
     parts::put_in(tx, &task)?;
     tx.insert(&task)?;
+    changes::tell(tx, team);
     labels::index(tx, None, &task)?;
     due::tell_of_change(tx, None, &task, acting)?;
     if !task.is_waiting {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::changes;
 use super::member::{self, Member};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::{AgentRef, open_optional};
@@ -196,6 +197,7 @@ fn add(tx: &mut Tx, team: &Team, entry: &TimelineEntry, agent: Option<&Member>) 
     let name = |agent| member::name(&tx.view(), agent);
     let agent_name = agent.map(name).transpose()?;
     tx.insert(entry)?;
+    changes::tell(tx, team.id);
     let payload = json!({
         "teamId": team.id, "teamName": team.name,
         "entryId": entry.id, "title": entry.title,

@@ -13,6 +13,7 @@ use crate::base::{Body, Domain, Error, Handle, HttpUrl, Id, Kind, PublicKey, Res
 use crate::outbox::{About, EventType, publish};
 use crate::outside::nip05::{self, Nip05Answer};
 use crate::resources::listings::{self, ContactPolicy};
+use crate::resources::teams::changes;
 use crate::resources::teams::peer::{
     BY_DOMAIN, BY_STATE, PENDING_BY_PUBKEY, Peer, PeerState, REFUSED_BY_TIME, by_pubkey,
 };
@@ -336,6 +337,7 @@ fn insert(
         "domain": peer.handle.domain(),
     });
     let about = About::resource("peer", peer.id);
+    changes::tell(tx, team.id);
     publish(tx, EventType::TeamExternalRequestReceived, about, payload)?;
     Ok(peer)
 }

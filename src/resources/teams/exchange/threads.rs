@@ -11,6 +11,7 @@ use super::rules::{RuleKind, rule_for};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
 use crate::base::{Body, Error, Id, Kind, Result, Title};
+use crate::resources::teams::changes;
 use crate::resources::teams::lists::merged;
 use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
@@ -96,6 +97,7 @@ pub fn send(tx: &mut Tx, req: &Req<TeamPath, OutsideMessage>) -> Result<OutsideT
         created_at: tx.now(),
     };
     tx.insert(&message)?;
+    changes::tell(tx, message.team_id);
     if let Some(agent) = to {
         wakes::wake(tx, &agent, &WakeCause::DirectMessage(&message))?;
     }
@@ -139,6 +141,7 @@ pub fn answer(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>), AnswerToPeer>) -> Res
         created_at: tx.now(),
     };
     tx.insert(&message)?;
+    changes::tell(tx, message.team_id);
     posts::enqueue_message(tx, &peer, message.id)?;
     Ok(message)
 }

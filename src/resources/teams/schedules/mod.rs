@@ -26,7 +26,7 @@ use crate::resources::pauses::{NewPause, Pause, PauseScope, Resume};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 pub use fire::rouse;
 use fire::{ZONE_UNKNOWN, arm, has_lost_setter};
-use runs::ScheduleRun;
+pub use runs::{BY_TEAM as RUNS_BY_TEAM, ScheduleRun};
 use stopped::{begin_again, why_stopped};
 
 pub(super) const RESOURCE: Resource = Resource {

@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use crate::api::{Output, ResourceRef};
 use crate::base::{Description, Id, Result, Time};
+use crate::resources::teams::changes;
 use crate::resources::teams::schedule::Schedule;
 use crate::resources::teams::task::Task;
 use crate::resources::teams::team::Team;
 use crate::store::{
-    AnyReference, Export, Key, ListSource, Order, PageRequest, Record, Reference, Tx,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, PageRequest, Record, Reference,
+    Tx,
 };
 
 /// So many rows of each schedule are kept.
@@ -86,9 +88,14 @@ static SCHEDULE: Reference<ScheduleRun, Schedule> = Reference::cascade(
 )
 .deferred();
 
+/// The rows of a team, in the order in which they were added.
+pub static BY_TEAM: Index<ScheduleRun, (Id<Team>, Id<ScheduleRun>)> =
+    Index::non_unique("schedules.runs.by_team", |run| Some((run.team, run.id)));
+
 impl Record for ScheduleRun {
     const TABLE: &'static str = "schedules.runs";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_TEAM];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SCHEDULE];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("task_id", "a task is removed with its team alone, and this with it")];
@@ -106,5 +113,6 @@ pub fn note(tx: &mut Tx, run: &ScheduleRun) -> Result<()> {
     if let Some(oldest) = old.items.first().filter(|_| old.items.len() == MAX_RUNS) {
         tx.remove(oldest)?;
     }
+    changes::tell(tx, run.team);
     tx.insert(run)
 }

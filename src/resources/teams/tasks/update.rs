@@ -15,7 +15,7 @@ use crate::resources::teams::task::{
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::usable::{AgentRef, open_optional};
 use crate::resources::teams::wakes::{self, WakeCause};
-use crate::resources::teams::{dependencies, due, labels};
+use crate::resources::teams::{changes, dependencies, due, labels};
 use crate::store::Tx;
 
 /// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
@@ -53,6 +53,8 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     if task != old {
         task.updated_at = tx.now();
         tx.replace(&old, &task)?;
+        let by = (acting.as_ref().map(|acting| acting.id), Some(req.caller().user()));
+        changes::note(tx, &old, &task, by)?;
         follow(tx, &old, &task, acting.as_deref())?;
     }
     wake(tx, (&old, &task), assignee.as_deref(), acting.as_deref())?;

@@ -16,6 +16,7 @@ use crate::outbox::{
 };
 use crate::outside::webhook;
 use crate::resources::teams::holds;
+use crate::resources::teams::changes;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
 use crate::store::{ListSource, Order, PageRequest, Tx};
@@ -223,6 +224,7 @@ pub(super) fn give_up(tx: &mut Tx, wake: &Wake, error: &str) -> Result<()> {
         "error": error,
     });
     let about = About::resource("team_agent", member.id).guarded_by("agent", member.agent);
+    changes::tell(tx, wake.team);
     publish(tx, EventType::TeamRunFailed, about, payload)
 }
 
