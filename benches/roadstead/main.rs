@@ -4,7 +4,7 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `commits` (of the engine
-//! alone), `writes`, `wakes`, `pauses`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
+//! alone), `writes`, `wakes`, `pauses`, `activity`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
@@ -23,6 +23,7 @@
 //! run the load on Roadstead alone for ten seconds, for a profiler.
 
 mod abuses;
+mod activity;
 mod agent_index;
 mod audit;
 mod backup;
@@ -85,12 +86,13 @@ fn main() -> ExitCode {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 30] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 31] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
         ("pauses", &pauses::rows),
+        ("activity", &|| activity::rows(quick)),
         ("deliveries", &|| deliveries::rows(quick)),
         ("growth", &|| growth::rows(quick, full)),
         ("log", &|| log::rows(quick)),

@@ -68,6 +68,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use crate::app::Setting;
 
+use client::activity::Activity;
 use client::agent::Agent;
 use client::decide::{Approve, Deny};
 use client::deploy::Deploy;
@@ -141,6 +142,7 @@ enum Command {
     Agent(Agent),
     Schedule(Schedule),
     Message(Message),
+    Activity(Activity),
     Wakes(Wakes),
     Deploy(Deploy),
     Approve(Approve),
@@ -258,6 +260,7 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Task(command) => command.run(),
         Command::Agent(command) => command.run(),
         Command::Schedule(command) => command.run(),
+        Command::Activity(command) => command.run(),
         Command::Message(command) => command.run(),
         Command::Wakes(command) => command.run(),
         Command::Deploy(command) => command.run(),

@@ -105,6 +105,7 @@ impl TeamPlace {
         let mut tabs = Vec::new();
         for (label, name, counted) in [
             ("Board", "board", None),
+            ("Activity", "activity", None),
             ("Inbox", "inbox", Some(("/messages", &unread[..]))),
             ("Approvals", "approvals", Some(("/approvals", &[("decision", "pending")][..]))),
             ("Agents", "agents", None),

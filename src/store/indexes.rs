@@ -414,6 +414,9 @@ impl Engine for Incomplete {
     fn is_remote(&self) -> bool {
         self.engine.is_remote()
     }
+    fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
 
     fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))

@@ -206,7 +206,7 @@ impl Store {
     /// Returns an id before which no later commit adds a new one. A snapshot that is taken after this has all
     /// smaller ones there will be: who follows a list in the order of ids goes no further.
     pub fn settled_id<T: ?Sized>(&self) -> Id<T> {
-        Id::new(if self.engine.is_remote() {
+        Id::new(if self.engine.is_shared() {
             self.clock().settled_id_among_others(MAX_REMOTE_COMMIT_MILLIS)
         } else {
             self.clock().settled_id()

@@ -42,6 +42,9 @@ impl Engine for Rehearsing {
     fn is_remote(&self) -> bool {
         self.engine.is_remote()
     }
+    fn is_shared(&self) -> bool {
+        self.engine.is_shared()
+    }
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         if self.chooses() {
             let state = self.engine.snapshot();

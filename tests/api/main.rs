@@ -21,6 +21,7 @@ mod fixture;
 mod fleets;
 mod sites;
 
+mod activity;
 mod agent_index;
 mod agents;
 mod artifacts;

@@ -185,6 +185,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Member, Both, "team_approval", &["list", "create"]),
     (Member, Session, "team_approval", &["decide"]),
     (Member, Both, "timeline_entry", &["list", "create"]),
+    (Member, Both, "activity_entry", &["list"]),
     (Member, Both, "domain_rule", &["list", "create", "delete"]),
     (Member, Both, "peer", &["list", "get", "accept", "refuse", "block", "delete"]),
     (Member, Both, "peer_message", &["create"]),

@@ -117,6 +117,9 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
             caller.get(&crew.at(&format!("/messages?agentId={}", crew.sec))).items().is_empty()
         );
         assert!(caller.get(&crew.at("/approvals")).items().is_empty());
+        let happened = caller.get(&crew.at("/activity")).items();
+        let is_open = |kind: &str| matches!(kind, "agent_hired" | "task_created");
+        assert!(happened.iter().all(|entry| is_open(entry["kind"].as_str().unwrap())));
         assert!(caller.get("/teams/approvals").items().is_empty());
         for event in ["team.approval_requested", "team.run_failed"] {
             assert!(!hears(caller, event), "{event}");
@@ -131,6 +134,10 @@ fn nobody_without_the_grant_acts_as_a_restricted_agent_or_reads_what_is_its_own(
     assert_eq!(peek(&key), 1);
     assert_eq!(key.get(&crew.own("/memories")).items().len(), 1);
     assert_eq!(key.get(&crew.at("/messages")).items().len(), 1);
+    for kind in ["message_sent", "memory_stored", "approval_requested", "run_reported"] {
+        let path = crew.at(&format!("/activity?kind={kind}"));
+        assert_eq!(key.get(&path).items().len(), 1, "{kind}");
+    }
     assert!(hears(&key, "team.approval_requested") && hears(&key, "team.run_failed"));
     key.post(&crew.at("/inbox"), json!({"fromAgentId": crew.sec, "body": "done"})).ok();
     key.post(&crew.at(&format!("/messages/{mail}/consume")), json!({"agentId": crew.sec})).ok();

@@ -138,6 +138,14 @@ fn agents_are_paused_and_resumed_and_schedules_made() {
     assert_eq!(in_team(&["schedule", "resume", id])["paused"], Value::Null);
     assert_eq!(in_team(&["schedule", "get", id])["runs"], json!([]));
     in_team(&["schedule", "delete", id]);
+
+    let created = in_team(&["activity", "--kind", "task_created"]);
+    assert_eq!(created["items"][0]["task"]["number"], 1);
+    let of_one = in_team(&["activity", "--task", "1", "--by", "scribe"]);
+    let kinds = of_one["items"].as_array().unwrap().iter().map(|one| &one["kind"]);
+    assert!(kinds.clone().count() > 0 && kinds.clone().all(|kind| kind == "task_changed"));
+    let shown = desk.run(&["activity", "--team", "shipping"]).stdout;
+    assert!(shown.contains("agent_hired") && shown.contains("#1"), "{shown}");
     desk.run(&["schedule", "get", id, "--team", "shipping"]).fails(1, "no such schedule");
 }
 
@@ -315,6 +323,26 @@ fn the_log_is_shown_oldest_first_and_followed() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("team.timeline_milestone"), "{line}");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_happens_in_a_team_is_followed() {
+    let desk = Desk::new();
+    desk.team();
+    let create = |title: &str| desk.json(&["task", "create", title, "--team", "shipping"]);
+    create("One");
+    let follow = ["activity", "--team", "shipping", "--follow", "--limit", "1", "--json"];
+    let mut child = desk.command(&follow).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["task"]["title"], "One");
+    for title in ["Two", "Three"] {
+        create(title);
+        assert_eq!(next()["task"]["title"], title);
+    }
+    let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(stopped.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 

@@ -5,6 +5,7 @@
 //! ([`flags`]) and the profiles ([`profiles`]). A credential is never an argument, and no message
 //! has one.
 
+pub(super) mod activity;
 pub(super) mod agent;
 mod api;
 mod artifact_name;

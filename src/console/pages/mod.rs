@@ -1,6 +1,7 @@
 //! The pages, one file each.
 
 mod account;
+mod activity;
 mod artifact;
 mod compare;
 pub mod deployments;
@@ -114,6 +115,7 @@ const ALL: &[&[Page]] = &[
     team_agent::PAGES,
     team_schedules::PAGES,
     team_schedule::PAGES,
+    activity::PAGES,
     team_approvals::PAGES,
     timeline::PAGES,
     peers::PAGES,

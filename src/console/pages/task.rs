@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use askama::Template;
 use serde_json::{Value, json};
 
+use super::activity::Activity;
 use super::board::{self, Task};
 use super::inbox::Message;
 use super::tasks::{self, agent, priority};
@@ -29,6 +30,9 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/teams/{slug}/tasks/{number}"
 /// So many numbers of other tasks are looked up for a form: more are too many for the API.
 const MAX_NAMED: usize = 51;
 
+/// So much of what happened is shown.
+const HAPPENED: &str = "10";
+
 /// So many parts are shown.
 const PARTS: &str = "50";
 
@@ -40,6 +44,7 @@ struct TaskPage {
     task: Task,
     related: Related,
     notes: List<Message>,
+    activity: Activity,
     crew: Crew,
     /// The forms of the text, of the work and of the plan.
     texts: Form,
@@ -156,6 +161,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = work.ready(frame, visit, error);
     let related = Related::read(visit, &place, &task).await?;
     let (mut plan, _) = plan_form(visit, &place, &path, &related).await?;
+    let happened = [("taskId", task.id.as_str()), ("limit", HAPPENED)];
     let page = TaskPage {
         frame: plan.ready(frame, visit, error),
         is_editing: error.is_some() && visit.form.get("action") == "edit",
@@ -163,6 +169,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         work,
         plan,
         notes: visit.api.get(&place.api("/messages"), &query).await?,
+        activity: Activity::read(&visit.api, &place, &happened).await?,
         crew,
         related,
         place,

@@ -218,7 +218,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTeamApproval>) -> Resul
 ///
 /// # Errors
 /// 403 if the caller may not use the agent that asks; 409 if it was decided before.
-fn decide(
+pub(super) fn decide(
     tx: &mut Tx,
     req: &Req<(Id<Team>, Id<TeamApproval>), TeamDecision>,
 ) -> Result<TeamApproval> {

@@ -159,7 +159,7 @@ fn list(view: &View, req: &Req<(Id<Team>, Id<Member>), Recall>) -> Result<Page<M
 }
 
 /// Stores a memory and retires the one it supersedes.
-fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
+pub(super) fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewMemory>) -> Result<Memory> {
     let (team, agent) = req.params;
     require_team(&tx.view(), team)?;
     let agent = UsableMember::fetch(&tx.view(), req.caller(), (team, agent))?;

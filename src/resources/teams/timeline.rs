@@ -174,7 +174,7 @@ fn list(view: &View, req: &Req<Id<Team>, TimelineFilter>) -> Result<Page<Timelin
 }
 
 /// Creates an entry and publishes the event of its kind.
-fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
+pub(super) fn create(tx: &mut Tx, req: &Req<Id<Team>, NewTimelineEntry>) -> Result<TimelineEntry> {
     let team = fetch_team(&tx.view(), req.params)?;
     let named = req.input.agent_id.as_ref();
     let agent = open_optional(&tx.view(), req.caller(), team.id, named)?;

@@ -78,6 +78,10 @@ pub trait Engine: Send + Sync {
     fn is_remote(&self) -> bool {
         false
     }
+    /// Returns whether other processes may commit to the same store.
+    fn is_shared(&self) -> bool {
+        false
+    }
     /// Runs an attempt on this thread, over the newest durable state, and queues its writes; or
     /// queues a light attempt to be run later, if it would likely conflict. It is completed or given
     /// back later; at once, if it is refused, changes nothing or costs too much.

@@ -263,6 +263,10 @@ impl Engine for Postgres {
         true
     }
 
+    fn is_shared(&self) -> bool {
+        self.shared.is_telling
+    }
+
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         self.shared.submit(attempt, terms, None)
     }

@@ -34,6 +34,10 @@ impl Engine for Fenced {
         true
     }
 
+    fn is_shared(&self) -> bool {
+        self.shared.is_telling
+    }
+
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         self.shared.submit(attempt, terms, Some(self.lease.clone()))
     }

@@ -1,0 +1,135 @@
+//! `/o/{org}/teams/{slug}/activity`: what happens in a team, as it happens; and what of it other pages show.
+
+use askama::Template;
+use serde::Deserialize;
+
+use super::board;
+use crate::base::{Result, Time};
+use crate::console::api::Api;
+use crate::console::filters;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::People;
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::team::{Crew, TeamPlace};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] =
+    &[Page::of_org("/o/{org}/teams/{slug}/activity").get(|visit| Box::pin(show(visit)))];
+
+#[derive(Template)]
+#[template(path = "activity.html")]
+struct ActivityPage {
+    frame: Frame,
+    place: TeamPlace,
+    activity: Activity,
+    crew: Crew,
+}
+
+/// An entry.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    pub id: String,
+    pub kind: String,
+    pub agent_id: Nullable<String>,
+    pub user_id: Nullable<String>,
+    pub name: Nullable<String>,
+    pub task: Nullable<TaskName>,
+    pub text: Nullable<String>,
+    pub status: Nullable<String>,
+    pub old_status: Nullable<String>,
+    pub assignee_agent_id: Nullable<String>,
+    pub created_at: Time,
+}
+
+/// The task of an entry.
+#[derive(Deserialize)]
+pub struct TaskName {
+    pub number: u32,
+    pub title: String,
+}
+
+/// Entries, newest first, with what their lines say of people and agents.
+pub struct Activity {
+    pub entries: List<Entry>,
+    pub people: People,
+}
+
+impl Activity {
+    /// Reads those that a query selects.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn read(api: &Api, place: &TeamPlace, query: &[(&str, &str)]) -> Result<Self> {
+        let entries = api.get(&place.api("/activity"), query).await?;
+        Ok(Activity { entries, people: People::read(api).await? })
+    }
+
+    /// Who did it, or to whom it happened; empty if the sentence says it.
+    pub fn who<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        let user = entry.user_id.as_deref();
+        match (entry.kind.as_str(), user, entry.name.as_deref()) {
+            ("budget_exhausted" | "external_request", ..) => "",
+            ("approval_decided", Some(user), _) | (_, Some(user), None) => self.people.name(user),
+            (_, _, Some(name)) => name,
+            _ if entry.agent_id.is_some() => "An agent that has left",
+            _ => "Roadstead",
+        }
+    }
+}
+
+impl Entry {
+    /// What happened, as what follows who did it.
+    pub fn what(&self, crew: &Crew) -> String {
+        match self.kind.as_str() {
+            "task_created" => "created the task".into(),
+            "task_changed" => self.change(crew),
+            "message_sent" => "wrote".into(),
+            "run_reported" => format!("reported a run: {}", self.outcome()),
+            "approval_requested" => "asks for a decision".into(),
+            "approval_decided" => format!("decided: {}", self.outcome()),
+            "timeline_entry" => "added to the timeline".into(),
+            "memory_stored" => "stored a memory".into(),
+            "schedule_ran" => format!("ran a schedule: {}", self.outcome()),
+            "agent_hired" => "joined the team".into(),
+            "agent_left" => "left the team".into(),
+            "skills_granted" => "was given skills".into(),
+            "wake_failed" => "could not be woken".into(),
+            "budget_exhausted" => "The budget of the month is exceeded".into(),
+            "external_request" => "An outside agent asks for access".into(),
+            other => other.replace('_', " "),
+        }
+    }
+
+    fn change(&self, crew: &Crew) -> String {
+        let word = |status: &Nullable<String>| board::status(status.as_deref().unwrap_or("")).2;
+        let assignee = self.assignee_agent_id.as_deref();
+        match (assignee, &self.old_status.0) {
+            (Some(_), _) if self.assignee_agent_id.0 == self.agent_id.0 => "took the task".into(),
+            (Some(agent), _) => format!("gave the task to {}", crew.name(agent)),
+            (None, Some(_)) => {
+                format!("moved from {} to {}", word(&self.old_status), word(&self.status))
+            }
+            (None, None) => "changed the task".into(),
+        }
+    }
+
+    fn outcome(&self) -> String {
+        self.status.as_deref().unwrap_or("unknown").replace('_', " ")
+    }
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let place = TeamPlace::of(visit).await?;
+    let query: Vec<_> = visit.cursor().into_iter().collect();
+    let page = ActivityPage {
+        frame: place.crumbs(visit, visit.frame("Activity")).live(),
+        activity: Activity::read(&visit.api, &place, &query).await?,
+        crew: Crew::read(&visit.api, &place).await?,
+        place,
+    };
+    render(page.frame.status, &page)
+}
