@@ -7,6 +7,7 @@
 mod bodies;
 mod call_schemas;
 mod descriptions;
+mod enumerations;
 mod labels;
 mod names;
 mod operation;
@@ -144,7 +145,9 @@ fn make(contents: Contents, version: &str) -> (Value, Vec<String>) {
     }
     let mut paths = Value::Object(paths);
     let places = &mut [&mut paths, &mut webhooks, &mut components];
-    let (definitions, problems) = schemas.finish(places);
+    let (mut definitions, mut problems) = schemas.finish(places);
+    enumerations::name_values(&mut definitions);
+    problems.extend(enumerations::problems(&definitions));
     components["schemas"] = Value::Object(definitions);
     let tag = |name: &&str| {
         let about = groups.iter().find(|(group, _)| group == name);
