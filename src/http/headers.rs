@@ -34,10 +34,10 @@ pub fn preconditions(headers: &HeaderMap) -> Preconditions<'_> {
     Preconditions { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
 }
 
-/// Whether the client accepts a stream of server-sent events.
+/// Whether the client prefers a stream of server-sent events to JSON. Generated clients accept both,
+/// whichever they can read: they get JSON, and would wait for the end of a stream.
 pub fn wants_stream(headers: &HeaderMap) -> bool {
-    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
-    accepts.is_some_and(|accept| accept.contains("text/event-stream"))
+    is_preferred(headers, "text/event-stream")
 }
 
 /// The id of the last event that the client had of an earlier stream, if it had one with an id. One that is
@@ -47,24 +47,28 @@ pub fn last_event_id(headers: &HeaderMap) -> Option<&str> {
     Some(id.to_str().unwrap_or("?")).filter(|id| !id.is_empty())
 }
 
-/// Whether the client prefers text to JSON where there are both: it accepts `text/plain`, and JSON
-/// not as much. `*/*` is JSON.
+/// Whether the client prefers text to JSON where there are both.
 pub fn wants_text(headers: &HeaderMap) -> bool {
+    is_preferred(headers, "text/plain")
+}
+
+/// Whether the client accepts this media type, and JSON not as much. `*/*` is JSON.
+fn is_preferred(headers: &HeaderMap, wanted: &str) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut text = 0.0;
+    let mut other = 0.0;
     let mut json = 0.0;
     for range in accepted.flat_map(|value| value.split(',')) {
         let mut parts = range.split(';').map(str::trim);
         let media_type = parts.next().unwrap_or_default();
         let weight = parts.find_map(|part| part.strip_prefix("q="));
         let weight = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0));
-        if media_type.eq_ignore_ascii_case("text/plain") {
-            text = weight;
+        if media_type.eq_ignore_ascii_case(wanted) {
+            other = weight;
         } else if media_type.eq_ignore_ascii_case("application/json") {
             json = weight;
         }
     }
-    text > json
+    other > json
 }
 
 /// Whether the client asks to ignore what the server does not know:
@@ -283,5 +287,23 @@ mod tests {
             assert!(!wants_text(&with(&ACCEPT, &[json])), "{json}");
         }
         assert!(!wants_text(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_stream_is_for_clients_that_prefer_it_to_json() {
+        for stream in [
+            "text/event-stream",
+            "text/event-stream, */*",
+            "application/json;q=0.5, text/event-stream",
+        ] {
+            assert!(wants_stream(&with(&ACCEPT, &[stream])), "{stream}");
+        }
+        // What generated clients send.
+        for both in
+            ["application/json, text/event-stream", "text/event-stream,application/json", "*/*"]
+        {
+            assert!(!wants_stream(&with(&ACCEPT, &[both])), "{both}");
+        }
+        assert!(!wants_stream(&with(&ACCEPT, &["text/event-stream", "application/json"])));
     }
 }

@@ -50,6 +50,9 @@ fn head_of_wakes_takes_none() {
         let head = head.unwrap();
         assert_eq!((head.status, head.header("content-type")), (200, Some(accept)));
     }
+    let both = "application/json, text/event-stream";
+    let head = acme.owner.ask("HEAD", &path).with("Accept", both).try_send().unwrap();
+    assert_eq!(head.header("content-type"), Some("application/json"));
     let wakes = acme.owner.ask("GET", &path).send().items();
     assert_eq!((wakes.len(), &wakes[0]["attempts"]), (1, &json!(1)));
 }
