@@ -32,7 +32,6 @@ struct ActivityPage {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    pub id: String,
     pub kind: String,
     pub agent_id: Nullable<String>,
     pub user_id: Nullable<String>,

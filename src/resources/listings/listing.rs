@@ -140,7 +140,7 @@ static BY_AGENT: Index<Listing, Id<Agent>> =
 
 /// Listings whose terms have the form of an earlier version, the oldest first.
 pub static EARLIER_TERMS: Index<Listing, Time> =
-    Index::non_unique("listings.earlier_terms", |listing| {
+    Index::non_unique("listings.earlier_terms", |listing: &Listing| {
         (listing.term_form != TermForm::NEWEST).then_some(listing.profile.created_at)
     })
     .version(2);

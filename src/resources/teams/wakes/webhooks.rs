@@ -15,8 +15,8 @@ use crate::outbox::{
     Settled, enqueue, publish, retry_at,
 };
 use crate::outside::webhook;
-use crate::resources::teams::holds;
 use crate::resources::teams::changes;
+use crate::resources::teams::holds;
 use crate::resources::teams::member::{self, Member};
 use crate::resources::teams::team::Team;
 use crate::store::{ListSource, Order, PageRequest, Tx};
