@@ -286,10 +286,12 @@ type GuardedKey = (EventType, Time, Id<Event>, Guards);
 pub static EVENTS_BY_TEAM: Index<Event, (Id<()>, Id<Event>)> =
     Index::non_unique("events.by_team", |event| Some((of_team(event, "teamId")?, event.id)));
 
+type TaskOfTeam = (Id<()>, Id<()>);
+
 /// The same by team and task, if it is about a task.
-pub static EVENTS_BY_TASK: Index<Event, (Id<()>, Id<()>, Id<Event>)> =
+pub static EVENTS_BY_TASK: Index<Event, (TaskOfTeam, Id<Event>)> =
     Index::non_unique("events.by_task", |event| {
-        Some((of_team(event, "teamId")?, of_team(event, "taskId")?, event.id))
+        Some(((of_team(event, "teamId")?, of_team(event, "taskId")?), event.id))
     });
 
 /// The id in a field of the payload, of an event of a team that no other row tells of. That a run has

@@ -101,9 +101,11 @@ static TEAM: Reference<Run, Team> = Reference::cascade(
 pub static BY_TEAM: Index<Run, (Id<Team>, Id<Run>)> =
     Index::non_unique("runs.by_team", |run| Some((run.team_id, run.id)));
 
+type TaskOfTeam = (Id<Team>, Id<Task>);
+
 /// The same by task.
-pub static BY_TASK: Index<Run, (Id<Team>, Id<Task>, Id<Run>)> =
-    Index::non_unique("runs.by_task", |run| Some((run.team_id, run.task_id?, run.id)));
+pub static BY_TASK: Index<Run, (TaskOfTeam, Id<Run>)> =
+    Index::non_unique("runs.by_task", |run| Some(((run.team_id, run.task_id?), run.id)));
 
 impl Record for Run {
     const TABLE: &'static str = "runs";

@@ -37,9 +37,12 @@ struct Part {
 /// Rows of a part, and whether there are more.
 type Chunk = (VecDeque<Draft>, bool);
 
+/// What reads a part.
+type ReadPart<'a> = dyn Fn(&Part) -> Result<Chunk> + 'a;
+
 /// A range of rows in the order of their ids, read in chunks.
 struct Source<'a> {
-    read: Box<dyn Fn(&Part) -> Result<Chunk> + 'a>,
+    read: Box<ReadPart<'a>>,
     next: Part,
     rows: VecDeque<Draft>,
     has_more: bool,
