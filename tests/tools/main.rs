@@ -7,8 +7,8 @@
 //! Node (230 MB), Python packages (100 MB), generators of clients (800 MB with what they make) and the
 //! linters (85 MB) are installed once, into `target/`. Each program can be left out:
 //! `ROADSTEAD_TEST_PROMETHEUS`, `_PROMTOOL`, `_HAPROXY`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`, `_CLIENT`,
-//! `_GENERATORS`, `_JAVAC`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES`, `_PACKAGES`,
-//! `_DPKG_DEB`, `_INSTALL`, `_LINTIAN`, `_SSH_KEYGEN`, `_CHROOT` = `off`. What is left out, or missing,
+//! `_GENERATORS`, `_JAVAC`, `_WEBHOOKS`, `_MAIL`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES`,
+//! `_PACKAGES`, `_DPKG_DEB`, `_INSTALL`, `_LINTIAN`, `_SSH_KEYGEN`, `_CHROOT` = `off`. What is left out, or missing,
 //! is said aloud.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
