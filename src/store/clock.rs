@@ -258,6 +258,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_refused_changed_nothing_or_is_stored_holds_nobody_up() {
+        use crate::base::Error;
+        let store = Store::in_memory(Clock::at(Time::from_millis(1_700_000_000_000)), TABLES);
+        for (nth, is_refused, is_stored) in
+            [(1, true, false), (2, false, false), (3, false, true), (4, true, true)]
+        {
+            let written = store.write_blocking(org(1), move |tx| {
+                let id = tx.new_id::<()>();
+                if is_stored {
+                    tx.insert(&note(nth, "", ""))?;
+                }
+                if is_refused { Err(Error::no_such("thing")) } else { Ok(id) }
+            });
+            assert_eq!(written.is_err(), is_refused);
+            let next = store.clock().new_id();
+            assert!(written.is_err() || written.is_ok_and(|id| id < store.settled_id()));
+            assert!(next < store.settled_id::<()>().uuid(), "{nth}");
+        }
+    }
+
+    #[test]
     fn ids_grow_across_a_restart_after_which_the_clock_is_behind() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.redb");

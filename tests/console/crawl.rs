@@ -192,6 +192,7 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
             "/o/acme/teams/crew/board",
             "/o/acme/teams/crew/tasks/1",
             "/o/acme/teams/crew/timeline",
+            "/o/acme/teams/crew/activity",
             "/o/acme/agents/scribe/versions/1",
             "/o/acme/fleets",
             "/o/acme/deployments/new",

@@ -40,10 +40,12 @@ fn a_team_is_made_and_gets_an_agent_and_tasks_that_move() {
     let scribe = scribe[0]["id"].as_str().unwrap().to_string();
     let fields = [("title", "Write the notes"), ("assigneeAgentId", &scribe), ("priority", "1")];
     ada.submit(&form, new, &fields).shows("The task was created.").shows("Write the notes");
+    ada.get("/o/acme/teams/crew/activity").shows("created the task").shows("#1 Write the notes");
     let board = ada.get(BOARD);
     board.shows("Write the notes").shows("Scribe");
     let moved = press(&ada, &board, ("task", "1"), &[("to-1", "blocked")]);
     moved.shows("The task is blocked.");
+    ada.get(TASK).shows("moved from Open to Blocked");
     assert_eq!(ada.get(BOARD).field(BOARD, "to-1"), "blocked");
     let refused = press(&ada, &moved, ("task", "1"), &[("to-1", "nowhere")]);
     assert_eq!(refused.status, 400);
@@ -206,6 +208,9 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     let fields = [("kind", "milestone"), ("title", "Notes are out")];
     ada.submit(&refused, timeline, &fields).shows("Notes are out").shows("Milestone");
     ada.get(&format!("{timeline}?only=summary")).hides("Notes are out");
+    let happened = ada.get("/o/acme/teams/crew/activity");
+    happened.shows("joined the team").shows("added to the timeline").shows("Notes are out");
+    happened.shows("decided: approved").shows("reported a run: succeeded").hides("likes tea");
 
     let own = format!("/o/acme/teams/crew/agents/{agent}");
     let page = ada.get(&own);

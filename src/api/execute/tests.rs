@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+mod following;
 mod kinds;
 mod parts;
 mod scopes;
@@ -128,6 +129,7 @@ fn routes() -> Vec<Arc<Route>> {
         Route::get("/notes/{noteId}", MEMBER, "note.get", op::read(get)),
         Route::patch("/notes/{noteId}", MEMBER, "note.update", op::write(update)),
         Route::delete("/notes/{noteId}", ADMIN, "note.delete", op::write(delete)),
+        Route::get("/notes/feed", MEMBER, "note.follow", op::follow("note", following::read)),
         Route::get("/notes/next", MEMBER, "note.take", op::take("note", look, take)),
         Route::get("/shelf", MEMBER_OR_PUBLIC, "shelf.list", op::list(shelf))
             .org_source(OrgSource::Named(&BY_SHELF)),

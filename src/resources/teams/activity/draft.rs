@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::entry::{ActivityEntry, ActivityKind};
 use crate::auth::User;
 use crate::base::{Id, Time};
-use crate::outbox::{Event, EventType};
+use crate::outbox::Event;
 use crate::resources::teams::approvals::TeamApproval;
 use crate::resources::teams::changes::TaskChange;
 use crate::resources::teams::member::Member;
@@ -84,11 +84,13 @@ fn word(value: impl Serialize) -> Option<String> {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(String::from))
 }
 
+/// That a task was created.
 pub fn created(task: Task) -> Draft {
     let draft = Draft::new(ActivityKind::TaskCreated, task.id, task.created_at);
     Draft { user: task.created_by, task: Some(task.id), ..draft }
 }
 
+/// A change of a task.
 pub fn changed(change: TaskChange) -> Draft {
     let is_moved = change.old_status != change.new_status;
     let is_assigned = change.old_assignee != change.new_assignee;
@@ -104,6 +106,7 @@ pub fn changed(change: TaskChange) -> Draft {
     }
 }
 
+/// That a message was sent.
 pub fn sent(message: Message) -> Draft {
     let from = &message.from;
     let text = message.subject.as_ref().map_or(message.body.as_str(), |subject| subject.as_str());
@@ -118,6 +121,7 @@ pub fn sent(message: Message) -> Draft {
     }
 }
 
+/// A run that an agent reported.
 pub fn reported(run: Run) -> Draft {
     Draft {
         guard: Guard::Agent(run.agent_id),
@@ -129,6 +133,7 @@ pub fn reported(run: Run) -> Draft {
     }
 }
 
+/// That an agent asked for a decision.
 pub fn requested(approval: TeamApproval) -> Draft {
     Draft {
         guard: Guard::Agent(approval.agent_id),
@@ -139,6 +144,7 @@ pub fn requested(approval: TeamApproval) -> Draft {
     }
 }
 
+/// An entry of the timeline.
 pub fn told(entry: TimelineEntry) -> Draft {
     Draft {
         agent: entry.agent_id,
@@ -149,6 +155,7 @@ pub fn told(entry: TimelineEntry) -> Draft {
     }
 }
 
+/// That an agent stored a memory: not what it says.
 pub fn stored(memory: Memory) -> Draft {
     Draft {
         guard: Guard::Agent(memory.agent_id),
@@ -157,6 +164,7 @@ pub fn stored(memory: Memory) -> Draft {
     }
 }
 
+/// What became of a time of a schedule.
 pub fn ran(run: ScheduleRun) -> Draft {
     Draft {
         guard: Guard::Schedule(run.schedule),
@@ -167,19 +175,19 @@ pub fn ran(run: ScheduleRun) -> Draft {
     }
 }
 
-/// Of the events that no other row tells of.
+/// An event that no other row tells of.
 pub fn happened(event: Event) -> Draft {
     let payload = &event.payload.0;
     let text = |name: &str| payload[name].as_str().map(String::from);
     let id = |name: &str| payload[name].as_str().map(Id::<()>::parse);
     let agent: Option<Id<Member>> = id("agentId").map(Id::cast);
-    let kind = match event.event_type {
-        EventType::TeamApprovalDecided => ActivityKind::ApprovalDecided,
-        EventType::TeamAgentHired => ActivityKind::AgentHired,
-        EventType::TeamAgentTerminated => ActivityKind::AgentLeft,
-        EventType::TeamAgentSkillsGranted => ActivityKind::SkillsGranted,
-        EventType::TeamBudgetExhausted => ActivityKind::BudgetExhausted,
-        EventType::TeamExternalRequestReceived => ActivityKind::ExternalRequest,
+    let kind = match &*event.event_type.name() {
+        "team.approval_decided" => ActivityKind::ApprovalDecided,
+        "team.agent_hired" => ActivityKind::AgentHired,
+        "team.agent_terminated" => ActivityKind::AgentLeft,
+        "team.agent_skills_granted" => ActivityKind::SkillsGranted,
+        "team.budget_exhausted" => ActivityKind::BudgetExhausted,
+        "team.external_request_received" => ActivityKind::ExternalRequest,
         _ => ActivityKind::WakeFailed,
     };
     let (guard, shown) = match kind {

@@ -62,6 +62,7 @@ pub struct ActivityTask {
 pub struct ActivityEntry {
     /// Grows with time; what `after` and `Last-Event-ID` go on after.
     pub id: Id<ActivityEntry>,
+    /// The team in which it happened.
     pub team_id: Id<Team>,
     /// What happened.
     pub kind: ActivityKind,

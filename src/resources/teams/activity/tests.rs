@@ -1,3 +1,5 @@
+//! The activity of a team: its order, its filters, who follows it, and who sees what of it.
+
 use std::sync::mpsc;
 
 use serde_json::{Value, json};
