@@ -29,7 +29,7 @@ impl EventType {
             EventType::RegistryDeleted => "A registry was deleted",
             EventType::TeamApprovalRequested => "An agent asks for a decision",
             EventType::TeamApprovalDecided => "A question was decided",
-            EventType::TeamBudgetExhausted => "A team has spent its budget",
+            EventType::TeamBudgetExhausted => "A budget is used up",
             EventType::TeamRunFailed => "A run failed",
             EventType::TeamMessageReceived => "An agent sent a message",
             EventType::TeamAgentHired => "An agent joined a team",

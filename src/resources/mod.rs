@@ -116,6 +116,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("access", "What a member or a key may do, and by which rule."),
     ("access-grants", "Who may use a restricted environment, registry or fleet."),
     ("llm-providers", "Connections to language models."),
+    ("model-prices", "What models cost, by which the cost of runs follows from what they used."),
     ("governance", "Policies for what is published, and what they found."),
     ("prompts", "Drafts of prompts; compiling and rendering."),
     ("tools", "Tools that agents may call."),

@@ -35,6 +35,8 @@ struct Ids {
     random: Vec<[u8; 16]>,
     /// The first id of each transaction that may still be committed.
     uncommitted: BTreeSet<Uuid>,
+    /// Those of them whose outcome is not known, and until when they are kept, in milliseconds.
+    unknown: Vec<(Uuid, i64)>,
 }
 
 /// Marks the ids of a transaction as not committed yet, from the first on, until it is dropped.
@@ -55,6 +57,15 @@ fn lock(ids: &Mutex<Ids>) -> MutexGuard<'_, Ids> {
 }
 
 impl Ids {
+    /// Returns the first id that may still be committed, at this time.
+    fn first_uncommitted(&mut self, now: i64) -> Option<Uuid> {
+        let ended = self.unknown.extract_if(.., |(_, until)| *until <= now);
+        for (id, _) in ended {
+            self.uncommitted.remove(&id);
+        }
+        self.uncommitted.first().copied()
+    }
+
     /// Returns the next id, at this time.
     fn next(&mut self, now: i64) -> Uuid {
         let random = self.random();
@@ -99,6 +110,10 @@ impl LastId {
         Uuid::from_u128(time | 0x7 << 76 | high | 0b10 << 62 | low)
     }
 }
+
+/// The store has been read anew by then, or a connection has ended, after a write whose outcome was not
+/// known.
+const MAX_UNKNOWN_SECS: i64 = 60;
 
 /// An id's bits below its time: 12 of `rand_a` and 62 of `rand_b`.
 const COUNTER_BITS: u32 = 74;
@@ -157,19 +172,29 @@ impl Clock {
         (first, UncommittedIds { ids: self.ids.clone(), first })
     }
 
+    /// Keeps ids marked whose transaction may have been committed or not, for as long as that takes to be
+    /// seen.
+    pub(super) fn keep(&self, uncommitted: UncommittedIds) {
+        let until = self.now().plus_secs(MAX_UNKNOWN_SECS).millis();
+        lock(&self.ids).unknown.push((uncommitted.first, until));
+        std::mem::forget(uncommitted);
+    }
+
     /// Returns the id before which no transaction of this process will commit a new one: those that are
     /// committed from now on are the same or larger.
     pub(super) fn settled_id(&self) -> Uuid {
-        let ids = lock(&self.ids);
-        let after_last = || Uuid::from_u128(ids.last.id().as_u128().saturating_add(1));
-        ids.uncommitted.first().copied().unwrap_or_else(after_last)
+        let now = self.now().millis();
+        let mut ids = lock(&self.ids);
+        let first = ids.first_uncommitted(now);
+        first.unwrap_or_else(|| Uuid::from_u128(ids.last.id().as_u128().saturating_add(1)))
     }
 
     /// The same among processes whose ids are less than `millis` old when they are committed.
     pub(super) fn settled_id_among_others(&self, millis: i64) -> Uuid {
-        let since = self.now().millis().saturating_sub(millis).max(0);
+        let now = self.now().millis();
+        let since = now.saturating_sub(millis).max(0);
         let of_all = Uuid::from_u128((u128::from(since as u64) & 0xFFFF_FFFF_FFFF) << 80);
-        let own = lock(&self.ids).uncommitted.first().copied();
+        let own = lock(&self.ids).first_uncommitted(now);
         own.map_or(of_all, |own| own.min(of_all))
     }
 
@@ -252,7 +277,10 @@ mod tests {
         assert_eq!(of_others.as_u128() >> 80, 1_699_999_995_000);
         clock.advance_secs(60);
         assert_eq!(clock.settled_id_among_others(5000), second);
-        drop(held_too);
+        clock.keep(held_too);
+        clock.advance_secs(59);
+        assert_eq!(clock.settled_id(), second, "it may have been committed");
+        clock.advance_secs(1);
         assert!(between < clock.settled_id());
         assert!(clock.settled_id() <= clock.new_id());
     }

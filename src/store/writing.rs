@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 
 use super::clock::UncommittedIds;
 use super::engine::{
-    Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch, outcome_unknown,
+    Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch, is_outcome_unknown,
+    outcome_unknown,
 };
 use super::erasure::Erasure;
 use super::fair_semaphore::Permit;
@@ -198,7 +199,11 @@ where
     fn complete(self: Box<Self>, end: Result<()>) {
         let WriteAttempt { pending, reply } = *self;
         let PendingWrite { context, out, watermark, uncommitted, erases, permit, .. } = pending;
-        drop(uncommitted); // Snapshots have them by now.
+        match (&end, uncommitted) {
+            // It may be found to be stored when the store is read anew.
+            (Err(error), Some(ids)) if is_outcome_unknown(error) => context.clock.keep(ids),
+            _ => {} // Snapshots have them by now, or never.
+        }
         if let (Ok(()), Some(watermark)) = (&end, watermark) {
             context.clock.mark_stored(watermark);
         }

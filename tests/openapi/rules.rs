@@ -28,6 +28,7 @@ const ONE_OF_TWO: &str = "one of two fields is there, which the description says
 /// The inputs whose rules the document does not state.
 const UNSTATED: &[(&str, Why)] = &[
     ("AccessQuestion", Why::Query),
+    ("ActivityFilter", Why::Query),
     ("AuditFilter", Why::Query),
     ("DeploymentFilter", Why::Query),
     ("DocumentSearch", Why::Query),
@@ -57,6 +58,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("ClaimTask", "task.claim", json!({"worker": null})),
         ("GovernanceCheck", "governance.check", json!({"registryRef": null, "policyIds": null})),
         ("LlmProviderPatch", "llm_provider.update", json!({"config": {"model": ""}})),
+        ("NewAgentRun", Why::Other("models and tokens of a list are compared")),
         ("NewApiKey", "api_key.create", json!({"allowApproveAs": true})),
         ("NewApiKey", "api_key.create", json!({"allowApproveAs": true, "access": "read"})),
         ("NewDeployment", "deployment.create", json!({"version": null})),

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 /// The word before the names of an enumeration's values. Of enumerations with a common value all but
 /// one are here. A new one is added rather than one that is there already, whose names programs know.
-const PREFIXES: [(&str, &str); 19] = [
+const PREFIXES: [(&str, &str); 21] = [
+    ("ActivityKind", "ACTIVITY"),
     ("ApprovalDecision", "APPROVAL"),
     ("CardState", "CARD"),
     ("ContactPolicy", "CONTACT"),
@@ -27,6 +28,7 @@ const PREFIXES: [(&str, &str); 19] = [
     ("TargetState", "TARGET"),
     ("TeamAgentRole", "TEAM"),
     ("TeamApprovalState", "TEAM_APPROVAL"),
+    ("UsageBy", "BY"),
     ("VerificationOutcome", "VERIFICATION"),
 ];
 

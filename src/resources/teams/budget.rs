@@ -49,12 +49,18 @@ impl Budget {
         };
         if is_exhausted {
             BudgetLevel::Exhausted
-        } else if spent_usd > 0.0 && spent_usd >= self.monthly_usd * WARNED_AT {
+        } else if spent_usd > 0.0 && spent_usd >= to_nano(self.monthly_usd * WARNED_AT) {
             BudgetLevel::Low
         } else {
             BudgetLevel::Fine
         }
     }
+}
+
+/// Rounds a sum to a billionth of a dollar: the decimal result, so that ten runs of ten cents do not
+/// exceed a budget of a dollar.
+pub fn to_nano(usd: f64) -> f64 {
+    (usd * 1e9).round() / 1e9
 }
 
 /// A budget to set.
@@ -128,6 +134,7 @@ mod tests {
             assert_eq!(level(OnExhausted::Notify, 10.0, spent), notify, "{spent}");
             assert_eq!(level(OnExhausted::Pause, 10.0, spent), pause, "{spent}");
         }
+        assert_eq!(level(OnExhausted::Notify, 1.1, 0.88), BudgetLevel::Low, "four fifths exactly");
         // Of nothing, nothing is to be spent.
         assert_eq!(level(OnExhausted::Notify, 0.0, 0.0), BudgetLevel::Fine);
         assert_eq!(level(OnExhausted::Pause, 0.0, 0.0), BudgetLevel::Exhausted);

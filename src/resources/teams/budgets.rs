@@ -3,25 +3,27 @@
 //! A budget holds back by its state, which counts for its month alone: whoever asks after that is not held
 //! back. Those that wait are told to look again when the month has ended, or the budget is raised.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::budget::{Budget, BudgetInfo, BudgetLevel, OnExhausted};
+use super::budget::{Budget, BudgetInfo, BudgetLevel, OnExhausted, to_nano};
 use super::member::{self, Member, scrum_master};
 use super::schedule::WakeText;
-use super::spending::{BY_MONTH, BudgetState, MonthlySpending};
+use super::spending::{BudgetState, CURRENT, MonthlySpending};
 use super::team::{Team, reaches};
 use super::usable::UsableMembers;
 use super::usage::spent_by_agent;
 use super::wakes::{self, WakeCause};
-use super::{holds, rousing};
+use super::{changes, holds, rousing};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Id, Name, Result, Time};
 use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, publish};
+use crate::resources::agents;
 use crate::store::{ListSource, Order, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -42,14 +44,13 @@ pub fn spend(tx: &mut Tx, team: &Team, member: &Member, cost_usd: f64) -> Result
     let mut spending = tx.get(&none.key())?.unwrap_or(none);
     spending.spent_usd = to_nano(spending.spent_usd + cost_usd);
     tx.put(&spending)?;
-    judge(tx, &Account::of_team(&tx.view(), team)?, Some(member))?;
-    judge(tx, &Account::of_member(&tx.view(), team, member)?, Some(member))
-}
-
-/// Rounds a sum to a billionth of a dollar: the decimal result, so that ten runs of ten cents do not
-/// exceed a budget of a dollar.
-fn to_nano(usd: f64) -> f64 {
-    (usd * 1e9).round() / 1e9
+    if team.monthly_usd.is_some() {
+        judge(tx, &Account::of_team(&tx.view(), team)?, Some(member))?;
+    }
+    match member.budget {
+        Some(_) => judge(tx, &Account::of_member(&tx.view(), team, member)?, Some(member)),
+        None => Ok(()),
+    }
 }
 
 /// A budget, or that there is none, and what is spent this month.
@@ -85,8 +86,17 @@ impl<'a> Account<'a> {
         Ok(Account { team, member: Some(member), budget, spent_usd, was_told: false })
     }
 
-    fn key(&self) -> (Id<Team>, Option<Id<Member>>) {
-        (self.team.id, self.member.map(|member| member.id))
+    /// Its state before anything is known of it.
+    fn blank(&self, month_start: Time) -> BudgetState {
+        BudgetState {
+            team: self.team.id,
+            agent: self.member.map(|member| member.id),
+            month_start,
+            low_since: None,
+            exhausted_at: None,
+            exhaustion_published: self.was_told,
+            is_over: false,
+        }
     }
 
     fn info(&self) -> Option<BudgetInfo> {
@@ -112,10 +122,9 @@ pub fn info_of_member(view: &View, member: &Member) -> Result<Option<BudgetInfo>
 
 /// Stores how a budget stands, and tells of what is new; `acting` is who knows already.
 fn judge(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> {
-    let (calendar, now) = (account.team.calendar(), tx.now());
-    let month_start = calendar.month(now);
-    let stored = tx.get::<BudgetState>(&account.key())?;
-    let stored = stored.filter(|state| state.month_start == month_start);
+    let now = tx.now();
+    let blank = account.blank(account.team.calendar().month(now));
+    let stored = tx.get::<BudgetState>(&blank.key())?;
     let level = match account.budget {
         Some(budget) => budget.level(account.spent_usd),
         None => BudgetLevel::Fine,
@@ -123,17 +132,14 @@ fn judge(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> 
     if level == BudgetLevel::Fine && stored.is_none() {
         return Ok(());
     }
-    let (team, agent) = account.key();
-    let exhaustion_published = account.was_told;
-    let (low_since, exhausted_at) = (None, None);
-    let blank =
-        || BudgetState { team, agent, month_start, low_since, exhausted_at, exhaustion_published };
-    let old = stored.clone().unwrap_or_else(blank);
+    let old = stored.clone().unwrap_or(blank);
     let is_exhausted = level == BudgetLevel::Exhausted;
     let new = BudgetState {
         low_since: (level != BudgetLevel::Fine).then(|| old.low_since.unwrap_or(now)),
         exhausted_at: is_exhausted.then(|| old.exhausted_at.unwrap_or(now)),
         exhaustion_published: old.exhaustion_published || is_exhausted,
+        // A month that has ended goes on where another zone is set, or a clock.
+        is_over: false,
         ..old.clone()
     };
     if stored.as_ref() != Some(&new) {
@@ -167,7 +173,9 @@ fn publish_exhausted(tx: &mut Tx, account: &Account, budget: Budget) -> Result<(
         None => About::resource("team", team.id),
         Some(member) => About::resource("team_agent", member.id).guarded_by("agent", member.agent),
     };
-    publish(tx, EventType::TeamBudgetExhausted, about, payload)
+    publish(tx, EventType::TeamBudgetExhausted, about, payload)?;
+    changes::tell(tx, team.id);
+    Ok(())
 }
 
 /// Wakes the team's Scrum Master, unless it is the one whose act it was.
@@ -181,20 +189,22 @@ fn tell_scrum_master(
     if acting.is_some_and(|acting| acting.id == master.id) {
         return Ok(());
     }
-    let whose = match account.member {
-        None => "the team".to_string(),
-        Some(member) => format!("the agent {}", member.stable_key.as_str()),
-    };
-    let (spent, monthly) = (account.spent_usd, budget.monthly_usd);
     let what = match (level, budget.on_exhausted) {
         (BudgetLevel::Exhausted, OnExhausted::Pause) => {
-            "used up: nothing is begun until it is raised"
+            "used up: nothing is begun until the month ends, or it is raised"
         }
         (BudgetLevel::Exhausted, OnExhausted::Notify) => "used up",
         _ => "low",
     };
-    let text =
-        format!("The budget of {whose} is {what}. Spent this month: {spent} of {monthly} USD.");
+    let amounts = format!("Spent this month: {} of {} USD.", account.spent_usd, budget.monthly_usd);
+    let text = match account.member {
+        None => format!("The budget of the team is {what}. {amounts}"),
+        // Amounts of a restricted agent are for those who may use it.
+        Some(member) if !agents::is_open(&tx.view(), member.agent)? => return Ok(()),
+        Some(member) => {
+            format!("The budget of the agent {} is {what}. {amounts}", &*member.stable_key)
+        }
+    };
     let invalid = |why| Error::internal(format!("a notice cannot be a wake: {why}"));
     let text = WakeText::parse(text).map_err(invalid)?;
     wakes::wake(tx, &master, &WakeCause::BudgetLow(&text))
@@ -218,58 +228,63 @@ pub fn member_changed(tx: &mut Tx, team: &Team, member: &Member) -> Result<()> {
     if is_held { Ok(()) } else { rousing::rouse(tx, member) }
 }
 
-/// Forgets how the budget of an agent stands that leaves.
+/// Forgets how the budget of an agent stood that leaves.
 pub fn forget(tx: &mut Tx, member: &Member) -> Result<()> {
-    match tx.get::<BudgetState>(&(member.team, Some(member.id)))? {
-        Some(state) => tx.remove(&state),
-        None => Ok(()),
-    }
+    let all: Vec<BudgetState> = tx.all(ListSource::TABLE, &(member.team, Some(member.id)))?;
+    all.iter().try_for_each(|state| tx.remove(state))
 }
 
 // ── The end of a month ───────────────────────────────────────────────────────
 
-/// Forgets how budgets stood in months that have passed, and has those look again that they held back.
+/// Has those look again whom a budget held back in a month that has ended.
 const END_MONTHS: Sweep =
     Sweep { name: "budgets of past months", every_secs: 20, run: end_months, installation: false };
 
-/// So many are forgotten in one transaction.
+/// So many are seen to in one transaction.
 const AT_ONCE: usize = 100;
 
 fn end_months(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     // Where the next month may have begun; on most days those of this month are not looked at.
     let end = tx.now().plus_secs(24 * 3600).month_start();
-    let mut passed: Vec<(BudgetState, Option<Team>)> = Vec::new();
-    let mut keys = Vec::new();
     let start = Time::from_millis(i64::MIN);
-    tx.view().entries(&BY_MONTH, &start, &end, Order::Ascending, |_, key| {
+    let mut keys = Vec::new();
+    tx.view().entries(&CURRENT, &start, &end, Order::Ascending, |_, key| {
         keys.push(key);
         Ok(ControlFlow::Continue(()))
     })?;
+    let mut teams: BTreeMap<Id<Team>, Option<Team>> = BTreeMap::new();
+    let mut ended = 0;
     for key in keys {
-        let Some(state) = tx.get::<BudgetState>(&key)? else { continue };
-        let team = tx.get::<Team>(&state.team)?;
-        let is_over = |team: &Team| team.calendar().month(tx.now()) != state.month_start;
-        if team.as_ref().is_none_or(is_over) {
-            passed.push((state, team));
+        let team = match teams.get(&key.0) {
+            Some(known) => known.clone(),
+            None => tx.get::<Team>(&key.0)?,
+        };
+        teams.insert(key.0, team.clone());
+        let Some(team) = team else { continue }; // It is being removed, with this.
+        if team.calendar().month(tx.now()) <= key.2 {
+            continue;
         }
-        if passed.len() == AT_ONCE {
-            break;
-        }
-    }
-    for (state, team) in &passed {
-        tx.remove(state)?;
-        let Some(team) = team.as_ref().filter(|_| state.exhausted_at.is_some()) else { continue };
-        tx.unmark_deletion(); // A wake is for a disk that has place.
-        match state.agent {
-            None => rouse_team(tx, team.id)?,
-            Some(agent) => {
-                if let Some(member) = tx.get::<Member>(&(team.id, agent))? {
-                    rousing::rouse(tx, &member)?;
-                }
-            }
+        end_month(tx, &team, &key)?;
+        ended += 1;
+        if ended == AT_ONCE {
+            return Ok(SweepProgress::More);
         }
     }
-    Ok(if passed.len() == AT_ONCE { SweepProgress::More } else { SweepProgress::Clean })
+    Ok(SweepProgress::Clean)
+}
+
+fn end_month(tx: &mut Tx, team: &Team, key: &<BudgetState as Record>::Key) -> Result<()> {
+    let Some(state) = tx.get::<BudgetState>(key)? else { return Ok(()) };
+    tx.replace(&state, &BudgetState { is_over: true, ..state.clone() })?;
+    if state.exhausted_at.is_none() {
+        return Ok(());
+    }
+    tx.unmark_deletion(); // A wake is for a disk that has place.
+    let Some(agent) = state.agent else { return rouse_team(tx, team.id) };
+    match tx.get::<Member>(&(team.id, agent))? {
+        Some(member) => rousing::rouse(tx, &member),
+        None => Ok(()),
+    }
 }
 
 // ── What people see ──────────────────────────────────────────────────────────
@@ -279,6 +294,7 @@ fn end_months(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
 #[serde(rename_all = "camelCase")]
 pub struct LowBudget {
     team_id: Id<Team>,
+    /// The team's current name.
     team_name: Name,
     /// The agent in the team whose budget it is; null if it is the team's.
     agent_id: Option<Id<Member>>,
@@ -337,8 +353,7 @@ pub fn list_low(view: &View, req: &Req) -> Result<Page<LowBudget>> {
             })
     };
     let show = |view: &View, state: BudgetState| LowBudget::of(view, &state);
-    let found =
-        view.page_map(ListSource::TABLE, &(), Order::Ascending, &req.page, is_listed, show)?;
+    let found = view.page_map(&CURRENT, &(), Order::Ascending, &req.page, is_listed, show)?;
     Ok(Page { items: found.items.into_iter().flatten().collect(), next: found.next })
 }
 

@@ -79,14 +79,15 @@ fn of_budget(
     team: &Team,
     (agent, budget): (Option<Id<Member>>, Option<Budget>),
 ) -> Result<Option<Pause>> {
-    let pauses = budget.filter(|budget| budget.on_exhausted == OnExhausted::Pause);
-    if pauses.is_none() {
-        return Ok(None);
-    }
+    let pausing = budget.filter(|budget| budget.on_exhausted == OnExhausted::Pause);
+    let Some(budget) = pausing else { return Ok(None) };
     let (calendar, now) = (team.calendar(), view.now());
-    let state: Option<BudgetState> = view.get(&(team.id, agent))?;
-    let since = state.filter(|state| state.month_start == calendar.month(now));
-    Ok(since.and_then(|state| state.exhausted_at).map(|since| Pause {
+    let month = calendar.month(now);
+    let state: Option<BudgetState> = view.get(&(team.id, agent, month))?;
+    let since = state.and_then(|state| state.exhausted_at);
+    // Of nothing, nothing is left, also in a month in which nothing was spent yet.
+    let since = since.or((budget.monthly_usd <= 0.0).then_some(month));
+    Ok(since.map(|since| Pause {
         scope: if agent.is_some() { PauseScope::AgentBudget } else { PauseScope::TeamBudget },
         by: None,
         since,

@@ -51,6 +51,7 @@ fn no_effect(_: &mut Tx, _: &Job, _: &crate::outbox::EffectResult) -> Result<Set
     Ok(Settled::Done)
 }
 
+/// Does the job for some of the teams.
 pub fn rouse_all(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if pauses::of_all(&tx.view())?.is_some() {
         return Ok(Prepared::Done); // Whoever ends that pause has it done.
@@ -66,6 +67,7 @@ pub fn rouse_all(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     Ok(Prepared::Done)
 }
 
+/// Does the job for some of a team's agents.
 pub fn rouse_team(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let key: Id<Target> = job.concurrency_key.unwrap_or(Id::NIL);
     let Some(team) = tx.get::<Team>(&key.cast())? else { return Ok(Prepared::Done) };

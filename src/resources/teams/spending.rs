@@ -44,8 +44,7 @@ impl Record for MonthlySpending {
     }
 }
 
-/// How a budget stands that was low or used up in a month: of a team, or of an agent in it. That of a month
-/// that has passed says nothing.
+/// How a budget stands, or stood, that was low or used up in a month: of a team, or of an agent in it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct BudgetState {
     pub team: Id<Team>,
@@ -59,6 +58,8 @@ pub struct BudgetState {
     pub exhausted_at: Option<Time>,
     /// Whether the event that it is used up was published: it is, once a month.
     pub exhaustion_published: bool,
+    /// Whether the month has ended, and those were told that it held back.
+    pub is_over: bool,
 }
 crate::base::portable!(BudgetState {
     team,
@@ -67,11 +68,14 @@ crate::base::portable!(BudgetState {
     low_since,
     exhausted_at,
     exhaustion_published,
+    is_over,
 });
 
-/// States by month: those of months that have passed are removed.
-pub static BY_MONTH: Index<BudgetState, Time> =
-    Index::non_unique("teams.budgets.by_month", |state| Some(state.month_start));
+/// Those of months that have not ended, by month.
+pub static CURRENT: Index<BudgetState, Time> =
+    Index::non_unique("teams.budgets.current", |state| {
+        (!state.is_over).then_some(state.month_start)
+    });
 
 static STATE_TEAM: Reference<BudgetState, Team> = Reference::cascade(
     &["team"],
@@ -83,12 +87,12 @@ static STATE_TEAM: Reference<BudgetState, Team> = Reference::cascade(
 impl Record for BudgetState {
     const TABLE: &'static str = "teams.budgets";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MONTH];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&CURRENT];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&STATE_TEAM];
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("agent", "removed with the agent by what removes that")];
-    type Key = (Id<Team>, Option<Id<Member>>);
+    type Key = (Id<Team>, Option<Id<Member>>, Time);
     fn key(&self) -> Self::Key {
-        (self.team, self.agent)
+        (self.team, self.agent, self.month_start)
     }
 }

@@ -15,6 +15,7 @@ use super::usable::UsableMembers;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Id, Name, Result, TextRule, Time, Title, Validated};
+use crate::resources::agents;
 use crate::resources::model_prices::{ModelName, ModelUsage};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
@@ -159,28 +160,46 @@ pub fn add(
     sum(tx, blank(UsageBy::Month, whole))?;
     sum(tx, Usage { day: Some(calendar.day(now)), ..blank(UsageBy::Day, whole) })?;
     sum(tx, Usage { agent: Some(member.id), ..blank(UsageBy::Agent, whole) })?;
-    if task.is_some() {
+    // What a restricted agent costs is for those who may use it, and tasks are for all.
+    if task.is_some() && agents::is_open(&tx.view(), member.agent)? {
         sum(tx, Usage { task, ..blank(UsageBy::Task, whole) })?;
     }
-    for part in usage {
-        let named =
-            Usage { model: Some(part.model.clone()), ..blank(UsageBy::Model, Amounts::of(part)) };
-        let one = if is_kept(&tx.view(), &named)? { named } else { Usage { model: None, ..named } };
-        sum(tx, one)?;
+    let (named, mut rest) = by_model(&tx.view(), (team, calendar.month(now)), usage)?;
+    for (model, amounts) in named {
+        sum(tx, Usage { model: Some(model), ..blank(UsageBy::Model, amounts) })?;
     }
     // What its models do not explain.
-    let rest = cost_nano.saturating_sub(tokens.cost_nano);
-    if usage.is_empty() || rest > 0 {
-        let amounts = Amounts { runs: 1, cost_nano: rest, ..Amounts::default() };
-        sum(tx, blank(UsageBy::Model, amounts))?;
+    rest.cost_nano += cost_nano.saturating_sub(tokens.cost_nano);
+    if usage.is_empty() || rest != Amounts::default() {
+        sum(tx, blank(UsageBy::Model, Amounts { runs: 1, ..rest }))?;
     }
     Ok(())
 }
 
-/// Whether a sum is there, or may be begun.
-fn is_kept(view: &View, usage: &Usage) -> Result<bool> {
-    let all = || view.count(ListSource::<Usage>::TABLE, &usage.key().0, MAX_MODELS);
-    Ok(view.has::<Usage>(&usage.key())? || all()? < MAX_MODELS)
+/// Divides what a run used into the sums of models that are kept or can be begun, and the rest.
+fn by_model(
+    view: &View,
+    (team, month): (&Team, Time),
+    usage: &[ModelUsage],
+) -> Result<(Vec<(ModelName, Amounts)>, Amounts)> {
+    let place = (team.id, UsageBy::Model, month);
+    let (mut named, mut rest, mut free) = (Vec::new(), Amounts::default(), None);
+    for part in usage {
+        let key = (place, (None, Some(part.model.clone()), None, None));
+        if !view.has::<Usage>(&key)? {
+            let left = match free {
+                Some(left) => left,
+                None => MAX_MODELS - view.count(ListSource::<Usage>::TABLE, &place, MAX_MODELS)?,
+            };
+            free = Some(left.saturating_sub(1));
+            if left == 0 {
+                rest = rest.plus(Amounts::of(part));
+                continue;
+            }
+        }
+        named.push((part.model.clone(), Amounts::of(part)));
+    }
+    Ok((named, rest))
 }
 
 fn sum(tx: &mut Tx, added: Usage) -> Result<()> {
@@ -249,6 +268,7 @@ pub struct UsageInfo {
     /// The agent's current name; null if it has left.
     agent_name: Option<Name>,
     task_id: Option<Id<Task>>,
+    /// The task's current title.
     task_title: Option<Title>,
     /// How many runs were reported.
     runs: u64,

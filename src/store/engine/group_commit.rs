@@ -407,7 +407,8 @@ pub fn outcome_unknown() -> Error {
     )
 }
 
-fn is_outcome_unknown(error: &Error) -> bool {
+/// Whether an error says that.
+pub fn is_outcome_unknown(error: &Error) -> bool {
     error.code() == "outcome_unknown"
 }
 

@@ -38,7 +38,7 @@ pub use attempt::{Attempt, Engine, GivenBack, OnConflict, Terms};
 pub use counting::Counting;
 pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use file_owner::give_to_owner_of_directory;
-pub use group_commit::{GroupCommit, outcome_unknown};
+pub use group_commit::{GroupCommit, is_outcome_unknown, outcome_unknown};
 pub use integrity::integrity;
 #[cfg(any(test, fuzzing))]
 pub use logged::fuzzing;

@@ -237,3 +237,50 @@ fn the_scrum_master_hears_of_a_budget_that_is_low_and_of_one_that_is_used_up() {
     spend(&fixture, (crew, master), 2.0);
     assert!(heard().is_empty());
 }
+
+#[test]
+fn those_held_back_in_a_month_are_told_though_the_next_is_low_at_once() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}}));
+    spend(&fixture, (crew, ann), 1.0);
+    fixture.pass_secs(17 * DAY);
+    spend(&fixture, (crew, ann), 0.9);
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    let end = |tx: &mut Tx| end_months(tx, &RetentionSettings::default()).map(drop);
+    fixture.store.write_blocking(fixture.org, end).unwrap();
+    run_jobs(&fixture);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(5), listener.notified());
+    runtime.block_on(told).expect("who waits is told");
+    assert_eq!(low(&fixture).len(), 1, "that of this month stays");
+}
+
+#[test]
+fn a_month_that_goes_on_in_another_zone_is_not_told_of_again() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(1.0));
+    let ann = add_agent(&fixture, crew, "ann");
+    spend(&fixture, (crew, ann), 2.0);
+    // Half past midnight on the 1st of February.
+    fixture.pass_secs(16 * DAY + 12 * 3600 + 1800);
+    let end = |tx: &mut Tx| end_months(tx, &RetentionSettings::default()).map(drop);
+    fixture.store.write_blocking(fixture.org, end).unwrap();
+    set(&fixture, crew, json!({"timeZone": "America/New_York"}));
+    spend(&fixture, (crew, ann), 0.5);
+    assert_eq!(exhausted(&fixture).len(), 1);
+    assert_eq!(low(&fixture), [(Value::Null, json!(2.5))]);
+}
+
+#[test]
+fn of_a_budget_of_nothing_nothing_is_begun_in_any_month() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}}));
+    for _ in 0..2 {
+        assert_eq!(code(claim(&fixture, (crew, ann))), "agent_paused");
+        fixture.pass_secs(31 * DAY);
+    }
+}

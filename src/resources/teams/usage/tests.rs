@@ -110,7 +110,8 @@ fn names_of_models_do_not_add_rows_without_end() {
     let count = |view: &View| view.count(ListSource::<Usage>::TABLE, &month, usize::MAX);
     assert_eq!(fixture.store.read_now(fixture.org, count).unwrap(), MAX_MODELS + 1);
     let first = &sums(&fixture, crew, json!({"by": "model"}))[0];
-    assert_eq!((&first["model"], &first["costUsd"]), (&Value::Null, &json!(50.0)));
+    let shown = (&first["model"], &first["costUsd"], &first["runs"]);
+    assert_eq!(shown, (&Value::Null, &json!(50.0), &json!(1)));
 }
 
 #[test]

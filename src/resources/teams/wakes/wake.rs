@@ -285,9 +285,9 @@ impl Wake {
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::Schedule => self.schedule_id?.cast(),
             WakeReason::WakeFailed => self.failed_agent?.cast(),
-            WakeReason::DirectMessage | WakeReason::Notification | WakeReason::BudgetLow => {
-                return None;
-            }
+            // It reads which are low.
+            WakeReason::BudgetLow => Id::NIL,
+            WakeReason::DirectMessage | WakeReason::Notification => return None,
         };
         Some((self.reason, id))
     }
