@@ -23,6 +23,8 @@ pub struct Field {
     options: Vec<(String, String)>,
     /// What it is filled with before anything was sent.
     pub value: String,
+    /// What a choice is where nothing is stored.
+    unset: &'static str,
     content: Content,
     /// Values of the API, each with the word that people have for it in the text.
     names: Vec<(String, String)>,
@@ -69,6 +71,7 @@ impl Field {
             complete: "off",
             options: Vec::new(),
             value: String::new(),
+            unset: "",
             content: Content::Text,
             names: Vec::new(),
             is_stored: true,
@@ -153,6 +156,12 @@ impl Field {
         self
     }
 
+    /// What it is where nothing is stored.
+    pub fn unset(mut self, value: &'static str) -> Self {
+        self.unset = value;
+        self
+    }
+
     /// What it is filled with at first.
     pub fn preset(mut self, value: impl Into<String>) -> Self {
         self.value = value.into();
@@ -191,6 +200,7 @@ impl Field {
         };
         match value {
             Value::Array(values) => values.iter().map(name).collect::<Vec<_>>().join(", "),
+            Value::Null => self.unset.into(),
             value => name(value),
         }
     }
@@ -406,6 +416,10 @@ mod tests {
         let both = vec!["member".to_string(), "pilot".into()];
         assert_eq!(offered(json!("pilot")), ("pilot".into(), both));
         assert_eq!(offered(json!(null)), (String::new(), vec!["member".into(), String::new()]));
+        let mut field = Field::select("role", "Role", [("member", "Member"), ("pilot", "Pilot")]);
+        field = field.at("of.role").unset("pilot");
+        field.fill(&json!({"of": null})).unwrap();
+        assert_eq!((field.value.as_str(), field.choices().len()), ("pilot", 2));
     }
 
     #[test]

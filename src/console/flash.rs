@@ -45,6 +45,8 @@ texts! {
     ProviderCreated = "The provider was created.",
     ProviderSaved = "The provider was saved.",
     ProviderDeleted = "The provider was deleted.",
+    PriceSet = "The price was set. Runs that are reported from now on cost by it.",
+    PriceDeleted = "The price was deleted.",
     Redelivered = "The entry is delivered again.",
     RedeliveryBegun = "The entries are delivered again, a few at a time.",
     ChannelCreated = "The channel was created. Choose what it delivers.",

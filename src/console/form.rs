@@ -248,7 +248,7 @@ impl Form {
     }
 
     /// What was sent, as its route takes it.
-    fn body(&self, visit: &Visit) -> Value {
+    pub fn body(&self, visit: &Visit) -> Value {
         let mut body = json!({});
         self.fields.iter().for_each(|field| field.put(visit, &mut body, !self.is_change()));
         (self.refined)(visit, &self.stored, &mut body);

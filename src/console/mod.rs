@@ -8,6 +8,7 @@
 
 mod api;
 mod assets;
+mod budget;
 mod chart;
 mod check;
 mod conflict;
@@ -40,6 +41,7 @@ mod site;
 mod strict;
 mod team;
 mod texts;
+mod usage;
 mod visit;
 
 pub use site::Console;

@@ -11,10 +11,14 @@ use crate::base::{Result, Time};
 
 /// A pause that is in effect.
 #[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Pause {
     pub scope: String,
-    pub by: String,
+    /// Who paused it; nobody did if a budget holds it back.
+    pub by: Nullable<String>,
     pub since: Time,
+    /// When it ends by itself.
+    pub ends_at: Nullable<Time>,
     pub reason: Nullable<String>,
 }
 
@@ -26,6 +30,10 @@ impl Pause {
             "team" => "The team is paused",
             "schedule" => "The schedule is paused",
             "agent" => "The agent is paused in all of its teams",
+            "team_budget" => "The team's budget is used up, so that nothing is begun",
+            "agent_budget" => {
+                "The agent's budget in this team is used up, so that it begins nothing"
+            }
             _ => "The agent is paused in this team",
         }
     }
@@ -36,13 +44,19 @@ impl Pause {
             "organization" => "Paused with all teams",
             "team" => "Paused with its team",
             "agent" => "Paused in all teams",
+            "team_budget" => "The team's budget is used up",
+            "agent_budget" => "Its budget is used up",
             _ => "Paused",
         }
     }
 
     /// What the list of teams says of it.
     pub fn of_team(&self) -> &'static str {
-        if self.is_of("team") { "Paused" } else { self.word() }
+        match self.scope.as_str() {
+            "team" => "Paused",
+            "team_budget" => "Nothing is begun",
+            _ => self.word(),
+        }
     }
 
     /// Whether it is the one of this scope, which is ended where that is shown.
@@ -51,12 +65,13 @@ impl Pause {
     }
 }
 
-/// The people who may have paused something; none are read if it is not paused.
+/// The people who may have paused something; none are read if nobody has.
 ///
 /// # Errors
 /// Those of the route.
 pub async fn people(api: &Api, paused: &Nullable<Pause>) -> Result<People> {
-    if paused.is_some() { People::read(api).await } else { Ok(People::default()) }
+    let is_by_somebody = paused.0.as_ref().is_some_and(|pause| pause.by.is_some());
+    if is_by_somebody { People::read(api).await } else { Ok(People::default()) }
 }
 
 /// Pauses or resumes what has this path in the API, as the form says that was sent.

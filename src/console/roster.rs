@@ -11,12 +11,13 @@ use crate::base::{Result, Time};
 
 /// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
 /// to call.
-const TABS: [(&str, &str, &str); 5] = [
+const TABS: [(&str, &str, &str); 6] = [
     ("Members", "/settings/members", "/organizations/members"),
     ("Keys", "/settings/keys", "/api-keys"),
     ("Grants", "/settings/grants", "/access-grants"),
     ("Why may she?", "/settings/access", "/access/explain"),
     ("Providers", "/settings/providers", "/llm-providers"),
+    ("Prices", "/settings/model-prices", "/model-prices"),
 ];
 
 /// The tabs that a visitor may open.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::api::{Api, segment};
+use super::budget::Budget;
 use super::frame::Frame;
 use super::paused::Pause;
 use super::strict::{List, Nullable};
@@ -23,49 +24,16 @@ const ONE_MORE: &str = "10";
 
 /// A team.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Team {
     pub id: String,
     pub slug: String,
     pub name: String,
     pub description: Nullable<String>,
     pub budget: Nullable<Budget>,
+    /// In which its days and months begin.
+    pub time_zone: String,
     pub paused: Nullable<Pause>,
-}
-
-/// A team's budget, and what it has spent this month, in US dollars.
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Budget {
-    pub monthly_usd: f64,
-    pub spent_usd: f64,
-}
-
-impl Budget {
-    /// The part that is spent, in percent of the budget; at most 100.
-    pub fn percent(&self) -> String {
-        let part = if self.monthly_usd > 0.0 { self.spent_usd / self.monthly_usd } else { 1.0 };
-        format!("{:.1}", (part * 100.0).clamp(0.0, 100.0))
-    }
-
-    /// Whether more is spent than there is.
-    pub fn is_exceeded(&self) -> bool {
-        self.spent_usd > self.monthly_usd
-    }
-
-    /// What is spent.
-    pub fn spent(&self) -> String {
-        usd(self.spent_usd)
-    }
-
-    /// What there is.
-    pub fn monthly(&self) -> String {
-        usd(self.monthly_usd)
-    }
-}
-
-/// An amount of US dollars.
-pub fn usd(amount: f64) -> String {
-    format!("${amount:.2}")
 }
 
 /// A way to one of the team's pages.
@@ -111,6 +79,7 @@ impl TeamPlace {
             ("Agents", "agents", None),
             ("Schedules", "schedules", None),
             ("Timeline", "timeline", None),
+            ("Usage", "usage", None),
             ("Peers", "peers", Some(("/exchange/peers", &[("state", "pending")][..]))),
             ("Settings", "settings", None),
         ] {
@@ -202,6 +171,7 @@ pub struct TeamAgent {
     pub role: String,
     pub skills: Vec<String>,
     pub wake_url: Nullable<String>,
+    pub budget: Nullable<Budget>,
     pub failed_wakes: usize,
     pub paused: Nullable<Pause>,
     pub hired_at: Time,
@@ -267,19 +237,4 @@ impl Crew {
 /// The field that has this value, or `null` if it is empty: what a PATCH clears.
 pub fn or_null(visit: &Visit, name: &str) -> Value {
     visit.form.some(name).map_or(Value::Null, Value::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_is_shown_in_percent_up_to_all_of_it() {
-        let budget = |monthly_usd, spent_usd| Budget { monthly_usd, spent_usd };
-        assert_eq!(budget(50.0, 12.5).percent(), "25.0");
-        assert_eq!(budget(50.0, 80.0).percent(), "100.0");
-        assert_eq!(budget(0.0, 0.0).percent(), "100.0");
-        assert!(budget(50.0, 80.0).is_exceeded() && !budget(50.0, 50.0).is_exceeded());
-        assert_eq!(budget(50.0, 0.055).spent(), "$0.06");
-    }
 }

@@ -64,6 +64,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("visibility.private", "Private"),
     ("visibility.public", "Public"),
     ("wake.approval_decided", "A decision that it asked for"),
+    ("wake.budget_low", "A budget that is low or used up"),
     ("wake.claim_expired", "A task whose worker gave no sign of life"),
     ("wake.dependency_cancelled", "A cancelled task that others wait for"),
     ("wake.dependency_done", "A task that waits for nothing any more"),

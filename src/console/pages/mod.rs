@@ -41,6 +41,7 @@ mod team_approvals;
 mod team_schedule;
 mod team_schedules;
 mod team_settings;
+mod team_usage;
 mod teams;
 mod timeline;
 mod today_group;
@@ -70,6 +71,7 @@ mod knowledge;
 mod llm_provider;
 mod member;
 mod members;
+mod model_prices;
 pub mod notifications;
 mod policies;
 mod prompt_provider;
@@ -118,6 +120,7 @@ const ALL: &[&[Page]] = &[
     activity::PAGES,
     team_approvals::PAGES,
     timeline::PAGES,
+    team_usage::PAGES,
     peers::PAGES,
     peer_rules::PAGES,
     waiting::PAGES,
@@ -134,6 +137,7 @@ const ALL: &[&[Page]] = &[
     access::PAGES,
     providers::PAGES,
     llm_provider::PAGES,
+    model_prices::PAGES,
     prompt_provider::PAGES,
     notifications::PAGES,
     channels::PAGES,

@@ -12,6 +12,7 @@ use super::shown_once::ShownOnce;
 use super::team_agents::fields;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::budget::{self, usd};
 use crate::console::conflict::{self, Edited};
 use crate::console::field::Field;
 use crate::console::filters;
@@ -23,7 +24,7 @@ use crate::console::paused;
 use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
-use crate::console::team::{TeamAgent, TeamPlace, or_null, usd};
+use crate::console::team::{TeamAgent, TeamPlace, or_null};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -46,7 +47,7 @@ struct AgentPage {
     org: String,
     agent: TeamAgent,
     people: People,
-    /// The form of the role.
+    /// The form of the role and the budget.
     form: Form,
     /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
     is_usable: bool,
@@ -143,7 +144,7 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
     place.api(&format!("/agents/{}{below}", segment(visit.param(2))))
 }
 
-/// The form of its role.
+/// The form of its role and its budget.
 async fn role(visit: &Visit, place: &TeamPlace) -> Result<Form> {
     let mut fields = fields();
     fields.push(
@@ -152,8 +153,11 @@ async fn role(visit: &Visit, place: &TeamPlace) -> Result<Form> {
             .number()
             .hint("From 1 to 100. One that it has not acknowledged then fails."),
     );
+    let hint = "What its runs in this team may cost, within the budget of the team. Without an amount it \
+                has none of its own.";
+    fields.extend(budget::fields("Its budget for a month, in US dollars", hint));
     let form = Form::change(visit, &api_path(visit, place, ""), fields).await?;
-    Ok(form.action("save").done(visit.path.as_str(), Flash::TeamAgentSaved))
+    Ok(form.refined(budget::refine).action("save").done(visit.path.as_str(), Flash::TeamAgentSaved))
 }
 
 /// What the form of the address edits.

@@ -1,11 +1,12 @@
-//! `/o/{org}/teams/{slug}/settings`: a team's name, description and budget; deleting it.
+//! `/o/{org}/teams/{slug}/settings`: a team's name, description, budget and time zone;
+//! deleting it.
 
 use askama::Template;
-use serde_json::Value;
 
 use super::teams::fields;
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::budget;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
@@ -32,13 +33,7 @@ struct Settings {
 }
 
 async fn settings(visit: &Visit, place: &TeamPlace) -> Result<Form> {
-    let form = Form::change(visit, &place.api(""), fields()).await?;
-    // Without an amount there is no budget.
-    let form = form.refined(|_, _, body| {
-        if body["budget"]["monthlyUsd"].is_null() {
-            body["budget"] = Value::Null;
-        }
-    });
+    let form = Form::change(visit, &place.api(""), fields()).await?.refined(budget::refine);
     Ok(form.done(place.at("/settings"), Flash::TeamSaved))
 }
 

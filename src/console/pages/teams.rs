@@ -4,6 +4,7 @@ use askama::Template;
 
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::budget;
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -70,17 +71,31 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
+/// Time zones that are suggested: any other may be entered.
+const ZONES: [(&str, &str); 8] = [
+    ("UTC", "UTC"),
+    ("America/Los_Angeles", "Los Angeles"),
+    ("America/New_York", "New York"),
+    ("America/Sao_Paulo", "São Paulo"),
+    ("Asia/Kolkata", "Kolkata"),
+    ("Asia/Tokyo", "Tokyo"),
+    ("Europe/Berlin", "Berlin"),
+    ("Europe/London", "London"),
+];
+
 /// What a team has, beside the name by which it is addressed.
 pub fn fields() -> Vec<Field> {
-    vec![
-        Field::text("name", "Name"),
-        Field::text("description", "Description").optional(),
-        Field::text("monthlyUsd", "Budget for a month, in US dollars")
-            .at("budget.monthlyUsd")
-            .number()
+    let hint = "What the runs of its agents may cost in a calendar month. Without an amount there is no \
+                budget.";
+    let mut fields =
+        vec![Field::text("name", "Name"), Field::text("description", "Description").optional()];
+    fields.extend(budget::fields("Budget for a month, in US dollars", hint));
+    fields.push(
+        Field::suggest("timeZone", "Time zone", ZONES)
             .optional()
-            .hint("You are told when it is spent; nothing is stopped."),
-    ]
+            .hint("In which its days and months begin, such as Europe/Berlin. UTC if empty."),
+    );
+    fields
 }
 
 async fn new(visit: &Visit) -> Result<FormPage> {
@@ -92,6 +107,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     fields.insert(1, slug);
     let frame = visit.frame("New team").crumb("Teams", visit.in_org("/teams"));
     Ok(Form::create("/teams", fields, "Create team")
+        .refined(budget::refine)
         .done(visit.in_org("/teams/{slug}/agents"), Flash::TeamCreated)
         .page(frame))
 }

@@ -58,6 +58,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         Waiting::Peers.group(visit, &mut teams).await?,
         Waiting::Overdue.group(visit, &mut teams).await?,
         Waiting::Failed.group(visit, &mut teams).await?,
+        Waiting::Budgets.group(visit, &mut teams).await?,
         recent(visit, failed),
         agents(visit, "error", "Agents that report an error").await?,
         agents(visit, "stale", "Agents that are silent").await?,

@@ -8,7 +8,8 @@ use super::inbox::{Message, beginning};
 use super::today_group::{Group, ROWS, Row};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
-use crate::console::strict::List;
+use crate::console::budget::Budget;
+use crate::console::strict::{List, Nullable};
 use crate::console::texts::text;
 use crate::console::visit::Visit;
 
@@ -55,6 +56,18 @@ struct Failed {
 #[derive(Deserialize)]
 struct Reason {
     reason: String,
+}
+
+/// A budget of which little or nothing is left.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Low {
+    team_id: String,
+    agent_id: Nullable<String>,
+    agent_name: Nullable<String>,
+    budget: Budget,
+    low_since: Time,
+    exhausted_at: Nullable<Time>,
 }
 
 /// An outside agent that asks to write to a team.
@@ -105,12 +118,20 @@ pub enum Waiting {
     Overdue,
     /// Wakes that agents never acknowledged.
     Failed,
+    /// Budgets of which little or nothing is left.
+    Budgets,
 }
 
 impl Waiting {
     /// All of them.
-    pub const ALL: [Waiting; 5] =
-        [Waiting::Approvals, Waiting::Mail, Waiting::Peers, Waiting::Overdue, Waiting::Failed];
+    pub const ALL: [Waiting; 6] = [
+        Waiting::Approvals,
+        Waiting::Mail,
+        Waiting::Peers,
+        Waiting::Overdue,
+        Waiting::Failed,
+        Waiting::Budgets,
+    ];
 
     /// The path of the page with all of its kind, below the organization's.
     pub fn path(self) -> &'static str {
@@ -120,6 +141,7 @@ impl Waiting {
             Waiting::Peers => "/waiting/peers",
             Waiting::Overdue => "/waiting/overdue",
             Waiting::Failed => "/waiting/failed-wakes",
+            Waiting::Budgets => "/waiting/budgets",
         }
     }
 
@@ -131,6 +153,7 @@ impl Waiting {
             Waiting::Peers => ("Outside agents ask to write", "warning", "clock"),
             Waiting::Overdue => ("Tasks that are overdue", "warning", "clock"),
             Waiting::Failed => ("Wakes that nobody acknowledged", "bad", "octagon"),
+            Waiting::Budgets => ("Budgets that are low or used up", "warning", "triangle"),
         }
     }
 
@@ -150,6 +173,7 @@ impl Waiting {
             Waiting::Peers => peers(visit, teams, query).await,
             Waiting::Overdue => overdue(visit, teams, query).await,
             Waiting::Failed => failed(visit, teams, query).await,
+            Waiting::Budgets => budgets(visit, teams, query).await,
         }
     }
 
@@ -221,6 +245,29 @@ async fn failed(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Res
         let detail = format!("{} in {team}", one.agent_name);
         let title = text(&format!("wake.{}", one.wake.reason)).to_string();
         rows.push(Row { title, path, detail, at: one.failed_at });
+    }
+    Ok((rows, found.next_cursor.0))
+}
+
+async fn budgets(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Low> = visit.api.get("/teams/low-budgets", query).await?;
+    let mut rows = Vec::new();
+    for low in found.items {
+        let agent = low.agent_id.as_deref().map(segment);
+        let below = agent.map_or("/usage".into(), |agent| format!("/agents/{agent}"));
+        let (path, team) = teams.at(visit, &low.team_id, &below).await?;
+        let whose = low.agent_name.as_deref().unwrap_or("The whole team");
+        let what = match low.exhausted_at.0 {
+            None => "low",
+            Some(_) if low.budget.pauses() => "used up, nothing is begun",
+            Some(_) => "used up",
+        };
+        rows.push(Row {
+            title: format!("{whose}: {} of {}", low.budget.spent(), low.budget.monthly()),
+            path,
+            detail: format!("{what}, in {team}"),
+            at: low.exhausted_at.0.unwrap_or(low.low_since),
+        });
     }
     Ok((rows, found.next_cursor.0))
 }

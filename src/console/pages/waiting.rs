@@ -1,5 +1,5 @@
 //! `/o/{org}/waiting/…`: all that waits for people in the teams: questions, mail, outside
-//! agents, overdue tasks, failed wakes.
+//! agents, overdue tasks, failed wakes, low budgets.
 
 use askama::Template;
 
@@ -21,6 +21,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/waiting/overdue").get(|visit| Box::pin(show(visit, Waiting::Overdue))),
     Page::of_org("/o/{org}/waiting/failed-wakes")
         .get(|visit| Box::pin(show(visit, Waiting::Failed))),
+    Page::of_org("/o/{org}/waiting/budgets").get(|visit| Box::pin(show(visit, Waiting::Budgets))),
 ];
 
 #[derive(Template)]
