@@ -76,10 +76,12 @@ use client::files::{Apply, Pull, ShowPlan};
 use client::login::Login;
 use client::logs::Logs;
 use client::message::Message;
+use client::prices::Prices;
 use client::profile_commands::ProfileCommands;
 use client::prompt::Prompt;
 use client::schedule::Schedule;
 use client::task::Task;
+use client::usage::Usage;
 use client::wakes::Wakes;
 use client::whoami::WhoAmI;
 use failure::Failure;
@@ -144,6 +146,8 @@ enum Command {
     Message(Message),
     Activity(Activity),
     Wakes(Wakes),
+    Usage(Usage),
+    Prices(Prices),
     Deploy(Deploy),
     Approve(Approve),
     Deny(Deny),
@@ -263,6 +267,8 @@ fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> 
         Command::Activity(command) => command.run(),
         Command::Message(command) => command.run(),
         Command::Wakes(command) => command.run(),
+        Command::Usage(command) => command.run(),
+        Command::Prices(command) => command.run(),
         Command::Deploy(command) => command.run(),
         Command::Approve(command) => command.run(),
         Command::Deny(command) => command.run(),

@@ -150,6 +150,56 @@ fn agents_are_paused_and_resumed_and_schedules_made() {
 }
 
 #[test]
+fn runs_cost_by_the_prices_of_models_and_what_they_used_is_shown() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let set = ["prices", "set", "a/b", "--input", "2", "--output", "10"];
+    let price = desk.json(&[&set[..], &["--cached", "0.5"]].concat());
+    assert_eq!((&price["model"], &price["cachedUsd"]), (&json!("a/b"), &json!(0.5)));
+    assert_eq!(desk.json(&set)["cachedUsd"], Value::Null);
+    desk.run(&["prices", "set", "a/b", "--input=-1", "--output", "10"]).fails(1, "inputUsd");
+    let listed = desk.run(&["prices", "list"]).stdout;
+    assert!(listed.contains("INPUT  CACHED  OUTPUT  MODEL"), "{listed}");
+    let used = json!([{"model": "a/b", "input": 1_000_000, "output": 100_000}]);
+    let run = json!({"status": "succeeded", "usage": used});
+    desk.api().post(&format!("/teams/{team}/agents/{scribe}/runs"), run).ok();
+    desk.json(&["prices", "delete", "a/b"]);
+    assert_eq!(desk.json(&["prices", "list"])["items"], json!([]));
+
+    let usage = |more: &[&str]| desk.run(&[&["usage", "--team", "shipping"], more].concat()).stdout;
+    for (by, name) in [("model", "a/b"), ("agent", "Scribe")] {
+        let shown = usage(&["--by", by]);
+        assert!(shown.contains("3.0000") && shown.contains(name), "{shown}");
+    }
+    assert!(usage(&["--by", "task"]).contains("no runs"));
+    assert!(usage(&["--month", "2020-01"]).contains("no runs"));
+    let months = desk.json(&["usage", "--team", "shipping", "--by", "month"]);
+    assert_eq!(
+        (&months["items"][0]["costUsd"], &months["items"][0]["runs"]),
+        (&json!(3.0), &json!(1))
+    );
+    let wrong = ["usage", "--team", "shipping", "--month", "November"];
+    desk.run(&wrong).fails(1, "must be a month");
+}
+
+#[test]
+fn what_is_resumed_and_held_back_by_a_budget_says_so() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let api = desk.api();
+    let budget = json!({"monthlyUsd": 1, "onExhausted": "pause"});
+    api.patch(&format!("/teams/{team}"), json!({"budget": budget})).ok();
+    let run = json!({"status": "succeeded", "costUsd": 1});
+    api.post(&format!("/teams/{team}/agents/{scribe}/runs"), run).ok();
+    let resumed = desk.run(&["agent", "resume", "scribe", "--team", "shipping"]).stdout;
+    assert!(resumed.contains("the team's budget is used up"), "{resumed}");
+    let wake = ["--wake", "scribe", "--text", "Look.", "--every", "600", "--team", "shipping"];
+    desk.json(&[&["schedule", "create", "Look"][..], &wake].concat());
+    let listed = desk.run(&["schedule", "list", "--team", "shipping"]).stdout;
+    assert!(listed.contains("budget used up"), "{listed}");
+}
+
+#[test]
 fn mail_is_sent_listed_and_acknowledged() {
     let desk = Desk::new();
     desk.team();

@@ -80,7 +80,18 @@ fn state(paused: &Value) -> String {
     if paused.is_null() {
         return "not paused".into();
     }
+    let end = time(&paused["endsAt"]);
     let scope = match paused["scope"].as_str() {
+        Some("team_budget") => {
+            return format!(
+                "the team's budget is used up: nothing is begun until {end}, or it is raised"
+            );
+        }
+        Some("agent_budget") => {
+            return format!(
+                "the agent's budget in this team is used up: it begins nothing until {end}, or it is raised"
+            );
+        }
         Some("organization") => "all agents are paused",
         Some("team") => "the team is paused",
         Some("schedule") => "the schedule is paused",
@@ -124,5 +135,30 @@ struct Resume {
 impl Resume {
     fn run(self) -> Result<(), Failure> {
         self.which.send("resume", json!({}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_budget_holds_back_was_paused_by_nobody() {
+        let state = |scope: &str, by: Value, end: Value| {
+            state(&json!({"scope": scope, "by": by, "since": "2026-11-21T18:23:03.120Z",
+                "endsAt": end, "reason": null}))
+        };
+        let end = json!("2026-12-01T00:00:00.000Z");
+        assert_eq!(
+            state("team_budget", Value::Null, end.clone()),
+            "the team's budget is used up: nothing is begun until 2026-12-01 00:00:00, or it is raised"
+        );
+        assert!(
+            state("agent_budget", Value::Null, end).contains("it begins nothing until 2026-12-01")
+        );
+        assert_eq!(
+            state("team", json!("somebody"), Value::Null),
+            "the team is paused since 2026-11-21 18:23:03"
+        );
     }
 }

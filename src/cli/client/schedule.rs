@@ -86,6 +86,7 @@ fn when(schedule: &Value) -> String {
 
 fn next(schedule: &Value) -> String {
     match schedule["nextTimes"].get(0) {
+        _ if schedule["paused"]["scope"] == "team_budget" => "budget used up".into(),
         _ if !schedule["paused"].is_null() => "paused".into(),
         _ if !schedule["stopped"].is_null() => "stopped".into(),
         Some(at) => time(at),
