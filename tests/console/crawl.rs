@@ -60,6 +60,11 @@ pub fn fill(server: &Running) {
     crate::filled::directory(server, MARKUP);
 }
 
+/// A text as a segment of a path.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
 /// Adds a team with something in each of its lists, agents, and a deployment.
 pub fn fill_teams(server: &Running) {
     let api = server.ada();
@@ -95,6 +100,9 @@ pub fn fill_teams(server: &Running) {
     let beat = json!({"environment": "production", "hash": MARKUP});
     api.post("/agents/herald/heartbeat", beat).ok();
 
+    let price = json!({"inputUsd": 1.25, "outputUsd": 10, "cachedUsd": 0.125});
+    api.put("/model-prices/gpt-5", price.clone()).ok();
+    api.put(&format!("/model-prices/{}", encoded(SHORT)), price).ok();
     let team = json!({"slug": "crew", "name": MARKUP, "description": MARKUP,
         "budget": {"monthlyUsd": 1}});
     let team = api.post("/teams", team).id();
@@ -127,7 +135,10 @@ pub fn fill_teams(server: &Running) {
     post("/timeline", json!({"kind": "milestone", "title": MARKUP, "body": MARKUP})).ok();
     let memory = json!({"content": MARKUP, "tags": [SHORT]});
     post(&format!("/agents/{agent}/memories"), memory).ok();
-    let run = json!({"status": "failed", "costUsd": 2, "error": MARKUP});
+    let own = json!({"budget": {"monthlyUsd": 2, "onExhausted": "notify"}});
+    api.patch(&format!("/teams/{team}/agents/{agent}"), own).ok();
+    let run = json!({"status": "failed", "costUsd": 2, "error": MARKUP, "taskId": task,
+        "usage": [{"model": SHORT, "input": 1200, "output": 300}]});
     post(&format!("/agents/{agent}/runs"), run).ok();
     for step in ["accept", "refuse", "block"] {
         let (_, peer) = outside::ask(server, "crew", MARKUP);
@@ -193,6 +204,8 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
             "/o/acme/teams/crew/tasks/1",
             "/o/acme/teams/crew/timeline",
             "/o/acme/teams/crew/activity",
+            "/o/acme/teams/crew/usage",
+            "/o/acme/settings/model-prices",
             "/o/acme/agents/scribe/versions/1",
             "/o/acme/fleets",
             "/o/acme/deployments/new",

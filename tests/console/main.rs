@@ -6,6 +6,7 @@
 mod client;
 mod accessibility;
 mod agents;
+mod budgets;
 mod conflicts;
 mod crawl;
 mod changes;
