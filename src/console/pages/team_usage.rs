@@ -92,7 +92,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let name = visit.query.some("month").map(String::from).or(newest).unwrap_or_default();
     let month = months.iter().find(|month| month.month == name).cloned();
     let by = BY.into_iter().find(|(by, _)| *by == visit.query.get("by")).unwrap_or(BY[0]);
-    let (mut days, mut rows) = (List::none(), List::none());
+    let (mut days, mut rows): (List<Sum>, List<Sum>) = (List::none(), List::none());
     if !name.is_empty() {
         let of = [("month", name.as_str())];
         days = api.get(&path, &[&of[..], &[("by", "day"), ("limit", DAYS)]].concat()).await?;
@@ -100,7 +100,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         query.extend(visit.cursor());
         rows = api.get(&path, &query).await?;
     }
-    let tasks = rows.items.iter().filter_map(|row: &Sum| row.task_id.as_deref());
+    let tasks = rows.items.iter().filter_map(|row| row.task_id.as_deref());
     let page = UsagePage {
         frame: place.crumbs(visit, visit.frame("Usage")).live(),
         tasks: place.numbers_of(api, tasks).await?,
