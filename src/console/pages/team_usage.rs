@@ -7,7 +7,6 @@ use askama::Template;
 
 use crate::base::Result;
 use crate::console::api::segment;
-use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
