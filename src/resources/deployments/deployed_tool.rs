@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(tool(many).warnings(|_| false).len(), MAX_WARNINGS);
         let deep = json!({"a".repeat(150): {"b".repeat(150): {"c": "${ A }"}}});
         let found = tool(deep).warnings(|_| false);
-        assert!(found[0].starts_with(&format!("{}…: ", "a".repeat(150))), "{found:?}");
+        assert!(found[0].starts_with(&format!("{}….c: ", "a".repeat(150))), "{found:?}");
     }
 }

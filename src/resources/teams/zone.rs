@@ -127,11 +127,11 @@ mod tests {
 
     #[test]
     fn without_a_zone_months_are_those_of_utc() {
-        for text in ["2026-11-07T15:30:02.5Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59Z"] {
+        for text in ["2026-11-07T15:30:02.5Z", "1970-01-01T00:00:00Z", "9999-12-30T21:59:59Z"] {
             assert_eq!(Calendar::of(None).month(at(text)), at(text).month_start(), "{text}");
         }
         assert!(
-            Calendar::of(None).next_month(at("9999-12-31T23:59:59Z")) > at("9999-12-31T23:59:59Z")
+            Calendar::of(None).next_month(at("9999-12-30T21:59:59Z")) > at("9999-12-30T21:59:59Z")
         );
     }
 }

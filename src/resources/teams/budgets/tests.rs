@@ -207,7 +207,7 @@ fn agents_look_again_when_the_month_ends_in_the_zone_of_the_team() {
     let mut listener = fixture.store.signals().subscribe(ann.uuid());
     assert_eq!(sweep().unwrap(), 0);
     run_jobs(&fixture);
-    let told = tokio::time::timeout(Duration::from_secs(5), listener.notified());
+    let told = async { tokio::time::timeout(Duration::from_secs(5), listener.notified()).await };
     runtime.block_on(told).expect("who waits is told");
     assert_eq!(take(&fixture, crew, ann).len(), 1);
     assert!(low(&fixture).is_empty());
@@ -252,7 +252,7 @@ fn those_held_back_in_a_month_are_told_though_the_next_is_low_at_once() {
     fixture.store.write_blocking(fixture.org, end).unwrap();
     run_jobs(&fixture);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(5), listener.notified());
+    let told = async { tokio::time::timeout(Duration::from_secs(5), listener.notified()).await };
     runtime.block_on(told).expect("who waits is told");
     assert_eq!(low(&fixture).len(), 1, "that of this month stays");
 }

@@ -118,7 +118,7 @@ fn an_agent_is_shown_with_every_field_and_no_secret() {
     let expected = json!({
         "id": id, "teamId": crew, "stableKey": "ann", "name": "ann", "role": "member",
         "skills": [], "wakeUrl": "https://a.test/wake", "maxAttempts": 10,
-        "failedWakes": 0, "paused": null,
+        "budget": null, "failedWakes": 0, "paused": null,
         "hiredAt": "2026-01-15T12:00:00.000Z",
     });
     assert_eq!(serde_json::to_value(shown).unwrap(), expected);
