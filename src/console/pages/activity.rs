@@ -97,7 +97,8 @@ impl Entry {
             "agent_left" => "left the team".into(),
             "skills_granted" => "was given skills".into(),
             "wake_failed" => "could not be woken".into(),
-            "budget_exhausted" => "The budget of the month is exceeded".into(),
+            "budget_exhausted" if self.agent_id.is_some() => "has used up its budget".into(),
+            "budget_exhausted" => "The team's budget is used up".into(),
             "external_request" => "An outside agent asks for access".into(),
             other => other.replace('_', " "),
         }

@@ -102,15 +102,24 @@ impl<'a> UsableMembers<'a> {
     /// Whether the caller may see what belongs to an agent of this team. What cannot be read is not
     /// shown.
     pub fn has(&self, team: Id<Team>, id: Id<Member>) -> bool {
+        self.try_has(team, id).unwrap_or(false)
+    }
+
+    /// The same where what cannot be read is an error: who follows a list does not come back to what was
+    /// left out.
+    ///
+    /// # Errors
+    /// 500 if the agent cannot be read.
+    pub fn try_has(&self, team: Id<Team>, id: Id<Member>) -> Result<bool> {
         if self.caller.is_admin() {
-            return true;
+            return Ok(true);
         }
         if let Some(known) = self.known.borrow().get(&id) {
-            return *known;
+            return Ok(*known);
         }
-        let is_usable = self.is_usable(team, id).unwrap_or(false);
+        let is_usable = self.is_usable(team, id)?;
         self.known.borrow_mut().insert(id, is_usable);
-        is_usable
+        Ok(is_usable)
     }
 
     fn is_usable(&self, team: Id<Team>, id: Id<Member>) -> Result<bool> {

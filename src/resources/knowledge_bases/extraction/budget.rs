@@ -10,6 +10,7 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// So many bytes may be read.
     pub fn new(bytes: u64) -> Self {
         Budget { left: Cell::new(bytes), is_exceeded: Cell::new(false) }
     }

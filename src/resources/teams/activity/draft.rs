@@ -194,6 +194,8 @@ pub fn happened(event: Event) -> Draft {
         ActivityKind::ApprovalDecided => (agent.map(Guard::Agent), "title"),
         ActivityKind::WakeFailed => (agent.map(Guard::Agent), "error"),
         ActivityKind::ExternalRequest => (Some(Guard::Exchange), "handle"),
+        // Of the agent whose budget it is; that of the team is for all.
+        ActivityKind::BudgetExhausted => (agent.map(Guard::Agent), ""),
         _ => (None, ""),
     };
     let skills = payload["skills"].as_array().filter(|_| kind == ActivityKind::SkillsGranted);

@@ -30,7 +30,8 @@ use crate::store::{Key as _, Order, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// A page ends after 20,000 scanned rows, as those of other lists do.
+/// A page ends after 20,000 scanned rows, as those of other lists do, and before they have very many bytes
+/// ([`Merge::are_long`]).
 const MAX_SCANNED: usize = 20_000;
 
 /// What follows an entry that is not settled is looked for again after a tenth of the time for which the
@@ -139,7 +140,9 @@ fn list(
             again_at = Some(look_again(view.now(), settled));
             break;
         }
-        if items.len() == req.page.limit || scanned == MAX_SCANNED {
+        if items.len() == req.page.limit
+            || (last.is_some() && (scanned == MAX_SCANNED || rows.are_long()))
+        {
             next = last;
             break;
         }
@@ -200,14 +203,15 @@ impl<'a> Shown<'a> {
     fn may_see(&self, draft: &Draft) -> Result<bool> {
         Ok(match draft.guard {
             Guard::Everybody => true,
-            Guard::Agent(agent) => self.usable.has(self.team, agent),
+            Guard::Agent(agent) => self.usable.try_has(self.team, agent)?,
             Guard::Exchange => self.reads_exchange,
             Guard::Schedule(id) => {
                 // One that was deleted has no rows much longer.
-                let agent = self.schedule(id)?.map(|schedule| schedule.agent());
-                agent.is_some_and(|agent| {
-                    agent.is_none_or(|agent| self.usable.has(self.team, agent))
-                })
+                match self.schedule(id)?.map(|schedule| schedule.agent()) {
+                    Some(Some(agent)) => self.usable.try_has(self.team, agent)?,
+                    Some(None) => true,
+                    None => false,
+                }
             }
         })
     }

@@ -27,6 +27,9 @@ pub struct Selection {
     pub kind: Option<ActivityKind>,
 }
 
+/// A page ends after so many chunks of 4 MiB.
+const MAX_LONG_CHUNKS: usize = 16;
+
 /// A part of a source: so many rows in this order, from the one after an id on.
 struct Part {
     order: Order,
@@ -37,15 +40,14 @@ struct Part {
 /// Rows of a part, and whether there are more.
 type Chunk = (VecDeque<Draft>, bool);
 
-/// What reads a part.
-type ReadPart<'a> = dyn Fn(&Part) -> Result<Chunk> + 'a;
-
 /// A range of rows in the order of their ids, read in chunks.
 struct Source<'a> {
-    read: Box<ReadPart<'a>>,
+    read: Read<'a>,
     next: Part,
     rows: VecDeque<Draft>,
     has_more: bool,
+    /// How many chunks ended before they had as many rows as they were to have: with 4 MiB.
+    long_chunks: usize,
 }
 
 impl Source<'_> {
@@ -53,6 +55,7 @@ impl Source<'_> {
     fn peek(&mut self) -> Result<Option<&Draft>> {
         if self.rows.is_empty() && self.has_more {
             (self.rows, self.has_more) = (self.read)(&self.next)?;
+            self.long_chunks += usize::from(self.has_more && self.rows.len() < self.next.limit);
             self.next.limit *= 2;
             if let Some(last) = self.rows.back() {
                 self.next.after = Some(last.id);
@@ -194,10 +197,15 @@ impl<'a> Merge<'a> {
             |kinds: &[ActivityKind]| selection.kind.is_none_or(|kind| kinds.contains(&kind));
         let begin = |(_, read)| {
             let next = Part { order, after, limit: FIRST_CHUNK };
-            Source { read, next, rows: VecDeque::new(), has_more: true }
+            Source { read, next, rows: VecDeque::new(), has_more: true, long_chunks: 0 }
         };
         let sources = all.into_iter().filter(|(kinds, _)| is_selected(kinds)).map(begin).collect();
         Merge { sources, order }
+    }
+
+    /// Whether the rows read so far are so long that a page ends: some 64 MiB.
+    pub fn are_long(&self) -> bool {
+        self.sources.iter().map(|source| source.long_chunks).sum::<usize>() >= MAX_LONG_CHUNKS
     }
 
     /// Returns the id of the next row.

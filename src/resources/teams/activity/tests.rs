@@ -252,13 +252,17 @@ fn what_belongs_to_a_restricted_agent_is_shown_to_those_who_may_use_it() {
     agent(&fixture, "sec");
     let sec = add_agent_with(&fixture, crew, json!({"stableKey": "sec", "role": "member"}));
     message(&fixture, crew, json!({"toAgentId": sec, "body": "Secret"}));
-    let run = Fixture::input(json!({"status": "succeeded"})).unwrap();
+    let budget = Fixture::input(json!({"budget": {"monthlyUsd": 1}})).unwrap();
+    fixture.write(members::update, (crew, sec), budget).unwrap();
+    let run = Fixture::input(json!({"status": "succeeded", "costUsd": 2})).unwrap();
     fixture.write(runs::create, (crew, sec), run).unwrap();
     let memory = Fixture::input(json!({"content": "42"})).unwrap();
     fixture.write(memories::create, (crew, sec), memory).unwrap();
     let public = json!({"fromAgentId": sec, "body": "To all"});
     fixture.write(messages::send_to_humans, crew, Fixture::input(public).unwrap()).unwrap();
-    assert_eq!(read(&fixture, crew, json!({}), all()).items.len(), 5);
+    let shown = read(&fixture, crew, json!({}), all());
+    assert_eq!(shown.items.len(), 6);
+    assert!(kinds(&shown).contains(&Kind::BudgetExhausted));
     let closed = json!({"name": "Closed", "access": "restricted"});
     let closed = fleets::tests::make(&fixture, closed).id;
     let fleet = json!({"fleetId": closed});
@@ -266,7 +270,23 @@ fn what_belongs_to_a_restricted_agent_is_shown_to_those_who_may_use_it() {
     let of_member = read(&fixture, crew, json!({}), all());
     assert_eq!(kinds(&of_member), [Kind::MessageSent, Kind::AgentHired]);
     let of_owner = read_as(&fixture, &fixture.owner, crew, json!({}), all()).unwrap();
-    assert_eq!(of_owner.items.len(), 5);
+    assert_eq!(of_owner.items.len(), 6);
+}
+
+#[test]
+fn a_page_ends_after_many_bytes_that_a_filter_leaves_out_and_the_next_goes_on() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let long = json!({"kind": "summary", "title": "x", "body": "x".repeat(100_000)});
+    for _ in 0..20 {
+        repeat(&fixture, timeline::create, crew, long.clone(), 40);
+    }
+    let query = json!({"agentId": ann});
+    let first = read(&fixture, crew, query.clone(), all());
+    assert_eq!((first.items.len(), first.next.is_some()), (0, true));
+    let second = read(&fixture, crew, query, Part { cursor: first.next, ..all() });
+    assert_eq!((kinds(&second), second.next), (vec![Kind::AgentHired], None));
 }
 
 #[test]

@@ -193,9 +193,7 @@ fn agents_look_again_when_the_month_ends_in_the_zone_of_the_team() {
         let settings = RetentionSettings::default();
         let run = move |tx: &mut Tx| end_months(tx, &settings).map(drop);
         fixture.store.write_blocking(fixture.org, run).unwrap();
-        fixture
-            .store
-            .read_now(fixture.org, |view| view.count(ListSource::<BudgetState>::TABLE, &(), 9))
+        fixture.store.read_now(fixture.org, |view| view.count(&CURRENT, &(), 9))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     // From noon on the 15th to just before five on the 1st.

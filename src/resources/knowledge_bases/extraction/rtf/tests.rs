@@ -1,3 +1,5 @@
+//! Texts in code pages, and what documents say of them.
+
 use super::*;
 
 #[track_caller]
