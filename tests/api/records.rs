@@ -354,6 +354,10 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     key.delete(&format!("{team}/agents/{ann}/memories/{forgotten}")).ok(); // An erasure.
     let run = json!({"status": "failed", "costUsd": 0.5, "error": "e", "taskId": task});
     key.post(&format!("{team}/agents/{ann}/runs"), run).ok();
+    owner.put("/model-prices/m", json!({"inputUsd": 1, "outputUsd": 2, "cachedUsd": 0.5})).ok();
+    let usage = json!([{"model": "m", "input": 2_000_000, "output": 1, "cached": 1}]);
+    let run = json!({"status": "succeeded", "taskId": task, "usage": usage});
+    key.post(&format!("{team}/agents/{ann}/runs"), run).ok();
     let schedule = json!({"name": "s", "everySecs": 60, "timeZone": "Europe/Berlin",
         "onMissed": "once", "task": {"title": "t", "description": "d", "assigneeAgentId": ann}});
     key.post(&format!("{team}/schedules"), schedule).ok();

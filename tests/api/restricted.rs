@@ -370,7 +370,9 @@ fn no_route_shows_or_changes_what_is_restricted_to_a_member_without_the_grant() 
             let context = format!("{} {fields}: {} {}", route.name, reply.status, reply.text());
             assert!(reply.status < 500, "{context}");
             assert!(!vault.is_in(&reply.text()), "{context}");
-            if vault.named_by(route, &fields).is_empty() || reply.status == 401 {
+            // Every member sees that an agent came into a team.
+            let is_known = route.name == "activity_entry.list";
+            if vault.named_by(route, &fields).is_empty() || reply.status == 401 || is_known {
                 continue;
             }
             let is_empty = reply.status == 200 && reply.json()["items"] == json!([]);

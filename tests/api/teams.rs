@@ -82,7 +82,10 @@ fn a_team_is_created_updated_and_deleted_with_its_contents() {
     let patch = json!({"name": "B", "description": "d", "budget": {"monthlyUsd": 5}});
     let changed = crew.patch("", patch).ok();
     assert_eq!(pick(&changed, "name slug description"), json!(["B", "crew", "d"]));
-    assert_eq!(changed["budget"], json!({"monthlyUsd": 5.0, "spentUsd": 0.0}));
+    assert_eq!(
+        changed["budget"],
+        json!({"monthlyUsd": 5.0, "spentUsd": 0.0, "onExhausted": "notify"})
+    );
     let changed = crew.patch("", json!({"budget": null, "description": null, "name": null})).ok();
     assert_eq!(pick(&changed, "name budget description"), json!(["B", null, null]));
 
