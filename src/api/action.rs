@@ -144,6 +144,9 @@ pub struct Followed<T> {
     pub next: Option<Vec<u8>>,
     /// Where the next read begins; `None`: where this one did.
     pub end: Option<Vec<u8>>,
+    /// The event after which this read began, for who connects again before the first one came: `None` if
+    /// the same request begins there again.
+    pub begin: Option<String>,
     /// The topic of commits after which to read again.
     pub topic: Topic,
     /// When to read again without a commit: there is more, but it is not settled.

@@ -24,8 +24,8 @@ const MAX_STALL: Duration = Duration::from_secs(5);
 
 type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 
-/// The first frame: how long a client that lost its connection waits before it connects again.
-const RETRY: Bytes = Bytes::from_static(b"retry: 2000\n\n");
+/// How long a client that lost its connection waits before it connects again.
+const RETRY: &str = "retry: 2000";
 
 /// The response that sends each item as an event, until the client disconnects or the server stops.
 pub fn stream(event: &'static str, items: ItemStream) -> Response<ResponseBody> {
@@ -51,7 +51,7 @@ pub fn event_stream(body: mpsc::Receiver<Result<Bytes, BodyAborted>>) -> Respons
 }
 
 async fn send(event: &'static str, mut items: ItemStream, events: Events) {
-    if events.send(Ok(RETRY)).await.is_err() {
+    if events.send(Ok(first_frame(items.begin()))).await.is_err() {
         return;
     }
     loop {
@@ -77,6 +77,15 @@ async fn send(event: &'static str, mut items: ItemStream, events: Events) {
             }
         }
     }
+}
+
+/// The first frame has no data, so that it is no event; its id is that of the last event nevertheless, for
+/// who connects again before one has come.
+fn first_frame(begin: Option<&str>) -> Bytes {
+    Bytes::from(match begin {
+        Some(id) => format!("{RETRY}\nid: {id}\n\n"),
+        None => format!("{RETRY}\n\n"),
+    })
 }
 
 fn frame(event: &str, taken: &TakenItem) -> Bytes {

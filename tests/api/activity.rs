@@ -14,6 +14,11 @@ fn kinds(entries: &[Value]) -> Vec<&str> {
 
 /// Begins a stream of what happens, after this event.
 fn stream(crew: &Crew, last: Option<&str>) -> Connection {
+    begun(crew, last).0
+}
+
+/// The same, with the event after which it begins.
+fn begun(crew: &Crew, last: Option<&str>) -> (Connection, String) {
     let owner = &crew.acme.owner;
     let path = owner.in_org(&crew.path("/activity"));
     let mut ask = owner.ask("GET", &path).with("Accept", "text/event-stream");
@@ -24,8 +29,10 @@ fn stream(crew: &Crew, last: Option<&str>) -> Connection {
     stream.write(&ask.to_bytes()).unwrap();
     let (status, _) = stream.head().unwrap();
     assert_eq!(status, 200);
-    assert!(stream.chunk().unwrap().starts_with("retry: "));
-    stream
+    let first = stream.chunk().unwrap();
+    let lines: Vec<_> = first.split('\n').collect();
+    let ["retry: 2000", id, "", ""] = lines[..] else { panic!("{first:?}") };
+    (stream, id.strip_prefix("id: ").unwrap().into())
 }
 
 /// The next entry of a stream.
@@ -110,6 +117,12 @@ fn a_stream_goes_on_after_the_last_event_without_a_gap_or_a_repetition() {
         entry["settled"] = Value::Null;
     }
     assert_eq!(followed, listed);
+    // Before the first event, too.
+    let (stopped, begin) = begun(&crew, None);
+    drop(stopped);
+    let meanwhile = crew.task(json!({"title": "meanwhile"}));
+    let (mut again, same) = begun(&crew, Some(&begin));
+    assert_eq!((same, &next(&mut again)["resourceId"]), (begin, &json!(meanwhile)));
     // Of what is there already, too.
     let mut third = stream(&crew, followed[0]["id"].as_str());
     assert_eq!(next(&mut third)["id"], followed[1]["id"]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::authorize::AuthContext;
@@ -70,6 +71,11 @@ impl Follower {
         Follower { auth, operation, from: FollowFrom::Request, is_stream: false, first: None }
     }
 
+    /// Returns the id of the event after which a stream begins that has not sent any, if it has one.
+    pub fn begin(&self) -> Option<&str> {
+        self.first.as_ref().and_then(|first| first.begin.as_deref())
+    }
+
     /// Returns the next items of a stream, or none if there were none until `until`. When the process
     /// stops, the stream ends with `None`.
     ///
@@ -115,10 +121,11 @@ impl Follower {
             };
             let now = Instant::now();
             let is_over = now >= until || *stopping.borrow();
-            if !found.items.is_empty() || is_over || (found.next.is_some() && !self.is_stream) {
+            if !found.items.is_empty() || is_over || (found.next.is_some() && found.end.is_none()) {
                 return Ok(found);
             }
             if found.next.is_some() {
+                yield_now().await;
                 continue; // Nothing of what was looked through so far is for this one.
             }
             let Some(subscription) = &mut subscription else {

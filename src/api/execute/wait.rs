@@ -68,6 +68,14 @@ impl From<Follower> for ItemStream {
 }
 
 impl ItemStream {
+    /// Returns the id that a client sends to go on from the beginning of the stream, if it has one.
+    pub fn begin(&self) -> Option<&str> {
+        match &self.0 {
+            Source::Taken { .. } => None,
+            Source::Followed(follower) => follower.begin(),
+        }
+    }
+
     /// Returns the next items, or none if there were none until `until`. When the process stops,
     /// the stream ends with `None`.
     ///

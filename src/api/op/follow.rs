@@ -43,7 +43,7 @@ impl<P: PathParams, I: Input, O: Output> FollowAction for Follow<P, I, O> {
         who: &Principal,
         point: &FollowPoint,
     ) -> Result<Followed<TakenItem>> {
-        let Followed { items, next, end, topic, again_at } =
+        let Followed { items, next, end, begin, topic, again_at } =
             (self.read)(view, &Req::new(&self.args, who), point)?;
         let items = items.iter().map(|thing| {
             let json = serde_json::to_value(thing)
@@ -51,7 +51,8 @@ impl<P: PathParams, I: Input, O: Output> FollowAction for Follow<P, I, O> {
             let id = thing.resource().map(|resource| resource.id).unwrap_or_default();
             Ok(TakenItem { id, json })
         });
-        Ok(Followed { items: items.collect::<Result<_>>()?, next, end, topic, again_at })
+        let items = items.collect::<Result<_>>()?;
+        Ok(Followed { items, next, end, begin, topic, again_at })
     }
 
     fn cursor(&self, position: &[u8]) -> String {

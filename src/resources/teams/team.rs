@@ -85,8 +85,17 @@ pub fn fetch_team(view: &View, id: Id<Team>) -> Result<Team> {
 /// Whether a team exists and the scopes of the caller's key reach it. What cannot be read is not
 /// listed.
 pub fn reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> bool {
-    let team = view.get::<Team>(&team).ok().flatten();
-    team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug))))
+    try_reaches(view, caller, scope, team).unwrap_or(false)
+}
+
+/// The same where what cannot be read is an error: who follows a list does not come back to what was left
+/// out.
+///
+/// # Errors
+/// 500 if the team cannot be read.
+pub fn try_reaches(view: &View, caller: &Caller, scope: ScopeName, team: Id<Team>) -> Result<bool> {
+    let team = view.get::<Team>(&team)?;
+    Ok(team.is_some_and(|team| caller.covers(scope, Some(&ScopeTarget::named(&team.slug)))))
 }
 
 /// Returns the id if the team exists, or 404.

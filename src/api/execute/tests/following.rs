@@ -6,7 +6,10 @@ use super::*;
 use crate::api::{FollowFrom, FollowPoint, Followed};
 use crate::store::Key as _;
 
-/// Reads notes in the order of their ids, none that is not settled.
+/// The text of notes that nobody asks for.
+const LEFT_OUT: &str = "left out";
+
+/// Reads notes in the order of their ids, none that is not settled. Looks through as many as a page has.
 pub(super) fn read(view: &View, req: &Req, point: &FollowPoint) -> Result<Followed<Note>> {
     let before_settled = || Id::new(Uuid::from_u128(point.settled.uuid().as_u128() - 1));
     let after: Id<Note> = match point.from {
@@ -20,12 +23,13 @@ pub(super) fn read(view: &View, req: &Req, point: &FollowPoint) -> Result<Follow
         .into_iter()
         .filter(|note| note.id > after)
         .partition(|note| note.id.uuid() < point.settled.uuid());
-    let items: Vec<_> = settled.into_iter().take(req.page.limit).collect();
-    let end = items.last().map_or(after, |note| note.id);
+    let looked_at: Vec<_> = settled.into_iter().take(req.page.limit).collect();
+    let end = looked_at.last().map_or(after, |note| note.id);
     Ok(Followed {
-        next: (items.len() == req.page.limit).then(|| end.to_bytes()),
-        items,
+        next: (looked_at.len() == req.page.limit).then(|| end.to_bytes()),
+        items: looked_at.into_iter().filter(|note| note.text != LEFT_OUT).collect(),
         end: Some(end.to_bytes()),
+        begin: Some(after.to_string()),
         topic: TOPIC,
         again_at: (!rest.is_empty()).then(|| view.now().plus_millis(5)),
     })
@@ -60,6 +64,37 @@ async fn a_request_waits_until_the_list_grows() {
     let note = fixture.create("a").await;
     assert_eq!(json_of(waiting.await.unwrap().unwrap())["items"], json!([note]));
     assert_eq!(fixture.notes(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_goes_on_behind_what_it_leaves_out() {
+    let fixture = Fixture::new().await;
+    for _ in 0..3 {
+        fixture.create(LEFT_OUT).await;
+    }
+    let note = fixture.create("a").await;
+    let at_once = fixture.call("note.follow", &[], json!({"limit": 1}), |_| ()).await;
+    let at_once = json_of(at_once.unwrap());
+    assert!(at_once["items"] == json!([]) && at_once["nextCursor"].is_string(), "{at_once}");
+    let waiting = json!({"limit": 1, "wait": 60});
+    let found = fixture.call("note.follow", &[], waiting, |_| ()).await;
+    assert_eq!(json_of(found.unwrap())["items"], json!([note]));
+}
+
+#[tokio::test]
+async fn who_connects_again_before_an_event_came_misses_none() {
+    let fixture = Fixture::new().await;
+    fixture.create("old").await;
+    let items = stream(&fixture, streamed).await;
+    let begin = items.begin().unwrap().to_string();
+    drop(items);
+    let note = fixture.create("meanwhile").await;
+    let again = |request: &mut Request| {
+        request.is_stream = true;
+        request.last_event_id = Some(Box::leak(begin.into_boxed_str()));
+    };
+    let mut again = stream(&fixture, again).await;
+    assert_eq!(next(&mut again).await, [note]);
 }
 
 #[tokio::test]

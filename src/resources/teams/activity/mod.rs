@@ -21,7 +21,7 @@ use super::changes;
 use super::member::{self, Member};
 use super::schedule::Schedule;
 use super::task::Task;
-use super::team::{TEAM_IN_PATH, Team, reaches, require_team};
+use super::team::{TEAM_IN_PATH, Team, require_team, try_reaches};
 use super::usable::UsableMembers;
 use crate::api::{FollowFrom, FollowPoint, Followed, Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName};
@@ -132,7 +132,7 @@ fn list(
     let ActivityFilter { kind, task_id, agent_id, .. } = req.input;
     let selection = Selection { team, task: task_id, kind };
     let mut rows = Merge::of(view, &selection, order, after);
-    let shown = Shown::to(view, req, settled);
+    let shown = Shown::to(view, req, settled)?;
     let (mut items, mut last, mut scanned) = (Vec::new(), None, 0);
     let (mut next, mut again_at) = (None, None);
     while let Some(id) = rows.peek()? {
@@ -159,7 +159,15 @@ fn list(
         Order::Ascending => last.or(after).map(bytes),
         Order::Descending => None,
     };
-    Ok(Followed { items, next: next.map(bytes), end, topic: changes::topic(team), again_at })
+    let begin = after.filter(|id| order == Order::Ascending && !id.is_nil());
+    Ok(Followed {
+        items,
+        next: next.map(bytes),
+        end,
+        begin: begin.map(|id| id.to_string()),
+        topic: changes::topic(team),
+        again_at,
+    })
 }
 
 /// Returns when to look again for entries that are not settled.
@@ -186,18 +194,18 @@ impl<'a> Shown<'a> {
         view: &'a View<'a>,
         req: &Req<'a, Id<Team>, ActivityFilter>,
         settled: Id<ActivityEntry>,
-    ) -> Self {
+    ) -> Result<Self> {
         let (caller, team) = (req.caller(), req.params);
-        Shown {
+        Ok(Shown {
             view,
             team,
             settled,
             usable: UsableMembers::of(view, caller),
-            reads_exchange: reaches(view, caller, ScopeName::ExchangeRead, team),
+            reads_exchange: try_reaches(view, caller, ScopeName::ExchangeRead, team)?,
             names: RefCell::default(),
             tasks: RefCell::default(),
             schedules: RefCell::default(),
-        }
+        })
     }
 
     fn may_see(&self, draft: &Draft) -> Result<bool> {

@@ -306,6 +306,54 @@ fn a_page_ends_after_many_rows_that_a_filter_leaves_out_and_the_next_goes_on() {
 }
 
 #[test]
+fn what_cannot_be_read_is_an_error_and_no_row_is_left_out_for_it() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let memory = Fixture::input(json!({"content": "42"})).unwrap();
+    fixture.write(memories::create, (crew, ann), memory).unwrap();
+    let parts = args(crew, Fixture::input::<ActivityFilter>(json!({"after": "start"})).unwrap());
+    let settled = fixture.store.settled_id();
+    let hints = crate::store::WorkHints::small(fixture.org);
+    // How many reads a light one has.
+    let (mut most, mut is_first) = (0, true);
+    let count = fixture.store.read_in_turn(hints, fixture.org, None, |view| {
+        while is_first && view.has::<Team>(&Id::NIL).is_ok() {
+            most += 1;
+        }
+        is_first = false;
+        Ok(())
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(count).unwrap();
+    let (mut failed, mut whole) = (0, 0);
+    for spare in 0..100 {
+        let mut first = None;
+        let done = fixture.store.read_in_turn(hints, fixture.org, None, |view| {
+            let is_first = first.is_none();
+            if is_first {
+                (spare..most).try_for_each(|_| view.has::<Team>(&Id::NIL).map(drop))?;
+            }
+            let point = FollowPoint { from: &FollowFrom::Request, settled, is_stream: false };
+            let found = list(view, &Req::new(&parts, &fixture.member), &point);
+            if is_first {
+                first = Some(found.map(|found| kinds(&found)));
+            }
+            Ok(())
+        });
+        runtime.block_on(done).unwrap();
+        match first.unwrap() {
+            Ok(kinds) => {
+                assert_eq!(kinds, [Kind::AgentHired, Kind::MemoryStored], "{spare} reads");
+                whole += 1;
+            }
+            Err(_) => failed += 1,
+        }
+    }
+    assert!(failed > 0 && whole > 0, "{failed} failed, {whole} did not");
+}
+
+#[test]
 fn a_place_that_is_none_is_refused() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);
