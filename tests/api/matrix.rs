@@ -383,8 +383,8 @@ fn table() -> BTreeMap<String, (For, By)> {
 
 /// What a request to a route takes.
 fn takes(vault: &Vault, route: &Route, fields: &Value) -> Vec<Granted> {
-    // Every member sees that an agent is in a team.
-    if route.name == "team_agent.get" {
+    // Every member sees that an agent is in a team, and when it came.
+    if matches!(route.name, "team_agent.get" | "activity_entry.list") {
         return Vec::new();
     }
     // It takes the tool away from the environment that uses it.
