@@ -4,7 +4,7 @@
 //! the load generator on the same processors. The output is one table.
 //!
 //! `cargo bench -- reads` measures only the reads of tasks; there are also `commits` (of the engine
-//! alone), `writes`, `wakes`, `pauses`, `activity`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
+//! alone), `writes`, `wakes`, `pauses`, `dependencies`, `schedules`, `activity`, `audit`, `deliveries`, `growth`, `log` and `process`, for registries `contents`, `promotions`, `publishing`
 //! and `versions`, `deployments` and `waiting` (for them), `neighbours` for what one organization's
 //! costly requests do to the others, `signatures` for those of agents outside, `agent-index` for
 //! searches and `nostr.json`, `search` for documents of knowledge bases, `console` for its pages, `mcp`,
@@ -32,6 +32,7 @@ mod commits;
 mod console;
 mod contents;
 mod deliveries;
+mod dependencies;
 mod deployments;
 #[cfg(feature = "postgres")]
 mod engines;
@@ -55,6 +56,7 @@ mod reads;
 mod registry;
 mod requests;
 mod rounds;
+mod schedules;
 mod search;
 mod signatures;
 #[allow(dead_code)] // Tests need the rest.
@@ -86,12 +88,14 @@ fn main() -> ExitCode {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 31] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 33] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
         ("wakes", &wakes::rows),
         ("pauses", &pauses::rows),
+        ("dependencies", &|| dependencies::rows(quick)),
+        ("schedules", &schedules::rows),
         ("activity", &|| activity::rows(quick)),
         ("deliveries", &|| deliveries::rows(quick)),
         ("growth", &|| growth::rows(quick, full)),

@@ -30,18 +30,23 @@ const LOST: Duration = Duration::from_secs(60);
 pub fn rows() -> Vec<Row> {
     let fixture = Fixture::new(AGENTS);
     let (paused, resumed) = client::runtime().block_on(measure(&fixture));
-    let row = |name: &str, mut times: Vec<Duration>, limit: Duration| {
-        times.sort();
-        let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-        Row {
-            name: format!("{name}, {AGENTS} agents waiting, p99"),
-            ours: format!("{} (p50 {})", time(most), time(half)),
-            baseline: format!("limit {}", time(limit)),
-            ratio: most.as_secs_f64() / limit.as_secs_f64(),
-            target: Target::AtMost(1.0),
-        }
+    let row = |name: &str, times, limit| {
+        within(&format!("{name}, {AGENTS} agents waiting"), times, limit)
     };
     vec![row("pause of a team", paused, PAUSE_LIMIT), row("resume to wake", resumed, RESUME_LIMIT)]
+}
+
+/// The row of times of which nearly all are to be within a limit.
+pub fn within(name: &str, mut times: Vec<Duration>, limit: Duration) -> Row {
+    times.sort();
+    let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    Row {
+        name: format!("{name}, p99"),
+        ours: format!("{} (p50 {})", time(most), time(half)),
+        baseline: format!("limit {}", time(limit)),
+        ratio: most.as_secs_f64() / limit.as_secs_f64(),
+        target: Target::AtMost(1.0),
+    }
 }
 
 /// Returns the times of pauses, and those from resuming to the wake of an agent.

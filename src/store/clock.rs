@@ -175,8 +175,11 @@ impl Clock {
     /// Keeps ids marked whose transaction may have been committed or not, for as long as that takes to be
     /// seen.
     pub(super) fn keep(&self, uncommitted: UncommittedIds) {
-        let until = self.now().plus_secs(MAX_UNKNOWN_SECS).millis();
-        lock(&self.ids).unknown.push((uncommitted.first, until));
+        let now = self.now();
+        let mut ids = lock(&self.ids);
+        ids.first_uncommitted(now.millis()); // Those before are forgotten in time, whoever asks for them.
+        ids.unknown.push((uncommitted.first, now.plus_secs(MAX_UNKNOWN_SECS).millis()));
+        drop(ids);
         std::mem::forget(uncommitted);
     }
 

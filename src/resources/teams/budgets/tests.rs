@@ -230,6 +230,14 @@ fn the_scrum_master_hears_of_a_budget_that_is_low_and_of_one_that_is_used_up() {
     spend(&fixture, (crew, ann), 2.0);
     spend(&fixture, (crew, ann), 1.0);
     assert_eq!(heard(), ["The budget of the team is used up. Spent this month: 11 of 10 USD."]);
+    // One does not take the place of another.
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 20}}));
+    let bob = add_agent(&fixture, crew, "bob");
+    set_agent(&fixture, (crew, bob), json!({"budget": {"monthlyUsd": 1}}));
+    spend(&fixture, (crew, ann), 6.0);
+    spend(&fixture, (crew, bob), 0.9);
+    let whose: Vec<_> = heard().iter().map(|text| text.contains("agent ann")).collect();
+    assert_eq!(whose, [true, false]);
     // It knows what it has done itself.
     set_agent(&fixture, (crew, master), json!({"budget": {"monthlyUsd": 1}}));
     spend(&fixture, (crew, master), 2.0);

@@ -285,9 +285,10 @@ impl Wake {
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::Schedule => self.schedule_id?.cast(),
             WakeReason::WakeFailed => self.failed_agent?.cast(),
-            // It reads which are low.
-            WakeReason::BudgetLow => Id::NIL,
-            WakeReason::DirectMessage | WakeReason::Notification => return None,
+            // Each is about another budget, as its text says.
+            WakeReason::DirectMessage | WakeReason::Notification | WakeReason::BudgetLow => {
+                return None;
+            }
         };
         Some((self.reason, id))
     }
