@@ -7,10 +7,11 @@ mod golden;
 mod rules;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use roadstead::api::{RawArgs, Route, openapi};
+use roadstead::api::{BoundRequest, RawArgs, Route, ServerInfo, openapi};
 use roadstead::auth::ScopeName;
-use roadstead::base::Keys;
+use roadstead::base::{Error, Keys};
 use roadstead::resources;
 use serde_json::{Value, json};
 
@@ -120,14 +121,17 @@ fn every_property_and_parameter_is_described() {
 }
 
 /// Parameters of a path that any route accepts.
-fn params(route: &Route) -> Vec<&'static str> {
-    vec!["A"; (route.operation.params)().len()]
+/// Binds a body as a server does.
+fn bind(route: &Route, body: &Value) -> Result<BoundRequest, Error> {
+    let params = vec!["A".to_string(); (route.operation.params)().len()];
+    let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
+    let raw = RawArgs::body(&params, body, (&origin, &server));
+    route.bind(RawArgs { org: route.org_source.org_slug(), ..raw })
 }
 
 #[test]
 fn every_write_has_an_example_that_fits_its_schema_and_that_its_route_accepts() {
     let document = document();
-    let keys = Keys::new([7; 32]);
     for route in resources::routes() {
         if !route.method.has_body() || route.operation.upload.is_some() {
             continue;
@@ -141,8 +145,7 @@ fn every_write_has_an_example_that_fits_its_schema_and_that_its_route_accepts() 
         let validator = jsonschema::draft202012::new(&schema).unwrap();
         let problems: Vec<_> = validator.iter_errors(example).map(|e| e.to_string()).collect();
         assert!(problems.is_empty(), "{}: {problems:?}: {example}", route.name);
-        let raw = RawArgs::body(&params(&route), example, route.org_source.org_slug(), &keys);
-        if let Err(error) = route.bind(raw) {
+        if let Err(error) = bind(&route, example) {
             panic!("{}: {error}: {:?}: {example}", route.name, error.issues());
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use roadstead::api::{Action, Calls, EncodedOutput, OrgSlugMode, Principal, RawArgs, Route};
+use roadstead::api::{Action, Calls, EncodedOutput, Principal, RawArgs, Route, ServerInfo};
 use roadstead::auth::{Caller, Credential, Identity, Role};
 use roadstead::base::{Email, Id, Keys, Name, Result, Slug};
 use roadstead::resources::organizations::{self, Bootstrapped, NewFoundation};
@@ -94,7 +94,9 @@ impl Filling<'_> {
 }
 
 fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
-    let bound = route.bind(RawArgs::body(params, body, OrgSlugMode::Ignored, keys));
+    let params: Vec<_> = params.iter().map(|param| param.to_string()).collect();
+    let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(keys.clone())));
+    let bound = route.bind(RawArgs::body(&params, body, (&origin, &server)));
     bound.expect("the body is what the route takes").action
 }
 

@@ -38,7 +38,9 @@ pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest, public_url_required};
 pub use read::{Input, count_values, order_issue};
-pub use request::{Args, PathParam, PathParams, Principal, RawArgs, Req, Uploaded, path_names};
+pub use request::{
+    Args, Origin, PathParam, PathParams, Principal, RawArgs, Req, ServerInfo, Uploaded, path_names,
+};
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
 pub use route::{Method, Route};

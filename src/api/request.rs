@@ -13,7 +13,7 @@ use super::read::SourceFormat;
 use super::system::SystemMonitor;
 use crate::auth::nostr::Signer;
 use crate::auth::{Caller, Identity};
-use crate::base::{ArtifactName, Id, Keys, Name, Text, VariableName};
+use crate::base::{ArtifactName, Id, Keys, Name, Text, TraceParent, VariableName};
 use crate::store::PageRequest;
 
 /// A file as it was uploaded.
@@ -26,10 +26,48 @@ pub struct Uploaded {
     pub charset: Option<String>,
 }
 
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The client's IP address.
+    pub address: IpAddr,
+    /// The base of links to this server; empty when it does not know its own address.
+    pub link_base: String,
+    /// Identifies the request in the log and the audit log.
+    pub request_id: String,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceParent>,
+}
+
+/// This machine.
+impl Default for Origin {
+    fn default() -> Self {
+        let (address, trace) = (IpAddr::V4(Ipv4Addr::LOCALHOST), None);
+        Origin { address, link_base: String::new(), request_id: String::new(), trace }
+    }
+}
+
+/// What the server is that requests are sent to: the same for all of them.
+pub struct ServerInfo {
+    /// What the server knows of itself.
+    pub system: Arc<SystemMonitor>,
+    /// Whether it can send mail.
+    pub sends_mail: bool,
+    /// The installation's keys, which sign cursors.
+    pub keys: Keys,
+}
+
+impl ServerInfo {
+    /// A server with these keys that has nothing else.
+    pub fn bare(keys: Keys) -> Self {
+        ServerInfo { system: Arc::default(), sends_mail: false, keys }
+    }
+}
+
 /// The parsed but untyped arguments of a request, which its route binds to [`Args`].
 pub struct RawArgs<'a> {
     /// The parameters of the path, decoded, in its order.
-    pub params: Vec<String>,
+    pub params: &'a [String],
     /// The query or the body.
     pub arguments: &'a Value,
     /// Which of the two.
@@ -50,38 +88,31 @@ pub struct RawArgs<'a> {
     pub targets: Vec<&'static str>,
     /// What was uploaded, for a route that takes a file.
     pub upload: Uploaded,
-    /// The client's IP address.
-    pub address: IpAddr,
-    /// The base of links to this server; empty when it does not know its own address.
-    pub link_base: &'a str,
-    /// Whether the server can send mail.
-    pub sends_mail: bool,
-    /// What the server knows of itself.
-    pub system: Arc<SystemMonitor>,
-    /// The installation's keys, which sign cursors.
-    pub keys: &'a Keys,
+    pub origin: &'a Arc<Origin>,
+    pub server: &'a Arc<ServerInfo>,
 }
 
 impl<'a> RawArgs<'a> {
-    /// Arguments in a body, with these path parameters, from a local client.
-    pub fn body(params: &[&str], arguments: &'a Value, org: OrgSlugMode, keys: &'a Keys) -> Self {
+    /// Arguments in a body, with these path parameters.
+    pub fn body(
+        params: &'a [String],
+        arguments: &'a Value,
+        (origin, server): (&'a Arc<Origin>, &'a Arc<ServerInfo>),
+    ) -> Self {
         RawArgs {
-            params: params.iter().map(|param| param.to_string()).collect(),
+            params,
             arguments,
             mode: SourceFormat::Body,
             unread_query: "",
             is_lenient: false,
             wants_text: false,
             is_conditional: false,
-            org,
+            org: OrgSlugMode::Ignored,
             reference: None,
             targets: Vec::new(),
             upload: Uploaded::default(),
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            link_base: "",
-            sends_mail: false,
-            system: Arc::default(),
-            keys,
+            origin,
+            server,
         }
     }
 }
@@ -109,17 +140,11 @@ pub struct Args<P, I> {
     pub page: PageRequest,
     /// What was uploaded; empty on a route that takes no file.
     pub upload: Uploaded,
-    /// The client's IP address.
-    pub address: IpAddr,
-    /// The base of links to this server; empty when it does not know its own address.
-    pub link_base: String,
-    /// Whether the server can send mail.
-    pub sends_mail: bool,
     /// Whether the request has an `If-Match` that names states, of which one held: the client knows
     /// what it changes.
     pub is_conditional: bool,
-    /// What the server knows of itself.
-    pub system: Arc<SystemMonitor>,
+    pub origin: Arc<Origin>,
+    pub server: Arc<ServerInfo>,
 }
 
 /// A request as an operation sees it: [`Args`] and a [`Principal`].

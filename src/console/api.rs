@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::multipart::SentFile;
 use super::strict::List;
 use crate::api::execute::{Arguments, Executor, Response};
-use crate::api::{Method, Uploaded};
+use crate::api::{Method, Origin, Uploaded};
 use crate::auth::{RawCredential, Role};
 use crate::base::{Error, Result};
-use crate::http::{InProcess, Origin, RouteCall, Router};
+use crate::http::{InProcess, RouteCall, Router};
 
 /// The route of the session, by which a visitor is authenticated.
 pub const SESSION: &str = "/auth/session";
@@ -276,9 +276,9 @@ impl Api {
         let key = key.map(|key| format!("{key}/{}", route.name));
         let call = RouteCall { route: &route, params, target: path, query, arguments };
         let mut request = self.calls.request(call);
-        request.idempotency_key = key.as_deref().map(str::as_bytes);
-        request.reading = reading.as_ref().map(|(reading, _)| reading);
-        request.preconditions.if_match = if_match.into_iter().collect();
-        self.calls.execute(&request).await
+        request.idempotency_key = key.map(String::into_bytes);
+        request.reading = reading.map(|(reading, _)| reading);
+        request.preconditions.if_match = if_match.into_iter().map(<[u8]>::to_vec).collect();
+        self.calls.execute(request).await
     }
 }

@@ -24,11 +24,11 @@ use super::paths::Paths;
 use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
 use super::{assets, errors, headers, multipart, pages};
+use crate::api::Origin;
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
-    Origin, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
-    is_at_other_port,
+    ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, is_at_other_port,
 };
 
 /// How long a visitor's cookie and the theme last.

@@ -1,6 +1,7 @@
 //! The handler of a request: from its head and body to a response or an error response.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Incoming;
@@ -22,6 +23,7 @@ use super::router::{Match, Missing, normalized};
 use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::tls::OverTls;
 use super::{pages, problem, response};
+use crate::api::Origin;
 use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, LogLimit, Result, TraceParent};
 
@@ -172,11 +174,11 @@ async fn handle(
     observed.endpoint = endpoint_of(route);
     let headers = &head.headers;
     let mut request = Request {
-        route,
-        reading,
+        route: route.clone(),
+        reading: reading.cloned(),
         params,
-        target: head.uri.path_and_query().map_or("", |target| target.as_str()),
-        query: head.uri.query().unwrap_or_default(),
+        target: head.uri.path_and_query().map_or("", |target| target.as_str()).into(),
+        query: head.uri.query().unwrap_or_default().into(),
         arguments: Arguments::Query,
         credential: raw_credential(headers),
         preconditions: preconditions(headers),
@@ -186,10 +188,12 @@ async fn handle(
         is_head: head.method == Method::HEAD,
         is_stream: route.waits() && wants_stream(headers),
         last_event_id: last_event_id(headers),
-        address,
-        link_base: &context.link_base(head),
-        request_id,
-        trace: observed.trace,
+        origin: Arc::new(Origin {
+            address,
+            link_base: context.link_base(head),
+            request_id: request_id.into(),
+            trace: observed.trace,
+        }),
         at: None,
     };
     let challenged = |error: Error| {
@@ -208,7 +212,7 @@ async fn handle(
     if route.waits() {
         begin_waiting(head);
     }
-    let output = context.executor.execute(&request, caller).await.map_err(challenged)?;
+    let output = context.executor.execute(request, caller).await.map_err(challenged)?;
     let mut response = response::response(output);
     if route.operation.has_text {
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));

@@ -29,8 +29,10 @@ pub fn raw_credential(headers: &HeaderMap) -> RawCredential {
 }
 
 /// `If-Match` and `If-None-Match`.
-pub fn preconditions(headers: &HeaderMap) -> Preconditions<'_> {
-    let all = |name: HeaderName| headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+pub fn preconditions(headers: &HeaderMap) -> Preconditions {
+    let all = |name: HeaderName| {
+        headers.get_all(name).iter().map(|tags| tags.as_bytes().to_vec()).collect()
+    };
     Preconditions { if_match: all(IF_MATCH), if_none_match: all(IF_NONE_MATCH) }
 }
 
@@ -42,9 +44,9 @@ pub fn wants_stream(headers: &HeaderMap) -> bool {
 
 /// The id of the last event that the client had of an earlier stream, if it had one with an id. One that is
 /// no text is none of this server.
-pub fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+pub fn last_event_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("last-event-id")?;
-    Some(id.to_str().unwrap_or("?")).filter(|id| !id.is_empty())
+    Some(id.to_str().unwrap_or("?").to_string()).filter(|id| !id.is_empty())
 }
 
 /// Whether the client prefers text to JSON where there are both.
@@ -134,12 +136,12 @@ pub fn has_known_coding(headers: &HeaderMap) -> bool {
 ///
 /// # Errors
 /// 400 if it is malformed or sent twice.
-pub fn idempotency_key(headers: &HeaderMap, method: Method) -> Result<Option<&[u8]>> {
+pub fn idempotency_key(headers: &HeaderMap, method: Method) -> Result<Option<Vec<u8>>> {
     let mut sent = headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::as_bytes);
     let (Some(key), true) = (sent.next(), method == Method::Post) else { return Ok(None) };
     let good = (1..=255).contains(&key.len()) && key.iter().all(|byte| (0x20..0x7F).contains(byte));
     if good && sent.next().is_none() {
-        return Ok(Some(key));
+        return Ok(Some(key.to_vec()));
     }
     Err(Error::invalid_at(
         "Idempotency-Key",

@@ -1,7 +1,6 @@
 //! The API for adapters within this process: a site of pages, another protocol. What they ask the
 //! routes for is executed as a request over HTTP is, and counts as the one that they answer.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,9 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::router::Router;
 use crate::api::execute::{Arguments, Authenticated, Body, Executor, ReadPoint, Request, Response};
-use crate::api::{Method, Route};
+use crate::api::{Method, Origin, Route};
 use crate::auth::{Identity, RawCredential};
-use crate::base::{Error, Result, TraceParent};
+use crate::base::{Error, Result};
 
 /// The API, called for whoever has sent a request.
 #[derive(Clone)]
@@ -21,21 +20,9 @@ pub struct InProcess {
     /// The credential of the request.
     pub credential: RawCredential,
     authenticated: Option<Authenticated>,
-    /// Where the request comes from.
-    pub origin: Origin,
+    pub origin: Arc<Origin>,
     /// The state that routes read at; without one each call sees the newest.
     at: Option<ReadPoint>,
-}
-
-/// Where a request comes from.
-#[derive(Clone)]
-pub struct Origin {
-    pub address: IpAddr,
-    /// The base of links to this server; empty when it does not know its own address.
-    pub link_base: String,
-    pub request_id: String,
-    /// The trace that it belongs to.
-    pub trace: Option<TraceParent>,
 }
 
 /// A call of a route.
@@ -53,7 +40,7 @@ pub struct RouteCall<'a> {
 impl InProcess {
     /// The API, called without a credential.
     pub fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
-        let credential = RawCredential::Absent;
+        let (credential, origin) = (RawCredential::Absent, Arc::new(origin));
         InProcess { executor, router, credential, authenticated: None, origin, at: None }
     }
 
@@ -115,18 +102,14 @@ impl InProcess {
     }
 
     /// A request of the caller, which may be given further headers.
-    pub fn request<'a>(&'a self, call: RouteCall<'a>) -> Request<'a> {
+    pub fn request(&self, call: RouteCall<'_>) -> Request {
         let RouteCall { route, params, target, query, arguments } = call;
-        let Origin { address, link_base, request_id, trace } = &self.origin;
+        let (credential, origin) = (self.credential.clone(), self.origin.clone());
         Request {
-            target,
-            query,
-            address: *address,
-            link_base,
-            request_id,
-            trace: *trace,
-            at: self.at.as_ref(),
-            ..Request::new(route, params, arguments, self.credential.clone())
+            target: target.into(),
+            query: query.into(),
+            at: self.at.clone(),
+            ..Request::new(route.clone(), params, arguments, credential, origin)
         }
     }
 
@@ -134,10 +117,10 @@ impl InProcess {
     ///
     /// # Errors
     /// Those of the route.
-    pub async fn execute(&self, request: &Request<'_>) -> Result<Response> {
+    pub async fn execute(&self, request: Request) -> Result<Response> {
         let caller = match &self.authenticated {
             Some(authenticated) => authenticated.clone(),
-            None => self.executor.authenticate(request).await?,
+            None => self.executor.authenticate(&request).await?,
         };
         self.executor.execute(request, caller).await
     }
@@ -146,16 +129,18 @@ impl InProcess {
     ///
     /// # Errors
     /// Those of the route; 500 if it answers with something else.
-    pub async fn json(&self, request: &Request<'_>) -> Result<Bytes> {
-        json(request.route.name, self.execute(request).await?)
+    pub async fn json(&self, request: Request) -> Result<Bytes> {
+        let name = request.route.name;
+        json(name, self.execute(request).await?)
     }
 
     /// The same, with the fields that the adapter needs.
     ///
     /// # Errors
     /// Those of the route; 500 if its answer lacks a field.
-    pub async fn parsed<T: DeserializeOwned>(&self, request: &Request<'_>) -> Result<T> {
-        Self::parse(request.route.name, self.execute(request).await?)
+    pub async fn parsed<T: DeserializeOwned>(&self, request: Request) -> Result<T> {
+        let name = request.route.name;
+        Self::parse(name, self.execute(request).await?)
     }
 
     /// Returns the fields that the adapter needs of the response of a route with this name or path.

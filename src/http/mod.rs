@@ -45,7 +45,7 @@ pub use connections::max_connections;
 pub use context::{ServerContext, is_at_other_port, names_this_machine};
 pub use document::Document;
 pub use handler::log_failure;
-pub use in_process::{InProcess, Origin, RouteCall};
+pub use in_process::{InProcess, RouteCall};
 pub use listener::{Listener, Speaks};
 pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources, StoredSources};
 pub use pages::PATHS;

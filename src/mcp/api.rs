@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::execute::{Arguments, Body, Etag, Executor, ItemStream, Request, Slot};
-use crate::api::{Method, OrgSlugMode, Route};
+use crate::api::{Method, OrgSlugMode, Origin, Route};
 use crate::auth::{Identity, RawCredential};
 use crate::base::{Error, Kind, Result};
-use crate::http::{InProcess, Origin, RouteCall, Router};
+use crate::http::{InProcess, RouteCall, Router};
 
 /// The route by which a key is authenticated: every key may call it.
 const WHO_AM_I: &str = "/whoami";
@@ -119,8 +119,8 @@ impl Api {
         let route = self.route(method, pattern)?;
         let params = params.iter().map(|param| param.to_string()).collect();
         let mut request = self.request(&route, params, arguments);
-        request.idempotency_key = self.idempotency_key.as_deref().map(str::as_bytes);
-        self.calls.parsed(&request).await
+        request.idempotency_key = self.idempotency_key.clone().map(String::into_bytes);
+        self.calls.parsed(request).await
     }
 
     /// Calls a route and returns its JSON.
@@ -134,8 +134,8 @@ impl Api {
         arguments: Value,
     ) -> Result<Bytes> {
         let mut request = self.request(route, params, arguments);
-        request.idempotency_key = self.idempotency_key.as_deref().map(str::as_bytes);
-        self.calls.json(&request).await
+        request.idempotency_key = self.idempotency_key.clone().map(String::into_bytes);
+        self.calls.json(request).await
     }
 
     /// Waits until the thing has another tag than this one; returns its new tag, or none if it has
@@ -150,8 +150,8 @@ impl Api {
         known: Option<&Etag>,
     ) -> Result<Option<Etag>> {
         let mut request = self.request(route, Vec::new(), arguments);
-        request.preconditions.if_none_match.extend(known.map(|known| known.as_bytes()));
-        let response = self.calls.execute(&request).await?;
+        request.preconditions.if_none_match.extend(known.map(|known| known.as_bytes().to_vec()));
+        let response = self.calls.execute(request).await?;
         Ok(response.etag.filter(|_| !matches!(response.body, Body::NotModified)))
     }
 
@@ -167,19 +167,14 @@ impl Api {
     ) -> Result<ItemStream> {
         let mut request = self.request(route, params, arguments);
         request.is_stream = true;
-        match self.calls.execute(&request).await?.body {
+        match self.calls.execute(request).await?.body {
             Body::Items(_, items) => Ok(items),
             _ => Err(Error::internal(format!("{} has no stream", route.name))),
         }
     }
 
     /// A request of a route; the organization is added where the route needs one to be named.
-    fn request<'a>(
-        &'a self,
-        route: &'a Arc<Route>,
-        params: Vec<String>,
-        mut arguments: Value,
-    ) -> Request<'a> {
+    fn request(&self, route: &Arc<Route>, params: Vec<String>, mut arguments: Value) -> Request {
         if route.org_source.org_slug() == OrgSlugMode::Required
             && arguments.get("orgSlug").is_none()
         {

@@ -13,12 +13,12 @@ use super::methods::{Answer, answer};
 use super::origin::require_own_origin;
 use super::revision::{era_in, era_of};
 use super::tools::Tools;
+use crate::api::Origin;
 use crate::api::execute::Executor;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Error;
 use crate::http::{
-    Origin, Protocol, ResponseBody, Router, SiteFuture, SiteReply, SiteRequest, json_response,
-    log_failure,
+    Protocol, ResponseBody, Router, SiteFuture, SiteReply, SiteRequest, json_response, log_failure,
 };
 
 /// The path of the endpoint.

@@ -31,7 +31,7 @@ impl Output for SystemStatus {
 }
 
 fn get(_: &View, req: &Req) -> Result<SystemStatus> {
-    Ok(req.system.status())
+    Ok(req.server.system.status())
 }
 
 fn routes() -> Vec<Route> {

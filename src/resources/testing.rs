@@ -1,11 +1,10 @@
 //! The fixture of the resources' tests: a real store in memory that runs attempts twice at random,
 //! a clock that only the test advances, and an organization with two users.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use crate::api::{Args, Principal, Req, Uploaded};
+use crate::api::{Args, Origin, Principal, Req, ServerInfo, Uploaded};
 use crate::auth::{
     AddressProof, Caller, Credential, Identity, Membership, Organization, Role, User,
 };
@@ -153,17 +152,16 @@ impl Fixture {
 /// Returns the args of a request for the first page of 50.
 pub fn args<P, I>(params: P, input: I) -> Args<P, I> {
     let page = PageRequest { limit: 50, after: None };
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let origin = Origin { link_base: "http://127.0.0.1:7420".into(), ..Origin::default() };
+    let server = ServerInfo { sends_mail: true, ..ServerInfo::bare(Keys::new([7; 32])) };
     Args {
         params,
         input,
         page,
         upload: Uploaded::default(),
-        address,
-        link_base: "http://127.0.0.1:7420".into(),
-        sends_mail: true,
         is_conditional: false,
-        system: Default::default(),
+        origin: Arc::new(origin),
+        server: Arc::new(server),
     }
 }
 

@@ -4,12 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use roadstead::api::RawArgs;
-use roadstead::base::Keys;
 use roadstead::resources;
 use serde_json::{Value, json};
 
-use super::{document, json_body, params};
+use super::{bind, document, json_body};
 
 /// Why the schema of an input does not state its rule.
 enum Why {
@@ -88,7 +86,7 @@ const DISTINCT: [(&str, &str, &str); 2] = [
 
 #[test]
 fn an_item_that_comes_twice_is_refused_and_the_schema_says_so_in_words() {
-    let (document, keys) = (document(), Keys::new([7; 32]));
+    let document = document();
     let routes = resources::routes();
     let id = "01890a5d-ac96-774b-bcce-b302099a8057";
     for (name, schema, field) in DISTINCT {
@@ -100,8 +98,7 @@ fn an_item_that_comes_twice_is_refused_and_the_schema_says_so_in_words() {
         let mut sample = json_body(&document["paths"][path][method])["example"].clone();
         let mut refuses = |ids: Value| {
             sample["approvals"] = json!({field: ids});
-            let raw = RawArgs::body(&params(route), &sample, route.org_source.org_slug(), &keys);
-            route.bind(raw).is_err()
+            bind(route, &sample).is_err()
         };
         assert!(refuses(json!([id, id])) && !refuses(json!([id])), "{name}");
     }
@@ -141,7 +138,6 @@ fn every_rule_between_fields_is_stated_or_has_a_reason_why_not() {
     assert_eq!(inputs_with_rules(), known, "an input is missing here, or has no rules anymore");
 
     let document = document();
-    let keys = Keys::new([7; 32]);
     let routes = resources::routes();
     for (input, name, changes) in stated {
         let Some(route) = routes.iter().find(|route| route.name == name) else {
@@ -159,8 +155,7 @@ fn every_rule_between_fields_is_stated_or_has_a_reason_why_not() {
         for (field, value) in changes.as_object().unwrap() {
             sample[field] = value.clone();
         }
-        let raw = RawArgs::body(&params(route), &sample, route.org_source.org_slug(), &keys);
-        assert!(route.bind(raw).is_err(), "{name} accepts {sample}");
+        assert!(bind(route, &sample).is_err(), "{name} accepts {sample}");
         assert!(!validator.is_valid(&sample), "{input}: its schema accepts {sample}");
     }
 }

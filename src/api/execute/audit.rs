@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use super::context::RequestContext;
+use super::request::Request;
 use crate::api::audit::{self, AuditOutcome, Audited, append_pending};
-use crate::api::org_source::{OrgHint, OrgSource};
+use crate::api::org_source::OrgSource;
 use crate::api::request::Principal;
 use crate::auth::{key_organization, user_organizations};
 use crate::base::{Id, LogLimit, Result};
@@ -48,16 +49,15 @@ pub async fn append_answered(store: &Store) {
 }
 
 /// Inserts the audit entry of a refusal, in a separate transaction: the refused one was discarded.
-pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
+pub async fn audit_refusal(context: &RequestContext) {
     /// On a full disk every refusal fails so.
     static LIMIT: LogLimit = LogLimit::new();
-    let auth = context.auth(hint);
-    let request_id = context.request.request_id.to_string();
+    let refused = context.clone();
     let work = WorkHints { bytes: 0, ..context.work };
     let written = context.executor.store.write_as(work, Id::NIL, move |tx| {
-        let route = &auth.route;
+        let Request { route, origin, .. } = &*refused.request;
         let (who, org) = {
-            let (who, view) = auth.auth_request().resolve(&tx.view(), &auth.hint)?;
+            let (who, view) = refused.auth().resolve(&tx.view(), &refused.hint)?;
             (who, view.org())
         };
         // Users of other organizations who read public resources leave no entry.
@@ -68,7 +68,7 @@ pub async fn audit_refusal(context: &RequestContext<'_>, hint: &OrgHint) {
         }
         tx.set_org(org);
         let (action, outcome) = (route.name, AuditOutcome::Refused);
-        let (resource, detail, request_id) = (None, None, &*request_id);
+        let (resource, detail, request_id) = (None, None, &*origin.request_id);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })
     });
     if let Err(error) = written.await

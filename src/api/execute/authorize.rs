@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::executor::Executor;
+use super::request::Request;
 use crate::api::org_source::{OrgHint, OrgResolver, OrgSource};
 use crate::api::request::{Principal, path_names};
 use crate::api::required_scope::{TargetFinder, require_scopes};
@@ -13,27 +13,26 @@ use crate::auth::{
     Authenticator, Identity, RawCredential, key_organization, organization_named,
     require_installation_admin, user_organizations,
 };
-use crate::base::{Error, Id, Kind, Result, TraceParent};
-use crate::store::{Org, Tx, View, WorkHints};
+use crate::base::{Error, Id, Kind, Result};
+use crate::store::{Org, View};
 
-/// A credential presented for a route: who the caller is, and in which organization.
+/// What a request is authorized by: who the caller is, and in which organization.
 #[derive(Clone, Copy)]
-pub struct AuthRequest<'a> {
+pub struct Auth<'a> {
     pub authenticator: &'a Authenticator,
-    pub route: &'a Route,
-    pub credential: &'a RawCredential,
+    pub request: &'a Request,
     /// Who signed the request, if its route is for outside agents.
     pub signer: Option<&'a Arc<Signer>>,
 }
 
-impl AuthRequest<'_> {
+impl Auth<'_> {
     /// Authenticates the credential as the route requires; `None` for an anonymous client.
     ///
     /// # Errors
     /// 401. On a session-only route every API key, valid or not, gets the same one.
     pub fn identify(&self, view: &View) -> Result<Option<Arc<Identity>>> {
-        let is_absent = *self.credential == RawCredential::Absent;
-        if is_absent && !self.route.policy.needs_credential() {
+        let is_absent = self.request.credential == RawCredential::Absent;
+        if is_absent && !self.route().policy.needs_credential() {
             return Ok(None);
         }
         self.require_identity(view).map(Some)
@@ -41,13 +40,17 @@ impl AuthRequest<'_> {
 
     fn require_identity(&self, view: &View) -> Result<Arc<Identity>> {
         self.require_kind()?;
-        self.authenticator.identify(view, self.credential)
+        self.authenticator.identify(view, &self.request.credential)
+    }
+
+    fn route(&self) -> &Route {
+        &self.request.route
     }
 
     /// Refuses API keys where a session is required.
     fn require_kind(&self) -> Result<()> {
-        match self.credential {
-            RawCredential::Key(_) | RawCredential::Malformed => self.route.policy.require_keys(),
+        match self.request.credential {
+            RawCredential::Key(_) | RawCredential::Malformed => self.route().policy.require_keys(),
             _ => Ok(()),
         }
     }
@@ -60,13 +63,13 @@ impl AuthRequest<'_> {
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         if let Principal::Caller(caller) = &who {
-            self.route.policy.require_role(caller.role)?;
+            self.route().policy.require_role(caller.role)?;
         }
         let who = match self.check_scopes(&view, &who, hint) {
             Ok(()) => who,
             Err(refusal) => self.as_outsider(&view, &who, hint)?.ok_or(refusal)?,
         };
-        if self.route.policy.installation {
+        if self.route().policy.installation {
             let Principal::Caller(caller) = &who else {
                 return Err(Error::internal("a route of the installation is for callers"));
             };
@@ -81,15 +84,15 @@ impl AuthRequest<'_> {
         let identity = match who {
             Principal::Caller(caller) => &caller.identity,
             // A user of another organization reads what is public.
-            Principal::Identity(identity) if !self.route.policy.public_read => identity,
+            Principal::Identity(identity) if !self.route().policy.public_read => identity,
             _ => return Ok(()),
         };
         let Some(access) = identity.key_access() else { return Ok(()) };
-        if !self.route.policy.needs_credential() || self.route.needs_no_scope {
+        if !self.route().policy.needs_credential() || self.route().needs_no_scope {
             return Ok(());
         }
         let find = |finder: &TargetFinder| (finder.find)(view, hint);
-        require_scopes(&self.route.required_scopes, access, find)
+        require_scopes(&self.route().required_scopes, access, find)
     }
 
     /// A member whose key lacks a scope reads what is public, as every client does.
@@ -99,11 +102,12 @@ impl AuthRequest<'_> {
         who: &Principal,
         hint: &OrgHint,
     ) -> Result<Option<Principal>> {
-        let (Principal::Caller(caller), OrgSource::Named(resolver)) = (who, self.route.org_source)
+        let (Principal::Caller(caller), OrgSource::Named(resolver)) =
+            (who, self.route().org_source)
         else {
             return Ok(None);
         };
-        let is_open = self.route.policy.public_read && (resolver.is_public)(view, hint)?;
+        let is_open = self.route().policy.public_read && (resolver.is_public)(view, hint)?;
         Ok(is_open.then(|| Principal::Identity(Arc::new(caller.identity.clone()))))
     }
 
@@ -112,7 +116,7 @@ impl AuthRequest<'_> {
     /// # Errors
     /// 401; 404 for the organization.
     pub fn resolve<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
-        let AuthRequest { authenticator, route, credential, signer } = *self;
+        let Auth { authenticator, request: Request { route, credential, .. }, signer } = *self;
         let caller = match route.org_source {
             OrgSource::Installation => {
                 let identity = self.identify(view)?;
@@ -151,10 +155,10 @@ impl AuthRequest<'_> {
         resolver: &OrgResolver,
     ) -> Result<(Principal, View<'v>)> {
         let is_open = |org| {
-            let is_read = self.route.policy.public_read;
+            let is_read = self.route().policy.public_read;
             Ok(is_read && (resolver.is_public)(&view.in_org(org), hint)?)
         };
-        if *self.credential == RawCredential::Absent {
+        if self.request.credential == RawCredential::Absent {
             // For a resource that is not public the missing credential comes before any other error.
             return match (resolver.resolve)(view, hint, None) {
                 Ok(found) if is_open(found.org)? => {
@@ -165,7 +169,7 @@ impl AuthRequest<'_> {
         }
         let identity = self.require_identity(view)?;
         let found = (resolver.resolve)(view, hint, key_organization(&identity))?;
-        match self.authenticator.authorize_in(view, self.credential, found.org) {
+        match self.authenticator.authorize_in(view, &self.request.credential, found.org) {
             Ok(caller) => {
                 let view = view.in_org(caller.org);
                 Ok((Principal::Caller(caller), view))
@@ -179,46 +183,6 @@ impl AuthRequest<'_> {
             }
             Err(error) => Err(error),
         }
-    }
-}
-
-/// The owned parts of a request by which its caller is authorized, again at each snapshot or
-/// transaction.
-#[derive(Clone)]
-pub struct AuthContext {
-    pub executor: Arc<Executor>,
-    pub route: Arc<Route>,
-    pub credential: RawCredential,
-    pub signer: Option<Arc<Signer>>,
-    pub hint: OrgHint,
-    /// The trace of the request.
-    pub trace: Option<TraceParent>,
-    /// Hints for the store about its transactions.
-    pub work: WorkHints,
-}
-
-impl AuthContext {
-    /// The credential and its route.
-    pub fn auth_request(&self) -> AuthRequest<'_> {
-        let AuthContext { executor, route, credential, signer, .. } = self;
-        let signer = signer.as_ref();
-        AuthRequest { authenticator: &executor.authenticator, route, credential, signer }
-    }
-
-    /// See [`AuthRequest::authorize`].
-    pub fn authorize<'v>(&self, view: &View<'v>) -> Result<(Principal, View<'v>)> {
-        self.auth_request().authorize(view, &self.hint)
-    }
-
-    /// Authorizes the caller and scopes the transaction to the organization.
-    pub fn enter(&self, tx: &mut Tx) -> Result<Principal> {
-        let (who, org) = {
-            let (who, view) = self.authorize(&tx.view())?;
-            (who, view.org())
-        };
-        tx.set_org(org);
-        tx.set_trace(self.trace);
-        Ok(who)
     }
 }
 

@@ -53,14 +53,14 @@ pub struct CallRound<'a> {
 
 impl<'a> CallRound<'a> {
     /// Creates the rounds of an operation with this time limit for all its calls.
-    pub fn new(context: &RequestContext<'a>, time: CallTime) -> Self {
+    pub fn new(context: &'a RequestContext, time: CallTime) -> Self {
         let total = time.unwrap_or_default();
         CallRound {
-            executor: context.executor,
+            executor: &context.executor,
             known: Arc::default(),
             total,
             from_outside: context.outside_address(),
-            trace: context.request.trace,
+            trace: context.request.origin.trace,
             deadline: None,
             slot: None,
             computing: None,

@@ -6,7 +6,6 @@ use super::context::RequestContext;
 use super::etag::Etag;
 use crate::api::action::{Action, BoundRead};
 use crate::api::calls::Calls;
-use crate::api::org_source::OrgHint;
 use crate::api::read::SourceFormat;
 use crate::api::request::Principal;
 use crate::base::{Error, Kind, Result};
@@ -26,15 +25,14 @@ impl IfMatch {
     /// 400 if the resource cannot be read with the arguments of the request.
     pub fn of(
         context: &RequestContext,
-        hint: &OrgHint,
         arguments: &Value,
         mode: SourceFormat,
     ) -> Result<Option<Self>> {
-        let request = context.request;
+        let request = &*context.request;
         if request.preconditions.if_match.is_empty() || !request.route.is_conditional_write() {
             return Ok(None);
         }
-        let tags = request.preconditions.if_match.iter().map(|tags| tags.to_vec()).collect();
+        let tags = request.preconditions.if_match.clone();
         if let Some(current) = &request.route.compared_with {
             let bound = current.bind(false, request.route.path, context.raw(arguments, mode))?;
             return Ok(match bound.action {
@@ -42,14 +40,15 @@ impl IfMatch {
                 _ => None,
             });
         }
-        let Some(reading) = request.reading.filter(|reading| reading.has_tag()) else {
+        let Some(reading) = request.reading.as_ref().filter(|reading| reading.has_tag()) else {
             // A resource without a read has no tag that could match.
             return Ok(Some(IfMatch { tags, reading: None }));
         };
         // The read takes the organization of the body from its query.
         let query;
         let (arguments, mode) = if request.route.method.has_body() {
-            query = hint.org_slug.as_ref().map_or(json!({}), |slug| json!({"orgSlug": slug}));
+            let org_slug = context.hint.org_slug.as_ref();
+            query = org_slug.map_or(json!({}), |slug| json!({"orgSlug": slug}));
             (&query, SourceFormat::Query)
         } else {
             (arguments, mode)

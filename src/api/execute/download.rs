@@ -4,35 +4,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{DownloadAction, Offset, Piece};
-use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::View;
 
 /// Starts a download. The first piece is read at once, so that its errors are ordinary responses;
 /// later errors break the stream off.
 pub async fn download(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: Arc<dyn DownloadAction>,
-    hint: &OrgHint,
 ) -> Result<DownloadStream> {
     let media_type = operation.media_type();
-    let mut stream = DownloadStream {
-        auth: context.auth(hint),
-        operation,
-        media_type,
-        first: None,
-        next: Some(0),
-    };
+    let context = context.clone();
+    let mut stream = DownloadStream { context, operation, media_type, first: None, next: Some(0) };
     stream.first = stream.read().await?;
     Ok(stream)
 }
 
 /// The pieces of a download.
 pub struct DownloadStream {
-    auth: AuthContext,
+    context: RequestContext,
     operation: Arc<dyn DownloadAction>,
     /// The media type of the bytes.
     pub media_type: &'static str,
@@ -55,10 +47,10 @@ impl DownloadStream {
     async fn read(&mut self) -> Result<Option<Bytes>> {
         let Some(offset) = self.next else { return Ok(None) };
         let read = |view: &View| {
-            let (who, view) = self.auth.authorize(view)?;
+            let (who, view) = self.context.authorize(view)?;
             self.operation.piece(&view, &who, offset)
         };
-        let Piece { bytes, next } = self.auth.executor.store.read(Id::NIL, read).await?;
+        let Piece { bytes, next } = self.context.executor.store.read(Id::NIL, read).await?;
         self.next = next;
         Ok(Some(bytes))
     }

@@ -15,7 +15,7 @@ use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
 use super::slots::{Slot, SlotLimits, Slots};
 use super::works::{COMPUTATIONS, FILES, Works};
-use crate::api::SystemMonitor;
+use crate::api::{ServerInfo, SystemMonitor};
 use crate::auth::passwords::Passwords;
 use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
 use crate::base::{Error, Id, Result, Slug};
@@ -80,8 +80,8 @@ pub struct Executor {
     pub(super) call_slots: Slots,
     /// Streams of what changes.
     streams: Slots,
-    /// What the server knows of itself.
-    pub(super) system: Arc<SystemMonitor>,
+    /// What requests are told of the server.
+    pub(super) server: Arc<ServerInfo>,
     /// Contents that many clients read or wait for.
     pub(super) contents: ContentCache,
     /// Set when the process begins to stop.
@@ -105,6 +105,8 @@ impl Executor {
     /// Creates an executor.
     pub fn new(config: ExecutorConfig) -> Self {
         let ExecutorConfig { store, outside, coordination, system, stopping } = config;
+        let sends_mail = outside.mail.is_configured();
+        let server = Arc::new(ServerInfo { system, sends_mail, keys: store.keys().clone() });
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
@@ -121,10 +123,15 @@ impl Executor {
             computations: Works::new(COMPUTATIONS),
             call_slots: Slots::new(CALLS),
             streams: Slots::new(STREAMS),
-            system,
+            server,
             contents: ContentCache::default(),
             stopping,
         }
+    }
+
+    /// What requests are told of the server.
+    pub fn server_info(&self) -> &Arc<ServerInfo> {
+        &self.server
     }
 
     /// Whether the process is stopping.

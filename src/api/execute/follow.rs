@@ -7,10 +7,8 @@ use serde_json::json;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::authorize::AuthContext;
 use super::context::RequestContext;
 use crate::api::action::{FollowAction, FollowFrom, FollowPoint, Followed, TakenItem};
-use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::ACCESS_CHANGED;
 
@@ -18,13 +16,9 @@ use crate::store::ACCESS_CHANGED;
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reads a page, waiting for the first item up to the time in the request.
-pub async fn page(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn FollowAction>,
-    hint: &OrgHint,
-) -> Result<Vec<u8>> {
+pub async fn page(context: &RequestContext, operation: Arc<dyn FollowAction>) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let mut follower = Follower::of(context, operation, hint);
+    let mut follower = Follower::of(context, operation);
     let Followed { items, next, .. } = follower.read_until(until).await?;
     let next_cursor = next.map(|position| follower.operation.cursor(&position));
     let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
@@ -33,31 +27,26 @@ pub async fn page(
 
 /// Starts a stream. Errors known now are ordinary responses; later ones end it.
 pub async fn stream(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: Arc<dyn FollowAction>,
-    hint: &OrgHint,
 ) -> Result<Follower> {
-    let mut follower = Follower::of(context, operation, hint);
+    let mut follower = Follower::of(context, operation);
     follower.is_stream = true;
-    if let Some(id) = context.request.last_event_id {
-        follower.from = FollowFrom::Event(id.into());
+    if let Some(id) = &context.request.last_event_id {
+        follower.from = FollowFrom::Event(id.clone());
     }
     follower.first = Some(follower.read().await?);
     Ok(follower)
 }
 
 /// Checks that the caller may read the list.
-pub async fn probe(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn FollowAction>,
-    hint: &OrgHint,
-) -> Result<()> {
-    Follower::of(context, operation, hint).read().await.map(drop)
+pub async fn probe(context: &RequestContext, operation: Arc<dyn FollowAction>) -> Result<()> {
+    Follower::of(context, operation).read().await.map(drop)
 }
 
 /// Somebody who follows a list, with where they are.
 pub struct Follower {
-    auth: AuthContext,
+    context: RequestContext,
     operation: Arc<dyn FollowAction>,
     from: FollowFrom,
     is_stream: bool,
@@ -66,9 +55,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    fn of(context: &RequestContext<'_>, operation: Arc<dyn FollowAction>, hint: &OrgHint) -> Self {
-        let auth = context.auth(hint);
-        Follower { auth, operation, from: FollowFrom::Request, is_stream: false, first: None }
+    fn of(context: &RequestContext, operation: Arc<dyn FollowAction>) -> Self {
+        let context = context.clone();
+        Follower { context, operation, from: FollowFrom::Request, is_stream: false, first: None }
     }
 
     /// Returns the id of the event after which a stream begins that has not sent any, if it has one.
@@ -83,7 +72,7 @@ impl Follower {
     /// What ends the stream: the credential was revoked, or the resource deleted.
     pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<TakenItem>>> {
         let found = self.read_until(until).await;
-        let is_end = self.auth.executor.is_stopping();
+        let is_end = self.context.executor.is_stopping();
         match found {
             Ok(found) if found.items.is_empty() && is_end => None,
             found => Some(found.map(|found| found.items)),
@@ -92,13 +81,13 @@ impl Follower {
 
     /// Reads from where the last read ended.
     async fn read(&mut self) -> Result<Followed<TakenItem>> {
-        let (auth, operation) = (&self.auth, &self.operation);
-        let store = &auth.executor.store;
+        let (context, operation) = (&self.context, &self.operation);
+        let store = &context.executor.store;
         // Before the snapshot, which has all that is settled by now.
         let settled = store.settled_id();
         let point = FollowPoint { from: &self.from, settled, is_stream: self.is_stream };
-        let found = store.read_in_turn(auth.work, Id::NIL, None, |view| {
-            let (who, view) = auth.authorize(view)?;
+        let found = store.read_in_turn(context.work, Id::NIL, None, |view| {
+            let (who, view) = context.authorize(view)?;
             operation.read(&view, &who, &point)
         });
         let found = found.await?;
@@ -110,7 +99,7 @@ impl Follower {
 
     /// Reads what there is, waiting for some until `until` or until the process stops.
     async fn read_until(&mut self, until: Instant) -> Result<Followed<TakenItem>> {
-        let executor = self.auth.executor.clone();
+        let executor = self.context.executor.clone();
         let mut stopping = executor.stopping.clone();
         let mut access = executor.store.signals().subscribe(ACCESS_CHANGED);
         let mut subscription = None;

@@ -3,9 +3,9 @@
 
 use super::audit::audit;
 use super::context::RequestContext;
+use super::request::Request;
 use crate::api::action::{Attempt, HashAction};
 use crate::api::audit::{AuditOutcome, Audited};
-use crate::api::org_source::OrgHint;
 use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
 use crate::auth::in_session;
@@ -15,11 +15,11 @@ use crate::store::WorkHints;
 
 /// Runs an operation with a password.
 pub async fn hash(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     mut operation: Box<dyn HashAction>,
 ) -> Result<EncodedOutput> {
-    let (executor, request) = (context.executor, context.request);
-    let who = match &context.identity {
+    let (executor, request) = (&context.executor, &context.request);
+    let who = match context.identity() {
         Some(identity) => Principal::Identity(identity.clone()),
         None => Principal::Anonymous,
     };
@@ -27,19 +27,17 @@ pub async fn hash(
     match &plan.attempt {
         None | Some(Attempt::Invited(..)) => {}
         Some(Attempt::Email(email, known)) => {
-            executor.coordination.take_sign_in(email, *known, request.address)?;
+            executor.coordination.take_sign_in(email, *known, request.origin.address)?;
         }
-        Some(Attempt::Address) => executor.coordination.take_attempt_of(request.address)?,
+        Some(Attempt::Address) => executor.coordination.take_attempt_of(request.origin.address)?,
     }
     let verifies = matches!(plan.attempt, Some(Attempt::Email(..) | Attempt::Address));
-    let lane = lane_of(plan.attempt.as_ref(), context.identity.is_some());
+    let lane = lane_of(plan.attempt.as_ref(), context.identity().is_some());
     let hashed = executor.passwords.run(lane, plan.hashing).await?;
-    let auth = context.auth(&OrgHint::default());
-    let action = request.route.name;
-    let request_id = request.request_id.to_string();
+    let hashing = context.clone();
     let written = executor.store.write_as(context.work, Id::NIL, move |tx| {
         // The session may have been revoked meanwhile.
-        let identity = auth.auth_request().identify(&tx.view())?;
+        let identity = hashing.auth().identify(&tx.view())?;
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
         let (answer, user) = operation.complete(tx, &who, &hashed)?;
         let who = match user {
@@ -47,7 +45,9 @@ pub async fn hash(
             None => who,
         };
         let outcome = AuditOutcome::Success;
-        let (resource, detail, request_id) = (None, None, &*request_id);
+        let Request { route, origin, .. } = &*hashing.request;
+        let (action, request_id) = (route.name, &*origin.request_id);
+        let (resource, detail) = (None, None);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
         Ok(answer)
     });
@@ -58,7 +58,7 @@ pub async fn hash(
     {
         // Tools that ban addresses read this line: packaging/fail2ban. What was typed may be a
         // password in the wrong field, so no part of it is logged.
-        let (client, request_id) = (request.address, request.request_id);
+        let (client, request_id) = (request.origin.address, &request.origin.request_id);
         let route = format!("/api{}", request.route.path);
         tracing::info!(%client, route, request_id, "sign-in failed");
     }

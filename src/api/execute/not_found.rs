@@ -15,7 +15,7 @@ pub fn locate_in(error: Error, request: &Request) -> Error {
     if !lacks_path(&error) {
         return error;
     }
-    match request.arguments.parse(request.query) {
+    match request.arguments.parse(&request.query) {
         Ok((arguments, _)) => locate(error, request.route.path, &request.params, &arguments),
         Err(_) => error,
     }

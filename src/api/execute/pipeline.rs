@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use super::audit::{append_answered, audit_refusal};
-use super::authorize::AuthRequest;
+use super::authorize::Auth;
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::executor::Executor;
 use super::not_found::locate_in;
 use super::read::read;
 use super::replay::{Recorded, RequestFingerprint};
-use super::request::{Authenticated, OwnedRequest, Request};
+use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
 use super::{download, follow, hash, signed, wait, watch};
 use crate::api::action::{Action, BoundRequest, FollowAction, WaitAction};
 use crate::api::op::Shape;
 use crate::api::org_source::OrgHint;
+use crate::auth::nostr::Signer;
 use crate::auth::{Credential, Identity, RawCredential};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{View, WorkHints};
@@ -26,8 +27,8 @@ impl Executor {
     ///
     /// # Errors
     /// Those of each step; a 403 is recorded in the audit log.
-    pub async fn call(self: &Arc<Self>, request: &Request<'_>) -> Result<Response> {
-        let caller = self.authenticate(request).await?;
+    pub async fn call(self: &Arc<Self>, request: Request) -> Result<Response> {
+        let caller = self.authenticate(&request).await?;
         self.execute(request, caller).await
     }
 
@@ -35,7 +36,7 @@ impl Executor {
     ///
     /// # Errors
     /// 503 before setup, 401, 429.
-    pub async fn authenticate(&self, request: &Request<'_>) -> Result<Authenticated> {
+    pub async fn authenticate(&self, request: &Request) -> Result<Authenticated> {
         if !request.route.open_before_setup {
             self.require_setup()?;
         }
@@ -53,7 +54,7 @@ impl Executor {
         let counted = identity
             .as_ref()
             .map(|identity| (request.credential.fingerprint(), *identity.person().bytes()));
-        let taken = self.coordination.take_request(counted, request.address);
+        let taken = self.coordination.take_request(counted, request.origin.address);
         // For the log: which credential it is.
         taken.map_err(|error| match &identity {
             Some(identity) => error.detail(identity),
@@ -63,8 +64,8 @@ impl Executor {
     }
 
     /// Authenticates the credential; records the use of an API key.
-    async fn identify(&self, request: &Request<'_>) -> Result<Option<Arc<Identity>>> {
-        let identify = |view: &View| self.auth_request(request).identify(view);
+    async fn identify(&self, request: &Request) -> Result<Option<Arc<Identity>>> {
+        let identify = |view: &View| self.auth(request, None).identify(view);
         let identity = self.store.read(Id::NIL, identify).await?;
         if let Some(identity) = &identity
             && let Credential::Key { id, .. } = identity.credential
@@ -79,29 +80,29 @@ impl Executor {
     /// # Errors
     /// 401 otherwise, before any other error, so that an anonymous client learns neither whether
     /// the resource exists nor what else is wrong with the request.
-    async fn require_public(&self, request: &Request<'_>) -> Result<()> {
-        let route = request.route;
-        let (arguments, _) = request.arguments.parse(request.query)?;
+    async fn require_public(&self, request: &Request) -> Result<()> {
+        let route = &request.route;
+        let (arguments, _) = request.arguments.parse(&request.query)?;
         let hint = OrgHint::unchecked(route.org_source, &arguments, &request.params);
-        let is_admitted = |view: &View| self.auth_request(request).authorize(view, &hint).map(drop);
+        let is_admitted = |view: &View| self.auth(request, None).authorize(view, &hint).map(drop);
         self.store.read(Id::NIL, is_admitted).await
     }
 
     /// What is known of the work of a request of this identity before it runs.
-    pub(super) fn work_hints(
-        &self,
-        request: &Request<'_>,
-        identity: Option<&Identity>,
-    ) -> WorkHints {
+    pub(super) fn work_hints(&self, request: &Request, identity: Option<&Identity>) -> WorkHints {
         let lane = self.authenticator.lane(&request.credential, identity);
         let user = identity.map_or(lane, |identity| *identity.person().bytes());
         let work = WorkHints { lane, user, bytes: request.arguments.len() };
         if request.is_costly() { work.costly() } else { work }
     }
 
-    fn auth_request<'a>(&'a self, request: &'a Request<'_>) -> AuthRequest<'a> {
-        let Request { route, credential, .. } = request;
-        AuthRequest { authenticator: &self.authenticator, route, credential, signer: None }
+    /// What authorizes the caller of a request.
+    pub(super) fn auth<'a>(
+        &'a self,
+        request: &'a Request,
+        signer: Option<&'a Arc<Signer>>,
+    ) -> Auth<'a> {
+        Auth { authenticator: &self.authenticator, request, signer }
     }
 
     /// The remaining steps: binding the arguments, and running the operation.
@@ -111,32 +112,34 @@ impl Executor {
     /// the audit log.
     pub async fn execute(
         self: &Arc<Self>,
-        request: &Request<'_>,
-        Authenticated { identity, signer }: Authenticated,
+        request: Request,
+        caller: Authenticated,
     ) -> Result<Response> {
-        if let Some(signer) = &signer {
+        if let Some(signer) = caller.signer() {
             signer.require_payload(&request.arguments.bytes())?;
         }
-        let work = self.work_hints(request, identity.as_deref());
-        let context = RequestContext { executor: self, request, identity, signer, work };
-        let bound = if work.is_large() {
-            Box::pin(Bound::in_turn(&context)).await?
+        let work = self.work_hints(&request, caller.identity().map(|identity| &**identity));
+        let (executor, request) = (self.clone(), Arc::new(request));
+        let context = RequestContext { executor, request, caller, hint: Arc::default(), work };
+        let (context, bound) = if work.is_large() {
+            let store = &self.store;
+            Box::pin(store.run_in_turn(work, move || Bound::of(context))).await??
         } else {
-            Bound::of(&context)?
+            Bound::of(context)?
         };
-        let hint = bound.hint.clone();
-        if let Some(signer) = context.signer.clone() {
-            Box::pin(signed::use_event(&context, &hint, &signer)).await?;
+        if let Some(signer) = context.signer() {
+            Box::pin(signed::use_event(&context, signer)).await?;
         }
-        if request.route.reads_audit_log && context.identity.is_some() {
+        let request = &context.request;
+        if request.route.reads_audit_log && context.identity().is_some() {
             append_answered(&self.store).await;
         }
         let answered = run(&context, bound).await;
         let answered = answered.map_err(|error| locate_in(error, request));
         match &answered {
             // Anyone outside could fill the log with refusals of what they sign.
-            Err(error) if error.kind() == Kind::Forbidden && context.signer.is_none() => {
-                Box::pin(audit_refusal(&context, &hint)).await;
+            Err(error) if error.kind() == Kind::Forbidden && context.signer().is_none() => {
+                Box::pin(audit_refusal(&context)).await;
             }
             Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
             _ => {}
@@ -148,50 +151,36 @@ impl Executor {
 /// What is made of a request's arguments before its operation runs. Reading, checking and hashing
 /// them may take long.
 struct Bound {
-    hint: OrgHint,
     action: Action,
     fingerprint: Option<RequestFingerprint>,
     expected: Option<IfMatch>,
 }
 
 impl Bound {
-    /// Does the same as [`Bound::of`] for a large request, in the turn of its lane.
-    async fn in_turn(context: &RequestContext<'_>) -> Result<Self> {
-        let RequestContext { executor, request, identity, signer, work } = context;
-        let (request, identity, work) = (OwnedRequest::of(request), identity.clone(), *work);
-        let signer = signer.clone();
-        let bind = {
-            let executor = Arc::clone(executor);
-            move || {
-                let request = &request.borrow();
-                let executor = &executor;
-                Bound::of(&RequestContext { executor, request, identity, signer, work })
-            }
-        };
-        executor.store.run_in_turn(work, bind).await?
-    }
-
-    fn of(context: &RequestContext) -> Result<Self> {
-        let request = context.request;
-        let (arguments, mode) = request.arguments.parse(request.query)?;
+    /// Binds the arguments; in the turn of its lane, if the request is large. The context knows then how
+    /// the organization is found.
+    fn of(mut context: RequestContext) -> Result<(RequestContext, Self)> {
+        let request = context.request.clone();
+        let (arguments, mode) = request.arguments.parse(&request.query)?;
         let BoundRequest { hint, action } = request.route.bind(context.raw(&arguments, mode))?;
+        context.hint = Arc::new(hint);
         let expected = match action {
-            Action::Write(..) => IfMatch::of(context, &hint, &arguments, mode)?,
+            Action::Write(..) => IfMatch::of(&context, &arguments, mode)?,
             _ => None,
         };
-        Ok(Bound { hint, action, fingerprint: RequestFingerprint::of(context)?, expected })
+        let fingerprint = RequestFingerprint::of(&context)?;
+        Ok((context, Bound { action, fingerprint, expected }))
     }
 }
 
 /// Runs the operation by its kind. The future of a read is a part of this one; the larger ones of
 /// the others are boxed, since hyper copies the future of a request with all that it may hold.
-async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
-    let Bound { hint, action, fingerprint, expected } = bound;
+async fn run(context: &RequestContext, bound: Bound) -> Result<Response> {
+    let Bound { action, fingerprint, expected } = bound;
     match action {
-        Action::Read(reading, time) => read(context, reading, time, &hint).await,
+        Action::Read(reading, time) => read(context, reading, time).await,
         Action::Write(writing, time) => {
-            let written =
-                Box::pin(write(context, writing, time, &hint, fingerprint, expected)).await;
+            let written = Box::pin(write(context, writing, time, fingerprint, expected)).await;
             if let (Ok(Written::Done(answer, Recorded::EncodedOutput)), Some(fingerprint)) =
                 (&written, &fingerprint)
             {
@@ -203,51 +192,43 @@ async fn run(context: &RequestContext<'_>, bound: Bound) -> Result<Response> {
             let hashed = Box::pin(hash::hash(context, operation)).await;
             hashed.map(|answer| Response::json(answer.body))
         }
-        Action::Wait(operation) => Box::pin(wait(context, operation, &hint)).await,
-        Action::Follow(operation) => Box::pin(followed(context, operation, &hint)).await,
-        Action::Watch(operation) => Box::pin(watch::watch(context, &*operation, &hint)).await,
+        Action::Wait(operation) => Box::pin(wait(context, operation)).await,
+        Action::Follow(operation) => Box::pin(followed(context, operation)).await,
+        Action::Watch(operation) => Box::pin(watch::watch(context, &*operation)).await,
         Action::Download(operation) => {
-            let stream = Box::pin(download::download(context, operation, &hint)).await?;
+            let stream = Box::pin(download::download(context, operation)).await?;
             Ok(Response::of(Body::Download(stream)))
         }
     }
 }
 
 /// Answers an operation that waits: with the first items, or with a stream of all items.
-async fn wait(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn WaitAction>,
-    hint: &OrgHint,
-) -> Result<Response> {
+async fn wait(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<Response> {
     match context.request.route.operation.shape {
         Shape::Wait(_) if context.request.is_head => {
-            wait::probe(context, operation, hint).await?;
+            wait::probe(context, operation).await?;
             Ok(Response::of(Body::Untaken { is_stream: context.request.is_stream }))
         }
         Shape::Wait(event) if context.request.is_stream => {
-            let items = wait::stream(context, operation, hint).await?;
+            let items = wait::stream(context, operation).await?;
             Ok(Response::of(Body::Items(event, items)))
         }
-        _ => wait::wait(context, operation, hint).await.map(Response::json),
+        _ => wait::wait(context, operation).await.map(Response::json),
     }
 }
 
 /// Answers an operation that follows a list: with a page, or with a stream of what comes.
-async fn followed(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn FollowAction>,
-    hint: &OrgHint,
-) -> Result<Response> {
+async fn followed(context: &RequestContext, operation: Arc<dyn FollowAction>) -> Result<Response> {
     match context.request.route.operation.shape {
         Shape::Follow(_) if context.request.is_head => {
-            follow::probe(context, operation, hint).await?;
+            follow::probe(context, operation).await?;
             Ok(Response::of(Body::Untaken { is_stream: context.request.is_stream }))
         }
         Shape::Follow(event) if context.request.is_stream => {
-            let items = follow::stream(context, operation, hint).await?;
+            let items = follow::stream(context, operation).await?;
             Ok(Response::of(Body::Items(event, items.into())))
         }
-        _ => follow::page(context, operation, hint).await.map(Response::json),
+        _ => follow::page(context, operation).await.map(Response::json),
     }
 }
 

@@ -6,7 +6,6 @@ use super::etag::Etag;
 use super::response::{Body, Response};
 use crate::api::action::{BoundRead, CallTime};
 use crate::api::calls::Calls;
-use crate::api::org_source::OrgHint;
 use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
 use crate::base::Result;
@@ -14,10 +13,9 @@ use crate::store::View;
 
 /// Answers a read, run until all results of its calls are known.
 pub async fn read(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: BoundRead,
     time: CallTime,
-    hint: &OrgHint,
 ) -> Result<Response> {
     let mut round: Option<CallRound> = None;
     for _ in 0..MAX_ROUNDS {
@@ -28,7 +26,7 @@ pub async fn read(
             Ok((end, calls.into_pending()))
         };
         let work = round.as_ref().map_or(context.work, |round| round.work(context.work));
-        let (end, asked) = context.read(work, hint, run).await?;
+        let (end, asked) = context.read(work, run).await?;
         if asked.is_empty() {
             return end;
         }

@@ -28,12 +28,14 @@ impl RequestFingerprint {
     /// The fingerprint of a request with an `Idempotency-Key`, if its route supports that and changes
     /// something: what changes nothing may as well be done again.
     pub fn of(context: &RequestContext) -> Result<Option<Self>> {
-        let request = context.request;
+        let request = &context.request;
         let has_record = request.route.is_idempotent() && request.route.changes();
-        let Some(key) = request.idempotency_key.filter(|_| has_record) else { return Ok(None) };
+        let Some(key) = request.idempotency_key.as_ref().filter(|_| has_record) else {
+            return Ok(None);
+        };
         let keys = context.executor.store.keys();
         // Each request of an outside agent has another credential; its key is the same.
-        let (mut named, credential) = match (&context.identity, &context.signer) {
+        let (mut named, credential) = match (context.identity(), context.signer()) {
             (Some(identity), _) => {
                 (credential_bytes(&identity.credential), request.credential.fingerprint())
             }

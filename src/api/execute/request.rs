@@ -1,6 +1,5 @@
 //! Requests as an adapter passes them to the executor.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,32 +7,32 @@ use serde_json::Value;
 
 use super::etag::Etag;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
-use crate::api::request::Uploaded;
+use crate::api::request::{Origin, Uploaded};
 use crate::api::route::Route;
 use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
-use crate::base::{Result, TraceParent};
+use crate::base::Result;
 use crate::store::ReadPoint;
 
-/// A call of a route.
-pub struct Request<'a> {
-    pub route: &'a Arc<Route>,
+/// A call of a route. It owns what it holds, so that it can be shared with other threads.
+pub struct Request {
+    pub route: Arc<Route>,
     /// The GET of the same path, if there is one: what [`Preconditions::if_match`] is compared
     /// with.
-    pub reading: Option<&'a Arc<Route>>,
+    pub reading: Option<Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
     pub params: Vec<String>,
     /// Path and query as the client sent them, which it may have signed.
-    pub target: &'a str,
+    pub target: String,
     /// The query string; it holds the arguments unless [`Request::arguments`] does.
-    pub query: &'a str,
+    pub query: String,
     pub arguments: Arguments,
     /// The credential, not yet verified.
     pub credential: RawCredential,
     /// `If-Match` and `If-None-Match`.
-    pub preconditions: Preconditions<'a>,
+    pub preconditions: Preconditions,
     /// 1 to 255 printable ASCII characters; used by POST only.
-    pub idempotency_key: Option<&'a [u8]>,
+    pub idempotency_key: Option<Vec<u8>>,
     /// Whether unknown fields and parameters are ignored rather than refused.
     pub is_lenient: bool,
     /// Whether the client prefers text, where an operation can answer with it.
@@ -43,34 +42,29 @@ pub struct Request<'a> {
     /// Whether an operation that waits should answer with a stream of items.
     pub is_stream: bool,
     /// The id of the last event that the client had of an earlier stream.
-    pub last_event_id: Option<&'a str>,
-    /// The client's IP address.
-    pub address: IpAddr,
-    /// The base of links to this server; empty when it does not know its own address.
-    pub link_base: &'a str,
-    /// Identifies the request in the log and the audit log.
-    pub request_id: &'a str,
-    /// The trace that it belongs to.
-    pub trace: Option<TraceParent>,
+    pub last_event_id: Option<String>,
+    /// Where it comes from.
+    pub origin: Arc<Origin>,
     /// The state that a read sees, of an adapter that makes one answer of several; otherwise the
     /// newest.
-    pub at: Option<&'a ReadPoint>,
+    pub at: Option<ReadPoint>,
 }
 
-impl<'a> Request<'a> {
-    /// Creates a request with these arguments from this machine: what an adapter adds is empty.
+impl Request {
+    /// Creates a request with these arguments: what an adapter adds is empty.
     pub fn new(
-        route: &'a Arc<Route>,
+        route: Arc<Route>,
         params: Vec<String>,
         arguments: Arguments,
         credential: RawCredential,
+        origin: Arc<Origin>,
     ) -> Self {
         Request {
             route,
             reading: None,
             params,
-            target: "",
-            query: "",
+            target: String::new(),
+            query: String::new(),
             arguments,
             credential,
             preconditions: Preconditions::default(),
@@ -80,16 +74,11 @@ impl<'a> Request<'a> {
             is_head: false,
             is_stream: false,
             last_event_id: None,
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            link_base: "",
-            request_id: "",
-            trace: None,
+            origin,
             at: None,
         }
     }
-}
 
-impl Request<'_> {
     /// Whether it takes much processor time however small it is.
     pub(super) fn is_costly(&self) -> bool {
         let has = |name: &str| match &self.arguments {
@@ -100,89 +89,7 @@ impl Request<'_> {
     }
 }
 
-/// A request that borrows nothing, for another thread.
-pub(super) struct OwnedRequest {
-    route: Arc<Route>,
-    reading: Option<Arc<Route>>,
-    params: Vec<String>,
-    query: String,
-    arguments: Arguments,
-    credential: RawCredential,
-    if_match: Vec<Vec<u8>>,
-    if_none_match: Vec<Vec<u8>>,
-    idempotency_key: Option<Vec<u8>>,
-    is_lenient: bool,
-    wants_text: bool,
-    is_head: bool,
-    is_stream: bool,
-    last_event_id: Option<String>,
-    address: IpAddr,
-    link_base: String,
-    target: String,
-    request_id: String,
-    trace: Option<TraceParent>,
-    at: Option<ReadPoint>,
-}
-
-impl OwnedRequest {
-    /// Copies what a request borrows. Its body is shared.
-    pub fn of(request: &Request) -> Self {
-        let owned = |tags: &[&[u8]]| tags.iter().map(|tags| tags.to_vec()).collect();
-        OwnedRequest {
-            route: request.route.clone(),
-            reading: request.reading.cloned(),
-            params: request.params.clone(),
-            query: request.query.into(),
-            arguments: request.arguments.clone(),
-            credential: request.credential.clone(),
-            if_match: owned(&request.preconditions.if_match),
-            if_none_match: owned(&request.preconditions.if_none_match),
-            idempotency_key: request.idempotency_key.map(<[u8]>::to_vec),
-            is_lenient: request.is_lenient,
-            wants_text: request.wants_text,
-            is_head: request.is_head,
-            is_stream: request.is_stream,
-            last_event_id: request.last_event_id.map(Into::into),
-            address: request.address,
-            link_base: request.link_base.into(),
-            target: request.target.into(),
-            request_id: request.request_id.into(),
-            trace: request.trace,
-            at: request.at.cloned(),
-        }
-    }
-
-    /// The request.
-    pub fn borrow(&self) -> Request<'_> {
-        Request {
-            route: &self.route,
-            reading: self.reading.as_ref(),
-            params: self.params.clone(),
-            query: &self.query,
-            arguments: self.arguments.clone(),
-            credential: self.credential.clone(),
-            preconditions: Preconditions {
-                if_match: self.if_match.iter().map(Vec::as_slice).collect(),
-                if_none_match: self.if_none_match.iter().map(Vec::as_slice).collect(),
-            },
-            idempotency_key: self.idempotency_key.as_deref(),
-            is_lenient: self.is_lenient,
-            wants_text: self.wants_text,
-            is_head: self.is_head,
-            is_stream: self.is_stream,
-            last_event_id: self.last_event_id.as_deref(),
-            address: self.address,
-            link_base: &self.link_base,
-            target: &self.target,
-            request_id: &self.request_id,
-            trace: self.trace,
-            at: self.at.as_ref(),
-        }
-    }
-}
-
 /// The arguments of a call.
-#[derive(Clone)]
 pub enum Arguments {
     /// In [`Request::query`].
     Query,
@@ -262,15 +169,15 @@ impl std::ops::Deref for ArgumentsValue<'_> {
 }
 
 /// The conditions of a request, as lists of entity tags.
-#[derive(Clone, Default)]
-pub struct Preconditions<'a> {
+#[derive(Default)]
+pub struct Preconditions {
     /// A PATCH or DELETE is executed only if one of these is the current tag (412).
-    pub if_match: Vec<&'a [u8]>,
+    pub if_match: Vec<Vec<u8>>,
     /// A GET is answered without a body if one of these is the current tag (304).
-    pub if_none_match: Vec<&'a [u8]>,
+    pub if_none_match: Vec<Vec<u8>>,
 }
 
-impl Preconditions<'_> {
+impl Preconditions {
     /// Whether the client has the representation with this tag.
     pub(super) fn has(&self, tag: &Etag) -> bool {
         self.if_none_match.iter().any(|tags| tag.is_in(tags, true))

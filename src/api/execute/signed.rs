@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::RequestContext;
 use super::executor::Executor;
 use super::request::Request;
-use crate::api::org_source::{OrgHint, OrgSource};
+use crate::api::org_source::OrgSource;
 use crate::api::public_url_required;
 use crate::api::used_events::UsedEvent;
 use crate::auth::nostr::{Claim, SignedTarget, Signer};
@@ -21,8 +21,8 @@ impl Executor {
     /// # Errors
     /// 503 if the server does not know its own URL, 401, 429, 503 if too many are sent to the
     /// organization.
-    pub(super) async fn identify_signer(&self, request: &Request<'_>) -> Result<Arc<Signer>> {
-        if request.link_base.is_empty() {
+    pub(super) async fn identify_signer(&self, request: &Request) -> Result<Arc<Signer>> {
+        if request.origin.link_base.is_empty() {
             return Err(public_url_required());
         }
         let admitted = self.admit_signer(request).await;
@@ -37,26 +37,27 @@ impl Executor {
 
     /// Counts a request against the limits of its sender and checks its signature: first what costs
     /// the least.
-    pub(super) async fn admit_signer(&self, request: &Request<'_>) -> Result<Signer> {
+    pub(super) async fn admit_signer(&self, request: &Request) -> Result<Signer> {
         let RawCredential::Nostr(token) = &request.credential else {
             return Err(Error::unauthenticated(
                 "sign the request with a Nostr key (NIP-98), as Authorization: Nostr <event>; API \
                  keys and sessions are not accepted here",
             ));
         };
-        self.coordination.take_signed(request.address)?;
+        self.coordination.take_signed(request.origin.address)?;
         let method = if request.is_head { "HEAD" } else { request.route.method.as_str() };
-        let target = SignedTarget { base: request.link_base, target: request.target, method };
+        let target =
+            SignedTarget { base: &request.origin.link_base, target: &request.target, method };
         let claim = Claim::read(token, self.store.clock().now(), target)?;
         let find = |view: &View| find_accepted(view, request, claim.pubkey());
         let Addressed { org, has_accepted } = self.store.read(Id::NIL, find).await?;
-        let count = || self.coordination.take_signed_for(org, request.address);
+        let count = || self.coordination.take_signed_for(org, request.origin.address);
         if !has_accepted {
             count()?;
-            return self.signature_checks.verify(claim, request.address).await;
+            return self.signature_checks.verify(claim, request.origin.address).await;
         }
         let key = claim.pubkey().clone();
-        let verified = self.signature_checks.verify(claim, request.address).await;
+        let verified = self.signature_checks.verify(claim, request.origin.address).await;
         // Anyone can send the key of another: without its signature, or beyond what is reserved for
         // it, it is a stranger's request, which also hides that the key is accepted.
         if verified.is_err() || !self.coordination.take_reserved(org, key.bytes()) {
@@ -89,12 +90,8 @@ fn find_accepted(view: &View, request: &Request, pubkey: &PublicKey) -> Result<A
 ///
 /// # Errors
 /// 401 if it was used before; 404 of the organization.
-pub async fn use_event(
-    context: &RequestContext<'_>,
-    hint: &OrgHint,
-    signer: &Signer,
-) -> Result<()> {
-    let found = context.read(context.work, hint, |view, _| Ok(view.org())).await;
+pub async fn use_event(context: &RequestContext, signer: &Signer) -> Result<()> {
+    let found = context.read(context.work, |view, _| Ok(view.org())).await;
     let (org, unknown) = match found {
         Ok(org) => (org, None),
         Err(error) if error.kind() == Kind::NotFound => (Id::NIL, Some(error)),

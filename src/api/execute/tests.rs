@@ -20,7 +20,7 @@ mod signed;
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
 use crate::api::{
-    Deleted, Input, OrgHint, OrgResolver, OrgSource, Output, Readiness, Req, ResolvedOrg,
+    Deleted, Input, OrgHint, OrgResolver, OrgSource, Origin, Output, Readiness, Req, ResolvedOrg,
     ResourceRef, Route, op,
 };
 use crate::auth::{
@@ -170,12 +170,12 @@ impl Fixture {
 
     /// Calls a route with these path parameters and arguments, as the member in `open` unless
     /// `with` changes that.
-    async fn call<'a>(
-        &'a self,
+    async fn call(
+        &self,
         name: &str,
         params: &[&str],
         mut arguments: Value,
-        with: impl FnOnce(&mut Request<'a>),
+        with: impl FnOnce(&mut Request),
     ) -> Result<Response> {
         let named = |name: &str| self.routes.iter().find(|route| route.name == name).unwrap();
         if arguments.get("orgSlug").is_none() {
@@ -183,13 +183,13 @@ impl Fixture {
         }
         let params = params.iter().map(|param| param.to_string()).collect();
         let arguments = Arguments::Json(arguments);
+        let origin = Arc::new(Origin { request_id: "test".into(), ..Origin::default() });
         let mut request = Request {
-            reading: Some(named("note.get")),
-            request_id: "test",
-            ..Request::new(named(name), params, arguments, self.member.clone())
+            reading: Some(named("note.get").clone()),
+            ..Request::new(named(name).clone(), params, arguments, self.member.clone(), origin)
         };
         with(&mut request);
-        self.executor.call(&request).await
+        self.executor.call(request).await
     }
 
     async fn create(&self, text: &str) -> Value {
@@ -264,7 +264,7 @@ async fn a_read_has_a_tag_and_a_client_that_has_it_gets_no_body() {
     let read = fixture.call("note.get", &[id], json!({}), |_| ()).await.unwrap();
     let etag = read.etag.unwrap();
     assert_eq!(json_of(read), note);
-    let has_it = |request: &mut Request| request.preconditions.if_none_match = vec![b"*"];
+    let has_it = |request: &mut Request| request.preconditions.if_none_match = vec![b"*".to_vec()];
     let again = fixture.call("note.get", &[id], json!({}), has_it).await.unwrap();
     assert!(matches!(again.body, Body::NotModified) && again.etag == Some(etag));
     let never = fixture.call("note.get", &["never"], json!({}), |_| ()).await;
@@ -283,7 +283,7 @@ async fn invalid_arguments_are_reported_by_name() {
 #[tokio::test]
 async fn a_repeated_write_is_executed_once_and_replayed() {
     let fixture = Fixture::new().await;
-    let keyed = |request: &mut Request| request.idempotency_key = Some(b"once");
+    let keyed = |request: &mut Request| request.idempotency_key = Some(b"once".to_vec());
     let write = |text: &str| fixture.call("note.create", &[], json!({"text": text}), keyed);
     let first = write("a").await.unwrap();
     let second = write("a").await.unwrap();
@@ -319,7 +319,7 @@ async fn an_update_with_a_stale_tag_is_refused() {
     let seen = fixture.call("note.get", &[id], json!({}), |_| ()).await.unwrap().etag.unwrap();
     let update = async |text: &str| {
         let arguments = json!({"text": text});
-        let as_seen = vec![seen.as_bytes()];
+        let as_seen = vec![seen.as_bytes().to_vec()];
         fixture
             .call("note.update", &[id], arguments, |to| to.preconditions.if_match = as_seen)
             .await

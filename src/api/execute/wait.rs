@@ -6,11 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::authorize::AuthContext;
 use super::context::RequestContext;
 use super::follow::Follower;
 use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
-use crate::api::org_source::OrgHint;
 use crate::base::{Id, Result};
 use crate::store::{ACCESS_CHANGED, View};
 
@@ -18,34 +16,25 @@ use crate::store::{ACCESS_CHANGED, View};
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for the first items, up to the time in the request.
-pub async fn wait(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn WaitAction>,
-    hint: &OrgHint,
-) -> Result<Vec<u8>> {
+pub async fn wait(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let waiting = LongPoll { auth: context.auth(hint), operation };
+    let waiting = LongPoll { context: context.clone(), operation };
     let TakenPage { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
 
 /// Checks that the caller may take items, and takes none.
-pub async fn probe(
-    context: &RequestContext<'_>,
-    operation: Arc<dyn WaitAction>,
-    hint: &OrgHint,
-) -> Result<()> {
-    LongPoll { auth: context.auth(hint), operation }.poll().await.map(drop)
+pub async fn probe(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<()> {
+    LongPoll { context: context.clone(), operation }.poll().await.map(drop)
 }
 
 /// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
 pub async fn stream(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: Arc<dyn WaitAction>,
-    hint: &OrgHint,
 ) -> Result<ItemStream> {
-    let waiting = LongPoll { auth: context.auth(hint), operation };
+    let waiting = LongPoll { context: context.clone(), operation };
     waiting.poll().await?;
     Ok(ItemStream(Source::Taken { waiting, shown: Vec::new() }))
 }
@@ -87,7 +76,7 @@ impl ItemStream {
             Source::Followed(follower) => return follower.next(until).await,
         };
         let taken = waiting.take_until(until, shown).await;
-        let is_end = waiting.auth.executor.is_stopping();
+        let is_end = waiting.context.executor.is_stopping();
         match taken {
             Ok(taken) if taken.items.is_empty() && is_end => None,
             taken => Some(taken.map(|taken| taken.items)),
@@ -97,25 +86,25 @@ impl ItemStream {
 
 /// A waiting request, with what it needs to poll again.
 struct LongPoll {
-    auth: AuthContext,
+    context: RequestContext,
     operation: Arc<dyn WaitAction>,
 }
 
 impl LongPoll {
     async fn poll(&self) -> Result<Readiness> {
-        let store = &self.auth.executor.store;
+        let store = &self.context.executor.store;
         let poll = |view: &View| {
-            let (who, view) = self.auth.authorize(view)?;
+            let (who, view) = self.context.authorize(view)?;
             self.operation.poll(&view, &who)
         };
         store.read(Id::NIL, poll).await
     }
 
     async fn take(&self) -> Result<TakenPage> {
-        let (auth, operation) = (self.auth.clone(), self.operation.clone());
-        let store = &self.auth.executor.store;
-        let taken = store.write_as(self.auth.work, Id::NIL, move |tx| {
-            let who = auth.enter(tx)?;
+        let (context, operation) = (self.context.clone(), self.operation.clone());
+        let store = &self.context.executor.store;
+        let taken = store.write_as(self.context.work, Id::NIL, move |tx| {
+            let who = context.enter(tx)?;
             operation.take(tx, &who)
         });
         taken.await
@@ -124,7 +113,7 @@ impl LongPoll {
     /// Takes the items there are, waiting for some until `until` or until the process stops. Items
     /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
     async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
-        let executor = &self.auth.executor;
+        let executor = &self.context.executor;
         let mut stopping = executor.stopping.clone();
         // Subscribes before it polls, so that no commit in between is missed.
         let mut access = executor.store.signals().subscribe(ACCESS_CHANGED);

@@ -7,7 +7,6 @@ use tokio::time::{Instant, sleep_until};
 use super::context::RequestContext;
 use super::response::{Body, Response};
 use crate::api::action::{ConditionalWaitAction, ContentVersion};
-use crate::api::org_source::OrgHint;
 use crate::base::Result;
 use crate::store::ACCESS_CHANGED;
 
@@ -21,13 +20,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// A poll does not read the thing if its tag is known, and nothing of it is held in memory during
 /// the wait: thousands of clients may wait for a long text.
 pub async fn watch(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: &dyn ConditionalWaitAction,
-    hint: &OrgHint,
 ) -> Result<Response> {
-    let (executor, preconditions) = (context.executor, &context.request.preconditions);
+    let (executor, preconditions) = (&context.executor, &context.request.preconditions);
     let poll = || {
-        context.read(context.work, hint, |view, who| {
+        context.read(context.work, |view, who| {
             let ContentVersion { topic, version } = operation.version(view, who)?;
             let make = || operation.read(view, who).map(|answer| answer.body);
             let (tag, other) =

@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex};
 
 use super::audit::audit;
-use super::authorize::AuthContext;
 use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::condition::IfMatch;
 use super::context::RequestContext;
@@ -12,7 +11,6 @@ use super::replay::{Recorded, RequestFingerprint};
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
-use crate::api::org_source::OrgHint;
 use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
@@ -33,8 +31,7 @@ pub enum Written {
 
 /// The parts of a transaction other than the operation.
 struct Transaction {
-    auth: AuthContext,
-    request_id: String,
+    context: RequestContext,
     fingerprint: Option<RequestFingerprint>,
     expected: Option<IfMatch>,
 }
@@ -54,19 +51,13 @@ const MAX_PARTS: usize = 2_000;
 
 /// Runs a write.
 pub async fn write(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     mut operation: BoundWrite,
     time: CallTime,
-    hint: &OrgHint,
     fingerprint: Option<RequestFingerprint>,
     expected: Option<IfMatch>,
 ) -> Result<Written> {
-    let transaction = Transaction {
-        auth: context.auth(hint),
-        request_id: context.request.request_id.into(),
-        fingerprint,
-        expected,
-    };
+    let transaction = Transaction { context: context.clone(), fingerprint, expected };
     if time.is_some() {
         return write_calling(context, operation, time, transaction).await;
     }
@@ -80,7 +71,7 @@ pub async fn write(
 /// Runs a write until all results of its calls are known, and only that run is committed; again for
 /// each of its parts, if it has some.
 async fn write_calling(
-    context: &RequestContext<'_>,
+    context: &RequestContext,
     operation: BoundWrite,
     time: CallTime,
     transaction: Transaction,
@@ -143,8 +134,8 @@ impl Transaction {
         progress: &Progress,
         mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<EncodedOutput>>,
     ) -> Result<Written> {
-        let who = self.auth.enter(tx)?;
-        if self.auth.route.method == Method::Delete {
+        let who = self.context.enter(tx)?;
+        if self.context.request.route.method == Method::Delete {
             tx.mark_deletion();
         }
         if let Some(fingerprint) = &self.fingerprint
@@ -174,7 +165,7 @@ impl Transaction {
         if !tx.has_changes() && !progress.has_changes {
             return Ok(Written::Done(answer, Recorded::Nothing));
         }
-        if !progress.has_changes && !self.auth.route.unaudited {
+        if !progress.has_changes && !self.context.request.route.unaudited {
             self.audit(tx, &who, answer.resource.clone(), answer.peer.as_ref())?;
         }
         let recorded = match &self.fingerprint {
@@ -191,14 +182,14 @@ impl Transaction {
         resource: Option<ResourceRef>,
         peer: Option<&PeerRef>,
     ) -> Result<()> {
-        let named = || self.auth.hint.params.last().and_then(ResourceRef::id);
+        let named = || self.context.hint.params.last().and_then(ResourceRef::id);
         let resource = resource.or_else(named);
         let audited = Audited {
-            action: self.auth.route.name,
+            action: self.context.request.route.name,
             resource: resource.as_ref(),
             detail: self.belongs_to(),
             peer,
-            request_id: &self.request_id,
+            request_id: &self.context.request.origin.request_id,
             outcome: AuditOutcome::Success,
         };
         audit(tx, who, audited)
@@ -207,8 +198,8 @@ impl Transaction {
     /// What the resource belongs to, as the path names it: all its parameters but the last
     /// (`environmentId …`, of a secret).
     fn belongs_to(&self) -> Option<String> {
-        let values = &self.auth.hint.params;
-        let named = path_names(self.auth.route.path).zip(values);
+        let values = &self.context.hint.params;
+        let named = path_names(self.context.request.route.path).zip(values);
         let named: Vec<_> = named.map(|(name, value)| format!("{name} {value}")).collect();
         let (_, before) = named.split_last()?;
         (!before.is_empty()).then(|| before.join(", "))

@@ -55,7 +55,7 @@ pub fn bind<P: PathParams, I: Input>(
     let gathered = is_query.then(|| route.names.objects.gather(raw.arguments)).flatten();
     let raw = RawArgs { arguments: gathered.as_ref().unwrap_or(raw.arguments), ..raw };
     let mut issues = Vec::new();
-    P::problems(&raw.params, &mut |index, problem| {
+    P::problems(raw.params, &mut |index, problem| {
         issues.push(Issue::new(path_names(route.path).nth(index).unwrap_or_default(), problem));
     });
     let (org_slug, common, unknown) = read_common(route, &raw, &mut issues);
@@ -65,15 +65,13 @@ pub fn bind<P: PathParams, I: Input>(
         return Err(Error::invalid(issues));
     };
     let args = Args {
-        params: P::bind(&raw.params),
+        params: P::bind(raw.params),
         input,
         page: common.page.clone(),
         upload: raw.upload,
-        address: raw.address,
-        link_base: raw.link_base.into(),
-        sends_mail: raw.sends_mail,
         is_conditional: raw.is_conditional,
-        system: raw.system,
+        origin: raw.origin.clone(),
+        server: raw.server.clone(),
     };
     let by = (org_slug, raw.reference);
     let hint = org_hint(raw.arguments, by, raw.params, &raw.targets);
@@ -103,7 +101,7 @@ fn read_common(
 fn org_hint(
     arguments: &Value,
     (org_slug, reference): (Option<String>, Option<&'static str>),
-    params: Vec<String>,
+    params: &[String],
     targets: &[&'static str],
 ) -> OrgHint {
     // Whether it is required and valid is decided by the operation's own input.
@@ -111,7 +109,7 @@ fn org_hint(
     let reference = reference.and_then(text);
     let named = |&name| Some((name, field(arguments, name)?.as_str()?.to_string()));
     let targets = targets.iter().filter_map(named).collect();
-    OrgHint { org_slug, reference, params, targets }
+    OrgHint { org_slug, reference, params: params.to_vec(), targets }
 }
 
 /// The value at a path of field names, joined by dots.
@@ -191,7 +189,7 @@ fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
     let mut add = |name: &str, value: &str| {
         list.extend_from_slice(&[&[0], name.as_bytes(), &[0], value.as_bytes()].concat());
     };
-    for param in &raw.params {
+    for param in raw.params {
         add("", param);
     }
     let filters = filters.iter().map(String::as_str);
@@ -207,7 +205,7 @@ fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
             Some(value) => add(name, &canonical(value)),
         }
     }
-    raw.keys.hash("roadstead 2026 cursors", &list)
+    raw.server.keys.hash("roadstead 2026 cursors", &list)
 }
 
 #[cfg(test)]
@@ -215,12 +213,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::org_source::OrgSlugMode;
+    use crate::api::request::ServerInfo;
     use crate::base::Keys;
 
     #[test]
     fn no_wait_is_longer_than_55_seconds() {
-        let keys = Keys::new([7; 32]);
+        let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
         let schema: super::super::SchemaOf = |generator| generator.subschema_for::<()>();
         let names = InputNames::of(Shape::Watch, schema, schema);
         let route = RouteNames {
@@ -233,7 +231,7 @@ mod tests {
             let query = json!({"wait": asked});
             let raw = RawArgs {
                 mode: SourceFormat::Query,
-                ..RawArgs::body(&[], &query, OrgSlugMode::Ignored, &keys)
+                ..RawArgs::body(&[], &query, (&origin, &server))
             };
             let (.., common) = bind::<(), ()>(&route, raw).unwrap();
             assert_eq!(common.wait_secs, waits);

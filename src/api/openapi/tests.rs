@@ -7,6 +7,7 @@ mod mistakes;
 mod scopes;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::{Contents, document, problems, routes_markdown, routes_table};
 use crate::api::{
     Calls, Deleted, Empty, Input, OrgSlugMode, OrgSource, Output, RawArgs, Req, ResourceRef, Route,
-    Webhook, op,
+    ServerInfo, Webhook, op,
 };
 use crate::auth::{ADMIN, ANYONE, MEMBER, SESSION, SESSION_ADMIN, SESSION_MEMBER, ScopeName};
 use crate::base::{Error, Id, Int, Json, Keys, Nullable, Result, Text, Time, Title};
@@ -374,7 +375,8 @@ fn the_document_and_the_route_accept_the_same_inputs() {
     let document = made();
     let routes = routes();
     let route = routes.iter().find(|route| route.name == "boat.create").unwrap();
-    let keys = Keys::new([7; 32]);
+    let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
+    let params = ["0".to_string()];
     for (sent, good) in [
         (json!({"orgSlug": "acme", "name": "Ark"}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4}), true),
@@ -387,7 +389,10 @@ fn the_document_and_the_route_accept_the_same_inputs() {
         (json!({"orgSlug": "acme", "name": "Ark", "decks": 5}), false),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": {}}), false),
     ] {
-        let raw = RawArgs::body(&["0"], &sent, OrgSlugMode::Required, &keys);
+        let raw = RawArgs {
+            org: OrgSlugMode::Required,
+            ..RawArgs::body(&params, &sent, (&origin, &server))
+        };
         assert_eq!(route.bind(raw).is_ok(), good, "{sent}");
         assert_eq!(satisfies(&document, body(&document, "boatCreate"), &sent), good, "{sent}");
     }

@@ -10,7 +10,7 @@ use super::Tools;
 use super::schemas::CLEARING;
 use super::table::ToolInfo;
 use crate::api::op::Shape;
-use crate::api::{OrgSlugMode, RawArgs, Route, path_names};
+use crate::api::{RawArgs, Route, path_names};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::http::begin_waiting;
 use crate::mcp::api::Api;
@@ -200,9 +200,8 @@ fn problems_of_the_rest(
     params: &[String],
     arguments: Value,
 ) -> Vec<Issue> {
-    let params: Vec<&str> = params.iter().map(String::as_str).collect();
-    let keys = api.executor().store.keys();
-    let mut raw = RawArgs::body(&params, &arguments, OrgSlugMode::Ignored, keys);
+    let origin = Arc::default();
+    let mut raw = RawArgs::body(params, &arguments, (&origin, api.executor().server_info()));
     raw.targets = route.target_arguments();
     match route.bind(raw) {
         Ok(_) => Vec::new(),

@@ -28,7 +28,7 @@ fn get(view: &View, req: &Req<Id<Listing>>) -> Result<AgentCard> {
     } else {
         view.get::<PublicListing>(id)?.ok_or_else(|| Listing::missing(id))?.org
     };
-    of_listing(view, org, id, &req.link_base)
+    of_listing(view, org, id, &req.origin.link_base)
 }
 
 /// Returns the card of the domain that is asked for, if it is verified.

@@ -210,11 +210,13 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 pub mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::super::tests::{make, shown};
     use super::*;
-    use crate::api::{Method, OrgSlugMode, RawArgs};
+    use crate::api::{Method, RawArgs, ServerInfo};
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
 
@@ -270,8 +272,10 @@ pub mod tests {
     fn an_invalid_name_is_refused_first() {
         let route = routes().into_iter().find(|route| route.method == Method::Put).unwrap();
         let keys = crate::base::Keys::new([7; 32]);
+        let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(keys)));
         let bind = |name: &str, body: serde_json::Value| {
-            let raw = RawArgs::body(&["nothing", name], &body, OrgSlugMode::Ignored, &keys);
+            let params = ["nothing", name].map(String::from);
+            let raw = RawArgs::body(&params, &body, (&origin, &server));
             route.bind(raw).map(|_| ())
         };
         let paths = |error: Error| -> Vec<String> {

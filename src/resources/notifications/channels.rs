@@ -258,7 +258,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelCr
 
 /// Has the recipients of a channel asked who have not agreed to its mails.
 fn ask_recipients<P, I>(tx: &mut Tx, channel: &Channel, req: &Req<P, I>) -> Result<()> {
-    let link_base = recipients::link_base(req.sends_mail, &req.link_base);
+    let link_base = recipients::link_base(req.server.sends_mail, &req.origin.link_base);
     recipients::ask(tx, channel, req.caller().identity.person(), link_base)
 }
 

@@ -137,7 +137,7 @@ fn test(tx: &mut Tx, req: &Req<Id<Channel>>, calls: &mut Calls) -> Result<Outcom
     let attempt = DeliveryAttempt { channel, notice };
     let workflow = WORKFLOWS.iter().find(|one| one.key == attempt.channel.workflow);
     let workflow = workflow.ok_or_else(|| Error::internal("a channel without a workflow"))?;
-    let link_base = recipients::link_base(req.sends_mail, &req.link_base);
+    let link_base = recipients::link_base(req.server.sends_mail, &req.origin.link_base);
     recipients::ask(tx, &attempt.channel, person, link_base)?;
     let effect = match (workflow.effect)(tx, &attempt) {
         Err(error) if error.kind() == Kind::Conflict => {

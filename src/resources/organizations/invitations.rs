@@ -130,7 +130,7 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     let id = tx.new_id();
     let token = invitation_token(tx.keys(), id);
     // A link that is only a path is of no use in a mail.
-    let mailed = req.sends_mail && !req.link_base.is_empty() && {
+    let mailed = req.server.sends_mail && !req.origin.link_base.is_empty() && {
         let person = CountedFor::Person(req.caller().user());
         let org = CountedFor::Organization(tx.org());
         mail_budget::take(tx, &[CountedFor::Stranger(email), person, org])?
@@ -143,13 +143,13 @@ fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
         inviter: req.caller().user(),
         token: hash_of(&token),
         expires_at: tx.now().plus_secs(VALID_SECS),
-        mail_base: mailed.then(|| req.link_base.clone()),
+        mail_base: mailed.then(|| req.origin.link_base.clone()),
         mailed: mailed.then(|| hash_of(&mailed_token(tx.keys(), id))),
     };
     tx.insert(&invitation)?;
     invitation_mails::send(tx, &invitation)?;
     let Invitation { id, email, role, expires_at, .. } = invitation;
-    let invitation_url = format!("{}/invitations#{token}", req.link_base);
+    let invitation_url = format!("{}/invitations#{token}", req.origin.link_base);
     Ok(InvitationCreated { id, email, role, token, invitation_url, expires_at, mailed })
 }
 
@@ -278,7 +278,7 @@ fn accept(
             let password = Some(hashed.made.clone().ok_or_else(made_meanwhile)?);
             let user = accounts::create(tx, &invitation.email, name, password, proof)?;
             invited_accounts::note(tx, user.id, invitation.inviter)?;
-            (sessions::create_session(tx, &user, req.address)?, user.id)
+            (sessions::create_session(tx, &user, req.origin.address)?, user.id)
         }
         Acceptor::Proving(old) => {
             let password = Some(hashed.made.clone().ok_or_else(made_meanwhile)?);
@@ -286,7 +286,7 @@ fn accept(
             let name = req.input.name.clone().ok_or_else(made_meanwhile)?;
             let user = User { name, ..taken.clone() };
             tx.replace(&taken, &user)?;
-            (sessions::create_session(tx, &user, req.address)?, user.id)
+            (sessions::create_session(tx, &user, req.origin.address)?, user.id)
         }
         // A lost token must not let others join in the name of the account.
         Acceptor::SignedOut => {

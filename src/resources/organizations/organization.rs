@@ -171,7 +171,7 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
 fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization> {
     let NewOrganization { slug, name } = &req.input;
     let user = req.identity().user;
-    if req.system.organization_creators == OrganizationCreators::InstallationAdmins
+    if req.server.system.organization_creators == OrganizationCreators::InstallationAdmins
         && !is_installation_admin(&tx.view(), user)?
     {
         return Err(Error::forbidden(

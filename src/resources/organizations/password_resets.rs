@@ -137,7 +137,7 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
     let made = issue(tx, &target, Origin::Admin(by))?;
     Ok(PasswordResetCreated {
         user_id: user,
-        reset_url: made.url(&req.link_base),
+        reset_url: made.url(&req.origin.link_base),
         expires_at: made.expires_at,
         token: made.token,
     })

@@ -133,14 +133,14 @@ struct ForgotPassword {
 impl Input for ForgotPassword {}
 
 fn prepare(view: &View, req: &Req<(), ForgotPassword>) -> Result<HashPlan> {
-    if !req.sends_mail || req.link_base.is_empty() {
+    if !req.server.sends_mail || req.origin.link_base.is_empty() {
         return Err(Error::conflict(
             "mail_not_configured",
             "this server cannot mail links; ask an admin of your organization for one, or the \
              server's operator, who can start it with --smtp-url and --public-url",
         ));
     }
-    let attempt = Some(attempt(view, req.input.email.clone(), req.address)?);
+    let attempt = Some(attempt(view, req.input.email.clone(), req.origin.address)?);
     Ok(HashPlan { hashing: HashRequest::default(), attempt })
 }
 
@@ -149,7 +149,7 @@ fn ask(
     req: &Req<(), ForgotPassword>,
     _: &HashResult,
 ) -> Result<(Empty, Option<Id<User>>)> {
-    request_reset_mail(tx, &req.input.email, &req.link_base)?;
+    request_reset_mail(tx, &req.input.email, &req.origin.link_base)?;
     Ok((Empty {}, None))
 }
 

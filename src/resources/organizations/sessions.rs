@@ -208,7 +208,7 @@ fn prepare(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
     let hash = find_person(view, email)?.and_then(|user| user.password);
     Ok(HashPlan {
         hashing: HashRequest { verify: Some((password.clone(), hash)), make: None },
-        attempt: Some(attempt(view, email.clone(), req.address)?),
+        attempt: Some(attempt(view, email.clone(), req.origin.address)?),
     })
 }
 
@@ -221,7 +221,7 @@ fn sign_in(
     let Some(user) = user else {
         return Err(Error::unauthenticated("the e-mail address or the password is wrong"));
     };
-    Ok((create_session(tx, &user, req.address)?, user.id))
+    Ok((create_session(tx, &user, req.origin.address)?, user.id))
 }
 
 fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {

@@ -187,7 +187,7 @@ fn set_up(
         api_key: None,
     };
     let user = bootstrap(tx, &new)?.user;
-    Ok((sessions::create_session(tx, &user, req.address)?, user.id))
+    Ok((sessions::create_session(tx, &user, req.origin.address)?, user.id))
 }
 
 fn require_invitation(view: &View, token: &str) -> Result<()> {

@@ -141,7 +141,7 @@ async fn a_route_with_calls_commits_only_the_run_that_knows_all_results() {
 async fn an_upload_is_downloaded_as_it_was() {
     let fixture = fixture(0).await;
     let uploaded = |request: &mut Request| {
-        request.query = "orgSlug=open";
+        request.query = "orgSlug=open".into();
         request.arguments = Arguments::Upload(Uploaded {
             bytes: Bytes::from_static(b"as it was"),
             media_type: "text/plain",
@@ -240,9 +240,9 @@ async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() 
     let sponsor = Some(Sponsor { user: admin, name: "b".into(), role: Role::Admin });
     let identity =
         Identity { user: service, name: "a".into(), credential, sponsor, expires_at: None };
-    let route = &fixture.routes[0];
-    let raw = RawCredential::Key([0; 32]);
-    let request = Request::new(route, vec![], Arguments::Json(json!({})), raw);
+    let (route, raw) = (fixture.routes[0].clone(), RawCredential::Key([0; 32]));
+    let arguments = Arguments::Json(json!({}));
+    let request = Request::new(route, vec![], arguments, raw, Arc::default());
     let work = fixture.executor.work_hints(&request, Some(&identity));
     assert_eq!((work.lane, work.user), (*org.bytes(), *admin.bytes()));
     let anonymous = fixture.executor.authenticator.lane(&RawCredential::Absent, None);

@@ -32,7 +32,7 @@ async fn fixture() -> Fixture {
 #[tokio::test]
 async fn an_operation_in_parts_is_audited_and_answered_once() {
     let fixture = fixture().await;
-    let keyed = |request: &mut Request| request.idempotency_key = Some(b"once");
+    let keyed = |request: &mut Request| request.idempotency_key = Some(b"once".to_vec());
     let spell = || fixture.call("note.spell", &[], json!({"text": "abc"}), keyed);
     let first = json_of(spell().await.unwrap());
     assert_eq!((first["text"].as_str(), fixture.notes()), (Some("c"), 3));

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::api::OutsideAccess;
+use crate::api::{Origin, OutsideAccess};
 use crate::auth::OUTSIDE_AGENT;
 use crate::auth::nostr::Signer;
 use crate::auth::nostr::testing::{NostrKey, token};
@@ -35,6 +35,10 @@ fn event(number: u64, slug: &str, is_forged: bool) -> Value {
     event
 }
 
+fn from(address: IpAddr) -> Arc<Origin> {
+    Arc::new(Origin { address, link_base: BASE.into(), ..Origin::default() })
+}
+
 struct Flood {
     fixture: Fixture,
     route: Arc<Route>,
@@ -53,10 +57,14 @@ impl Flood {
         let target = format!("/out/{slug}");
         let credential = RawCredential::Nostr(token.into());
         let request = Request {
-            target: &target,
-            link_base: BASE,
-            address,
-            ..Request::new(&self.route, vec![slug.into()], Arguments::Query, credential)
+            target,
+            ..Request::new(
+                self.route.clone(),
+                vec![slug.into()],
+                Arguments::Query,
+                credential,
+                from(address),
+            )
         };
         self.fixture.executor.admit_signer(&request).await
     }
@@ -139,11 +147,10 @@ async fn a_refusal_of_a_flood_is_answered_after_a_delay() {
     {}
     let begun = Instant::now();
     let credential = RawCredential::Nostr(flood.forged.clone());
+    let (route, params) = (flood.route.clone(), vec!["open".into()]);
     let request = Request {
-        target: "/out/open",
-        link_base: BASE,
-        address,
-        ..Request::new(&flood.route, vec!["open".into()], Arguments::Query, credential)
+        target: "/out/open".into(),
+        ..Request::new(route, params, Arguments::Query, credential, from(address))
     };
     let refused = flood.fixture.executor.authenticate(&request).await.err().unwrap();
     assert_eq!(refused.reached().unwrap().name, "nip98");

@@ -2,6 +2,7 @@
 //! version reads it, and each text is compiled. A server of another version decides itself.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::apply::{Request, request};
 use super::plan::{Plan, Step};
 use super::remote::Remote;
 use super::state::{ArtifactKey, CHANNEL, State, Text, VersionName};
-use crate::api::{OrgSlugMode, RawArgs};
+use crate::api::{RawArgs, ServerInfo};
 use crate::auth::RequiredCredential;
 use crate::base::{ArtifactName, Error, Keys, Range, Version};
 use crate::cli::failure::Failure;
@@ -100,9 +101,8 @@ fn takes_session(router: &Router, request: &Request) -> bool {
 /// Why a request cannot be read.
 fn why_refused(router: &Router, request: &Request) -> Vec<String> {
     let Some(Match { route, params, .. }) = route(router, request) else { return Vec::new() };
-    let params: Vec<&str> = params.iter().map(String::as_str).collect();
-    let keys = Keys::new([0; 32]);
-    let raw = RawArgs::body(&params, &request.body, OrgSlugMode::Ignored, &keys);
+    let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([0; 32]))));
+    let raw = RawArgs::body(&params, &request.body, (&origin, &server));
     match route.operation.bind(request.method == Method::Patch, route.path, raw) {
         Ok(_) => Vec::new(),
         Err(error) => reasons(&error),

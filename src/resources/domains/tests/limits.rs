@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::api::execute::{Arguments, Body, Coordination, Executor, ExecutorConfig, Request};
-use crate::api::{Action, OrgSlugMode, RawArgs};
+use crate::api::{Action, OrgSlugMode, RawArgs, ServerInfo};
 use crate::auth::{RawCredential, Session};
 use crate::outside::{ClientConfig, Outside, Resolver};
 use crate::resources::listings::Listing;
@@ -93,11 +93,9 @@ async fn try_execute(
     body: Value,
 ) -> Result<Value> {
     let credential = RawCredential::Token(token);
-    let request = Request {
-        request_id: "test",
-        ..Request::new(route, params, Arguments::Json(body), credential)
-    };
-    match executor.call(&request).await?.body {
+    let (route, arguments) = (route.clone(), Arguments::Json(body));
+    let request = Request::new(route, params, arguments, credential, Arc::default());
+    match executor.call(request).await?.body {
         Body::Json(body) => Ok(serde_json::from_slice(&body).unwrap()),
         _ => panic!("no JSON"),
     }
@@ -133,8 +131,10 @@ fn verification_within(total_secs: u64) -> Arc<Route> {
 fn all_look_ups_together_have_25_seconds_and_each_has_5() {
     let fixture = Fixture::new();
     let (id, body) = (fixture.org.to_string(), json!({"orgSlug": "acme"}));
-    let keys = fixture.store.keys();
-    let arguments = RawArgs::body(&[&id], &body, OrgSlugMode::Required, keys);
+    let server = Arc::new(ServerInfo::bare(fixture.store.keys().clone()));
+    let (params, origin) = ([id], Arc::default());
+    let body = RawArgs::body(&params, &body, (&origin, &server));
+    let arguments = RawArgs { org: OrgSlugMode::Required, ..body };
     let bound = route("domain.verify").bind(arguments).unwrap();
     let Action::Write(_, total) = bound.action else { panic!("it writes") };
     assert_eq!(total, Some(Duration::from_secs(25)));

@@ -1,5 +1,7 @@
 //! Tests of what is written for whom, and of the jobs that send it.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::super::password_reset::{Admin, issue_password_reset};
@@ -207,8 +209,9 @@ fn a_server_that_cannot_send_mail_says_so_for_every_address() {
     for (sends_mail, link_base) in [(false, "http://127.0.0.1:7420"), (true, "")] {
         for email in ["ada@acme.test", "nobody@acme.test"] {
             let input = Fixture::input(json!({ "email": email })).unwrap();
-            let args =
-                crate::api::Args { sends_mail, link_base: link_base.into(), ..args((), input) };
+            let mut args = args((), input);
+            Arc::get_mut(&mut args.server).unwrap().sends_mail = sends_mail;
+            Arc::get_mut(&mut args.origin).unwrap().link_base = link_base.into();
             let plan = fixture.store.read_now(Id::NIL, |view| {
                 prepare(view, &Req::new(&args, &Principal::Anonymous)).map(drop)
             });
