@@ -3,6 +3,7 @@
 mod address;
 mod bounded_list;
 mod canonical;
+pub mod diff;
 mod error;
 mod folding;
 mod handle;

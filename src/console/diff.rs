@@ -1,9 +1,7 @@
 //! A unified diff as rows of a table: what was removed beside what replaced it, with the words that
 //! differ marked.
 
-use std::time::Duration;
-
-use similar::{ChangeTag, TextDiff};
+use crate::base::diff;
 
 /// Words of longer lines are not compared: the rows say enough then.
 const MAX_LINE_BYTES: usize = 2000;
@@ -12,8 +10,9 @@ const MAX_LINE_BYTES: usize = 2000;
 /// none in common. Words of further lines are not compared.
 const MAX_WORD_PAIRS: usize = 4_000_000;
 
-/// After this time, what is left of two texts is shown as replaced. A page has up to ten such texts.
-const MAX_TIME: Duration = Duration::from_millis(10);
+/// More lines of two short texts are shown as replaced: these take some 10 ms when few of them are equal.
+/// A page has up to ten such texts.
+const MAX_LINES: usize = 2000;
 
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,10 +50,7 @@ pub fn rows(unified: &str) -> Vec<Row> {
 pub fn between(old: &str, new: &str) -> Vec<Row> {
     // The end of a text that has none is no difference.
     let line = |text: &str| format!("{}\n", text.trim_end());
-    let (old, new) = (line(old), line(new));
-    let mut differ = TextDiff::configure();
-    let diff = differ.timeout(MAX_TIME).diff_lines(old.as_str(), new.as_str());
-    rows(&diff.unified_diff().context_radius(3).to_string())
+    rows(&diff::unified(&line(old), &line(new), ("", ""), &mut { MAX_LINES }))
 }
 
 #[derive(Default)]
@@ -114,23 +110,10 @@ impl Reader {
             return Row::Changed { old: Some(whole(old)), new: Some(whole(new)) };
         }
         self.word_pairs -= pairs;
-        let words = TextDiff::from_words(old.1.as_str(), new.1.as_str());
-        let of = |tag: ChangeTag| {
-            let is_of = |one: ChangeTag| one == tag || one == ChangeTag::Equal;
-            let changes = words.iter_all_changes().filter(|change| is_of(change.tag()));
-            let mut pieces: Vec<(bool, String)> = Vec::new();
-            for change in changes {
-                let is_changed = change.tag() == tag;
-                match pieces.last_mut() {
-                    Some((last, text)) if *last == is_changed => text.push_str(change.value()),
-                    _ => pieces.push((is_changed, change.value().into())),
-                }
-            }
-            pieces
-        };
+        let [before, after] = diff::words(&old.1, &new.1);
         Row::Changed {
-            old: Some(Line { number: old.0, pieces: of(ChangeTag::Delete) }),
-            new: Some(Line { number: new.0, pieces: of(ChangeTag::Insert) }),
+            old: Some(Line { number: old.0, pieces: before }),
+            new: Some(Line { number: new.0, pieces: after }),
         }
     }
 }

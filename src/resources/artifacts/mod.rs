@@ -31,8 +31,8 @@ mod versions;
 
 use crate::api::Resource;
 
+pub use crate::base::diff::{MAX_COMPARED_LINES, unified};
 pub use artifact::Artifact;
-pub use diff::{MAX_COMPARED_LINES, unified};
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
 pub use version::{Numbers, VersionRecord, numbers};

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use serde_json::json;
-use similar::TextDiff;
 
 use super::which::Which;
-use crate::base::lines;
+use crate::base::{diff, lines};
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::failure::Failure;
@@ -86,6 +85,6 @@ impl Diff {
 
 fn unified(source: &str, version: &str, file: &PromptFile) -> String {
     let source = lines::published(source);
-    let diff = TextDiff::from_lines(&*source, file.source.as_str());
-    diff.unified_diff().header(version, &file.path).to_string()
+    let mut max_lines = diff::MAX_COMPARED_LINES;
+    diff::unified(&source, &file.source, (version, &file.path), &mut max_lines)
 }
