@@ -72,6 +72,7 @@ mod system;
 mod teams;
 mod tools;
 mod upgrades;
+mod wake_table;
 mod waking;
 mod watching;
 mod wire;
