@@ -98,10 +98,20 @@ fn give_back(stage: &mut Stage<'_>, place: &str, budget: Value) {
     stage.ask(&[("agentId", &ann)], json!({"budget": budget}));
 }
 
-/// Reports a run of an agent that costs nine dollars, by the request of the case.
+/// A run that costs nine dollars.
+fn run() -> Value {
+    json!({"status": "succeeded", "costUsd": 9})
+}
+
+/// Reports one of ann's; returns ann.
+fn has_spent(stage: &Stage<'_>) -> String {
+    stage.post(&format!("/agents/{}/runs", stage.ann), run());
+    stage.ann.clone()
+}
+
+/// Reports one of an agent's by the request of the case.
 fn spend(stage: &mut Stage<'_>, agent: &str) {
-    let run = json!({"status": "succeeded", "costUsd": 9});
-    stage.ask(&[("agentId", agent)], run);
+    stage.ask(&[("agentId", agent)], run());
 }
 
 pub const BUDGETS: &[Case] = &[
@@ -118,6 +128,11 @@ pub const BUDGETS: &[Case] = &[
         give_back(stage, &place, json!(null));
     }),
     case(TEAM, &[(MASTER, "budget_low")], |stage| {
+        has_spent(stage);
+        stage.ask(&[], json!({"budget": {"monthlyUsd": 10}}));
+    }),
+    // Of nothing, nothing is spent; it is not passed.
+    case(TEAM, &[], |stage| {
         stage.ask(&[], json!({"budget": {"monthlyUsd": 0}}));
     }),
     case(TEAM, &[], |stage| {
@@ -125,14 +140,13 @@ pub const BUDGETS: &[Case] = &[
     }),
     timed(TEAM, &[(MASTER, "budget_low")], |stage| {
         stage.patch("", json!({"timeZone": "Asia/Tokyo"}));
-        let run = json!({"status": "succeeded", "costUsd": 9});
-        stage.post(&format!("/agents/{}/runs", stage.ann), run);
+        has_spent(stage);
         stage.patch("", json!({"timeZone": null, "budget": {"monthlyUsd": 10}}));
         stage.ask(&[], json!({"timeZone": "Asia/Tokyo"}));
     }),
     case(AGENT, &[(MASTER, "budget_low")], |stage| {
-        let ann = stage.ann.clone();
-        stage.ask(&[("agentId", &ann)], json!({"budget": {"monthlyUsd": 0}}));
+        let ann = has_spent(stage);
+        stage.ask(&[("agentId", &ann)], json!({"budget": {"monthlyUsd": 10}}));
     }),
     case(AGENT, &[], |stage| {
         let ann = stage.ann.clone();
@@ -140,6 +154,10 @@ pub const BUDGETS: &[Case] = &[
     }),
     case(AGENTS, &[(MASTER, "budget_low")], |stage| {
         let budget = json!({"monthlyUsd": 0, "onExhausted": "pause"});
+        stage.ask(&[], json!({"stableKey": "eve", "role": "member", "budget": budget}));
+    }),
+    case(AGENTS, &[], |stage| {
+        let budget = json!({"monthlyUsd": 0});
         stage.ask(&[], json!({"stableKey": "eve", "role": "member", "budget": budget}));
     }),
     case(AGENTS, &[], |stage| {

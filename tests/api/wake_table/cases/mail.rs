@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::super::Case;
-use super::super::stage::Stage;
 use super::{MASTER, OR_MASTER, case};
 
 const MESSAGES: &str = "POST /teams/{teamId}/messages";
