@@ -1,14 +1,14 @@
 //! Calls that outside agents cause, to hosts that they choose and that may be slow: few at a time,
 //! with turns between networks, and between the addresses of each.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::slots::Shares;
 use crate::base::{Error, Result, address_block, address_network};
 use crate::store::engine::Bounds;
 use crate::store::{FairSemaphore, Lane, Permit, WorkHints};
@@ -36,13 +36,10 @@ const WAITING_FOR_ALL: Bounds =
 /// How long a call waits for its turn: as long as one of them may take.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Networks that are remembered before those without a call are dropped.
-const MAX_IDLE_NETWORKS: usize = 256;
-
 /// Admits calls that outside agents cause.
 pub struct OutsideCalls {
     all: Arc<FairSemaphore>,
-    networks: Mutex<HashMap<IpAddr, Arc<FairSemaphore>>>,
+    networks: Shares<IpAddr, FairSemaphore>,
     waiting: Semaphore,
 }
 
@@ -54,9 +51,10 @@ pub struct OutsideCall {
 
 impl Default for OutsideCalls {
     fn default() -> Self {
+        let of_network = || FairSemaphore::with_waiting(MAX_CALLS_OF_NETWORK, WAITING_OF_NETWORK);
         OutsideCalls {
             all: Arc::new(FairSemaphore::with_waiting(MAX_CALLS, WAITING_FOR_ALL)),
-            networks: Mutex::default(),
+            networks: Shares::new(of_network),
             waiting: Semaphore::new(MAX_WAITING),
         }
     }
@@ -69,7 +67,7 @@ impl OutsideCalls {
     /// 503 if it does not come in time, or too many wait.
     pub async fn admit(&self, address: IpAddr) -> Result<OutsideCall> {
         let network = address_network(address);
-        let of_network = self.of_network(network);
+        let of_network = self.networks.of_one(network);
         let turn = async {
             let _waiting = self.waiting.try_acquire().ok()?;
             let _of_network = of_network.acquire(hints(address_block(address))).await.ok()?;
@@ -83,15 +81,6 @@ impl OutsideCalls {
                 5,
             )
         })
-    }
-
-    fn of_network(&self, network: IpAddr) -> Arc<FairSemaphore> {
-        let mut networks = self.networks.lock().unwrap_or_else(PoisonError::into_inner);
-        if networks.len() > MAX_IDLE_NETWORKS {
-            networks.retain(|_, calls| Arc::strong_count(calls) > 1);
-        }
-        let new = || FairSemaphore::with_waiting(MAX_CALLS_OF_NETWORK, WAITING_OF_NETWORK);
-        networks.entry(network).or_insert_with(|| Arc::new(new())).clone()
     }
 }
 
@@ -167,19 +156,5 @@ mod tests {
         }
         assert_eq!((held.len(), refused), (MAX_CALLS_OF_NETWORK, 256 - 12 - 128));
         assert!(now(&mut from(1, 1)).await.is_some_and(|admitted| admitted.is_ok()));
-    }
-
-    #[tokio::test]
-    async fn idle_networks_are_forgotten() {
-        let calls = OutsideCalls::default();
-        let held = calls.admit(IpAddr::from([192, 0, 2, 1])).await.unwrap();
-        for n in 0..=2 * MAX_IDLE_NETWORKS as u16 {
-            let [high, low] = n.to_be_bytes();
-            drop(calls.admit(IpAddr::from([10 + high, low, 2, 1])).await.unwrap());
-        }
-        let networks = calls.networks.lock().unwrap();
-        assert!(networks.len() <= MAX_IDLE_NETWORKS + 1);
-        assert!(networks.contains_key(&IpAddr::from([192, 0, 0, 0])));
-        drop(held);
     }
 }

@@ -2,6 +2,7 @@
 //! share for each of them that leaves some to the others.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 use crate::base::{Error, Result};
 use crate::store::{FairSemaphore, Lane, Permit, WorkHints};
 
-/// Users and organizations that are remembered before those without a slot are dropped.
+/// Users, organizations or networks that are remembered before those without a share are dropped.
 const MAX_IDLE: usize = 256;
 
 /// How many slots there are, and how long one is waited for.
@@ -33,8 +34,8 @@ pub struct Slots {
     limits: SlotLimits,
     /// Users and lanes take turns, so that nobody's many requests hold up another's single one.
     all: Arc<FairSemaphore>,
-    users: Shares,
-    lanes: Shares,
+    users: Shares<Lane, Semaphore>,
+    lanes: Shares<Lane, Semaphore>,
 }
 
 /// A slot, until it is dropped.
@@ -49,8 +50,8 @@ impl Slots {
     pub fn new(limits: SlotLimits) -> Self {
         Slots {
             all: Arc::new(FairSemaphore::new(limits.all)),
-            users: Shares::of(limits.of_user),
-            lanes: Shares::of(limits.of_lane),
+            users: Shares::new(move || Semaphore::new(limits.of_user)),
+            lanes: Shares::new(move || Semaphore::new(limits.of_lane)),
             limits,
         }
     }
@@ -72,23 +73,26 @@ impl Slots {
     }
 }
 
-/// What each user or organization may have of something.
-struct Shares {
-    size: usize,
-    of: Mutex<HashMap<Lane, Arc<Semaphore>>>,
+/// What each of many may have of something: a share is made when it is first asked for, and forgotten while
+/// nobody holds it.
+pub struct Shares<K, S> {
+    new: Box<dyn Fn() -> S + Send + Sync>,
+    of: Mutex<HashMap<K, Arc<S>>>,
 }
 
-impl Shares {
-    fn of(size: usize) -> Self {
-        Shares { size, of: Mutex::default() }
+impl<K: Eq + Hash, S> Shares<K, S> {
+    /// Shares that are made so.
+    pub fn new(new: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        Shares { new: Box::new(new), of: Mutex::default() }
     }
 
-    fn of_one(&self, one: Lane) -> Arc<Semaphore> {
+    /// The share of one of them.
+    pub fn of_one(&self, one: K) -> Arc<S> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         if of.len() > MAX_IDLE {
             of.retain(|_, share| Arc::strong_count(share) > 1);
         }
-        of.entry(one).or_insert_with(|| Arc::new(Semaphore::new(self.size))).clone()
+        of.entry(one).or_insert_with(|| Arc::new((self.new)())).clone()
     }
 }
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn idle_users_are_forgotten() {
+    async fn the_shares_of_those_who_have_none_are_forgotten() {
         let slots = slots(2, 1, 2);
         let held = slots.take([0; 16], [9; 16]).await.unwrap();
         for user in 1..=2 * MAX_IDLE as u128 {
