@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::context::RequestContext;
+use super::waiter::Waiter;
 use crate::api::action::{FollowAction, FollowFrom, FollowPoint, Followed, TakenItem};
 use crate::base::{Id, Result};
-use crate::store::ACCESS_CHANGED;
 
 /// Reads at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -100,39 +100,20 @@ impl Follower {
     /// Reads what there is, waiting for some until `until` or until the process stops.
     async fn read_until(&mut self, until: Instant) -> Result<Followed<TakenItem>> {
         let executor = self.context.executor.clone();
-        let mut stopping = executor.stopping.clone();
-        let mut access = executor.store.signals().subscribe(ACCESS_CHANGED);
-        let mut subscription = None;
+        let mut waiter = Waiter::new(&executor, until, POLL_INTERVAL);
         loop {
             let found = match self.first.take() {
                 Some(first) => first,
                 None => self.read().await?,
             };
-            let now = Instant::now();
-            let is_over = now >= until || *stopping.borrow();
-            if !found.items.is_empty() || is_over || (found.next.is_some() && found.end.is_none()) {
+            let is_cut_off = found.next.is_some() && found.end.is_none();
+            if !found.items.is_empty() || waiter.is_over() || is_cut_off {
                 return Ok(found);
             }
             if found.next.is_some() {
-                yield_now().await;
-                continue; // Nothing of what was looked through so far is for this one.
-            }
-            let Some(subscription) = &mut subscription else {
-                // Reads again after subscribing, so that no commit in between is missed.
-                subscription = Some(executor.store.signals().subscribe(found.topic));
-                continue;
-            };
-            let mut next = until.min(now + POLL_INTERVAL);
-            if let Some(again_at) = found.again_at {
-                let wait = again_at.millis() - executor.store.clock().now().millis();
-                next = next.min(now + Duration::from_millis(wait.max(1) as u64));
-            }
-            let _waiting = executor.meters.waiting.hold();
-            tokio::select! {
-                () = subscription.notified() => {}
-                () = access.notified() => {}
-                () = sleep_until(next) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => {}
+                yield_now().await; // Nothing of what was looked through so far is for this one.
+            } else {
+                waiter.wait(found.topic, found.again_at).await;
             }
         }
     }

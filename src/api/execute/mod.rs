@@ -37,6 +37,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 mod wait;
+mod waiter;
 mod watch;
 mod works;
 mod write;

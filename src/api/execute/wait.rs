@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::context::RequestContext;
 use super::follow::Follower;
+use super::waiter::Waiter;
 use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
 use crate::base::{Id, Result};
-use crate::store::{ACCESS_CHANGED, View};
+use crate::store::View;
 
 /// Polls at least this often, with or without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -113,11 +114,7 @@ impl LongPoll {
     /// Takes the items there are, waiting for some until `until` or until the process stops. Items
     /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
     async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
-        let executor = &self.context.executor;
-        let mut stopping = executor.stopping.clone();
-        // Subscribes before it polls, so that no commit in between is missed.
-        let mut access = executor.store.signals().subscribe(ACCESS_CHANGED);
-        let mut subscription = executor.store.signals().subscribe(self.poll().await?.topic);
+        let mut waiter = Waiter::new(&self.context.executor, until, POLL_INTERVAL);
         loop {
             let poll = self.poll().await?;
             if poll.ready {
@@ -127,23 +124,10 @@ impl LongPoll {
                     return Ok(taken);
                 }
             }
-            let now = Instant::now();
-            if now >= until || *stopping.borrow() {
+            if waiter.is_over() {
                 return Ok(TakenPage { items: Vec::new(), next_cursor: None });
             }
-            let mut next = until.min(now + POLL_INTERVAL);
-            if let Some(again_at) = poll.again_at {
-                let wait = again_at.millis() - executor.store.clock().now().millis();
-                // One millisecond more, so that the lease has ended by then.
-                next = next.min(now + Duration::from_millis(wait.max(0) as u64 + 1));
-            }
-            let _waiting = executor.meters.waiting.hold();
-            tokio::select! {
-                () = subscription.notified() => {}
-                () = access.notified() => {}
-                () = sleep_until(next) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => {}
-            }
+            waiter.wait(poll.topic, poll.again_at).await;
         }
     }
 }

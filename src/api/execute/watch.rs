@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::context::RequestContext;
 use super::response::{Body, Response};
+use super::waiter::Waiter;
 use crate::api::action::{ConditionalWaitAction, ContentVersion};
 use crate::base::Result;
-use crate::store::ACCESS_CHANGED;
 
 /// Polls at least this often. A signal is lost only with a commit whose outcome is unknown, so this
 /// can be rare, which keeps waiting requests cheap.
@@ -34,29 +34,12 @@ pub async fn watch(
         })
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let mut stopping = executor.stopping.clone();
-    let mut subscribed = None;
+    let mut waiter = Waiter::new(executor, until, POLL_INTERVAL);
     loop {
         let (topic, tag, other) = poll().await?;
-        let now = Instant::now();
-        if other.is_some() || now >= until || *stopping.borrow() {
+        if other.is_some() || waiter.is_over() {
             return Ok(Response::tagged(tag, other.map(Body::Json)));
         }
-        let (subscription, access) = match &mut subscribed {
-            Some((to, subscription, access)) if *to == topic => (subscription, access),
-            // Polls again after subscribing, so that no commit in between is missed.
-            _ => {
-                let subscribe = |topic| executor.store.signals().subscribe(topic);
-                subscribed = Some((topic, subscribe(topic), subscribe(ACCESS_CHANGED)));
-                continue;
-            }
-        };
-        let _waiting = executor.meters.waiting.hold();
-        tokio::select! {
-            () = subscription.notified() => {}
-            () = access.notified() => {}
-            () = sleep_until(until.min(now + POLL_INTERVAL)) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => {}
-        }
+        waiter.wait(topic, None).await;
     }
 }
