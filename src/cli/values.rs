@@ -83,6 +83,14 @@ pub fn whole_number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("give a whole number from 0 to {}", u32::MAX))
 }
 
+/// Parses how many items of a list are shown at most: none would look as if there were none.
+pub fn limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(limit @ 1..) => Ok(limit),
+        _ => Err("give a whole number from 1 on".into()),
+    }
+}
+
 /// Parses a network such as `10.0.0.0/8`, or a single address.
 pub fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()

@@ -88,6 +88,15 @@ pub enum PauseScope {
     /// The agent, in this team: its budget for the month is used up.
     AgentBudget,
 }
+crate::store::stored_enum!(PauseScope {
+    Organization = 0,
+    Team = 1,
+    Agent = 2,
+    TeamAgent = 3,
+    Schedule = 4,
+    TeamBudget = 5,
+    AgentBudget = 6,
+});
 
 impl PauseScope {
     /// Whether it holds one agent.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::api::Api;
 use super::backoff::Backoff;
 use super::flags::ClientFlags;
+use super::listed::require_some;
 use super::lookup::{Team, TeamFlag};
 use super::refusal::Refusal;
 use super::stop::Stop;
@@ -18,11 +19,16 @@ use crate::outside::Method;
 /// The longest wait of a request: the server ends it before, and a proxy later.
 const WAIT_SECS: &str = "60";
 
+/// No wait: whether the server is back is known at once.
+const AT_ONCE: &str = "0";
+
 /// Show what happened in a team
 #[derive(Args)]
 #[command(
     after_help = "Oldest first. With --follow what happens is shown until Ctrl-C, or until nobody reads it; \
-                        with --json each entry is then a line of its own.\n\n\
+                        with --json each entry is then a line of its own. While the server is away it is asked \
+                        again after growing pauses, and nothing that happens meanwhile is missed; once the team may \
+                        not be read any more the command fails.\n\n\
                         ROADSTEAD_TEAM takes the place of --team. A key needs the scope team:read.\n\n\
                         Example: roadstead activity --team shipping --follow"
 )]
@@ -39,7 +45,7 @@ pub struct Activity {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 
-    /// How many at most, the newest
+    /// How many at most, the newest; 0 with --follow: only what comes
     #[arg(long, value_name = "N", default_value = "50")]
     limit: usize,
 
@@ -65,6 +71,7 @@ struct Asked<'a> {
 
 impl Activity {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        require_some(self.limit, self.follow)?;
         let api = self.client.connect()?;
         let team = Team::find(&api, &self.team)?;
         let asked = Asked {
@@ -74,7 +81,8 @@ impl Activity {
             kind: self.kind.as_deref(),
             org: api.org()?,
         };
-        let most = if self.follow { self.limit.max(1) } else { self.limit };
+        // Also where none is shown: it says from where on.
+        let most = self.limit.max(1);
         let mut listed = api.list(&asked.path, &asked.query(None, None), most)?;
         listed.items.reverse();
         if !self.follow {
@@ -103,14 +111,15 @@ impl Activity {
                 output::print(self.client.json, &entry, one_line(&row(&entry).join("  ")))?;
                 after = cell(&entry["id"]);
             }
+            let wait = if backoff.is_pausing() { AT_ONCE } else { WAIT_SECS };
             let next = tokio::select! {
                 () = stop.asked() => return Ok(()),
-                next = asked.after(api, &after) => next,
+                next = asked.after(api, &after, wait) => next,
             };
             match next {
                 Ok(next) => {
                     entries = next;
-                    backoff = Backoff::default();
+                    backoff.end();
                 }
                 Err(refusal) => {
                     if !backoff.pause(refusal, &mut stop).await? {
@@ -139,10 +148,10 @@ impl Asked<'_> {
     }
 
     /// The next entries, once there are some, or none.
-    async fn after(&self, api: &Api, after: &str) -> Result<Vec<Value>, Refusal> {
+    async fn after(&self, api: &Api, after: &str, wait: &str) -> Result<Vec<Value>, Refusal> {
         let mut cursor = None;
         loop {
-            let [a, b, c, d, e, f] = self.query(Some(after), Some(WAIT_SECS));
+            let [a, b, c, d, e, f] = self.query(Some(after), Some(wait));
             let query = [a, b, c, d, e, f, ("cursor", cursor.as_deref())];
             let mut page = api.request(Method::Get, &self.path, &query, None).await?;
             let next = page["nextCursor"].as_str().map(str::to_string);

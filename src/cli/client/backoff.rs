@@ -17,6 +17,19 @@ pub struct Backoff {
 }
 
 impl Backoff {
+    /// Whether the last request was refused.
+    pub fn is_pausing(&self) -> bool {
+        self.pauses > 0
+    }
+
+    /// Begins anew after an answer, and says so if there was none before.
+    pub fn end(&mut self) {
+        if self.is_pausing() {
+            output::status("the server answers again");
+        }
+        self.pauses = 0;
+    }
+
     /// Pauses after a refusal that may pass, at least as long as the server asks; whether the
     /// process goes on.
     ///
@@ -28,7 +41,7 @@ impl Backoff {
         }
         let asked = refusal.problem().and_then(|problem| problem.retry_after).unwrap_or_default();
         let secs = (1 << self.pauses.min(5)).max(asked).min(MAX_SECS);
-        if self.pauses == 0
+        if !self.is_pausing()
             && let Failure::Failed(why) = Failure::from(refusal)
         {
             output::status(&format!("{why}; trying again"));

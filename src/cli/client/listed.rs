@@ -5,6 +5,17 @@ use serde_json::{Value, json};
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Text};
 
+/// Requires that a list of at most `limit` items shows some: those that come, if none of those there are.
+///
+/// # Errors
+/// Usage otherwise: what shows none would look as if there were none.
+pub fn require_some(limit: usize, follow: bool) -> Result<(), Failure> {
+    if limit > 0 || follow {
+        return Ok(());
+    }
+    Err(Failure::Usage("--limit must be at least 1; 0 goes with --follow: only what comes".into()))
+}
+
 /// The first items of a list.
 pub struct Listed {
     pub items: Vec<Value>,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::api::Api;
 use super::backoff::Backoff;
 use super::flags::ClientFlags;
-use super::listed::Listed;
+use super::listed::{Listed, require_some};
 use super::refusal::Refusal;
 use super::stop::Stop;
 use super::table::{Table, cell, one_line, time};
@@ -43,7 +43,7 @@ pub struct Logs {
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
 
-    /// How many at most, the newest
+    /// How many at most, the newest; 0 with --follow: only what comes
     #[arg(long, value_name = "N", default_value = "50")]
     limit: usize,
 
@@ -57,6 +57,7 @@ pub struct Logs {
 
 impl Logs {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        require_some(self.limit, self.follow)?;
         let api = self.client.connect()?;
         let org = api.org()?.to_string();
         let most = self.limit.saturating_add(1);
@@ -96,7 +97,7 @@ impl Logs {
                     entries = unread(newest, &read);
                     entries.reverse();
                     read = now_read;
-                    backoff = Backoff::default();
+                    backoff.end();
                 }
                 Err(refusal) => {
                     if !backoff.pause(refusal, &mut stop).await? {

@@ -11,7 +11,7 @@ use super::table::{Table, cell, time};
 use super::task::put_given;
 use super::text_file::text_or_stdin;
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::{output, values};
 
 /// Send and read the mail of a team
 #[derive(Args)]
@@ -80,7 +80,7 @@ struct List {
     task: Option<String>,
 
     /// How many at most
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = values::limit, allow_negative_numbers = true)]
     limit: usize,
 
     #[command(flatten)]

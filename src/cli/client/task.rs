@@ -9,7 +9,7 @@ use super::lookup::{AgentFlag, Team, TeamFlag};
 use super::table::{Table, cell, indented, time};
 use super::text_file::text_or_stdin;
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::{output, values};
 
 /// List, create, claim and update the tasks of a team
 #[derive(Args)]
@@ -86,7 +86,7 @@ struct List {
     parent: Option<String>,
 
     /// How many at most
-    #[arg(long, value_name = "N", default_value = "50")]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = values::limit, allow_negative_numbers = true)]
     limit: usize,
 
     #[command(flatten)]

@@ -15,6 +15,7 @@ use super::member::{self, Member, scrum_master};
 use super::schedule::WakeText;
 use super::spending::{BudgetState, CURRENT, MonthlySpending};
 use super::team::{Team, reaches};
+use super::team_changes::{TeamChange, TeamChangeKind};
 use super::usable::UsableMembers;
 use super::usage::spent_by_agent;
 use super::wakes::{self, WakeCause};
@@ -148,6 +149,8 @@ fn judge(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> 
     if let Some(budget) = account.budget {
         if new.exhaustion_published && !old.exhaustion_published {
             publish_exhausted(tx, account, budget)?;
+        } else if is_exhausted && stored.is_some_and(|old| old.exhausted_at.is_none()) {
+            note(tx, account.team, new.agent, TeamChangeKind::BudgetExhausted)?;
         }
         let is_new = (new.low_since.is_some() && old.low_since.is_none())
             || (is_exhausted && old.exhausted_at.is_none());
@@ -156,6 +159,12 @@ fn judge(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Notes what has become of a budget by itself.
+fn note(tx: &mut Tx, team: &Team, agent: Option<Id<Member>>, kind: TeamChangeKind) -> Result<()> {
+    let change = TeamChange::of(tx, Some(team.id), kind, None);
+    TeamChange { agent, ..change }.note(tx)
 }
 
 fn publish_exhausted(tx: &mut Tx, account: &Account, budget: Budget) -> Result<()> {
@@ -280,6 +289,7 @@ fn end_month(tx: &mut Tx, team: &Team, key: &<BudgetState as Record>::Key) -> Re
         return Ok(());
     }
     tx.unmark_deletion(); // A wake is for a disk that has place.
+    note(tx, team, state.agent, TeamChangeKind::BudgetRenewed)?;
     let Some(agent) = state.agent else { return rouse_team(tx, team.id) };
     match tx.get::<Member>(&(team.id, agent))? {
         Some(member) => rousing::rouse(tx, &member),

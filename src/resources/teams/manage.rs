@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::{BudgetInfo, NewBudget, OnExhausted};
 use super::team::{BY_SLUG, MEMORIES, TEAM_IN_PATH, Team, fetch_team};
+use super::team_changes::TeamChange;
 use super::zone::{ZoneName, utc};
 use super::{budgets, holds};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -151,6 +152,10 @@ pub fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     if team != old {
         team.updated_at = tx.now();
         tx.replace(&old, &team)?;
+    }
+    if team.budget() != old.budget() {
+        let at = (team.id, None);
+        TeamChange::of_budget(tx, at, team.budget(), req.caller().user()).note(tx)?;
     }
     if (team.budget(), &team.time_zone) != (old.budget(), &old.time_zone) {
         budgets::team_changed(tx, &team)?;

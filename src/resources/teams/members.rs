@@ -10,6 +10,7 @@ use super::member::{
     MaxAttempts, Member, MemberRole, WAKE_SECRET, fetch_member, has_lost_setter, name,
 };
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::team_changes::TeamChange;
 use super::usable::UsableMember;
 use super::{budgets, holds, wakes};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -259,6 +260,8 @@ pub fn update(
         wakes::fail_exhausted(tx, &member)?;
     }
     if member.budget != old.budget {
+        let at = (team.id, Some(member.id));
+        TeamChange::of_budget(tx, at, member.budget, req.caller().user()).note(tx)?;
         budgets::member_changed(tx, &team, &member)?;
     }
     Ok(TeamAgentCreated { agent: info(&tx.view(), req.caller(), member)?, wake_secret })

@@ -39,6 +39,7 @@ mod spending;
 mod task;
 mod tasks;
 mod team;
+mod team_changes;
 #[cfg(test)]
 pub mod testing;
 #[cfg(test)]
@@ -79,6 +80,7 @@ pub const RESOURCE: Resource = Resource {
         &approvals::RESOURCE,
         &timeline::RESOURCE,
         &changes::RESOURCE,
+        &team_changes::RESOURCE,
         &activity::RESOURCE,
         &exchange::RESOURCE,
         &waiting::RESOURCE,

@@ -13,15 +13,20 @@ use super::member::{BY_AGENT, Member};
 use super::members::{TeamAgent, info as member_info};
 use super::rousing::{rouse, rouse_members, rouse_teams};
 use super::team::{TEAM_IN_PATH, Team, fetch_team};
+use super::team_changes::TeamChange;
 use super::usable::UsableMember;
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Caller, MEMBER, ScopeName};
 use crate::base::{Id, Result};
-use crate::resources::agents::{self, AgentInfo};
-use crate::resources::pauses::{self, NewPause, Pause, Paused, PausedAll, Resume};
-use crate::store::{Tx, View};
+use crate::resources::agents::{self, Agent, AgentInfo};
+use crate::resources::pauses::{self, NewPause, Pause, PauseScope, Paused, PausedAll, Resume};
+use crate::store::{Order, PageRequest, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+/// The activity of so many teams says that an agent was paused in all of them: an agent is in few, and one
+/// in very many is still paused in one transaction.
+const MAX_TOLD: usize = 1000;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -42,16 +47,38 @@ impl Output for AllTeams {
 
 fn pause_agent(tx: &mut Tx, req: &Req<String, NewPause>) -> Result<AgentInfo> {
     let paused = req.input.begun(tx, req.caller().user());
-    let agent = agents::set_paused(tx, req.caller(), &req.params, Some(paused))?;
+    let agent = set_agent(tx, req.caller(), &req.params, Some(paused))?;
     agents::shown(&tx.view(), req.caller(), agent)
 }
 
 fn resume_agent(tx: &mut Tx, req: &Req<String, Resume>) -> Result<AgentInfo> {
-    let agent = agents::set_paused(tx, req.caller(), &req.params, None)?;
+    let agent = set_agent(tx, req.caller(), &req.params, None)?;
     for member in tx.all(&BY_AGENT, &agent.id)? {
         rouse(tx, &member)?;
     }
     agents::shown(&tx.view(), req.caller(), agent)
+}
+
+/// Pauses an agent in all of its teams, or ends that.
+fn set_agent(
+    tx: &mut Tx,
+    caller: &Caller,
+    stable_key: &str,
+    paused: Option<Paused>,
+) -> Result<Agent> {
+    let was_paused = agents::fetch(&tx.view(), caller, stable_key)?.paused.is_some();
+    let agent = agents::set_paused(tx, caller, stable_key, paused)?;
+    if agent.paused.is_some() == was_paused {
+        return Ok(agent);
+    }
+    let part = PageRequest { limit: MAX_TOLD, after: None };
+    let members = tx.page(&BY_AGENT, &agent.id, Order::Descending, &part, |_| true)?;
+    for member in members.items {
+        let at = (Some(member.team), PauseScope::Agent);
+        let change = TeamChange::of_pause(tx, at, agent.paused.as_ref(), caller.user());
+        TeamChange { agent: Some(member.id), ..change }.note(tx)?;
+    }
+    Ok(agent)
 }
 
 /// Pauses an agent in one team.
@@ -78,6 +105,9 @@ fn set_member(
     if old.paused.is_some() != paused.is_some() {
         member.paused = paused;
         tx.replace(&*old, &member)?;
+        let at = (Some(team.id), PauseScope::TeamAgent);
+        let change = TeamChange::of_pause(tx, at, member.paused.as_ref(), caller.user());
+        TeamChange { agent: Some(member.id), ..change }.note(tx)?;
     }
     if member.paused.is_none() {
         rouse(tx, &member)?;
@@ -92,8 +122,22 @@ pub fn pause_team(tx: &mut Tx, req: &Req<Id<Team>, NewPause>) -> Result<TeamInfo
     let paused = req.input.begun(tx, req.caller().user());
     let old = fetch_team(&tx.view(), req.params)?;
     let team = Team { paused: old.paused.clone().or(Some(paused)), ..old.clone() };
-    tx.replace(&old, &team)?;
+    if old.paused.is_none() {
+        tx.replace(&old, &team)?;
+        note_pause(tx, Some(team.id), team.paused.as_ref(), req.caller())?;
+    }
     team_info(&tx.view(), team)
+}
+
+/// Notes that a team, or all of them, are paused or resumed.
+fn note_pause(
+    tx: &mut Tx,
+    team: Option<Id<Team>>,
+    paused: Option<&Paused>,
+    caller: &Caller,
+) -> Result<()> {
+    let scope = if team.is_some() { PauseScope::Team } else { PauseScope::Organization };
+    TeamChange::of_pause(tx, (team, scope), paused, caller.user()).note(tx)
 }
 
 /// Resumes the agents and schedules of a team.
@@ -102,6 +146,7 @@ pub fn resume_team(tx: &mut Tx, req: &Req<Id<Team>, Resume>) -> Result<TeamInfo>
     let team = Team { paused: None, ..old.clone() };
     if old.paused.is_some() {
         tx.replace(&old, &team)?;
+        note_pause(tx, Some(team.id), None, req.caller())?;
         rouse_members(tx, team.id, Id::NIL)?;
     }
     team_info(&tx.view(), team)
@@ -114,14 +159,16 @@ fn get_all(view: &View, _: &Req<()>) -> Result<AllTeams> {
 fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
     if !tx.view().has::<PausedAll>(&())? {
         let paused = req.input.begun(tx, req.caller().user());
+        note_pause(tx, None, Some(&paused), req.caller())?;
         tx.insert(&PausedAll { paused })?;
     }
     Ok(AllTeams { paused: pauses::of_all(&tx.view())? })
 }
 
-fn resume_all(tx: &mut Tx, _: &Req<(), Resume>) -> Result<AllTeams> {
+fn resume_all(tx: &mut Tx, req: &Req<(), Resume>) -> Result<AllTeams> {
     if let Some(all) = tx.get::<PausedAll>(&())? {
         tx.remove(&all)?;
+        note_pause(tx, None, None, req.caller())?;
         rouse_teams(tx)?;
     }
     Ok(AllTeams { paused: None })

@@ -16,6 +16,7 @@ use crate::resources::teams::runs::Run;
 use crate::resources::teams::schedule::Schedule;
 use crate::resources::teams::schedules::ScheduleRun;
 use crate::resources::teams::task::Task;
+use crate::resources::teams::team_changes::{TeamChange, TeamChangeKind};
 use crate::resources::teams::timeline::TimelineEntry;
 
 /// A text in an entry has at most 200 characters.
@@ -172,6 +173,41 @@ pub fn ran(run: ScheduleRun) -> Draft {
         status: word(run.outcome),
         resource: run.schedule.cast(),
         ..Draft::new(ActivityKind::ScheduleRan, run.id, run.created_at)
+    }
+}
+
+/// A change of the team, of an agent in it, or of a schedule.
+pub fn team_changed(change: TeamChange) -> Draft {
+    let kind = match change.kind {
+        TeamChangeKind::Paused => ActivityKind::Paused,
+        TeamChangeKind::Resumed => ActivityKind::Resumed,
+        TeamChangeKind::BudgetChanged => ActivityKind::BudgetChanged,
+        TeamChangeKind::BudgetExhausted => ActivityKind::BudgetExhausted,
+        TeamChangeKind::BudgetRenewed => ActivityKind::BudgetRenewed,
+        TeamChangeKind::ScheduleCreated => ActivityKind::ScheduleCreated,
+        TeamChangeKind::ScheduleChanged => ActivityKind::ScheduleChanged,
+        TeamChangeKind::ScheduleDeleted => ActivityKind::ScheduleDeleted,
+    };
+    let draft = Draft::new(kind, change.id, change.created_at);
+    let of_team = change.team.map_or(draft.resource, Id::cast);
+    let of_agent = change.agent.map_or(of_team, Id::cast);
+    let text = match (&change.name, change.budget) {
+        (Some(name), _) => begun(name.as_str()),
+        (None, Some(budget)) => Some(format!("{} USD a month", budget.monthly_usd)),
+        (None, None) => change.reason.as_ref().and_then(|reason| begun(reason.as_str())),
+    };
+    Draft {
+        guard: change.agent.map_or(Guard::Everybody, Guard::Agent),
+        // Nothing happened to the agent that a schedule names.
+        agent: change.agent.filter(|_| change.schedule.is_none()),
+        user: change.by,
+        text,
+        status: change
+            .scope
+            .and_then(word)
+            .or(change.budget.and_then(|one| word(one.on_exhausted))),
+        resource: change.schedule.map_or(of_agent, Id::cast),
+        ..draft
     }
 }
 

@@ -44,6 +44,20 @@ pub enum ActivityKind {
     BudgetExhausted,
     /// An outside agent asks for access.
     ExternalRequest,
+    /// All teams, the team, an agent in it or a schedule were paused.
+    Paused,
+    /// What was paused goes on.
+    Resumed,
+    /// The budget of the team or of an agent in it was set, changed or removed.
+    BudgetChanged,
+    /// The month of a budget that was used up has ended.
+    BudgetRenewed,
+    /// A schedule was created.
+    ScheduleCreated,
+    /// A schedule was changed.
+    ScheduleChanged,
+    /// A schedule was deleted.
+    ScheduleDeleted,
 }
 
 /// The task that an entry is about.
@@ -70,22 +84,23 @@ pub struct ActivityEntry {
     pub agent_id: Option<Id<Member>>,
     /// The user who did it, also through a key.
     pub user_id: Option<Id<User>>,
-    /// The name of the agent; of a message, that of the sender. Null if it is not known.
+    /// The name of the agent, else of the user; of a message, that of the sender. Null if it is not known, and
+    /// of a user who is no member any more.
     pub name: Option<String>,
     /// The task that it is about.
     pub task: Option<ActivityTask>,
     /// The subject or the beginning of a message, the title of an approval or a timeline entry, the error
-    /// of a run, the name of a schedule: at most 200 characters.
+    /// of a run, the name of a schedule, the reason of a pause, the budget: at most 200 characters.
     pub text: Option<String>,
     /// What came of it: the status of a changed task or a run, a decision, the kind of a timeline entry, the
-    /// outcome of a schedule.
+    /// outcome of a schedule, the scope of a pause, what happens when the budget is used up.
     pub status: Option<String>,
     /// The status of the task before, if the change is one of status.
     pub old_status: Option<String>,
     /// The agent that has the task since the change, if it had another one, or none, before.
     pub assignee_agent_id: Option<Id<Member>>,
     /// The id of what was created or changed: the task, message, run, approval, timeline entry, memory,
-    /// schedule, agent or outside agent.
+    /// schedule, agent, outside agent or team; of what is about all teams, the id of the entry.
     pub resource_id: Id<()>,
     /// Whether no entry that is not there yet can come before it: follow the list after one that is settled.
     pub settled: bool,

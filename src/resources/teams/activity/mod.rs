@@ -24,7 +24,7 @@ use super::task::Task;
 use super::team::{TEAM_IN_PATH, Team, require_team, try_reaches};
 use super::usable::UsableMembers;
 use crate::api::{FollowFrom, FollowPoint, Followed, Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, ScopeName};
+use crate::auth::{MEMBER, Membership, ScopeName, User};
 use crate::base::{Error, Id, Issue, Result, Time};
 use crate::store::{Key as _, Order, View};
 
@@ -185,6 +185,7 @@ struct Shown<'a> {
     usable: UsableMembers<'a>,
     reads_exchange: bool,
     names: RefCell<BTreeMap<Id<Member>, Option<String>>>,
+    people: RefCell<BTreeMap<Id<User>, Option<String>>>,
     tasks: RefCell<BTreeMap<Id<Task>, Option<ActivityTask>>>,
     schedules: RefCell<BTreeMap<Id<Schedule>, Option<Schedule>>>,
 }
@@ -203,6 +204,7 @@ impl<'a> Shown<'a> {
             usable: UsableMembers::of(view, caller),
             reads_exchange: try_reaches(view, caller, ScopeName::ExchangeRead, team)?,
             names: RefCell::default(),
+            people: RefCell::default(),
             tasks: RefCell::default(),
             schedules: RefCell::default(),
         })
@@ -225,10 +227,11 @@ impl<'a> Shown<'a> {
     }
 
     fn entry(&self, draft: Draft) -> Result<ActivityEntry> {
-        let name = match (draft.name, draft.agent) {
-            (Some(name), _) => Some(name),
-            (None, Some(agent)) => self.name(agent)?,
-            (None, None) => None,
+        let name = match (draft.name, draft.agent, draft.user) {
+            (Some(name), ..) => Some(name),
+            (None, Some(agent), _) => self.name(agent)?,
+            (None, None, Some(user)) => self.person(user)?,
+            (None, None, None) => None,
         };
         let text = match draft.guard {
             Guard::Schedule(id) => self.schedule(id)?.map(|schedule| schedule.name.to_string()),
@@ -257,6 +260,17 @@ impl<'a> Shown<'a> {
             let member: Option<Member> = self.view.get(&(self.team, id))?;
             let name = member.map(|member| member::name(self.view, &member)).transpose()?;
             Ok(name.map(|name| name.to_string()))
+        })
+    }
+
+    /// The name of a member of the organization.
+    fn person(&self, id: Id<User>) -> Result<Option<String>> {
+        known(&self.people, id, || {
+            if !self.view.has::<Membership>(&(id, self.view.org()))? {
+                return Ok(None);
+            }
+            let user: Option<User> = self.view.get(&id)?;
+            Ok(user.map(|user| user.name.to_string()))
         })
     }
 

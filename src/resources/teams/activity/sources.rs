@@ -1,5 +1,6 @@
 //! The rows that make up a team's activity: ranges of tables and indexes, each in the order of ids, and
-//! their merge. Nothing is stored for it but the changes of tasks: every row is part of something else.
+//! their merge. Nothing is stored for it but changes of tasks and of the team: every other row is part of
+//! something else.
 
 use std::collections::VecDeque;
 
@@ -133,7 +134,18 @@ fn of_team<'a>(view: &'a View<'a>, team: Id<Team>) -> Vec<(&'static [ActivityKin
         Kind::BudgetExhausted,
         Kind::ExternalRequest,
     ];
+    const OF_CHANGES: &[Kind] = &[
+        Kind::Paused,
+        Kind::Resumed,
+        Kind::BudgetChanged,
+        Kind::BudgetExhausted,
+        Kind::BudgetRenewed,
+        Kind::ScheduleCreated,
+        Kind::ScheduleChanged,
+        Kind::ScheduleDeleted,
+    ];
     let own = (team, 0);
+    let of_all: Option<Id<Team>> = None;
     vec![
         (&[Kind::TaskCreated], rows(view, || ListSource::TABLE, own, draft::created)),
         (&[Kind::TaskChanged], rows(view, || ListSource::TABLE, own, draft::changed)),
@@ -144,6 +156,11 @@ fn of_team<'a>(view: &'a View<'a>, team: Id<Team>) -> Vec<(&'static [ActivityKin
         (&[Kind::MemoryStored], rows(view, memories, (team, 3 * ID), draft::stored)),
         (&[Kind::ScheduleRan], rows(view, schedules, (team, 2 * ID), draft::ran)),
         (OF_EVENTS, rows(view, events, (team, TIME + ID), draft::happened)),
+        (OF_CHANGES, rows(view, || ListSource::TABLE, (Some(team), 0), draft::team_changed)),
+        (
+            &[Kind::Paused, Kind::Resumed],
+            rows(view, || ListSource::TABLE, (of_all, 0), draft::team_changed),
+        ),
     ]
 }
 

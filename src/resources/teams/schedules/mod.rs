@@ -16,6 +16,7 @@ use super::schedule::{
 use super::task::{ProjectId, TaskDescription};
 use super::tasks::{Priority, priority_of};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
+use super::team_changes::{TeamChange, TeamChangeKind};
 use super::usable::{AgentRef, UsableMembers};
 use super::zone::{ZoneName, utc};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -288,7 +289,20 @@ pub fn create(tx: &mut Tx, req: &Req<Id<Team>, NewSchedule>) -> Result<ScheduleI
     begin(&mut schedule, now);
     arm(tx, &mut schedule)?;
     tx.insert(&schedule)?;
+    note(tx, &schedule, TeamChangeKind::ScheduleCreated, req.caller())?;
     info(&tx.view(), schedule)
+}
+
+/// Notes a change of a schedule.
+fn note(tx: &mut Tx, schedule: &Schedule, kind: TeamChangeKind, by: &Caller) -> Result<()> {
+    TeamChange::of(tx, Some(schedule.team), kind, Some(by.user())).about(schedule).note(tx)
+}
+
+/// Notes that a schedule was paused or resumed.
+fn note_pause(tx: &mut Tx, schedule: &Schedule, by: &Caller) -> Result<()> {
+    let at = (Some(schedule.team), PauseScope::Schedule);
+    let change = TeamChange::of_pause(tx, at, schedule.paused.as_ref(), by.user());
+    change.about(schedule).note(tx)
 }
 
 fn sponsor(caller: &Caller) -> Option<Id<User>> {
@@ -395,6 +409,7 @@ pub fn update(
     }
     if schedule != old {
         tx.replace(&old, &schedule)?;
+        note(tx, &schedule, TeamChangeKind::ScheduleChanged, req.caller())?;
     }
     info(&tx.view(), schedule)
 }
@@ -406,6 +421,7 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>)>) -> Result<Delete
         cancel(tx, job)?;
     }
     tx.remove(&schedule)?;
+    note(tx, &schedule, TeamChangeKind::ScheduleDeleted, req.caller())?;
     Ok(Deleted::new(schedule.id))
 }
 
@@ -417,6 +433,7 @@ fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<S
         schedule.updated_at = tx.now();
         arm(tx, &mut schedule)?;
         tx.replace(&old, &schedule)?;
+        note_pause(tx, &schedule, req.caller())?;
     }
     info(&tx.view(), schedule)
 }
@@ -433,6 +450,7 @@ fn resume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), Resume>) -> Result<Sc
         schedule.updated_at = tx.now();
         begin_again(tx, &mut schedule)?;
         tx.replace(&old, &schedule)?;
+        note_pause(tx, &schedule, req.caller())?;
     }
     info(&tx.view(), schedule)
 }
