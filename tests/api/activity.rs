@@ -72,8 +72,41 @@ fn what_happens_is_listed_both_ways_and_by_task() {
     assert_eq!(kinds(&of_task), expected[..3]);
     let by_ann = crew.get(&format!("/activity?agentId={ann}&kind=task_changed")).items();
     assert_eq!(by_ann, all[1..2]);
+    assert_eq!(pick(&all[2], "userId name"), json!([crew.acme.owner_id, "Ada"]));
     crew.get("/activity?after=yesterday").invalid(&["after"]);
     crew.acme.owner.get(&format!("/teams/{}/activity", unknown_id())).refused(404, "not_found");
+}
+
+#[test]
+fn a_pause_a_budget_and_a_schedule_are_sent_as_they_change() {
+    let crew = Crew::new();
+    let ann = crew.hire("ann");
+    let mut events = stream(&crew, None);
+    let owner = &crew.acme.owner;
+    let mut expect = |kind: &str, more: Value| {
+        let entry = next(&mut events);
+        assert_eq!(pick(&entry, "kind status text agentId"), {
+            let mut expected = vec![json!(kind)];
+            expected.extend(more.as_array().unwrap().iter().cloned());
+            json!(expected)
+        });
+    };
+    crew.post(&format!("/agents/{ann}/pause"), json!({"reason": "It loops"})).ok();
+    expect("paused", json!(["team_agent", "It loops", ann]));
+    crew.post(&format!("/agents/{ann}/resume"), json!({})).ok();
+    expect("resumed", json!(["team_agent", null, ann]));
+    crew.patch("", json!({"budget": {"monthlyUsd": 5, "onExhausted": "pause"}})).ok();
+    expect("budget_changed", json!(["pause", "5 USD a month", null]));
+    let schedule = json!({"name": "Hourly", "everySecs": 3600, "task": {"title": "Count"}});
+    let schedule = crew.post("/schedules", schedule).id();
+    expect("schedule_created", json!([null, "Hourly", null]));
+    crew.delete(&format!("/schedules/{schedule}")).ok();
+    expect("schedule_deleted", json!([null, "Hourly", null]));
+    // Nothing of the team says that all teams are paused: it is found all the same.
+    owner.post("/teams/pause", json!({})).ok();
+    expect("paused", json!(["organization", null, null]));
+    owner.post("/teams/resume", json!({})).ok();
+    expect("resumed", json!(["organization", null, null]));
 }
 
 #[test]

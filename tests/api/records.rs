@@ -319,6 +319,8 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     let team = json!({"slug": "crew", "name": "Crew", "description": "d",
         "budget": {"monthlyUsd": 1}});
     let team = format!("/teams/{}", key.post("/teams", team).id());
+    key.patch(&team, json!({"budget": {"monthlyUsd": 2, "onExhausted": "notify"}})).ok();
+    key.patch(&team, json!({"budget": {"monthlyUsd": 1}})).ok();
     let ann = json!({"stableKey": "ann", "role": "scrum_master", "skills": ["s"],
         "wakeUrl": "http://127.0.0.1:9/"});
     let ann = key.post(&format!("{team}/agents"), ann).id();

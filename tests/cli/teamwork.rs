@@ -1,13 +1,13 @@
 //! `task`, `message`, `deploy`, `approve`, `deny`, `logs`: what teams do, at the command line.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::client::eventually;
 use crate::desk::Desk;
-use crate::process::run;
+use crate::process::{Serving, run};
 use crate::terminal::in_terminal_after;
 
 #[test]
@@ -394,6 +394,76 @@ fn what_happens_in_a_team_is_followed() {
     let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
     assert!(stopped.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// A command that follows what happens in the team, with this key.
+fn following(desk: &Desk, key: &str) -> (Child, impl FnMut() -> Value) {
+    let args = ["activity", "--team", "shipping", "--follow", "--limit", "1", "--json"];
+    let mut command = desk.command(&args);
+    command.env("ROADSTEAD_API_KEY", key).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let next = move || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    (child, next)
+}
+
+/// The exit code of a process, and what it wrote on stderr.
+fn ended(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn what_happens_is_followed_over_a_kill_of_the_server_and_nothing_is_missed() {
+    let mut desk = Desk::new();
+    desk.team();
+    desk.json(&["task", "create", "One", "--team", "shipping"]);
+    let (child, mut next) = following(&desk, &desk.key.clone());
+    assert_eq!(next()["task"]["title"], "One");
+    let listen = desk.serving.address.to_string();
+    desk.serving.kill();
+    desk.serving = Serving::of(desk.place.command(&["serve", "--listen", &listen, "--json"]));
+    for title in ["Two", "Three"] {
+        desk.json(&["task", "create", title, "--team", "shipping"]);
+    }
+    assert_eq!(next()["task"]["title"], "Two");
+    assert_eq!(next()["task"]["title"], "Three");
+    let stopped = std::process::Command::new("kill").arg(child.id().to_string()).status();
+    assert!(stopped.unwrap().success());
+    let (code, stderr) = ended(child);
+    assert_eq!(code, Some(0));
+    let lines: Vec<&str> = stderr.lines().collect();
+    let [away, back] = lines[..] else { panic!("{stderr}") };
+    assert!(away.ends_with("trying again") && back == "the server answers again", "{stderr}");
+}
+
+#[test]
+fn who_follows_what_happens_without_access_any_more_fails_with_the_reason() {
+    let desk = Desk::new();
+    desk.team();
+    let key = desk.key_with(&["team:read"]);
+    let (child, mut next) = following(&desk, &key);
+    assert_eq!(next()["kind"], "agent_hired");
+    let session = desk.session();
+    let keys = session.get("/api-keys").items();
+    let ci = keys.iter().find(|one| one["name"] == "CI").unwrap();
+    session.delete(&format!("/api-keys/{}", ci["id"].as_str().unwrap())).ok();
+    let (code, stderr) = ended(child);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("not valid here (any more)"), "{stderr}");
+}
+
+#[test]
+fn a_list_of_no_items_is_refused() {
+    let desk = Desk::new();
+    desk.team();
+    for list in [&["activity", "--team", "shipping"][..], &["logs"]] {
+        desk.run(&[list, &["--limit", "0"]].concat()).fails(2, "--limit must be at least 1");
+    }
+    for list in ["task", "message"] {
+        let list = [list, "list", "--team", "shipping", "--limit", "0"];
+        desk.run(&list).fails(2, "give a whole number from 1 on");
+    }
 }
 
 #[test]

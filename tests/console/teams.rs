@@ -211,6 +211,24 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     let happened = ada.get("/o/acme/teams/crew/activity");
     happened.shows("joined the team").shows("added to the timeline").shows("Notes are out");
     happened.shows("decided: approved").shows("reported a run: succeeded").hides("likes tea");
+    let filtered = ada.get("/o/acme/teams/crew/activity?kind=run_reported");
+    filtered.shows("reported a run: succeeded").hides("joined the team").shows("Show all");
+    assert_eq!(filtered.field("/o/acme/teams/crew/activity", "kind"), "run_reported");
+    let of_agent = ada.get(&format!("/o/acme/teams/crew/activity?kind=&agentId={agent}"));
+    of_agent.shows("joined the team").hides("Notes are out");
+    let none = ada.get(&format!("/o/acme/teams/crew/activity?kind=agent_left&agentId={agent}"));
+    none.shows("There are no entries of these.");
+    // What the form does not offer leaves everything there.
+    ada.get("/o/acme/teams/crew/activity?kind=no&agentId=no").shows("Notes are out");
+    api.post(&format!("/teams/{team}/pause"), json!({"reason": "Audit"})).ok();
+    api.post(&format!("/teams/{team}/agents/{agent}/pause"), json!({})).ok();
+    api.patch(&format!("/teams/{team}"), json!({"budget": {"monthlyUsd": 5}})).ok();
+    let happened = ada.get("/o/acme/teams/crew/activity");
+    happened.shows("paused the team").shows("Audit").shows("paused Scribe");
+    happened.shows("changed the budget of the team").shows("5 USD a month");
+    for place in [String::new(), format!("/agents/{agent}")] {
+        api.post(&format!("/teams/{team}{place}/resume"), json!({})).ok();
+    }
 
     let own = format!("/o/acme/teams/crew/agents/{agent}");
     let page = ada.get(&own);

@@ -19,6 +19,32 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/teams/{slug}/activity").get(|visit| Box::pin(show(visit)))];
 
+/// The kinds of entries, with what the filter calls them.
+const KINDS: &[(&str, &str)] = &[
+    ("task_created", "Tasks created"),
+    ("task_changed", "Tasks changed"),
+    ("message_sent", "Messages"),
+    ("run_reported", "Runs"),
+    ("approval_requested", "Questions"),
+    ("approval_decided", "Decisions"),
+    ("timeline_entry", "Timeline"),
+    ("memory_stored", "Memories"),
+    ("schedule_ran", "Schedules that ran"),
+    ("schedule_created", "Schedules created"),
+    ("schedule_changed", "Schedules changed"),
+    ("schedule_deleted", "Schedules deleted"),
+    ("agent_hired", "Agents that joined"),
+    ("agent_left", "Agents that left"),
+    ("skills_granted", "Skills"),
+    ("paused", "Pauses"),
+    ("resumed", "Ends of pauses"),
+    ("budget_changed", "Budgets changed"),
+    ("budget_exhausted", "Budgets used up"),
+    ("budget_renewed", "Budgets of a new month"),
+    ("wake_failed", "Failed wakes"),
+    ("external_request", "Outside agents"),
+];
+
 #[derive(Template)]
 #[template(path = "activity.html")]
 struct ActivityPage {
@@ -26,6 +52,8 @@ struct ActivityPage {
     place: TeamPlace,
     activity: Activity,
     crew: Crew,
+    kinds: &'static [(&'static str, &'static str)],
+    is_filtered: bool,
 }
 
 /// An entry.
@@ -71,8 +99,10 @@ impl Activity {
     pub fn who<'a>(&'a self, entry: &'a Entry) -> &'a str {
         let user = entry.user_id.as_deref();
         match (entry.kind.as_str(), user, entry.name.as_deref()) {
-            ("budget_exhausted" | "external_request", ..) => "",
-            ("approval_decided", Some(user), _) | (_, Some(user), None) => self.people.name(user),
+            ("external_request", ..) => "",
+            ("budget_exhausted" | "budget_renewed", ..) if entry.agent_id.is_none() => "",
+            ("approval_decided" | "paused" | "resumed" | "budget_changed", Some(user), _)
+            | (_, Some(user), None) => self.people.name(user),
             (_, _, Some(name)) => name,
             _ if entry.agent_id.is_some() => "An agent that has left",
             _ => "Roadstead",
@@ -100,6 +130,15 @@ impl Entry {
             "budget_exhausted" if self.agent_id.is_some() => "has used up its budget".into(),
             "budget_exhausted" => "The team's budget is used up".into(),
             "external_request" => "An outside agent asks for access".into(),
+            "paused" => format!("paused {}", self.subject()),
+            "resumed" => format!("resumed {}", self.subject()),
+            "budget_changed" if self.text.is_none() => format!("removed {}", self.budget()),
+            "budget_changed" => format!("changed {}", self.budget()),
+            "budget_renewed" if self.agent_id.is_some() => "has a new month's budget".into(),
+            "budget_renewed" => "The team has a new month's budget".into(),
+            "schedule_created" => "created a schedule".into(),
+            "schedule_changed" => "changed a schedule".into(),
+            "schedule_deleted" => "deleted a schedule".into(),
             other => other.replace('_', " "),
         }
     }
@@ -117,6 +156,29 @@ impl Entry {
         }
     }
 
+    /// What was paused or resumed.
+    fn subject(&self) -> String {
+        match self.status.as_deref() {
+            Some("organization") => "all agents of all teams".into(),
+            Some("team") => "the team".into(),
+            Some("schedule") => "a schedule".into(),
+            Some("agent") => format!("{} in all teams", self.agent()),
+            _ => self.agent().into(),
+        }
+    }
+
+    /// Whose budget it is.
+    fn budget(&self) -> String {
+        match self.agent_id.as_deref() {
+            Some(_) => format!("the budget of {}", self.agent()),
+            None => "the budget of the team".into(),
+        }
+    }
+
+    fn agent(&self) -> &str {
+        self.name.as_deref().unwrap_or("an agent that has left")
+    }
+
     fn outcome(&self) -> String {
         self.status.as_deref().unwrap_or("unknown").replace('_', " ")
     }
@@ -124,12 +186,22 @@ impl Entry {
 
 async fn show(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
-    let query: Vec<_> = visit.cursor().into_iter().collect();
+    let crew = Crew::read(&visit.api, &place).await?;
+    // What the form does not offer is not asked for, and not shown as chosen.
+    let kind = visit.query.some("kind").filter(|kind| KINDS.iter().any(|(known, _)| known == kind));
+    let agent = visit.query.some("agentId").filter(|id| crew.find(id).is_some());
+    let filters = [("kind", kind), ("agentId", agent)];
+    let mut query: Vec<_> =
+        filters.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
+    let is_filtered = !query.is_empty();
+    query.extend(visit.cursor());
     let page = ActivityPage {
         frame: place.crumbs(visit, visit.frame("Activity")).live(),
         activity: Activity::read(&visit.api, &place, &query).await?,
-        crew: Crew::read(&visit.api, &place).await?,
+        crew,
         place,
+        kinds: KINDS,
+        is_filtered,
     };
     render(page.frame.status, &page)
 }

@@ -45,13 +45,15 @@ impl Output for AllTeams {
 
 // ── One agent ────────────────────────────────────────────────────────────────
 
-fn pause_agent(tx: &mut Tx, req: &Req<String, NewPause>) -> Result<AgentInfo> {
+/// Pauses an agent in all of its teams.
+pub fn pause_agent(tx: &mut Tx, req: &Req<String, NewPause>) -> Result<AgentInfo> {
     let paused = req.input.begun(tx, req.caller().user());
     let agent = set_agent(tx, req.caller(), &req.params, Some(paused))?;
     agents::shown(&tx.view(), req.caller(), agent)
 }
 
-fn resume_agent(tx: &mut Tx, req: &Req<String, Resume>) -> Result<AgentInfo> {
+/// Resumes an agent in all of its teams.
+pub fn resume_agent(tx: &mut Tx, req: &Req<String, Resume>) -> Result<AgentInfo> {
     let agent = set_agent(tx, req.caller(), &req.params, None)?;
     for member in tx.all(&BY_AGENT, &agent.id)? {
         rouse(tx, &member)?;
@@ -156,7 +158,8 @@ fn get_all(view: &View, _: &Req<()>) -> Result<AllTeams> {
     Ok(AllTeams { paused: pauses::of_all(view)? })
 }
 
-fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
+/// Pauses all agents in all teams.
+pub fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
     if !tx.view().has::<PausedAll>(&())? {
         let paused = req.input.begun(tx, req.caller().user());
         note_pause(tx, None, Some(&paused), req.caller())?;
@@ -165,7 +168,8 @@ fn pause_all(tx: &mut Tx, req: &Req<(), NewPause>) -> Result<AllTeams> {
     Ok(AllTeams { paused: pauses::of_all(&tx.view())? })
 }
 
-fn resume_all(tx: &mut Tx, req: &Req<(), Resume>) -> Result<AllTeams> {
+/// Resumes all agents.
+pub fn resume_all(tx: &mut Tx, req: &Req<(), Resume>) -> Result<AllTeams> {
     if let Some(all) = tx.get::<PausedAll>(&())? {
         tx.remove(&all)?;
         note_pause(tx, None, None, req.caller())?;

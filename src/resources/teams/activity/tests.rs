@@ -7,15 +7,17 @@ use uuid::Uuid;
 
 use super::*;
 use crate::api::Principal;
+use crate::outbox::RetentionSettings;
 use crate::resources::teams::testing::{
     add_agent, add_agent_with, agent, message, repeat, task, team,
 };
 use crate::resources::teams::{
-    approvals, claims, members, memories, messages, runs, tasks, timeline,
+    approvals, budgets, claims, manage, members, memories, messages, pausing, runs, schedules,
+    tasks, timeline,
 };
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::resources::{agents, fleets};
-use crate::store::PageRequest;
+use crate::store::{PageRequest, Tx};
 
 type Entries = Followed<ActivityEntry>;
 
@@ -140,6 +142,12 @@ fn all_that_happened_is_in_one_order_in_pages_of_any_size_both_ways() {
     assert_eq!(changed["assigneeAgentId"], json!(ann));
     assert_eq!(changed["task"], json!({"id": about, "number": 1, "title": "Count"}));
     assert_eq!(json!(oldest_first.items[3])["text"], "Half");
+    // A user who acted without naming an agent is named, too.
+    let created = json!(oldest_first.items[1]);
+    assert_eq!(
+        (&created["userId"], &created["name"]),
+        (&json!(user(&fixture.member)), &json!("ben"))
+    );
     fixture.assert_sound();
 }
 
@@ -261,8 +269,9 @@ fn what_belongs_to_a_restricted_agent_is_shown_to_those_who_may_use_it() {
     let public = json!({"fromAgentId": sec, "body": "To all"});
     fixture.write(messages::send_to_humans, crew, Fixture::input(public).unwrap()).unwrap();
     let shown = read(&fixture, crew, json!({}), all());
-    assert_eq!(shown.items.len(), 6);
+    assert_eq!(shown.items.len(), 7);
     assert!(kinds(&shown).contains(&Kind::BudgetExhausted));
+    assert!(kinds(&shown).contains(&Kind::BudgetChanged));
     let closed = json!({"name": "Closed", "access": "restricted"});
     let closed = fleets::tests::make(&fixture, closed).id;
     let fleet = json!({"fleetId": closed});
@@ -270,39 +279,183 @@ fn what_belongs_to_a_restricted_agent_is_shown_to_those_who_may_use_it() {
     let of_member = read(&fixture, crew, json!({}), all());
     assert_eq!(kinds(&of_member), [Kind::MessageSent, Kind::AgentHired]);
     let of_owner = read_as(&fixture, &fixture.owner, crew, json!({}), all()).unwrap();
-    assert_eq!(of_owner.items.len(), 6);
+    assert_eq!(of_owner.items.len(), 7);
+}
+
+/// Has so many entries of the timeline with this body behind an agent, whose filter leaves them out: the
+/// first page ends before it has found anything, and the next one goes on.
+fn left_out(entry: &Value, times: usize) {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    // As many as one transaction takes.
+    let at_once = if entry["body"].is_null() { 3500 } else { 40 };
+    for _ in 0..times / at_once {
+        repeat(&fixture, timeline::create, crew, entry.clone(), at_once);
+    }
+    let query = json!({"agentId": ann});
+    let first = read(&fixture, crew, query.clone(), all());
+    assert_eq!((first.items.len(), first.next.is_some()), (0, true));
+    let second = read(&fixture, crew, query, Part { cursor: first.next, ..all() });
+    assert_eq!((kinds(&second), second.next), (vec![Kind::AgentHired], None));
 }
 
 #[test]
 fn a_page_ends_after_many_bytes_that_a_filter_leaves_out_and_the_next_goes_on() {
-    let fixture = Fixture::new();
-    let crew = team(&fixture, "crew", None);
-    let ann = add_agent(&fixture, crew, "ann");
-    let long = json!({"kind": "summary", "title": "x", "body": "x".repeat(100_000)});
-    for _ in 0..20 {
-        repeat(&fixture, timeline::create, crew, long.clone(), 40);
-    }
-    let query = json!({"agentId": ann});
-    let first = read(&fixture, crew, query.clone(), all());
-    assert_eq!((first.items.len(), first.next.is_some()), (0, true));
-    let second = read(&fixture, crew, query, Part { cursor: first.next, ..all() });
-    assert_eq!((kinds(&second), second.next), (vec![Kind::AgentHired], None));
+    left_out(&json!({"kind": "summary", "title": "x", "body": "x".repeat(100_000)}), 800);
 }
 
 #[test]
 fn a_page_ends_after_many_rows_that_a_filter_leaves_out_and_the_next_goes_on() {
+    left_out(&json!({"kind": "summary", "title": "x"}), 21_000);
+}
+
+/// Kind, status, text, agent and name of what came after `after`.
+fn told(fixture: &Fixture, crew: Id<Team>, after: Id<ActivityEntry>) -> Vec<[Value; 5]> {
+    let found = read(fixture, crew, json!({"after": after}), all());
+    let shown = |entry: &ActivityEntry| {
+        let entry = json!(entry);
+        ["kind", "status", "text", "agentId", "name"].map(|field| entry[field].clone())
+    };
+    found.items.iter().map(shown).collect()
+}
+
+fn newest(fixture: &Fixture, crew: Id<Team>) -> Id<ActivityEntry> {
+    read(fixture, crew, json!({}), all()).items[0].id
+}
+
+#[test]
+fn each_pause_and_its_end_is_told_once_in_the_teams_that_it_holds() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);
     let ann = add_agent(&fixture, crew, "ann");
-    let note = json!({"kind": "summary", "title": "x"});
-    for _ in 0..6 {
-        repeat(&fixture, timeline::create, crew, note.clone(), 3500);
+    let other = team(&fixture, "other", None);
+    let bob = add_agent(&fixture, other, "bob");
+    let (before, elsewhere) = (newest(&fixture, crew), newest(&fixture, other));
+    let why = || Fixture::input(json!({"reason": "It loops\nall day"})).unwrap();
+    let end = || Fixture::input(json!({})).unwrap();
+    for _ in 0..2 {
+        fixture.write(pausing::pause_member, (crew, ann), why()).unwrap();
+        fixture.write(pausing::pause_agent, "ann".into(), why()).unwrap();
+        fixture.write(pausing::pause_team, crew, why()).unwrap();
+        fixture.write_as(&fixture.owner, pausing::pause_all, (), why()).unwrap();
     }
-    let query = json!({"agentId": ann});
-    let first = read(&fixture, crew, query.clone(), all());
-    assert_eq!((first.items.len(), first.next.is_some()), (0, true));
-    let second = read(&fixture, crew, query, Part { cursor: first.next, ..all() });
-    assert_eq!((kinds(&second), second.next), (vec![Kind::AgentHired], None));
+    for _ in 0..2 {
+        fixture.write_as(&fixture.owner, pausing::resume_all, (), end()).unwrap();
+        fixture.write(pausing::resume_team, crew, end()).unwrap();
+        fixture.write(pausing::resume_agent, "ann".into(), end()).unwrap();
+        fixture.write(pausing::resume_member, (crew, ann), end()).unwrap();
+    }
+    let (why, no) = (json!("It loops"), Value::Null);
+    let ann = [json!(ann), json!("ann")];
+    let by = |name: &str| [Value::Null, json!(name)];
+    let entry = |kind: &str, scope: &str, text: &Value, [agent, name]: [Value; 2]| {
+        [json!(kind), json!(scope), text.clone(), agent, name]
+    };
+    let expected = [
+        entry("paused", "team_agent", &why, ann.clone()),
+        entry("paused", "agent", &why, ann.clone()),
+        entry("paused", "team", &why, by("ben")),
+        entry("paused", "organization", &why, by("ada")),
+        entry("resumed", "organization", &no, by("ada")),
+        entry("resumed", "team", &no, by("ben")),
+        entry("resumed", "agent", &no, ann.clone()),
+        entry("resumed", "team_agent", &no, ann.clone()),
+    ];
+    assert_eq!(told(&fixture, crew, before), expected);
+    assert_eq!(told(&fixture, other, elsewhere), [expected[3].clone(), expected[4].clone()]);
+    let of_bob = read(&fixture, other, json!({"agentId": bob}), all());
+    assert_eq!(kinds(&of_bob), [Kind::AgentHired]);
+    let paused = read(&fixture, crew, json!({"kind": "paused"}), all());
+    assert_eq!(paused.items.len(), 4);
+    assert!(paused.items.iter().all(|entry| entry.user_id.is_some()));
+    fixture.write_as(&fixture.owner, manage::delete, crew, ()).unwrap();
+    fixture.complete_removals();
+    assert_eq!(told(&fixture, other, elsewhere).len(), 2, "what is of all stays");
+    fixture.assert_sound();
+}
+
+#[test]
+fn what_becomes_of_a_budget_is_told_each_time() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let before = newest(&fixture, crew);
+    let set = |body: Value| {
+        fixture.write(manage::update, crew, Fixture::input(body).unwrap()).unwrap();
+    };
+    let spend = || {
+        let run = json!({"status": "succeeded", "costUsd": 2});
+        fixture.write(runs::create, (crew, ann), Fixture::input(run).unwrap()).unwrap();
+    };
+    set(json!({"budget": {"monthlyUsd": 1}}));
+    spend();
+    set(json!({"name": "Crew"}));
+    set(json!({"budget": {"monthlyUsd": 2.5}}));
+    spend();
+    fixture.pass_secs(17 * 24 * 3600);
+    let end_months = budgets::RESOURCE.sweeps[0].run;
+    let end = move |tx: &mut Tx| end_months(tx, &RetentionSettings::default()).map(drop);
+    fixture.store.write_blocking(fixture.org, end).unwrap();
+    set(json!({"budget": null}));
+    let mut kinds = told(&fixture, crew, before);
+    kinds.retain(|entry| entry[0] != "run_reported");
+    let shown: Vec<_> = kinds.iter().map(|entry| json!(entry[..3])).collect();
+    let expected = [
+        json!(["budget_changed", "notify", "1 USD a month"]),
+        json!(["budget_exhausted", null, null]),
+        json!(["budget_changed", "notify", "2.5 USD a month"]),
+        json!(["budget_exhausted", null, null]),
+        json!(["budget_renewed", null, null]),
+        json!(["budget_changed", null, null]),
+    ];
+    assert_eq!(shown, expected);
+    let own = Fixture::input(json!({"budget": {"monthlyUsd": 3}})).unwrap();
+    fixture.write(members::update, (crew, ann), own).unwrap();
+    let last = json!(read(&fixture, crew, json!({}), all()).items[0]);
+    assert_eq!((&last["agentId"], &last["resourceId"]), (&json!(ann), &json!(ann)));
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_schedule_is_told_of_from_its_creation_to_its_end() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    let before = newest(&fixture, crew);
+    let wake = json!({"agentId": ann, "text": "Look"});
+    let body = json!({"name": "Hourly", "cron": "0 * * * *", "wake": wake});
+    let made = fixture.write(schedules::create, crew, Fixture::input(body).unwrap()).unwrap();
+    let at = (crew, Id::parse(json!(made)["id"].as_str().unwrap()));
+    for name in ["Daily", "Daily"] {
+        let patch = Fixture::input(json!({"name": name, "cron": "0 0 * * *"})).unwrap();
+        fixture.write(schedules::update, at, patch).unwrap();
+    }
+    let why = Fixture::input(json!({"reason": "Too often"})).unwrap();
+    fixture.write(schedules::pause, at, why).unwrap();
+    fixture.write(schedules::resume, at, Fixture::input(json!({})).unwrap()).unwrap();
+    fixture.write(schedules::delete, at, ()).unwrap();
+    let shown: Vec<_> =
+        told(&fixture, crew, before).iter().map(|entry| json!(entry[..3])).collect();
+    let expected = [
+        json!(["schedule_created", null, "Hourly"]),
+        json!(["schedule_changed", null, "Daily"]),
+        json!(["paused", "schedule", "Daily"]),
+        json!(["resumed", "schedule", "Daily"]),
+        json!(["schedule_deleted", null, "Daily"]),
+    ];
+    assert_eq!(shown, expected);
+    let found = read(&fixture, crew, json!({"after": before}), all());
+    assert!(found.items.iter().all(|entry| entry.resource_id == at.1.cast()));
+    assert_eq!(kinds(&read(&fixture, crew, json!({"agentId": ann}), all())), [Kind::AgentHired]);
+    // As the schedule itself, it is for those who may use the agent that it names.
+    let closed = json!({"name": "Closed", "access": "restricted"});
+    let closed = fleets::tests::make(&fixture, closed).id;
+    let fleet = json!({"fleetId": closed});
+    agents::tests::patch_as(&fixture, &fixture.owner, "ann", fleet).unwrap();
+    assert!(told(&fixture, crew, before).is_empty());
+    let of_owner = read_as(&fixture, &fixture.owner, crew, json!({"after": before}), all());
+    assert_eq!(of_owner.unwrap().items.len(), 5);
 }
 
 #[test]

@@ -425,7 +425,8 @@ pub fn delete(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>)>) -> Result<Delete
     Ok(Deleted::new(schedule.id))
 }
 
-fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<ScheduleInfo> {
+/// Pauses a schedule.
+pub fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<ScheduleInfo> {
     let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut schedule = old.clone();
     if old.paused.is_none() {
@@ -438,7 +439,8 @@ fn pause(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), NewPause>) -> Result<S
     info(&tx.view(), schedule)
 }
 
-fn resume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), Resume>) -> Result<ScheduleInfo> {
+/// Resumes a schedule, or one that has stopped.
+pub fn resume(tx: &mut Tx, req: &Req<(Id<Team>, Id<Schedule>), Resume>) -> Result<ScheduleInfo> {
     let old = fetch(&tx.view(), req.caller(), req.params)?;
     let mut schedule = old.clone();
     let is_stopped = why_stopped(&tx.view(), &old)?.is_some();
