@@ -24,9 +24,9 @@ use crate::store::{Order, PageRequest, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// The activity of so many teams says that an agent was paused in all of them: an agent is in few, and one
-/// in very many is still paused in one transaction.
-const MAX_TOLD: usize = 1000;
+/// The activity of so many teams says that an agent was paused in all of them, each with the reason: 1 MB. An
+/// agent is in few, and one in very many is still paused in one transaction.
+const MAX_TOLD: usize = 100;
 
 // ── What callers send and see ────────────────────────────────────────────────
 
