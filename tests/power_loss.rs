@@ -6,6 +6,9 @@
 #![allow(clippy::unwrap_used)] // A test that cannot continue should stop.
 
 mod disk;
+#[allow(dead_code)] // A part of it is enough here.
+#[path = "tools/optional.rs"]
+mod optional;
 mod random;
 mod records;
 
@@ -16,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use disk::{Fault, SimDisk};
+use optional::{CANNOT_MOUNT, needs_root, run, works};
 use random::{Random, number_from};
 use records::*;
 use redb::StorageBackend as _;
@@ -357,7 +361,7 @@ fn a_read_that_fails_ends_neither_reads_nor_writes() {
 struct Small(tempfile::TempDir);
 
 impl Small {
-    /// Returns `None` without permission to mount: only root has it.
+    /// Returns `None` without permission to mount.
     fn mount() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = std::process::Command::new("mount");
@@ -372,12 +376,30 @@ impl Drop for Small {
     }
 }
 
+/// Set where a test runs in a namespace of its own.
+const INSIDE: &str = "ROADSTEAD_INSIDE_A_NAMESPACE";
+
+/// A small file system for a test. `None` if the test was left out, which is said aloud, or has run in
+/// another process: an ordinary user may mount one only in a namespace.
+fn small_disk(test: &str) -> Option<Small> {
+    let small = Small::mount();
+    if small.is_some() {
+        return small;
+    }
+    assert!(std::env::var_os(INSIDE).is_none(), "nothing can be mounted in a namespace of its own");
+    let can_mount = works("unshare", &["-Urm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]);
+    if !needs_root("MOUNTS", "a full disk", (!can_mount).then_some(CANNOT_MOUNT)) {
+        let mut again = std::process::Command::new("unshare");
+        again.arg("-Urm").arg(std::env::current_exe().unwrap());
+        run(again.args(["--exact", test, "--nocapture"]).env(INSIDE, "yes"));
+    }
+    None
+}
+
 #[test]
 fn a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free() {
-    let Some(small) = Small::mount() else {
-        eprintln!("not tried: a small file system can be mounted by root alone");
-        return;
-    };
+    let test = "a_full_disk_refuses_writes_serves_reads_and_recovers_when_space_is_free";
+    let Some(small) = small_disk(test) else { return };
     let (path, ballast) = (small.0.path().join("store.redb"), small.0.path().join("ballast"));
     // More than the log can become meanwhile: a checkpoint needs about as much, without a reserve.
     std::fs::write(&ballast, vec![1; 10 << 20]).unwrap();
@@ -439,10 +461,8 @@ fn a_twentieth_of_the_log() -> LogSettings {
 
 #[test]
 fn on_a_disk_that_the_store_itself_filled_everything_can_be_deleted() {
-    let Some(small) = Small::mount() else {
-        eprintln!("not tried: a small file system can be mounted by root alone");
-        return;
-    };
+    let test = "on_a_disk_that_the_store_itself_filled_everything_can_be_deleted";
+    let Some(small) = small_disk(test) else { return };
     let path = small.0.path().join("store.redb");
     let (redb, log) = (Redb::create(&path, tables()).unwrap(), LogBeside::database(&path));
     let mut storage = LoggedRedb::over(redb, Box::new(log), a_twentieth_of_the_log()).unwrap();

@@ -44,6 +44,7 @@ mod ids;
 mod imports;
 mod invitations;
 mod knowledge_bases;
+mod listed;
 mod lists;
 mod manifests;
 mod llm_providers;

@@ -13,6 +13,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
+use crate::optional::{CANNOT_MOUNT, is_left_out, needs_root};
 use crate::process::{Ended, Place, Serving, run};
 
 /// The path of a backup beside the data directory.
@@ -314,9 +315,7 @@ fn a_backup_to_a_full_disk_fails_and_leaves_nothing() {
     command.arg(env!("CARGO_BIN_EXE_roadstead")).arg(place.data());
     let ended = run(command, None);
     if !matches!(ended.code, Some(0..=2)) {
-        eprintln!(
-            "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
-        );
+        needs_root("MOUNTS", "a backup to a full disk", Some(CANNOT_MOUNT));
         return;
     }
     ended.fails(1, "No space left on device");
@@ -427,8 +426,9 @@ fn an_encrypted_backup_may_hold_the_key_and_needs_its_passphrase() {
 #[test]
 fn the_real_age_decrypts_a_backup_and_encrypts_one() {
     let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !has("age") || !has("age-keygen") {
-        eprintln!("LEFT OUT: age is not installed (apt-get install age)");
+    let is_missing = !has("age") || !has("age-keygen");
+    let missing = is_missing.then_some("it is not installed (apt-get install age)");
+    if is_left_out("AGE", "age", missing) {
         return;
     }
     let (place, _) = Place::founded();

@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually, server_log};
+use crate::optional::{CANNOT_MOUNT, needs_root};
 
 /// Mounts a file system, serves a data directory in it, and does as it is told.
 const SCRIPT: &str = r#"
@@ -53,7 +54,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` where an ordinary user may not mount a file system.
+    /// `None` where no file system can be mounted, which is said aloud.
     fn mount(at: &Path) -> Option<Self> {
         std::fs::create_dir(at).unwrap();
         let mut command = Command::new("unshare");
@@ -66,9 +67,7 @@ impl SmallDisk {
         let log = at.with_extension("stderr");
         let mut disk = SmallDisk { shell, orders, answers, first: Value::Null, log };
         let Some(first) = disk.answer() else {
-            eprintln!(
-                "LEFT OUT: no file system can be mounted here by an ordinary user (unshare -Urm)"
-            );
+            needs_root("MOUNTS", "a full disk", Some(CANNOT_MOUNT));
             return None;
         };
         disk.first = first;

@@ -28,6 +28,9 @@ const NO_NETWORK: [&str; 16] = [
     "No matching distribution found",
 ];
 
+/// Why a test of a full disk is left out.
+pub const CANNOT_MOUNT: &str = "no file system can be mounted here (unshare -Urm)";
+
 /// Why a test is left out: `ROADSTEAD_TEST_<NAME>` is `off`, or what is `missing`. It is said aloud.
 pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
     let flag = format!("ROADSTEAD_TEST_{name}");
@@ -37,6 +40,18 @@ pub fn is_left_out(name: &str, what: &str, missing: Option<&str>) -> bool {
         say(&format!("\n*** NOT TESTED against {what}: {why}. ***\n"));
     }
     why.is_some()
+}
+
+/// The same for what root may do everywhere but in some containers. Where `ROADSTEAD_TEST_ROOT` is
+/// `expected`, as `.ci/run` has it for root, the test fails instead of being left out.
+pub fn needs_root(name: &str, what: &str, missing: Option<&str>) -> bool {
+    let is = |name: &str, word: &str| {
+        std::env::var(format!("ROADSTEAD_TEST_{name}")).is_ok_and(|value| value == word)
+    };
+    if let Some(missing) = missing.filter(|_| is("ROOT", "expected") && !is(name, "off")) {
+        panic!("{what} is not tested, where root is expected: {missing}");
+    }
+    is_left_out(name, what, missing)
 }
 
 /// What a test needs of what is installed, which is done first if need be; none where the test is left
