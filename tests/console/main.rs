@@ -8,6 +8,7 @@ mod accessibility;
 mod agents;
 mod budgets;
 mod conflicts;
+mod answers;
 mod crawl;
 mod changes;
 mod filled;

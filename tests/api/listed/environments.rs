@@ -39,6 +39,13 @@ impl World {
     }
 
     pub fn channel(&self) -> String {
+        // There are at most 100.
+        for old in self.owner().get("/notifications/channels").items() {
+            if old["workflow"] == "webhook" {
+                let path = format!("/notifications/channels/{}", old["id"].as_str().unwrap());
+                self.owner().delete(&path).ok();
+            }
+        }
         let new = json!({"name": "C", "workflow": "webhook",
             "config": {"url": "https://hooks.test/"}});
         self.owner().post("/notifications/channels", new).id()

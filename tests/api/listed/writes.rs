@@ -6,6 +6,7 @@ use super::{
     ADMIN_WRITE, Listed, OWN, READ, RESTRICTED_READ, RESTRICTED_WRITE, SESSION, SESSION_ADMIN,
     WRITE, World,
 };
+use crate::client::eventually;
 
 pub const LISTED: &[Listed] = &[
     ("PATCH /auth/user", OWN, |_| ("/auth/user".into(), json!({"name": "Somebody"}))),
@@ -36,7 +37,7 @@ pub const LISTED: &[Listed] = &[
     ),
     ("POST /tools", WRITE, |_| ("/tools".into(), json!({"name": "t", "type": "function"}))),
     ("PATCH /tools/{toolId}", WRITE, |w| (w.tool(), json!({"name": "t"}))),
-    // It has the environment's grant to need.
+    // Of what is restricted, it changes an environment.
     ("PATCH /tools/{toolId}", RESTRICTED_WRITE, |w| {
         (w.tool(), json!({"updateEnvironmentVersions": ["sealed"]}))
     }),
@@ -85,8 +86,10 @@ pub const LISTED: &[Listed] = &[
         let channel = w.channel();
         w.subscription(&channel);
         w.prompt();
-        let log = w.owner().get(&format!("/notifications/logs?channelId={channel}")).items();
-        (format!("/notifications/logs/{}/redeliver", log[0]["id"].as_str().unwrap()), json!({}))
+        let entries = format!("/notifications/logs?channelId={channel}");
+        let entry = eventually("there is an entry", || w.owner().get(&entries).items().pop());
+        let id = entry["id"].as_str().unwrap().to_string();
+        (format!("/notifications/logs/{id}/redeliver"), json!({}))
     }),
     ("DELETE /model-prices/{model}", ADMIN_WRITE, |w| (w.price(), Value::Null)),
     // Teams.
