@@ -122,6 +122,27 @@ fn restricted_environments_are_for_admins_and_grantees() {
 }
 
 #[test]
+fn a_grant_is_for_one_restricted_resource_alone() {
+    let acme = Fixture::new();
+    let restricted = |slug: &str| json!({"slug": slug, "name": "R", "access": "restricted"});
+    let fleet = |name: &str| json!({"name": name, "access": "restricted"});
+    for (kind, list, bodies) in [
+        ("environment", "/environments", ["a", "b"].map(restricted)),
+        ("registry", "/registries", ["a", "b"].map(restricted)),
+        ("fleet", "/fleets", ["a", "b"].map(fleet)),
+    ] {
+        let [granted, other] = bodies.map(|body| acme.owner.post(list, body).id());
+        let grant = json!({"userId": acme.member_id, "resourceType": kind, "resourceId": granted});
+        acme.owner.post("/access-grants", grant).ok();
+        let seen = acme.member.get(list).items();
+        let seen: Vec<_> = seen.iter().map(|one| one["id"].as_str().unwrap()).collect();
+        assert_eq!(seen, [&granted], "{kind}");
+        assert_eq!(acme.member.get(&format!("{list}/{granted}")).status, 200, "{kind}");
+        acme.member.get(&format!("{list}/{other}")).refused(403, "grant_required");
+    }
+}
+
+#[test]
 fn grants_are_created_in_bulk_and_existing_ones_skipped() {
     let acme = Fixture::new();
     let id = environment(&acme, json!({"slug": "e", "name": "E"})).id();

@@ -114,6 +114,9 @@ fn the_request_is_checked_before_the_organization() {
     outsider.ask("GET", "/tools").send().invalid(&["orgSlug"]);
     let large = outsider.ask("POST", "/tools").bytes(vec![b' '; (1 << 20) + 1]).send();
     large.refused(413, "body_too_large");
+    // As large as one may be, which is no object.
+    let largest = outsider.ask("POST", "/tools").bytes(vec![b' '; 1 << 20]).send();
+    largest.refused(400, "invalid_request");
     let plain = outsider.ask("POST", "/tools").with("Content-Type", "text/plain").send();
     plain.refused(415, "unsupported_media_type");
     let good = json!({"name": "a", "type": "function"});

@@ -45,6 +45,7 @@ fn an_agent_is_made_drafted_versioned_compared_and_put_back() {
     assert_eq!(api.get("/agents/scribe").ok()["draft"]["model"], "small");
     let delete = "/o/acme/agents/scribe/delete";
     ada.submit(&ada.get(delete), delete, &[]).shows("The agent was deleted.");
+    api.get("/agents/scribe").refused(404, "not_found");
 }
 
 #[test]
@@ -58,7 +59,12 @@ fn a_fleet_is_made_by_an_admin_and_lists_its_agents() {
     let fields = [("name", "Support"), ("access", "restricted")];
     let fleet = ada.submit(&ada.get(new), new, &fields);
     fleet.shows("The fleet was created.").shows("No agent is in this fleet");
-    let id = server.ada().get("/fleets").items()[0]["id"].as_str().unwrap().to_string();
+    let stored = || server.ada().get("/fleets").items();
+    assert_eq!(
+        (&stored()[0]["name"], &stored()[0]["access"]),
+        (&json!("Support"), &json!("restricted"))
+    );
+    let id = stored()[0]["id"].as_str().unwrap().to_string();
     let body = json!({"stableKey": "scribe", "name": "Scribe", "fleetId": id});
     server.ada().post("/agents", body).ok();
     ada.get(&format!("/o/acme/fleets/{id}")).shows("Scribe");
@@ -68,9 +74,12 @@ fn a_fleet_is_made_by_an_admin_and_lists_its_agents() {
     let path = format!("/o/acme/fleets/{id}");
     let fields = [("access", "organization"), ("description", "Answers.")];
     ada.submit(&ada.get(&path), &path, &fields).shows("The fleet was saved.");
+    let saved = (&stored()[0]["access"], &stored()[0]["description"]);
+    assert_eq!(saved, (&json!("organization"), &json!("Answers.")));
     ben.get(&path).shows("Answers.").hides("Save");
     let delete = format!("{path}/delete");
     ada.submit(&ada.get(&delete), &delete, &[]).shows("The fleet was deleted.");
+    assert!(stored().is_empty());
     ben.get("/o/acme/agents").shows("Scribe");
 }
 

@@ -129,12 +129,20 @@ fn prices_are_set_changed_and_deleted_by_admins_and_read_by_all() {
     assert!(refused.has_problem("inputUsd"));
     let page = ada.submit(&refused, NEW_PRICE, &[("inputUsd", "1.25"), ("cachedUsd", "0.125")]);
     page.shows("The price was set.").shows("a/b$1.25$0.125$10");
+    let stored = || server.ada().get("/model-prices").items();
+    let usd = |field: &str| stored()[0][field].as_f64();
+    assert_eq!(
+        [usd("inputUsd"), usd("cachedUsd"), usd("outputUsd")],
+        [1.25, 0.125, 10.0].map(Some)
+    );
     let taken = ada.send(&refused, NEW_PRICE, &[("inputUsd", "2")]);
     assert_eq!(taken.status, 400, "it is not set over what there is");
     assert!(taken.has_problem("model"));
+    assert_eq!(usd("inputUsd"), Some(1.25));
     let one = page.links().into_iter().find(|link| link.ends_with("a%2Fb")).unwrap();
     let page = ada.submit(&ada.get(&one), &one, &[("outputUsd", "12"), ("cachedUsd", "")]);
     page.shows("a/b$1.25$1.25$12");
+    assert_eq!((usd("outputUsd"), &stored()[0]["cachedUsd"]), (Some(12.0), &Value::Null));
 
     ben.get(PRICES).shows("a/b$1.25").hides("New price").hides("Delete");
     for path in [NEW_PRICE, &one, &format!("{one}/delete")] {
@@ -142,4 +150,5 @@ fn prices_are_set_changed_and_deleted_by_admins_and_read_by_all() {
     }
     let delete = format!("{one}/delete");
     ada.submit(&ada.get(&delete), &delete, &[]).shows("The price was deleted.").shows("None yet.");
+    assert!(stored().is_empty());
 }

@@ -46,6 +46,11 @@ fn a_listing_is_made_changed_published_hidden_and_deleted() {
     let saved = ada.submit(&page, &edit, &fields);
     saved.shows("The listing was saved.").shows("Writes notes.");
     saved.shows("Domains that a rule of the team allows").shows("Served to whoever sees");
+    let now = listing();
+    assert_eq!(
+        (&now["contactPolicy"], &now["cardState"]),
+        (&json!("allowlist"), &json!("published"))
+    );
     assert_eq!(listing()["skills"], json!(["writing", "x"]));
     ada.submit(&ada.get(&edit), &edit, &[("description", "")]).hides("Writes notes.");
     let ben = server.signed_in("ben@acme.test");
@@ -55,8 +60,10 @@ fn a_listing_is_made_changed_published_hidden_and_deleted() {
     let delete = format!("{path}/delete");
     let page = ada.get(&delete);
     page.shows("Nobody finds the agent as scribe@agents.example any more");
+    assert_eq!(listing()["visibility"], "private");
     ada.submit(&page, &delete, &[]).shows("The listing was deleted.");
     assert_eq!(ada.get(&path).status, 404);
+    assert!(server.ada().get("/agent-index/listings?mine=true").items().is_empty());
 }
 
 #[test]

@@ -127,6 +127,13 @@ fn an_environment_has_variables_secrets_that_nobody_reads_and_approvers() {
     assert!(refused.text.contains("href=\"#f-variable\""), "{}", refused.text);
     assert_eq!(variable(&refused, "").status, 400);
     assert_eq!(variable(&refused, "PRODUCT").status, 303);
+    let environment = || server.ada().get("/environments").items().remove(0);
+    let below = |what: &str| {
+        let id = environment()["id"].as_str().unwrap().to_string();
+        server.ada().get(&format!("/environments/{id}/{what}")).items()
+    };
+    let variables = below("variables");
+    assert_eq!((variables.len(), &variables[0]["value"]), (1, &json!("Harbour")));
     let page = ada.get(&path);
     page.shows("PRODUCT").shows("Harbour");
     let form = page
@@ -135,6 +142,7 @@ fn an_environment_has_variables_secrets_that_nobody_reads_and_approvers() {
         .find(|form| form.buttons.contains(&("action".into(), "secret".into())));
     let fields = [("secretName", "TOKEN"), ("secretValue", "hush-hush"), ("action", "secret")];
     assert_eq!(ada.send_form(&form.unwrap(), &fields).status, 303);
+    assert_eq!(below("secrets")[0]["name"], "TOKEN");
     let page = ada.get(&path);
     page.shows("TOKEN");
     assert!(!page.text.contains("hush-hush"));
@@ -143,6 +151,7 @@ fn an_environment_has_variables_secrets_that_nobody_reads_and_approvers() {
     let page = ada.get(&edit);
     let saved = ada.submit(&page, &edit, &[]);
     saved.shows("The environment was saved.").shows("1 of these must approve");
+    assert_eq!(environment()["approvals"]["approverIds"].as_array().map(Vec::len), Some(1));
     let wrong = ada.send(&ada.get(&edit), &edit, &[("minApprovals", "7")]);
     assert!(wrong.text.contains("href=\"#f-minApprovals\""), "{}", wrong.text);
     server.add("ben", "member");
@@ -170,9 +179,14 @@ fn a_tool_is_created_changed_with_a_version_and_deleted() {
     let page = ben.get(&edit);
     let saved = ben.submit(&page, &edit, &[("bumpVersion", "minor"), ("description", "Finds.")]);
     saved.shows("The tool was saved.").shows("1.1.0").shows("Finds.");
+    let stored = server.ada().get("/tools").items();
+    let of = |name: &str| stored[0][name].clone();
+    assert_eq!((of("version"), of("description")), (json!("1.1.0"), json!("Finds.")));
+    assert_eq!(of("providerConfig"), json!({"openai": {"key": "${TOKEN}"}}));
     let delete = format!("{}/delete", made.path);
     let page = ben.get(&delete);
     ben.submit(&page, &delete, &[]).shows("The tool was deleted.");
+    assert!(server.ada().get("/tools").items().is_empty());
 }
 
 #[test]
@@ -200,6 +214,10 @@ fn a_policy_is_written_assigned_and_asked() {
     let path = made.path.clone();
     let assigned = ada.submit(&made, &path, &[("action", "assign")]);
     assigned.shows("The policy was assigned.").shows("acme/main");
+    let stored = || server.ada().get("/governance/policies").items();
+    assert_eq!(stored()[0]["rules"][1], json!({"type": "maxLength", "value": 900}));
+    let of_it = format!("/governance/policies/{}/assignments", stored()[0]["id"].as_str().unwrap());
+    assert_eq!(server.ada().get(&of_it).items().len(), 1);
     let check = "/o/acme/governance/check";
     let page = ada.get(check);
     ada.send(&page, check, &[("text", "TODO: write")]).shows("It would be refused");
@@ -207,6 +225,7 @@ fn a_policy_is_written_assigned_and_asked() {
     let delete = format!("{path}/delete");
     let page = ada.get(&delete);
     ada.submit(&page, &delete, &[]).shows("The policy was deleted.");
+    assert!(stored().is_empty());
 }
 
 #[test]
@@ -225,6 +244,8 @@ fn a_flag_is_cleared() {
     page.shows("notes 1.0.0");
     ada.submit(&page, flags, &[]).shows("The flag was cleared.").shows("Nothing is flagged.");
     ada.get(&format!("{flags}?cleared=true")).shows("notes 1.0.0");
+    let stored = |query: &str| server.ada().get(&format!("/governance/flags{query}")).items().len();
+    assert_eq!((stored(""), stored("?cleared=true")), (0, 1));
 }
 
 #[test]
@@ -242,6 +263,12 @@ fn a_document_is_added_found_with_its_words_marked_and_deleted() {
     assert!(refused.text.contains("href=\"#f-name\""), "{}", refused.text);
     let document = ada.submit(&refused, &add, &[("name", "Mooring")]);
     document.shows("The document was added.").shows("Ropes & <b>knots</b>.");
+    let stored = || {
+        let base = server.ada().get("/knowledge-bases").items()[0]["id"].clone();
+        let documents = format!("/knowledge-bases/{}/documents", base.as_str().unwrap());
+        server.ada().get(&documents).items()
+    };
+    assert_eq!((stored().len(), &stored()[0]["name"]), (1, &json!("Mooring")));
     let found = ada.get(&format!("{base}?q=knots"));
     found.shows("Mooring");
     assert!(found.text.contains("<mark>knots</mark>"), "{}", found.text);
@@ -250,6 +277,7 @@ fn a_document_is_added_found_with_its_words_marked_and_deleted() {
     let delete = format!("{}/delete", document.path);
     let page = ada.get(&delete);
     ada.submit(&page, &delete, &[]).shows("The document was deleted.");
+    assert!(stored().is_empty());
 }
 
 #[test]

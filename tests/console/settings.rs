@@ -95,6 +95,11 @@ fn a_person_is_invited_appointed_and_removed() {
     let page = ada.get(&path);
     let saved = ada.submit(&page, &path, &[("role", "admin"), ("action", "role")]);
     saved.shows("The member was saved.").shows("Admin");
+    let stored = || {
+        let members = server.ada().get("/organizations/members").items();
+        members.into_iter().find(|member| member["email"] == "ben@acme.test")
+    };
+    assert_eq!(stored().unwrap()["role"], "admin");
     ben.get("/o/acme/settings/access").shows("Why may she?");
     let link = ada.send(&saved, &path, &[("action", "password")]);
     link.shows("/reset-password#");
@@ -104,7 +109,7 @@ fn a_person_is_invited_appointed_and_removed() {
     ada.send(&page, &format!("{own}/delete"), &[]).shows("owner");
     let page = ada.get(&format!("{path}/delete"));
     ada.submit(&page, &format!("{path}/delete"), &[]).shows("The member was removed.");
-    assert_eq!(ben.get("/o/acme").status, 404);
+    assert_eq!((ben.get("/o/acme").status, stored()), (404, None));
 }
 
 #[test]
@@ -148,8 +153,11 @@ fn a_grant_answers_why_a_member_may_use_what_is_restricted() {
     let refused = ada.send(&ada.get(new), new, &[("resource", "nothing:1")]);
     assert_eq!(refused.status, 400);
     assert!(refused.has_problem("resource") && refused.text.contains("href=\"#f-resource\""));
+    let stored = || server.ada().get("/access-grants").items();
+    assert_eq!((stored().len(), &stored()[0]["resourceId"]), (1, &json!(id)));
     let remove = "/o/acme/settings/grants/remove";
     ada.submit(&granted, remove, &[]).shows("The grant was removed.");
+    assert!(stored().is_empty());
     ada.get(&ask).shows("Refused");
     let other = server.signed_in("ben@acme.test");
     assert_eq!(other.get(&ask).status, 403);

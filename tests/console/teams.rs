@@ -197,8 +197,13 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     page.shows("Publish?").shows("They are ready.");
     let decided = press(&ada, &page, ("decision", "approved"), &[("comment", "Well done.")]);
     decided.shows("You approved.").shows("No decision waits");
+    let stored = |path: &str| api.get(&format!("/teams/{team}{path}")).items();
+    let approval = || stored("/approvals").remove(0);
+    let decision = |approval: &Value| (approval["decision"].clone(), approval["comment"].clone());
+    assert_eq!(decision(&approval()), (json!("approved"), json!("Well done.")));
     let again = press(&ada, &page, ("decision", "denied"), &[]);
     assert_eq!(again.status, 409);
+    assert_eq!(decision(&approval()).0, "approved");
     ada.get("/o/acme/teams/crew/approvals?show=all").shows("Well done.").shows("Approved");
 
     let timeline = "/o/acme/teams/crew/timeline";
@@ -207,6 +212,7 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     assert!(refused.has_problem("title"));
     let fields = [("kind", "milestone"), ("title", "Notes are out")];
     ada.submit(&refused, timeline, &fields).shows("Notes are out").shows("Milestone");
+    assert_eq!(stored("/timeline")[0]["title"], "Notes are out");
     ada.get(&format!("{timeline}?only=summary")).hides("Notes are out");
     let happened = ada.get("/o/acme/teams/crew/activity");
     happened.shows("joined the team").shows("added to the timeline").shows("Notes are out");
@@ -237,15 +243,19 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     press(&ada, &page, ("action", "forget"), &[]).shows("forgotten").hides("Ada likes tea.");
     let saved = press(&ada, &page, ("action", "save"), &[("role", "member"), ("skills", "tea")]);
     saved.shows("Role and skills were saved.").shows("tea");
+    assert!(stored(&format!("/agents/{agent}/memories")).is_empty());
+    let member = stored("/agents").remove(0);
+    assert_eq!((&member["role"], &member["skills"]), (&json!("member"), &json!(["tea"])));
     let remove = format!("{own}/remove");
     let gone = ada.submit(&ada.get(&remove), &remove, &[]);
     gone.shows("The agent has left the team.");
+    assert!(stored("/agents").is_empty());
 }
 
 #[test]
 fn a_peer_is_refused_with_a_reason_alone_and_another_accepted() {
     let server = Running::new();
-    server.team("crew", "scribe");
+    let (team, _) = server.team("crew", "scribe");
     let (first, _) = outside::ask(&server, "crew", "May I?");
     let (second, _) = outside::ask(&server, "crew", "And I?");
     let ada = server.signed_in("ada@acme.test");
@@ -268,11 +278,19 @@ fn a_peer_is_refused_with_a_reason_alone_and_another_accepted() {
     refused.shows("The outside agent was refused").shows("No surveys.").shows("Refused");
     let accepted = press(&ada, &page_of(&second), ("action", "accept"), &[]);
     accepted.shows("may write to the team now");
+    let stored = |handle: &str| {
+        let peers = server.ada().get(&format!("/teams/{team}/exchange/peers")).items();
+        peers.into_iter().find(|peer| peer["handle"] == handle)
+    };
+    let state = |handle: &str| stored(handle).unwrap()["state"].clone();
+    assert_eq!((state(&first), state(&second)), (json!("refused"), json!("accepted")));
     press(&ada, &accepted, ("action", "write"), &[("body", "Welcome.")]).shows("Your message");
     ada.get("/o/acme/teams/crew/peers?only=accepted").shows(&second).hides(&first);
     let blocked = press(&ada, &refused, ("action", "block"), &[]);
     blocked.shows("Blocked");
+    assert_eq!(state(&first), "blocked");
     press(&ada, &blocked, ("action", "forget"), &[]).shows("is forgotten").hides(&first);
+    assert_eq!(stored(&first), None);
 }
 
 #[test]
@@ -286,10 +304,15 @@ fn a_team_is_renamed_and_deleted_by_an_admin_alone() {
     page.hides("Delete");
     let fields = [("name", "The crew"), ("monthlyUsd", "0.5"), ("description", "Sails.")];
     ben.submit(&page, settings, &fields).shows("The team was saved.").shows("The crew");
+    let stored = || server.ada().get("/teams").items();
+    let team = stored().remove(0);
+    assert_eq!((&team["name"], &team["description"]), (&json!("The crew"), &json!("Sails.")));
+    assert_eq!(team["budget"]["monthlyUsd"].as_f64(), Some(0.5));
     assert_eq!(ben.get("/o/acme/teams/crew/delete").status, 403);
     let delete = "/o/acme/teams/crew/delete";
+    assert_eq!(stored().len(), 1);
     ada.submit(&ada.get(delete), delete, &[]).shows("The team was deleted.");
-    assert_eq!(ada.get(BOARD).status, 404);
+    assert_eq!((ada.get(BOARD).status, stored().len()), (404, 0));
 }
 
 #[test]
