@@ -272,6 +272,12 @@ pub struct ApiKey {
     pub next_notice_at: Option<Time>,
     /// When the person who answers for it took it over, if another made it.
     pub taken_over_at: Option<Time>,
+    /// The key that it was rotated from.
+    pub replaces: Option<Id<ApiKey>>,
+    /// The key that it was rotated into.
+    pub replaced_by: Option<Id<ApiKey>>,
+    /// When it was rotated.
+    pub replaced_at: Option<Time>,
 }
 
 impl ApiKey {
@@ -317,8 +323,11 @@ impl Record for ApiKey {
     const NOUN: &'static str = "API key";
     const EXPORT: Export<Self> = Export::LeftOut("credentials are created where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: the admin may have left, and may return")];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("created_by", "history: the admin may have left, and may return"),
+        ("replaces", "history: it has ended, or will"),
+        ("replaced_by", "history: it may have been revoked, which brings nothing back"),
+    ];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =

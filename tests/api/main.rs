@@ -43,6 +43,7 @@ mod https;
 mod ids;
 mod imports;
 mod invitations;
+mod key_rotation;
 mod knowledge_bases;
 mod listed;
 mod lists;

@@ -59,7 +59,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Admin, Session, "member", &["update", "delete"]),
     (Admin, Session, "password_reset", &["create"]),
     (Admin, Session, "service_account", &["create", "list", "get", "update", "delete"]),
-    (Member, Session, "api_key", &["create", "list", "delete"]),
+    (Member, Session, "api_key", &["create", "rotate", "list", "delete"]),
     (Admin, Session, "api_key", &["take_over"]),
     (Member, Both, "access_grant", &["list"]),
     (Admin, Both, "access_grant", &["create", "create_many", "delete"]),

@@ -255,7 +255,8 @@ fn wait_for_schedule(fixture: &Fixture) {
 /// Creates records of every kind in one organization; see [`fill`].
 pub fn fill_organization(fixture: &Fixture, much: bool) {
     let (owner, key) = (&fixture.owner, &fixture.key);
-    owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).ok();
+    let old = owner.post("/api-keys", json!({"name": "k", "expiresInDays": 30})).id();
+    owner.post(&format!("/api-keys/{old}/rotate"), json!({"overlapSecs": 2_592_000})).ok();
     let account = owner.post("/organizations/service-accounts", json!({"name": "bot"})).id();
     let scoped = json!({"name": "s", "serviceAccountId": account,
         "access": ["label:move@main#staging", "tool:read"]});

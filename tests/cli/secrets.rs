@@ -61,6 +61,7 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
         r#"{"title": "Wake up", "assigneeAgentId": "</teams/{teamId}/agents>"}"#,
     ),
     (Shows("key"), "POST", "/api-keys", r#"{"name": "k"}"#),
+    (Shows("key"), "POST", "/api-keys/{keyId}/rotate", "{}"),
     (
         Shows("token"),
         "POST",

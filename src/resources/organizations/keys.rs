@@ -2,35 +2,26 @@
 //! accounts, or with a part of these (reference: identity-and-rights, "API keys").
 //!
 //! Keys are created in a session, so nobody gives a key more rights than they have.
-//! A key's text is returned once; only its hash is stored. Nothing but who answers for a service
-//! account's key is ever updated: a lost or unneeded one is revoked, and an expired one is deleted when
-//! its event was published.
+//! A key's text is returned once; only its hash is stored. What it may do is never changed: a lost or
+//! unneeded one is revoked, one is rotated into another ([`key_rotation`](super::key_rotation)), and an
+//! expired one is deleted when its event was published ([`key_expiry`](super::key_expiry)).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+use super::key_expiry::{notice_before, publish_expiry};
 use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    ApiKey, Caller, KEYS_BY_EXPIRY_NOTICE, KEYS_BY_ORG, KEYS_BY_USER, KeyAccess, KeyUse,
-    Membership, Role, SESSION_MEMBER, ScopeName, User, key_hash, key_text,
+    ApiKey, Caller, KEYS_BY_ORG, KEYS_BY_USER, KeyAccess, KeyUse, Membership, Role, SESSION_MEMBER,
+    ScopeName, User, key_hash, key_text,
 };
 use crate::base::{Error, Id, Int, Issue, Name, Result, Time};
-use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, due, publish};
 use crate::store::{Order, Org, Page, Record, Tx, View};
 
-pub(super) const RESOURCE: Resource = Resource {
-    routes,
-    sweeps: &[PUBLISH_EXPIRIES],
-    events: &[EventType::ApiKeyExpiring, EventType::ApiKeyExpired],
-    ..Resource::EMPTY
-};
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// The event `api_key.expiring` precedes the expiry by a week, the time to replace the key.
-const NOTICE_SECS: i64 = 7 * DAY_SECS;
-
-const DAY_SECS: i64 = 24 * 3600;
+pub(super) const DAY_SECS: i64 = 24 * 3600;
 
 /// A user has at most 1,000 keys in an organization: enough for one per program, and few enough to
 /// be deleted in one transaction with the membership.
@@ -51,7 +42,7 @@ const APPROVE_AS: &str = "deployment:approve-as";
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApiKey")]
 pub(super) struct ApiKeyInfo {
-    id: Id<ApiKey>,
+    pub id: Id<ApiKey>,
     name: Name,
     /// Its first 8 characters.
     start: String,
@@ -70,6 +61,13 @@ pub(super) struct ApiKeyInfo {
     /// Time of the last use; it lags by up to a minute.
     last_used_at: Option<Time>,
     expires_at: Option<Time>,
+    /// The key that it was rotated from, which may have ended; null if it was made anew.
+    replaces: Option<Id<ApiKey>>,
+    /// The key that it was rotated into, which may have been revoked. It goes on working until
+    /// `expiresAt`; null if it was not rotated.
+    replaced_by: Option<Id<ApiKey>>,
+    /// When it was rotated: something still uses it if `lastUsedAt` is later.
+    replaced_at: Option<Time>,
 }
 
 impl Output for ApiKeyInfo {
@@ -80,18 +78,22 @@ impl Output for ApiKeyInfo {
 
 /// An API key with its text, which cannot be retrieved again.
 #[derive(Clone, Serialize, JsonSchema)]
-struct ApiKeyCreated {
+pub(super) struct ApiKeyCreated {
     #[serde(flatten)]
-    about: ApiKeyInfo,
+    pub about: ApiKeyInfo,
     /// The key itself. It is shown only here.
-    key: String,
+    pub key: String,
 }
 
 impl Output for ApiKeyCreated {
     const MAY_SHOW_SECRET: bool = true;
 
     fn resource(&self) -> Option<ResourceRef> {
-        ResourceRef::id(self.about.id)
+        let made = ResourceRef::id(self.about.id)?;
+        Some(match self.about.replaces {
+            Some(old) => made.with_detail(format!("replaces {old}")),
+            None => made,
+        })
     }
 }
 
@@ -163,6 +165,9 @@ pub(super) fn to_info(view: &View, key: ApiKey) -> Result<ApiKeyInfo> {
         created_by_role: by.map(|membership| membership.role),
         created_at: key.created_at,
         expires_at: key.expires_at,
+        replaces: key.replaces,
+        replaced_by: key.replaced_by,
+        replaced_at: key.replaced_at,
     })
 }
 
@@ -179,13 +184,15 @@ pub(super) struct KeySettings {
     /// Whether it has the permission `deployment:approve-as`.
     pub approve_as: bool,
     pub expires_at: Option<Time>,
+    /// The key that it is rotated from.
+    pub replaces: Option<Id<ApiKey>>,
 }
 
 impl KeySettings {
     /// A key with full access that never expires.
     pub(super) fn full(name: &Name, approve_as: bool) -> Self {
         let (name, access) = (name.clone(), KeyAccess::Full);
-        KeySettings { name, access, approve_as, expires_at: None }
+        KeySettings { name, access, approve_as, expires_at: None, replaces: None }
     }
 }
 
@@ -197,7 +204,7 @@ pub(super) fn create_key(
     created_by: Id<User>,
     settings: KeySettings,
 ) -> Result<(ApiKey, String)> {
-    let KeySettings { name, access, approve_as, expires_at } = settings;
+    let KeySettings { name, access, approve_as, expires_at, replaces } = settings;
     let text = key_text(tx.random());
     let key = ApiKey {
         id: tx.new_id(),
@@ -211,8 +218,11 @@ pub(super) fn create_key(
         access,
         created_at: tx.now(),
         expires_at,
-        next_notice_at: expires_at.map(|end| end.minus_secs(NOTICE_SECS)),
+        next_notice_at: expires_at.map(notice_before),
         taken_over_at: None,
+        replaces,
+        replaced_by: None,
+        replaced_at: None,
     };
     tx.insert(&key)?;
     tx.insert(&KeyUse { key: key.id, hash: key.hash, at: None })?;
@@ -248,15 +258,25 @@ fn list(view: &View, req: &Req<(), KeyFilter>) -> Result<Page<ApiKeyInfo>> {
 fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     let (caller, input) = (req.caller(), &req.input);
     let approve_as = input.allow_approve_as.unwrap_or(false);
-    if approve_as && !caller.is_admin() {
-        return Err(Error::forbidden(
-            "admin_required",
-            "only an owner or admin of the organization may allow a key to approve as others",
-        ));
-    }
+    require_may_allow(caller, approve_as)?;
     let access = input.access.clone().unwrap_or_default();
     require_own_targets(caller, &access)?;
     let user = key_user(&tx.view(), caller, input.service_account_id)?;
+    let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * DAY_SECS));
+    let (name, replaces) = (input.name.clone(), None);
+    issue(tx, caller, user, KeySettings { name, access, approve_as, expires_at, replaces })
+}
+
+/// Creates a key of `user` for the caller, who answers for it.
+///
+/// # Errors
+/// 409 if the user has too many.
+pub(super) fn issue(
+    tx: &mut Tx,
+    caller: &Caller,
+    user: Id<User>,
+    settings: KeySettings,
+) -> Result<ApiKeyCreated> {
     // An expired key counts until the sweep deletes it, at most a minute later.
     let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), user), MAX_KEYS)?;
     if keys == MAX_KEYS {
@@ -266,13 +286,22 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
             format!("{whose} {MAX_KEYS} API keys in this organization; revoke one first"),
         ));
     }
-    let expires_at = input.expires_in_days.map(|days| tx.now().plus_secs(days.get() * DAY_SECS));
-    let settings = KeySettings { name: input.name.clone(), access, approve_as, expires_at };
     let (key, text) = create_key(tx, tx.org(), user, caller.user(), settings)?;
     if key.next_notice_at.is_some_and(|notice| notice <= tx.now()) {
         publish_expiry(tx, &key)?;
     }
     Ok(ApiKeyCreated { about: to_info(&tx.view(), key)?, key: text })
+}
+
+/// Refuses `deployment:approve-as` to a key that a member makes.
+pub(super) fn require_may_allow(caller: &Caller, approve_as: bool) -> Result<()> {
+    if approve_as && !caller.is_admin() {
+        return Err(Error::forbidden(
+            "admin_required",
+            "only an owner or admin of the organization may allow a key to approve as others",
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses scopes for registries of other organizations, where the key is not valid.
@@ -320,46 +349,7 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
     Ok(Deleted::new(req.params))
 }
 
-// ── Sweep ────────────────────────────────────────────────────────────────────
-
-/// Publishes the expiry of keys: `api_key.expiring` a week before, `api_key.expired` when it comes.
-pub(super) const PUBLISH_EXPIRIES: Sweep = Sweep {
-    name: "publish the expiry of API keys",
-    every_secs: 60,
-    run: publish_expiries,
-    installation: true,
-};
-
-fn publish_expiries(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
-    let now = tx.now();
-    let (keys, progress) = due(&tx.view(), &KEYS_BY_EXPIRY_NOTICE, |key: &ApiKey| {
-        key.next_notice_at.is_some_and(|notice| notice <= now)
-    })?;
-    for key in &keys {
-        tx.set_org(key.org);
-        publish_expiry(tx, key)?;
-    }
-    Ok(progress)
-}
-
-/// Publishes the due event of a key's expiry, in its organization. An expired key is deleted.
-fn publish_expiry(tx: &mut Tx, key: &ApiKey) -> Result<()> {
-    let Some(end) = key.expires_at else { return Ok(()) };
-    let payload = json!({
-        "apiKeyId": key.id,
-        "name": key.name,
-        "userId": key.user,
-        "expiresAt": end,
-    });
-    // Whose keys there are is for each user, and for admins.
-    let about = About::resource("api_key", key.id).guarded_by("user", key.user);
-    if end <= tx.now() {
-        publish(tx, EventType::ApiKeyExpired, about, payload)?;
-        return tx.remove(key);
-    }
-    publish(tx, EventType::ApiKeyExpiring, about, payload)?;
-    tx.replace(key, &ApiKey { next_notice_at: Some(end), ..key.clone() })
-}
+// ── Routes ───────────────────────────────────────────────────────────────────
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -373,38 +363,55 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::auth::{Authenticator, RawCredential, Tokens};
     use crate::base::Kind;
-    use crate::outbox::Event;
     use crate::resources::testing::Fixture;
     use crate::store::{ACCESS_CHANGED, ListSource};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
-    fn make(fixture: &Fixture, who: &Principal, body: Value) -> Result<ApiKeyCreated> {
+    pub(in crate::resources::organizations) fn make(
+        fixture: &Fixture,
+        who: &Principal,
+        body: Value,
+    ) -> Result<ApiKeyCreated> {
         fixture.write_as(who, create, (), Fixture::input(body).unwrap())
     }
 
-    fn works(fixture: &Fixture, key: &ApiKeyCreated) -> bool {
+    pub(in crate::resources::organizations) fn works(
+        fixture: &Fixture,
+        key: &ApiKeyCreated,
+    ) -> bool {
         let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
         let presented =
             RawCredential::from_headers([key.key.as_bytes()].into_iter(), [].into_iter());
         fixture.store.read_now(Id::NIL, |view| authenticator.identify(view, &presented)).is_ok()
     }
 
-    fn names(fixture: &Fixture, who: &Principal) -> Vec<String> {
+    /// The active keys, newest first, as somebody sees them.
+    pub(in crate::resources::organizations) fn listed(
+        fixture: &Fixture,
+        who: &Principal,
+    ) -> Vec<Value> {
         let keys = fixture.read_as(who, list, (), KeyFilter::default()).unwrap().items;
-        keys.into_iter().map(|key| key.name.into_string()).collect()
+        keys.iter().map(|key| json!(key)).collect()
     }
 
-    fn sweep(fixture: &Fixture) -> Vec<EventType> {
-        let settings = RetentionSettings::default();
-        fixture.store.write_blocking(Id::NIL, move |tx| publish_expiries(tx, &settings)).unwrap();
-        let log = |view: &View| view.all::<Event>(ListSource::TABLE, &());
-        let entries = fixture.store.read_now(fixture.org, log).unwrap();
-        entries.into_iter().map(|entry| entry.event_type).collect()
+    pub(in crate::resources::organizations) fn names(
+        fixture: &Fixture,
+        who: &Principal,
+    ) -> Vec<String> {
+        let keys = listed(fixture, who);
+        keys.iter().map(|key| key["name"].as_str().unwrap().to_string()).collect()
+    }
+
+    pub(in crate::resources::organizations) fn revoked(
+        fixture: &Fixture,
+        key: &ApiKeyCreated,
+    ) -> Result<Deleted> {
+        fixture.write(revoke, key.about.id, ())
     }
 
     #[test]
@@ -466,30 +473,6 @@ mod tests {
     }
 
     #[test]
-    fn the_expiry_of_a_key_is_published_a_week_before_and_when_it_comes() {
-        use EventType::{ApiKeyExpired, ApiKeyExpiring};
-        const DAY: i64 = DAY_SECS;
-        let fixture = Fixture::new();
-        let made =
-            make(&fixture, &fixture.member, json!({"name": "ci", "expiresInDays": 30})).unwrap();
-        make(&fixture, &fixture.member, json!({"name": "permanent"})).unwrap();
-        fixture.pass_secs(23 * DAY - 1);
-        assert_eq!(sweep(&fixture), []);
-        fixture.pass_secs(1);
-        assert_eq!(sweep(&fixture), [ApiKeyExpiring]);
-        assert_eq!(sweep(&fixture), [ApiKeyExpiring]);
-        assert!(works(&fixture, &made));
-        fixture.pass_secs(7 * DAY);
-        assert!(!works(&fixture, &made));
-        assert_eq!(names(&fixture, &fixture.member), ["permanent"]);
-        let gone = fixture.write(revoke, made.about.id, ()).err().unwrap();
-        assert_eq!(gone.kind(), Kind::NotFound);
-        assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
-        assert_eq!(sweep(&fixture), [ApiKeyExpiring, ApiKeyExpired]);
-        fixture.assert_sound();
-    }
-
-    #[test]
     fn keys_that_expire_soon_are_listed_without_the_others() {
         let fixture = Fixture::new();
         make(&fixture, &fixture.member, json!({"name": "permanent"})).unwrap();
@@ -533,13 +516,6 @@ mod tests {
         fixture.write_as(&fixture.member, revoke, made.about.id, ()).unwrap();
         assert!(make(&fixture, &fixture.member, json!({"name": "ci"})).is_ok());
         fixture.assert_sound();
-    }
-
-    #[test]
-    fn the_expiry_of_a_key_for_less_than_a_week_is_published_at_once() {
-        let fixture = Fixture::new();
-        make(&fixture, &fixture.member, json!({"name": "ci", "expiresInDays": 7})).unwrap();
-        assert_eq!(sweep(&fixture), [EventType::ApiKeyExpiring]);
     }
 
     #[test]

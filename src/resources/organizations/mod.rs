@@ -10,6 +10,8 @@ mod invitation;
 mod invitation_mails;
 mod invitations;
 mod invited_accounts;
+mod key_expiry;
+mod key_rotation;
 mod key_sponsors;
 mod keys;
 mod members;
@@ -66,6 +68,8 @@ pub const RESOURCE: Resource = Resource {
         &invitations::RESOURCE,
         &invitation_mails::RESOURCE,
         &keys::RESOURCE,
+        &key_rotation::RESOURCE,
+        &key_expiry::RESOURCE,
         &key_sponsors::RESOURCE,
         &grants::RESOURCE,
     ],

@@ -24,6 +24,9 @@ async fn key(fixture: &Fixture, access: KeyAccess) -> RawCredential {
             expires_at: None,
             next_notice_at: None,
             taken_over_at: None,
+            replaces: None,
+            replaced_by: None,
+            replaced_at: None,
         })?;
         Ok(RawCredential::Key(hash))
     });
