@@ -27,6 +27,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/timeline", "title", "It adds an entry."),
     ("/agents/", "reason", "What is paused already stays as it is."),
     ("/teams", "reason", "What is paused already stays as it is."),
+    ("/keys/", "overlapSecs", "It makes a key; another one has been rotated and is refused."),
 ];
 
 /// Fields that may have any text.

@@ -55,6 +55,28 @@ fn a_key_is_shown_once_and_works_until_it_is_revoked() {
 }
 
 #[test]
+fn a_key_is_rotated_and_the_list_says_whether_the_old_one_is_still_used() {
+    let server = Running::new();
+    let made = server.ada().post("/api-keys", json!({"name": "CI"})).ok();
+    let old = server.anonymous().with_key(made["key"].as_str().unwrap());
+    let rotate = format!("{KEYS}/{}/rotate", made["id"].as_str().unwrap());
+    let ada = server.signed_in("ada@acme.test");
+    assert!(ada.get(KEYS).links().contains(&rotate));
+    let page = ada.get(&rotate);
+    page.shows("Rotate the key CI").shows("The old key goes on working for");
+    let done = ada.submit(&page, &rotate, &[("overlapSecs", "3600")]);
+    done.shows("It is not shown again.");
+    let new = server.anonymous().with_key(&shown_once(&done));
+    let list = ada.get(KEYS);
+    list.shows("Rotated, and not used since");
+    assert!(!list.links().contains(&rotate));
+    assert_eq!([old.get("/tools").status, new.get("/tools").status], [200, 200]);
+    eventually("noting the use", || {
+        ada.get(KEYS).words().contains("Rotated, and still used").then_some(())
+    });
+}
+
+#[test]
 fn what_is_wrong_with_a_key_is_said_at_its_field() {
     let server = Running::new();
     server.add("ben", "member");

@@ -14,7 +14,7 @@ use crate::console::api::segment;
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
-use crate::console::form::Form;
+use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
@@ -28,6 +28,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/keys/new")
         .get(|visit| Box::pin(new(visit, None)))
         .post(|visit| Box::pin(create(visit))),
+    Page::of_org("/o/{org}/settings/keys/{key}/rotate").form(|visit| Box::pin(rotate(visit))),
     Page::of_org("/o/{org}/settings/keys/{key}/delete")
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(revoke(visit))),
@@ -43,6 +44,14 @@ const LIVES: [(&str, &str); 4] = [
     ("365", "A year"),
     ("", "For as long as it is not revoked"),
 ];
+/// How long a key goes on working that is rotated: seconds, and the label.
+const OVERLAPS: [(&str, &str); 5] = [
+    ("86400", "A day"),
+    ("3600", "An hour"),
+    ("604800", "A week"),
+    ("2592000", "30 days"),
+    ("0", "Not at all: it ends at once"),
+];
 /// What a key may do.
 const ACCESSES: [(&str, &str); 3] = [
     ("read", "Read only"),
@@ -57,6 +66,13 @@ struct Keys {
     base: String,
     keys: List<Key>,
     members: Vec<Member>,
+    is_admin: bool,
+    visitor: Visitor,
+}
+
+/// Who looks at the keys.
+struct Visitor {
+    id: String,
     is_admin: bool,
 }
 
@@ -82,6 +98,7 @@ pub struct Key {
     created_by_role: Nullable<Role>,
     last_used_at: Nullable<Time>,
     expires_at: Nullable<Time>,
+    replaced_at: Nullable<Time>,
 }
 
 impl Key {
@@ -117,6 +134,25 @@ impl Key {
         self.service_account_id.0.is_some() && !self.limit().is_empty()
     }
 
+    /// Whether it may be rotated by a visitor: it acts as them, or as a service account that they manage.
+    fn may_be_rotated(&self, visitor: &Visitor) -> bool {
+        let is_own = match self.service_account_id.0 {
+            Some(_) => visitor.is_admin,
+            None => self.created_by == visitor.id,
+        };
+        // Only admins give what it has beyond its user's rights.
+        is_own && (visitor.is_admin || self.permissions.is_empty()) && !self.is_rotated()
+    }
+
+    fn is_rotated(&self) -> bool {
+        self.replaced_at.is_some()
+    }
+
+    /// Whether something has used it since it was rotated, and stops when it ends.
+    fn is_used_still(&self) -> bool {
+        self.is_rotated() && self.last_used_at.0 > self.replaced_at.0
+    }
+
     /// As whom it acts.
     fn acts_as<'a>(&'a self, members: &'a [Member]) -> &'a str {
         roster::name(members, self.service_account_id.as_deref().unwrap_or(&self.created_by))
@@ -134,12 +170,15 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
+    let is_admin = visit.member().role >= Role::Admin;
+    let id = visit.session.as_ref().map(|session| session.user.id.clone());
     let page = Keys {
         frame: visit.frame("Keys").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
         keys: visit.api.get("/api-keys", visit.cursor().as_slice()).await?,
         members: roster::members(&visit.api).await?,
-        is_admin: visit.member().role >= Role::Admin,
+        is_admin,
+        visitor: Visitor { id: id.unwrap_or_default(), is_admin },
     };
     render(page.frame.status, &page)
 }
@@ -203,12 +242,37 @@ async fn create(visit: &Visit) -> Result<Reply> {
 }
 
 fn made(visit: &Visit, answer: &Value) -> Result<Reply> {
+    show_once(visit, answer, "Copy the key now, and keep it as you keep a password.")
+}
+
+fn rotated(visit: &Visit, answer: &Value) -> Result<Reply> {
+    let lead = "Copy the new key now, and put it wherever the old one is. The list of keys shows when \
+                that ends, and whether something still uses it.";
+    show_once(visit, answer, lead)
+}
+
+async fn rotate(visit: &Visit) -> Result<FormPage> {
+    let key = find(visit).await?;
+    let path = format!("/api-keys/{}/rotate", segment(visit.param(1)));
+    let fields =
+        vec![Field::select("overlapSecs", "The old key goes on working for", OVERLAPS).number()];
+    let frame = crumbs(visit, visit.frame(&format!("Rotate the key {}", key.name)));
+    let page = Form::create(&path, fields, "Rotate the key").answered(rotated).page(frame);
+    Ok(page.lead(format!(
+        "It makes another key with the same rights, which lives as long as {}… was made to live. Put it \
+         wherever that is, before that ends.",
+        key.start
+    )))
+}
+
+/// Shows the text of a key.
+fn show_once(visit: &Visit, answer: &Value, lead: &str) -> Result<Reply> {
     let Created { key, name } = Created::deserialize(answer).map_err(Error::internal)?;
     let address = &visit.api.calls.origin.link_base;
     let slug = &visit.member().org_slug;
     ShownOnce {
         frame: crumbs(visit, visit.frame(&format!("The key {name}"))),
-        lead: "Copy the key now, and keep it as you keep a password.".into(),
+        lead: lead.into(),
         command: format!(
             "curl -H 'X-API-Key: {key}' '{address}/api/organizations/members?orgSlug={slug}'"
         ),

@@ -45,6 +45,7 @@ struct Key {
     start: String,
     created_at: Time,
     expires_at: Nullable<Time>,
+    replaced_at: Nullable<Time>,
 }
 
 #[derive(Deserialize)]
@@ -101,7 +102,10 @@ pub async fn keys(visit: &Visit) -> Result<Group> {
     let row = |key: Key| Row {
         path: all.clone(),
         title: key.name,
-        detail: format!("{}… expires", key.start),
+        detail: match key.replaced_at.0 {
+            Some(_) => format!("{}… was rotated, and ends", key.start),
+            None => format!("{}… expires", key.start),
+        },
         at: key.expires_at.unwrap_or(key.created_at),
     };
     let mut rows: Vec<_> = found.items.into_iter().map(row).collect();
