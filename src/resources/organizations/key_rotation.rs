@@ -138,7 +138,8 @@ mod tests {
         let old = of_member(&fixture, body);
         fixture.pass_secs(10 * DAY_SECS);
         let new = rotated(&fixture, old.about.id, json!({})).unwrap();
-        let [new_info, old_info] = &listed(&fixture, &fixture.member)[..] else { panic!("two") };
+        let keys = listed(&fixture, &fixture.member);
+        let (new_info, old_info) = (&keys[0], &keys[1]);
         for same in ["name", "access", "permissions", "createdBy", "serviceAccountId"] {
             assert_eq!(new_info[same], old_info[same], "{same}");
         }
