@@ -1,23 +1,27 @@
 //! Who may see deployments: those who may use the environment, the agents and the registries of the
 //! prompts. A public registry, too, is used by those with a grant: what anybody reads are its
-//! prompts.
+//! prompts. Of what was deleted, admins alone see what was restricted until then.
 //!
-//! Of what was deleted, admins alone see what was restricted until then.
+//! And whether a job that waits or runs may still be applied: its creator may still deploy there, and
+//! its manifests go where the plan says, with what the plan says filled in. The same rule refuses its
+//! approval, fails its targets, and is shown.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::delivery::push_target;
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
+use crate::api::TargetFinder;
 use crate::auth::{
-    Caller, Granted, Restrictable, Restricted, ScopeName, hidden_ids, restricted_deleted_since,
-    usable_ids, was_restricted,
+    Caller, Granted, Restrictable, Restricted, ScopeName, ScopeTarget, present_caller, usable_ids,
+    was_restricted,
 };
-use crate::base::{Error, Id, Result, Time};
-use crate::resources::agents::{Agent, Fleet, NAMES_BY_FLEET};
+use crate::base::{Error, Id, Result};
+use crate::resources::agents::Agent;
 use crate::resources::environments::{self, Environment};
 use crate::resources::registries::{self, Registry};
-use crate::store::{ListSource, Order, Record, View};
+use crate::store::{Record, View};
 
 /// What a caller may see.
 pub struct Visible<'a> {
@@ -118,53 +122,6 @@ impl<'a> Visible<'a> {
     }
 }
 
-/// What is hidden from a caller, for counts.
-#[derive(Default)]
-pub struct Hidden {
-    /// Environments, also deleted ones.
-    pub environments: BTreeSet<Id<Environment>>,
-    /// Registries and agents, also deleted ones.
-    pub subjects: BTreeSet<Id<Granted>>,
-}
-
-impl Hidden {
-    /// Returns what is hidden from a caller: nothing from an admin. What was deleted before `since` is
-    /// left out.
-    pub fn from(view: &View, caller: &Caller, since: Time) -> Result<Self> {
-        let mut hidden = Hidden::default();
-        if caller.is_admin() {
-            return Ok(hidden);
-        }
-        hidden.environments = invisible(view, caller)?;
-        let registries: BTreeSet<Id<Registry>> = invisible(view, caller)?;
-        hidden.subjects.extend(registries.into_iter().map(Id::cast));
-        for fleet in hidden_ids::<Fleet>(view, caller)? {
-            let fleet: Id<Fleet> = fleet.cast();
-            let end = fleet.successor();
-            view.entries(&NAMES_BY_FLEET, &fleet, &end, Order::Ascending, |_, agent| {
-                hidden.subjects.insert(agent.cast());
-                Ok(std::ops::ControlFlow::Continue(()))
-            })?;
-        }
-        for deleted in restricted_deleted_since(view, since)? {
-            hidden.environments.insert(deleted.cast());
-            hidden.subjects.insert(deleted);
-        }
-        Ok(hidden)
-    }
-}
-
-/// Returns the ids of the resources of a type that are not visible to a caller.
-fn invisible<T: Restrictable>(view: &View, caller: &Caller) -> Result<BTreeSet<Id<T>>>
-where
-    Restricted<T>: Record,
-{
-    let visible = usable_ids::<T>(view, caller)?;
-    let all: Vec<Restricted<T>> = view.all(ListSource::TABLE, &())?;
-    let ids = all.iter().map(Restricted::id);
-    Ok(ids.filter(|id| !visible.contains(id)).collect())
-}
-
 /// Checks that a caller may see what was deployed to `agents` in `environment` from `registries`.
 ///
 /// # Errors
@@ -200,6 +157,15 @@ fn require_open<T: ?Sized>(view: &View, caller: &Caller, id: Id<T>, kind: &str) 
     if caller.is_admin() || !was_restricted(view, id)? { Ok(()) } else { Err(Error::no_such(kind)) }
 }
 
+/// Checks that a caller may see a deployment.
+///
+/// # Errors
+/// As [`require`].
+pub fn require_deployment(view: &View, caller: &Caller, deployment: &Deployment) -> Result<()> {
+    let (registry, agent) = ([deployment.registry], [deployment.agent]);
+    require(view, caller, deployment.environment, &registry, &agent)
+}
+
 /// Returns a job that a caller may see.
 ///
 /// # Errors
@@ -218,6 +184,26 @@ pub fn environment(view: &View, caller: &Caller, reference: &str) -> Result<Envi
     find_environment(view, reference)?.open(view, caller)
 }
 
+/// Returns what a filter names, if there is one; `None` if nothing has that name, so that nothing is
+/// listed.
+pub fn filtered<T>(
+    filter: Option<&String>,
+    find: impl FnOnce(&str) -> Result<Option<T>>,
+) -> Result<Option<Option<T>>> {
+    Ok(match filter {
+        None => Some(None),
+        Some(name) => find(name)?.map(Some),
+    })
+}
+
+/// Returns the environment that a filter names, as [`filtered`].
+pub fn filtered_environment(
+    view: &View,
+    filter: Option<&String>,
+) -> Result<Option<Option<Id<Environment>>>> {
+    filtered(filter, |name| Ok(environments::find(view, name)?.map(|found| found.id())))
+}
+
 /// Returns the environment with this id or slug.
 ///
 /// # Errors
@@ -225,4 +211,79 @@ pub fn environment(view: &View, caller: &Caller, reference: &str) -> Result<Envi
 pub fn find_environment(view: &View, reference: &str) -> Result<Restricted<Environment>> {
     let missing = || Error::no_such("environment").at("environment");
     environments::find(view, reference)?.ok_or_else(missing)
+}
+
+// ── Who may still deploy ─────────────────────────────────────────────────────
+
+/// Why the targets of a job are not applied any more; `None` if they are, or if it is finished.
+pub fn outdated(view: &View, job: &DeploymentJob) -> Result<Option<String>> {
+    if !job.is_unfinished() {
+        return Ok(None);
+    }
+    if !creator_may_deploy(view, job)? {
+        return Ok(Some(
+            "who created this, or answered for the key that did, has left the organization or may \
+             not deploy it any more"
+                .into(),
+        ));
+    }
+    // A job of an earlier release did not say where it goes.
+    let Some(delivery) = &job.delivery else { return Ok(None) };
+    let target = push_target(view, job.environment, job.provider.as_ref())?;
+    delivery.deviation(view, job.environment, target.as_ref())
+}
+
+/// Whether the creator of a job is a member who may use all that it needs, as through a key of the
+/// sponsor that the job has, if it has one. What was deleted since does not count: the plan has its
+/// contents.
+fn creator_may_deploy(view: &View, job: &DeploymentJob) -> Result<bool> {
+    let creator = present_caller(view, job.created_by, job.sponsor, job.created_at)?;
+    let Some(creator) = creator else { return Ok(false) };
+    if let Some(environment) = view.get::<Restricted<Environment>>(&job.environment)?
+        && environment.open_if_usable(view, &creator)?.is_none()
+    {
+        return Ok(false);
+    }
+    for agent in &job.agents {
+        if let Some(agent) = view.get::<Restricted<Agent>>(agent)?
+            && agent.open_if_usable(view, &creator)?.is_none()
+        {
+            return Ok(false);
+        }
+    }
+    for registry in &job.registries {
+        if let Some(registry) = registries::find_by_id(view, *registry)?
+            && registry.open_if_usable(view, &creator)?.is_none()
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+// ── Keys for some environments ───────────────────────────────────────────────
+
+/// The environment of the job in the first parameter of the path.
+pub static JOB_IN_PATH: TargetFinder = TargetFinder {
+    arguments: &[],
+    find: |view, hint| {
+        let id = hint.params.first().map_or(Id::NIL, |param| Id::parse(param));
+        let job = view.get::<DeploymentJob>(&id)?;
+        job.map_or(Ok(None), |job| scope_of(view, job.environment))
+    },
+};
+
+/// The environment of the deployment in the second parameter of the path.
+pub static DEPLOYMENT_IN_PATH: TargetFinder = TargetFinder {
+    arguments: &[],
+    find: |view, hint| {
+        let id = hint.params.get(1).map_or(Id::NIL, |param| Id::parse(param));
+        let deployment = view.get::<Deployment>(&id)?;
+        deployment.map_or(Ok(None), |deployment| scope_of(view, deployment.environment))
+    },
+};
+
+fn scope_of(view: &View, id: Id<Environment>) -> Result<Option<ScopeTarget>> {
+    let found = view.get::<Restricted<Environment>>(&id)?;
+    Ok(found.map(|found| environments::scope_target(found.without_caller())))
 }

@@ -1,29 +1,30 @@
 //! Applying a target: the record of the deployment, which becomes live, or the moved reference of an
-//! environment to a tool.
+//! environment to a tool. Where the provider has an endpoint, the manifest is posted there first: in it,
+//! and nowhere else, the `${NAME}` of tools are replaced by the secrets and variables of the environment.
 
+use schemars::json_schema;
 use serde_json::json;
 
-use super::contents::Contents;
-use super::deployed_tool::DeployedTool;
-use super::events;
-use super::job::{DeploymentJob, Push};
+use super::contents::{Contents, DeployedTool};
+use super::heartbeats;
+use super::info::{DeploymentInfo, deployment_info};
+use super::job::{DeploymentJob, Push, TargetState};
 use super::live::{self, Deployment, LiveDeployment, UsedVersion};
-use super::reports;
-use super::state::TargetState;
-use super::target::{DeploymentTarget, TargetAgent};
-use crate::api::Resource;
+use super::target::{DeploymentTarget, Subject, TargetAgent, publish_agent};
+use crate::api::{Resource, Webhook};
 use crate::auth::Restricted;
 use crate::base::{Error, Id, Kind, Result, Version};
 use crate::outbox::EventType;
+use crate::outside::{Call, webhook};
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::{ArtifactId, VersionRecord, numbers};
-use crate::resources::environments;
+use crate::resources::environments::{self, PlaceholderFiller, PushTarget};
 use crate::resources::registries::{self, ArtifactType};
 use crate::resources::tools::{self, Tool};
 use crate::store::{ListSource, Tx, View};
 
 pub(super) const RESOURCE: Resource =
-    Resource { events: &[EventType::AgentError], ..Resource::EMPTY };
+    Resource { events: &[EventType::AgentError], webhooks: &[MANIFEST_WEBHOOK], ..Resource::EMPTY };
 
 /// Applies a target; it has failed afterwards if that is not possible.
 pub fn apply(
@@ -32,9 +33,9 @@ pub fn apply(
     target: &DeploymentTarget,
     pushed: Option<&Push>,
 ) -> Result<()> {
-    match (&target.planned.agent, target.planned.tool) {
-        (Some(agent), _) => apply_agent(tx, job, target, agent, pushed),
-        (None, Some(tool)) => match move_tool(tx, target, tool) {
+    match target.planned.subject() {
+        Subject::Agent(agent) => apply_agent(tx, job, target, agent, pushed),
+        Subject::Tool(tool) => match move_tool(tx, target, tool) {
             Ok(replaced) => {
                 let target = DeploymentTarget { replaced, ..target.clone() };
                 finish(tx, &target, TargetState::Applied, None)
@@ -42,7 +43,6 @@ pub fn apply(
             Err(error) if error.kind() == Kind::Conflict => fail(tx, job, target, error.message()),
             Err(error) => Err(error),
         },
-        (None, None) => Err(Error::internal("a target is neither an agent nor a tool")),
     }
 }
 
@@ -97,7 +97,7 @@ fn apply_agent(
         registry: registries::find_by_id(&tx.view(), to.registry)?.map(|registry| registry.id()),
     };
     live::set_live(tx, &live)?;
-    reports::expect_report(tx, to.id, job.environment)?;
+    heartbeats::expect_report(tx, to.id, job.environment)?;
     finish(tx, target, TargetState::Applied, Some(deployment.id))
 }
 
@@ -159,9 +159,9 @@ pub fn fail(
         ..target.clone()
     };
     tx.replace(target, &failed)?;
-    let Some(agent) = &target.planned.agent else { return Ok(()) };
+    let Some(agent) = target.planned.agent() else { return Ok(()) };
     let more = [("jobId", json!(job.id)), ("error", json!(error))];
-    events::publish_agent(tx, EventType::AgentError, (agent.id, job.environment), &more)
+    publish_agent(tx, EventType::AgentError, (agent.id, job.environment), &more)
 }
 
 fn finish(
@@ -178,4 +178,65 @@ pub fn skip(tx: &mut Tx, target: &DeploymentTarget, why: &str) -> Result<()> {
     let error = Some(why.into());
     let skipped = DeploymentTarget { state: TargetState::Skipped, error, ..target.clone() };
     tx.replace(target, &skipped)
+}
+
+// ── Posting ──────────────────────────────────────────────────────────────────
+
+const MANIFEST_WEBHOOK: Webhook = Webhook {
+    name: "deployment",
+    about: "Deliver a manifest to a provider's endpoint",
+    description: "Posted to the `endpoint` of an environment's credential for the provider, signed \
+                  with its `apiKey`, for each agent of a deployment. In `tools`, `${NAME}` is filled \
+                  with the secrets and variables of the environment. A 2xx records the deployment. \
+                  After any other answer, a 410 included, or none within 10 seconds, it is posted \
+                  again, three times in all with the same `webhook-id`; then the target has failed.",
+    kind: |_| json_schema!({"const": "deployment", "description": "What the message is."}),
+    data: |generator| generator.subschema_for::<DeploymentInfo>(),
+};
+
+/// Returns the call that posts a target to the provider's endpoint; the use of credential and secrets
+/// is audited. The message is the same at every try, its signature is new.
+///
+/// # Errors
+/// 409 or 413 if the target cannot be posted at all.
+pub fn post(
+    tx: &mut Tx,
+    to: &PushTarget,
+    (job, target, agent): (&DeploymentJob, &DeploymentTarget, &TargetAgent),
+    push: &Push,
+) -> Result<Call> {
+    let key = to.signing_key(&tx.view())?;
+    let deployment = deployment(job, target, agent, push.clone())?;
+    let provider = deployment.provider.clone();
+    let mut manifest = deployment_info(&tx.view(), deployment, true)?;
+    let view = tx.view();
+    let mut filler = PlaceholderFiller::new(view, job.environment);
+    for tool in &mut manifest.tools {
+        tool.provider_config = filler.fill(&tool.provider_config)?;
+    }
+    let missing: Vec<_> = filler.missing().iter().map(String::as_str).collect();
+    if let Some(first) = missing.first() {
+        let dollar = environments::dollar(&view, job.environment)?;
+        return Err(Error::conflict(
+            "placeholder_unknown",
+            format!(
+                "its tools name what is neither a secret nor a variable of the environment: {}; a text \
+                 such as {} is written {}",
+                missing.join(", "),
+                format_args!("${{{first}}}"),
+                format_args!("${{{dollar}}}{{{first}}}"),
+            ),
+        ));
+    }
+    if let Some(delivery) = &job.delivery {
+        delivery.check_filled(filler.sources())?;
+    }
+    let secrets = filler.secrets();
+    let cause = job.id.to_string();
+    environments::audit_push(tx, job.environment, &provider, &secrets, &cause)?;
+    let data = serde_json::to_value(&manifest)
+        .map_err(|e| Error::internal(format!("a manifest cannot be written: {e}")))?;
+    let message =
+        webhook::Message { id: push.id.to_string(), kind: "deployment".into(), at: push.at, data };
+    Ok(webhook::post(&to.endpoint, &key, &message, tx.now()))
 }

@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::access::{Visible, fetch_job};
-use super::contents::{self, ContentHash, too_large};
+use super::access::{JOB_IN_PATH, Visible, fetch_job};
+use super::contents::{self, ContentHash, DeployedTool, too_large};
 use super::delivery::PlannedDelivery;
-use super::deployed_tool::DeployedTool;
-use super::job::DeploymentJob;
+use super::info::{DeploymentPlan, plan_info};
+use super::job::{DeploymentJob, TargetState};
+use super::jobs::{FrozenPlan, freeze};
 use super::live::{Deployment, live};
-use super::scope_target::JOB_IN_PATH;
-use super::state::TargetState;
-use super::target::{DeploymentTarget, PlannedTarget, TargetAgent, targets};
+use super::plan::{NewDeployment, plan_agents};
+use super::target::{DeploymentTarget, PlannedTarget, Subject, TargetAgent, targets};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Id, Result, StableKey, VariableName, Version};
@@ -69,6 +69,23 @@ pub struct PreviewLive {
     version: Version,
     /// Hash of what was deployed.
     hash: String,
+}
+
+/// What a deployment would do.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPreview {
+    plan: DeploymentPlan,
+    /// Hash of the plan. Sent with the deployment, it refuses any other plan.
+    pub plan_hash: String,
+    /// What would change for each agent.
+    targets: Vec<PreviewTarget>,
+}
+
+impl Output for DeploymentPreview {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
 }
 
 // ── Comparing ────────────────────────────────────────────────────────────────
@@ -172,8 +189,7 @@ impl<'a, F: Fn(&ContentHash) -> Result<String>> Comparison<'a, F> {
     }
 
     fn json<T: serde::de::DeserializeOwned>(&self, hash: &ContentHash) -> Result<T> {
-        serde_json::from_str(&(self.text)(hash)?)
-            .map_err(|e| Error::internal(format!("a planned content cannot be read: {e}")))
+        contents::parse(&(self.text)(hash)?)
     }
 
     /// Compares the tools of a target with those of a deployment.
@@ -275,21 +291,20 @@ pub(super) fn list(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<Page<Pre
     let mut comparison = Comparison::new(view, visible, job.delivery.as_ref(), text);
     let mut compared = Vec::new();
     for target in &targets(view, job.id)? {
-        match (&target.planned.agent, target.planned.tool) {
-            (Some(agent), _) => {
+        compared.push(match target.planned.subject() {
+            Subject::Agent(agent) => {
                 let old = before_agent(view, target, agent, job.environment)?;
-                compared.push(comparison.agent((&target.planned, agent), old)?);
+                comparison.agent((&target.planned, agent), old)?
             }
-            (None, Some(tool)) => {
+            Subject::Tool(tool) => {
                 let old = if target.state == TargetState::Applied {
                     target.replaced.clone()
                 } else {
                     environments::tool_version(view, job.environment, tool.cast())?
                 };
-                compared.push(comparison.tool((&target.planned, tool), old)?);
+                comparison.tool((&target.planned, tool), old)?
             }
-            (None, None) => {}
-        }
+        });
     }
     Ok(Page::single(compared))
 }
@@ -308,6 +323,28 @@ fn before_agent(
     before.map(|id| view.fetch(&id)).transpose()
 }
 
+pub(super) fn preview(view: &View, req: &Req<(), NewDeployment>) -> Result<DeploymentPreview> {
+    let plan = plan_agents(view, req.caller(), &req.input)?;
+    let FrozenPlan { plan, approvals, delivery, hash } = freeze(view, req.caller(), plan)?;
+    let text = |hash: &ContentHash| Ok(plan.contents.get(hash).to_string());
+    let visible = Visible::to(view, req.caller())?;
+    let mut comparison = Comparison::new(view, visible, Some(&delivery), text);
+    let mut targets = Vec::new();
+    for target in &plan.targets {
+        if let Some(agent) = target.agent() {
+            let old = live(view, agent.id, plan.environment.id)?;
+            let old = old.map(|live| view.fetch::<Deployment>(&live.deployment)).transpose()?;
+            targets.push(comparison.agent((target, agent), old)?);
+        }
+    }
+    let planned: Vec<_> = plan.targets.iter().collect();
+    Ok(DeploymentPreview {
+        plan_hash: hash,
+        plan: plan_info((&planned, &plan.tools), Some(&delivery), approvals, text)?,
+        targets,
+    })
+}
+
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
@@ -321,5 +358,9 @@ fn routes() -> Vec<Route> {
         .needs_for(ScopeName::DeploymentRead, &JOB_IN_PATH)
         .costly()
         .about("List what a deployment job changes"),
+        Route::post("/agents/deployments/preview", MEMBER, "deployment.preview", op::read(preview))
+            .needs_for(ScopeName::DeploymentPreview, &environments::NAMED_ENVIRONMENT)
+            .costly()
+            .about("Preview a deployment without side effects"),
     ]
 }

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::state::JobKind;
 use crate::base::{Error, Id, Result, StringMap, Time, VariableName};
 use crate::resources::agents::Provider;
 use crate::resources::environments::{
@@ -65,16 +64,16 @@ crate::base::portable!(PlannedVariable { name, value });
 
 // ── Planning ─────────────────────────────────────────────────────────────────
 
-/// The endpoint that a job's manifests are posted to, if any.
+/// The endpoint that a job's manifests are posted to, if any: `provider` is that of the job, which one
+/// of tools does not have.
 pub fn push_target(
     view: &View,
     environment: Id<Environment>,
-    kind: JobKind,
     provider: Option<&Provider>,
 ) -> Result<Option<environments::PushTarget>> {
-    match (provider, kind) {
-        (Some(provider), JobKind::Agents) => environments::push_target(view, environment, provider),
-        _ => Ok(None),
+    match provider {
+        Some(provider) => environments::push_target(view, environment, provider),
+        None => Ok(None),
     }
 }
 

@@ -6,13 +6,11 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::contents::{self, ContentHash};
+use super::access::outdated;
+use super::contents::{self, ContentHash, DeployedTool};
 use super::delivery::{self, PlanDelivery, PlannedDelivery};
-use super::deployed_tool::DeployedTool;
-use super::job::{DeploymentJob, PlannedTool};
+use super::job::{DeploymentJob, JobKind, JobState, PlannedTool, TargetState};
 use super::live::{self, Deployment};
-use super::outdated::outdated;
-use super::state::{JobKind, JobState, TargetState};
 use super::target::{DeploymentTarget, PlannedTarget, targets};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
@@ -232,14 +230,12 @@ fn plan_target(
     planned: &PlannedTarget,
     text: impl Fn(&ContentHash) -> Result<String>,
 ) -> Result<PlanTarget> {
-    let config = serde_json::from_str(&text(&planned.config)?)
-        .map_err(|e| Error::internal(format!("a configuration cannot be read: {e}")))?;
     Ok(PlanTarget {
-        stable_key: planned.agent.as_ref().map(|agent| agent.stable_key.clone()),
-        tool_id: planned.tool,
+        stable_key: planned.agent().map(|agent| agent.stable_key.clone()),
+        tool_id: planned.tool(),
         version: planned.version.clone(),
         compiled: planned.text.as_ref().map(&text).transpose()?,
-        config,
+        config: contents::parse(&text(&planned.config)?)?,
         hash: planned.hash.clone(),
     })
 }
@@ -256,8 +252,7 @@ fn plan_tools(
         if !seen.insert(hash) {
             continue;
         }
-        let tool: DeployedTool = serde_json::from_str(&text(hash)?)
-            .map_err(|e| Error::internal(format!("a tool of a plan cannot be read: {e}")))?;
+        let tool: DeployedTool = contents::parse(&text(hash)?)?;
         let placeholders = tool.placeholders().into_iter().collect();
         let warnings = tool.warnings(&is_other);
         let DeployedTool { tool_id, name, version, kind, prompt, provider_config } = tool;
@@ -291,12 +286,12 @@ fn plan_tools(
 }
 
 fn target_info(target: DeploymentTarget) -> TargetInfo {
-    let (agent_id, stable_key) =
-        target.planned.agent.map(|agent| (agent.id, agent.stable_key)).unzip();
+    let agent = target.planned.agent();
+    let (agent_id, stable_key) = agent.map(|agent| (agent.id, agent.stable_key.clone())).unzip();
     TargetInfo {
         agent_id,
         stable_key,
-        tool_id: target.planned.tool,
+        tool_id: target.planned.tool(),
         state: target.state,
         deployment_id: target.deployment,
         error: target.error,

@@ -1,28 +1,39 @@
 //! Creating, listing and cancelling deployment jobs.
+//!
+//! A plan is frozen: who approves it, where its manifests go, and the hash of all that. A preview shows
+//! it; submitted, it becomes a job with targets, contents and approvals, which starts at once, or when
+//! it has been approved.
+
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::access::{Visible, fetch_job};
-use super::applying::skip;
-use super::approval::{self, DeploymentApproval, WAITING_FOR};
-use super::freezing::freeze;
+use super::access::{JOB_IN_PATH, Visible, fetch_job, filtered_environment};
+use super::approvals::{self, DeploymentApproval, WAITING_FOR, end_early};
+use super::contents::{ContentHash, DeployedTool};
+use super::delivery::{
+    PlannedDelivery, PlannedEndpoint, PlannedSecret, PlannedVariable, push_target,
+};
 use super::info::{JobInfo, job_info};
-use super::job::{BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, save};
-use super::plan::{NewDeployment, plan_agents};
-use super::plan_tools::{NewToolDeployment, plan_tools};
-use super::running::resume_next;
-use super::scope_target::JOB_IN_PATH;
-use super::state::{JobState, TargetState};
-use super::submit::{submit, submit_frozen};
-use super::target::targets;
+use super::job::{
+    self, BY_ENVIRONMENT, BY_ENVIRONMENT_AND_STATE, BY_STATE, DeploymentJob, JobPrompt, JobState,
+    TargetState,
+};
+use super::plan::{NewDeployment, NewToolDeployment, Plan, plan_agents, plan_tools};
+use super::running;
+use super::target::{DeploymentTarget, PlannedTarget, TargetAgent, publish_job};
 use crate::api::{Input, Req, Resource, Route, op};
-use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Error, Id, Result};
-use crate::resources::environments::{self};
+use crate::auth::{Caller, MEMBER, ScopeName};
+use crate::base::{Error, Id, Result, canonical};
+use crate::outbox::EventType;
+use crate::resources::environments::{self, ApprovalPolicy, Environment, PlaceholderSource};
+use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
 
-pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource =
+    Resource { routes, events: &[EventType::DeploymentPendingApproval], ..Resource::EMPTY };
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -70,12 +81,8 @@ pub(super) fn create_tools(tx: &mut Tx, req: &Req<(), NewToolDeployment>) -> Res
 
 pub(super) fn list(view: &View, req: &Req<(), JobFilter>) -> Result<Page<JobInfo>> {
     let JobFilter { state, environment, approver } = &req.input;
-    let environment = match environment {
-        None => None,
-        Some(reference) => match environments::find(view, reference)? {
-            None => return Ok(Page::single(Vec::new())),
-            Some(environment) => Some(environment.id()),
-        },
+    let Some(environment) = filtered_environment(view, environment.as_ref())? else {
+        return Ok(Page::single(Vec::new()));
     };
     let visible = Visible::to(view, req.caller())?;
     if approver.is_some() {
@@ -97,7 +104,7 @@ pub(super) fn list(view: &View, req: &Req<(), JobFilter>) -> Result<Page<JobInfo
 fn list_waiting(
     view: &View,
     req: &Req<(), JobFilter>,
-    environment: Option<Id<environments::Environment>>,
+    environment: Option<Id<Environment>>,
     visible: &Visible<'_>,
 ) -> Result<Page<JobInfo>> {
     let user = req.caller().user();
@@ -136,25 +143,194 @@ pub(super) fn cancel(tx: &mut Tx, req: &Req<Id<DeploymentJob>>) -> Result<JobInf
     job_info(&tx.view(), job)
 }
 
-/// Ends a job before all of its targets are applied; those that have not begun are skipped.
-pub fn end_early(
-    tx: &mut Tx,
-    job: &DeploymentJob,
-    state: JobState,
-    why: &str,
-) -> Result<DeploymentJob> {
-    approval::close(tx, job.id)?;
-    let ended = save(tx, job, DeploymentJob { state, ..job.clone() })?;
-    for target in targets(&tx.view(), job.id)? {
-        let is_posted = job.push.is_some() && target.position == job.next;
-        if target.state == TargetState::Waiting && !is_posted {
-            skip(tx, &target, why)?;
-            if target.ticket.is_some() {
-                resume_next(tx, job.environment, target.planned.subject())?;
+// ── Freezing ─────────────────────────────────────────────────────────────────
+
+/// A plan with all that is shown and decided about: who approves it, where it goes, and its hash.
+pub struct FrozenPlan {
+    pub plan: Plan,
+    /// Who must approve it; none if it needs no approval.
+    pub approvals: Option<ApprovalPolicy>,
+    /// Where its manifests go, and what is filled into them.
+    pub delivery: PlannedDelivery,
+    /// The hash of all that.
+    pub hash: String,
+}
+
+/// Freezes a plan: every job is of a frozen one, and every preview shows one.
+///
+/// # Errors
+/// 409 if nobody could approve it or it could not be posted, 413 if it becomes too large.
+pub fn freeze(view: &View, creator: &Caller, mut plan: Plan) -> Result<FrozenPlan> {
+    let delivery = plan_delivery(view, &mut plan)?;
+    let approvals = frozen_approvals(&plan.environment, creator)?;
+    let hash = plan_hash(&plan, &delivery, approvals.as_ref());
+    Ok(FrozenPlan { plan, approvals, delivery, hash })
+}
+
+/// Plans the delivery of a plan's manifests.
+///
+/// # Errors
+/// 409 if what is posted could not be signed, so that nobody approves what cannot be applied; 413 if
+/// the plan becomes too large.
+fn plan_delivery(view: &View, plan: &mut Plan) -> Result<PlannedDelivery> {
+    let environment = plan.environment.id;
+    let target = push_target(view, environment, plan.provider.as_ref())?;
+    let Some(target) = target else { return Ok(PlannedDelivery::default()) };
+    target.signing_key(view)?;
+    let (credential, set_at) = target.credential();
+    let endpoint = Some(PlannedEndpoint { host: target.host(), credential, set_at });
+    let mut delivery = PlannedDelivery { endpoint, ..PlannedDelivery::default() };
+    let hashes: BTreeSet<ContentHash> =
+        plan.targets.iter().flat_map(|target| target.tools.iter().copied()).collect();
+    let mut names = BTreeSet::new();
+    for hash in &hashes {
+        names.extend(plan.contents.json::<DeployedTool>(hash)?.placeholders());
+    }
+    for name in names {
+        match environments::placeholder_source(view, environment, &name)? {
+            Some(PlaceholderSource::Secret(secret, set_at)) => {
+                delivery.secrets.push(PlannedSecret { name, secret, set_at });
             }
+            Some(PlaceholderSource::Variable(value)) => {
+                let value = plan.contents.add(value)?;
+                delivery.variables.push(PlannedVariable { name, value });
+            }
+            // Its target fails, unless it has a value by then, which nobody approved.
+            None => {}
         }
     }
-    Ok(ended)
+    Ok(delivery)
+}
+
+/// Returns who must approve a job that `creator` creates. Where self-approval is prevented, that is
+/// nobody who may be the creator.
+///
+/// # Errors
+/// 409 if nobody could.
+fn frozen_approvals(environment: &Environment, creator: &Caller) -> Result<Option<ApprovalPolicy>> {
+    let Some(mut policy) = environment.approvals.clone() else { return Ok(None) };
+    if policy.prevent_self_approval {
+        policy.approver_ids.retain(|approver| !creator.may_be(*approver));
+    }
+    if policy.approver_ids.is_empty() {
+        return Err(Error::conflict(
+            "no_approver",
+            format!(
+                "you are the only approver of the environment \"{}\", which prevents \
+                 self-approval; name another approver there",
+                environment.name
+            ),
+        ));
+    }
+    policy.min_approvals = policy.min_approvals.min(policy.approver_ids.len() as u32);
+    Ok(Some(policy))
+}
+
+fn plan_hash(
+    plan: &Plan,
+    delivery: &PlannedDelivery,
+    approvals: Option<&ApprovalPolicy>,
+) -> String {
+    let target = |target: &PlannedTarget| {
+        json!({
+            "agentId": target.agent().map(|agent| agent.id), "toolId": target.tool(),
+            "hash": target.hash,
+        })
+    };
+    let targets: Value = plan.targets.iter().map(target).collect();
+    let hashed = json!({
+        "kind": plan.kind(), "environmentId": plan.environment.id, "targets": targets,
+        "delivery": delivery.hashed(), "approvals": approvals,
+    });
+    blake3::hash(canonical(&hashed).as_bytes()).to_string()
+}
+
+// ── Submitting ───────────────────────────────────────────────────────────────
+
+/// Creates the job of a plan.
+///
+/// # Errors
+/// As [`freeze`].
+pub fn submit(tx: &mut Tx, caller: &Caller, plan: Plan) -> Result<DeploymentJob> {
+    let frozen = freeze(&tx.view(), caller, plan)?;
+    submit_frozen(tx, caller, frozen)
+}
+
+/// Creates the job of a frozen plan.
+pub fn submit_frozen(tx: &mut Tx, caller: &Caller, frozen: FrozenPlan) -> Result<DeploymentJob> {
+    let FrozenPlan { plan, approvals, delivery, hash } = frozen;
+    let hours = i64::from(plan.environment.approval_timeout_hours);
+    let job = DeploymentJob {
+        id: tx.new_id(),
+        kind: plan.kind(),
+        state: if approvals.is_some() { JobState::PendingApproval } else { JobState::Approved },
+        environment: plan.environment.id,
+        registries: registries(&plan),
+        agents: agents(&plan).map(|agent| agent.id).collect(),
+        prompt: prompt(&plan),
+        provider: plan.provider.clone(),
+        plan_hash: hash,
+        plan_bytes: plan.targets.iter().map(|target| target.bytes).sum(),
+        tools: plan.tools,
+        delivery: Some(delivery),
+        at_once: plan.at_once,
+        next: 0,
+        push: None,
+        task: None,
+        created_by: caller.user(),
+        sponsor: caller.identity.sponsor.as_ref().map(|sponsor| sponsor.user),
+        created_at: tx.now(),
+        updated_at: tx.now(),
+        finished_at: None,
+        expires_at: approvals.is_some().then(|| tx.now().plus_secs(hours * 3600)),
+        approvals,
+    };
+    job::insert(tx, &job)?;
+    plan.contents.insert(tx, job.id)?;
+    for (position, planned) in (0..).zip(plan.targets) {
+        tx.insert(&DeploymentTarget {
+            job: job.id,
+            position,
+            environment: job.environment,
+            planned,
+            state: TargetState::Waiting,
+            ticket: None,
+            deployment: None,
+            replaced: None,
+            error: None,
+        })?;
+    }
+    let Some(policy) = &job.approvals else { return running::start(tx, &job) };
+    approvals::open(tx, job.id, policy)?;
+    let more = [("approverIds", json!(policy.approver_ids)), ("expiresAt", json!(job.expires_at))];
+    publish_job(tx, EventType::DeploymentPendingApproval, &job, &more)?;
+    Ok(job)
+}
+
+fn agents(plan: &Plan) -> impl Iterator<Item = &TargetAgent> {
+    plan.targets.iter().filter_map(PlannedTarget::agent)
+}
+
+fn registries(plan: &Plan) -> Vec<Id<Registry>> {
+    let mut registries: Vec<_> = agents(plan).map(|agent| agent.registry).collect();
+    registries.sort();
+    registries.dedup();
+    registries
+}
+
+fn prompt(plan: &Plan) -> JobPrompt {
+    JobPrompt {
+        registry_ref: common(agents(plan).map(|agent| agent.registry_ref.clone())),
+        name: common(agents(plan).map(|agent| agent.prompt_name.to_string())),
+        version: common(plan.targets.iter().map(|target| target.version.clone())),
+        model: common(agents(plan).map(|agent| agent.model.to_string())),
+    }
+}
+
+/// Returns the value that all have, if they have the same.
+fn common<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

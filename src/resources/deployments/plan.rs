@@ -5,19 +5,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::access;
-use super::contents::{ContentHash, Contents, too_large};
-use super::deployed_tool::DeployedTool;
-use super::job::PlannedTool;
-use super::state::JobKind;
-use super::target::{PlannedTarget, TargetAgent};
+use super::contents::{ContentHash, Contents, DeployedTool, too_large};
+use super::job::{JobKind, PlannedTool};
+use super::target::{PlannedTarget, Subject, TargetAgent};
 use crate::api::Input;
 use crate::auth::{Caller, Restricted};
 use crate::base::{
-    ArtifactName, BoundedList, Error, Id, Int, Issue, JsonMap, Result, Selector, StringMap,
-    Version, canonical,
+    BoundedList, Error, Id, Int, Issue, JsonMap, Result, Selector, StringMap, VariableName, Version,
 };
 use crate::resources::agents::{
     self, Agent, AgentConfig, MAX_TOOL_REFS, Model, Provider, RegistryRef, ToolRef, Variables,
@@ -107,12 +105,36 @@ impl Input for NewDeployment {
     }
 }
 
+/// Versions of tools to use in an environment.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"toolIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+        "environment": "production", "version": "1.2.0"}],
+    "if" = {"required": ["version"], "properties": {"version": {"type": "string"}}},
+    "then" = {"properties": {"toolIds": {"maxItems": 1}}},
+))]
+pub struct NewToolDeployment {
+    /// The tools; each once.
+    tool_ids: BoundedList<Id<Tool>, 1, MAX_TARGETS>,
+    /// The environment, by id or slug.
+    environment: String,
+    /// The version, of a single tool; by default the newest of each.
+    version: Option<Version>,
+}
+
+impl Input for NewToolDeployment {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.version.is_some() && self.tool_ids.len() > 1 {
+            issues.push(Issue::new("version", "must be sent with a single tool only"));
+        }
+    }
+}
+
 // ── Plans ────────────────────────────────────────────────────────────────────
 
 /// A planned job.
 pub struct Plan {
-    /// What it deploys.
-    pub kind: JobKind,
     /// Where to.
     pub environment: Environment,
     /// The provider, of a deployment of agents.
@@ -127,9 +149,17 @@ pub struct Plan {
 
 impl Plan {
     /// A plan without targets.
-    pub fn new(kind: JobKind, environment: Environment, provider: Option<Provider>) -> Self {
+    pub fn new(environment: Environment, provider: Option<Provider>) -> Self {
         let (targets, tools, contents) = (Vec::new(), Vec::new(), Contents::default());
-        Plan { kind, environment, provider, targets, tools, contents, at_once: false }
+        Plan { environment, provider, targets, tools, contents, at_once: false }
+    }
+
+    /// What it deploys: its targets are all of one kind.
+    pub fn kind(&self) -> JobKind {
+        match self.targets.first().map(PlannedTarget::subject) {
+            Some(Subject::Tool(_)) => JobKind::Tools,
+            Some(Subject::Agent(_)) | None => JobKind::Agents,
+        }
     }
 
     /// Adds a target.
@@ -158,45 +188,6 @@ impl Plan {
     }
 }
 
-/// What the hash of a target covers.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct HashedTarget<'a> {
-    registry_ref: Option<&'a str>,
-    prompt_name: Option<&'a ArtifactName>,
-    version: &'a Version,
-    provider: Option<&'a Provider>,
-    model: Option<&'a Model>,
-    tool_id: Option<Id<Tool>>,
-    compiled: Option<String>,
-    config: String,
-    tools: Vec<String>,
-}
-
-/// Returns a target with its hash: equal for agents that get the same.
-///
-/// # Errors
-/// 500 if it cannot be written.
-pub fn hashed(provider: Option<&Provider>, mut target: PlannedTarget) -> Result<PlannedTarget> {
-    let hex = |hash: &ContentHash| blake3::Hash::from_bytes(*hash).to_string();
-    let agent = target.agent.as_ref();
-    let hashed = HashedTarget {
-        registry_ref: agent.map(|agent| agent.registry_ref.as_str()),
-        prompt_name: agent.map(|agent| &agent.prompt_name),
-        version: &target.version,
-        provider,
-        model: agent.map(|agent| &agent.model),
-        tool_id: target.tool,
-        compiled: target.text.as_ref().map(hex),
-        config: hex(&target.config),
-        tools: target.tools.iter().map(hex).collect(),
-    };
-    let hashed = serde_json::to_value(hashed)
-        .map_err(|e| Error::internal(format!("a target cannot be written: {e}")))?;
-    target.hash = blake3::hash(canonical(&hashed).as_bytes()).to_string();
-    Ok(target)
-}
-
 // ── Agents ───────────────────────────────────────────────────────────────────
 
 /// Plans a deployment of agents.
@@ -215,7 +206,7 @@ pub fn plan_agents(view: &View, caller: &Caller, new: &NewDeployment) -> Result<
         caller,
         new,
         values: environments::variables(view, environment.id)?,
-        plan: Plan::new(JobKind::Agents, environment, None),
+        plan: Plan::new(environment, None),
         texts: HashMap::new(),
         definitions: BTreeMap::new(),
         missing: BTreeMap::new(),
@@ -284,27 +275,19 @@ impl Planner<'_> {
             provider_config: given.unwrap_or(agent.draft.provider_config),
         };
         let (config, config_bytes) = self.plan.contents.add_json(&config)?;
-        let text_bytes = text.len();
-        let target = PlannedTarget {
-            agent: Some(TargetAgent {
-                id: agent.id,
-                stable_key: agent.stable_key,
-                registry: registry.id,
-                registry_ref: registry.reference,
-                prompt_name: row.of.name,
-                model,
-            }),
-            tool: None,
-            version: row.version,
-            text: Some(self.plan.contents.add(text)?),
-            config,
-            tools,
-            hash: String::new(),
-            bytes: (text_bytes + config_bytes) as u64,
-            tool_bytes,
-        };
-        let target = hashed(Some(&provider), target)?;
-        self.plan.add_target(target)
+        let subject = Subject::Agent(TargetAgent {
+            id: agent.id,
+            stable_key: agent.stable_key,
+            registry: registry.id,
+            registry_ref: registry.reference,
+            prompt_name: row.of.name,
+            model,
+        });
+        let mut target = PlannedTarget::new(subject, row.version, config);
+        target.bytes = (text.len() + config_bytes) as u64;
+        target.text = Some(self.plan.contents.add(text)?);
+        (target.tools, target.tool_bytes) = (tools, tool_bytes);
+        self.plan.add_target(target.hashed(Some(&provider))?)
     }
 
     /// The provider of the job: that of the request, or the one that all agents' versions name.
@@ -370,7 +353,7 @@ impl Planner<'_> {
             self.texts.insert(row.id, text);
         }
         let value = |name: &str| {
-            let own = crate::base::VariableName::parse(name).ok();
+            let own = VariableName::parse(name).ok();
             let own = own.and_then(|name| variables.get(&name)).map(|value| value.to_string());
             own.or_else(|| self.values.get(name).cloned())
         };
@@ -457,4 +440,44 @@ impl Planner<'_> {
         };
         Err(Error::invalid(self.missing.into_iter().take(MAX_MISSING).map(issue).collect()))
     }
+}
+
+// ── Tools ────────────────────────────────────────────────────────────────────
+
+/// Plans a deployment of tools.
+///
+/// # Errors
+/// 404 for what does not exist, 403 without a grant, 400 for a tool that is named twice.
+pub fn plan_tools(view: &View, caller: &Caller, new: &NewToolDeployment) -> Result<Plan> {
+    let environment = access::find_environment(view, &new.environment)?;
+    let tools: Vec<Tool> = new.tool_ids.iter().map(|id| view.fetch(id)).collect::<Result<_>>()?;
+    let mut plan = Plan::new(environment.open(view, caller)?, None);
+    for (n, tool) in tools.into_iter().enumerate() {
+        if new.tool_ids[..n].contains(&tool.id) {
+            let path = format!("toolIds[{n}]");
+            return Err(Error::invalid_at(path, "must not name the same tool as one before it"));
+        }
+        let version = new.version.as_ref().unwrap_or(&tool.version);
+        let tool = tools::version(view, tool.id, version)?
+            .map(|version| (tool.id, version))
+            .ok_or_else(|| Error::no_such("version of the tool").at("version"))?;
+        add_tool_target(&mut plan, tool)?;
+    }
+    Ok(plan)
+}
+
+/// Adds a version of a tool to a plan.
+///
+/// # Errors
+/// 413 if the plan becomes too large.
+pub fn add_tool_target(plan: &mut Plan, (id, tool): (Id<Tool>, tools::ToolVersion)) -> Result<()> {
+    let config = json!({"name": tool.name, "type": tool.kind});
+    let (config, bytes) = plan.contents.add_json(&config)?;
+    let definition = DeployedTool::new(id, tool.clone());
+    let (definition, tool_bytes) = plan.contents.add_json(&definition)?;
+    plan.add_tool(PlannedTool { tool: id, name: tool.name, version: tool.version.clone() })?;
+    let mut target = PlannedTarget::new(Subject::Tool(id), tool.version, config);
+    target.bytes = bytes as u64;
+    (target.tools, target.tool_bytes) = (vec![definition], tool_bytes as u64);
+    plan.add_target(target.hashed(None)?)
 }

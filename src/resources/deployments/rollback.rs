@@ -4,16 +4,13 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::access::{self, fetch_job};
+use super::access::{self, JOB_IN_PATH, fetch_job};
 use super::history::add_again;
 use super::info::{JobInfo, job_info};
-use super::job::DeploymentJob;
+use super::job::{DeploymentJob, JobKind, TargetState};
+use super::jobs::submit;
 use super::live::{Deployment, is_live};
-use super::plan::Plan;
-use super::plan_tools::add_tool_target;
-use super::scope_target::JOB_IN_PATH;
-use super::state::{JobKind, TargetState};
-use super::submit::submit;
+use super::plan::{Plan, add_tool_target};
 use super::target::{DeploymentTarget, targets};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
@@ -123,8 +120,7 @@ fn back_agents(
         }
     }
     for deployment in &previous {
-        let (registry, agent) = ([deployment.registry], [deployment.agent]);
-        access::require(view, caller, deployment.environment, &registry, &agent)?;
+        access::require_deployment(view, caller, deployment)?;
     }
     obstacles.check(force)?;
     let provider = previous.first().map(|deployment| deployment.provider.clone());
@@ -134,7 +130,7 @@ fn back_agents(
             "the agents had different providers before; redeploy each of them from its history",
         ));
     }
-    let mut plan = Plan::new(JobKind::Agents, environment, provider);
+    let mut plan = Plan::new(environment, provider);
     previous.iter().try_for_each(|deployment| add_again(view, &mut plan, deployment))?;
     Ok(plan)
 }
@@ -148,7 +144,7 @@ fn back_tools(
 ) -> Result<Plan> {
     let (mut obstacles, mut previous) = (Obstacles::default(), Vec::new());
     for target in applied(view, job)? {
-        let Some(id) = target.planned.tool else { continue };
+        let Some(id) = target.planned.tool() else { continue };
         let Some(tool) = view.get::<Tool>(&id)? else {
             obstacles.deleted.push(id.to_string());
             continue;
@@ -163,7 +159,7 @@ fn back_tools(
         }
     }
     obstacles.check(force)?;
-    let mut plan = Plan::new(JobKind::Tools, environment, None);
+    let mut plan = Plan::new(environment, None);
     for (id, version) in previous {
         let tool = tools::version(view, id, &version)?
             .ok_or_else(|| Error::internal(format!("{id} lacks the version {version}")))?;

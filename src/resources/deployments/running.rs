@@ -2,21 +2,25 @@
 //! the provider's endpoint first.
 //!
 //! A row of the outbox runs a job, so that it is resumed after a crash. A job whose next target is
-//! not yet first in its queue gives up its row; the job in front of it gives it a new one.
+//! not yet first in its queue gives up its row; the job in front of it gives it a new one. A job that
+//! waits for no other has a row: without that it would wait forever, and those behind it with it.
 
-use super::applying::{apply, fail};
+use std::ops::ControlFlow;
+
+use super::access::outdated;
+use super::applying::{self, apply, fail};
 use super::delivery::push_target;
-use super::events;
-use super::job::{DeploymentJob, Push, save};
-use super::outdated::outdated;
-use super::push;
-use super::state::{JobState, TargetState};
-use super::target::{DeploymentTarget, Subject, first_in_queue, join_queues, targets};
+use super::job::{DeploymentJob, JobState, Push, TargetState, save};
+use super::target::{
+    DeploymentTarget, Subject, failures, first_in_queue, join_queues, publish_job, targets,
+};
 use crate::api::Resource;
 use crate::base::{Id, Kind, Result};
 use crate::outbox::{Effect, EffectResult, EventType, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::outside::Call;
 use crate::resources::environments::{self, Environment, PushTarget};
-use crate::store::{Tx, View};
+use crate::store::check::Findings;
+use crate::store::{ListSource, Order, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     jobs: &[RUN],
@@ -71,7 +75,7 @@ enum Step {
     /// There is more to do.
     More,
     /// A target is posted.
-    Post(Box<crate::outside::Call>),
+    Post(Box<Call>),
 }
 
 fn prepare(tx: &mut Tx, task: &Job) -> Result<Prepared> {
@@ -97,8 +101,8 @@ fn prepare(tx: &mut Tx, task: &Job) -> Result<Prepared> {
 
 fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
     let view = tx.view();
-    let endpoint = push_target(&view, job.environment, job.kind, job.provider.as_ref())?;
-    let outdated = outdated(&view, job)?;
+    let endpoint = push_target(&view, job.environment, job.provider.as_ref())?;
+    let outdated = outdated(&view, job)?.map(|why| format!("{why}; deploy it again"));
     let is_at_once = job.at_once && endpoint.is_none();
     if is_at_once && !are_first(&tx.view(), job)? {
         return Ok(Step::Ended);
@@ -119,27 +123,16 @@ fn step(tx: &mut Tx, job: &mut DeploymentJob) -> Result<Step> {
         if job.state == JobState::Approved {
             job.state = JobState::Running;
         }
-        if let Some(why) = not_posted_again(job) {
+        if let Some(why) = not_posted_again(job).or(outdated.as_deref()) {
             fail(tx, job, &target, why)?;
-            done(tx, job, &target)?;
-            continue;
-        }
-        if let Some(why) = &outdated {
-            fail(tx, job, &target, &format!("{why}; deploy it again"))?;
-            done(tx, job, &target)?;
-            continue;
-        }
-        match &endpoint {
-            Some(endpoint) => {
-                if let Some(call) = post(tx, job, &target, endpoint)? {
-                    return Ok(Step::Post(Box::new(call)));
-                }
+        } else if let Some(endpoint) = &endpoint {
+            if let Some(call) = post(tx, job, &target, endpoint)? {
+                return Ok(Step::Post(Box::new(call)));
             }
+        } else {
             // The endpoint of a job that an earlier release planned may have been removed since.
-            None => {
-                let push = job.push.take();
-                apply(tx, job, &target, push.as_ref())?;
-            }
+            let push = job.push.take();
+            apply(tx, job, &target, push.as_ref())?;
         }
         done(tx, job, &target)?;
     }
@@ -178,7 +171,7 @@ fn not_posted_again(job: &DeploymentJob) -> Option<&'static str> {
 }
 
 fn is_first(view: &View, target: &DeploymentTarget) -> Result<bool> {
-    let first = first_in_queue(view, target.environment, target.planned.subject())?;
+    let first = first_in_queue(view, target.environment, target.planned.subject_id())?;
     Ok(first.is_some_and(|first| first.job == target.job))
 }
 
@@ -186,7 +179,7 @@ fn is_first(view: &View, target: &DeploymentTarget) -> Result<bool> {
 fn done(tx: &mut Tx, job: &mut DeploymentJob, target: &DeploymentTarget) -> Result<()> {
     job.next += 1;
     job.push = None;
-    resume_next(tx, target.environment, target.planned.subject())
+    resume_next(tx, target.environment, target.planned.subject_id())
 }
 
 /// Returns the call that posts a target; none if the target has failed.
@@ -195,11 +188,11 @@ fn post(
     job: &mut DeploymentJob,
     target: &DeploymentTarget,
     endpoint: &PushTarget,
-) -> Result<Option<crate::outside::Call>> {
+) -> Result<Option<Call>> {
     let first = || Push { id: tx.new_id(), at: tx.now(), tries: 0 };
     let mut push = job.push.clone().unwrap_or_else(first);
-    let Some(to) = &target.planned.agent else { return Ok(None) };
-    match push::post(tx, endpoint, (job, target, to), &push) {
+    let Some(to) = target.planned.agent() else { return Ok(None) };
+    match applying::post(tx, endpoint, (job, target, to), &push) {
         Ok(call) => {
             push.tries += 1;
             job.push = Some(push);
@@ -219,6 +212,7 @@ fn settle(tx: &mut Tx, task: &Job, result: &EffectResult) -> Result<Settled> {
     let Some(push) = old.push.clone() else { return Ok(Settled::RetryAt(tx.now())) };
     let target: DeploymentTarget = tx.fetch(&(old.id, old.next))?;
     let mut job = old.clone();
+    let provider = old.provider.as_deref().unwrap_or_default();
     if let Some(error) = result.failure("the provider's endpoint") {
         let pause = PAUSES_SECS.get(push.tries.saturating_sub(1) as usize);
         if let Some(pause) = pause.filter(|_| job.state != JobState::Cancelled) {
@@ -226,11 +220,9 @@ fn settle(tx: &mut Tx, task: &Job, result: &EffectResult) -> Result<Settled> {
         }
         fail(tx, &job, &target, &error)?;
         if matches!(result, EffectResult::Failed(_)) {
-            let provider = job.provider.as_deref().unwrap_or_default();
             environments::push_failed(tx, job.environment, provider, &error)?;
         }
     } else {
-        let provider = job.provider.as_deref().unwrap_or_default();
         environments::push_succeeded(tx, job.environment, provider)?;
         apply(tx, &job, &target, Some(&push))?;
     }
@@ -262,6 +254,51 @@ fn publish_end(tx: &mut Tx, old: &DeploymentJob, job: &DeploymentJob) -> Result<
         JobState::Error => EventType::DeploymentError,
         _ => return Ok(()),
     };
-    let failures = events::failures(&tx.view(), job)?;
-    events::publish_job(tx, event, job, &[("failures", failures)])
+    let failures = failures(&tx.view(), job)?;
+    publish_job(tx, event, job, &[("failures", failures)])
+}
+
+// ── Consistency ──────────────────────────────────────────────────────────────
+
+/// Verifies it for all deployments.
+///
+/// # Errors
+/// If a record cannot be read or the store fails.
+pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
+    for job in stuck(view)? {
+        findings.report(format!("deployment {}: nothing runs it any more", job.id));
+    }
+    Ok(())
+}
+
+/// Has those run again that nothing runs any more. Returns what was wrong, if anything was.
+///
+/// # Errors
+/// If a record cannot be read or the store fails.
+pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
+    let stuck = stuck(&tx.view())?;
+    for job in &stuck {
+        resume(tx, job)?;
+    }
+    Ok(stuck.first().map(|_| "nothing runs it any more".into()))
+}
+
+/// Returns deployments that nothing runs though they wait for nothing, at most a hundred.
+fn stuck(view: &View) -> Result<Vec<DeploymentJob>> {
+    let mut stuck = Vec::new();
+    view.for_each(ListSource::TABLE, &(), Order::Ascending, |job: DeploymentJob| {
+        let is_stuck = match job.task {
+            Some(task) => !view.has::<Job>(&task)?,
+            None if matches!(job.state, JobState::Approved | JobState::Running) => {
+                may_go_on(view, &job)?
+            }
+            None => false,
+        };
+        if is_stuck {
+            stuck.push(job);
+        }
+        let is_full = stuck.len() == 100;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(stuck)
 }

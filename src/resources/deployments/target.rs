@@ -1,18 +1,21 @@
-//! The targets of deployment jobs, and the queue in front of each agent or tool.
+//! The targets of deployment jobs, the queue in front of each agent or tool, and the events about jobs
+//! and their agents.
 //!
 //! Jobs for the same agent or tool in the same environment are applied in the order in which they
 //! were approved. Each approved job takes a ticket of its environment; a target is applied once it has
 //! the lowest ticket of those that wait for the same agent or tool.
 
 use bincode::{Decode, Encode};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::contents::ContentHash;
-use super::job::DeploymentJob;
+use super::job::{DeploymentJob, TargetState};
 use super::live::Deployment;
-use super::state::TargetState;
 use crate::auth::Restricted;
-use crate::base::{ArtifactName, Id, Result, StableKey, Version};
-use crate::resources::agents::{Agent, Model};
+use crate::base::{ArtifactName, Error, Id, Result, StableKey, Version, canonical};
+use crate::outbox::{About, EventType, publish};
+use crate::resources::agents::{Agent, Model, Provider};
 use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
@@ -52,13 +55,19 @@ crate::base::portable!(DeploymentTarget {
     error,
 });
 
-/// A target as planned.
+/// What a target deploys to: an agent, or the reference of an environment to a tool.
+pub enum Subject<A = TargetAgent> {
+    /// An agent, which gets a prompt.
+    Agent(A),
+    /// A tool, to another version of which the reference moves.
+    Tool(Id<Tool>),
+}
+
+/// A target as planned: a [`Subject`], which is stored as one of two fields, and what it gets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedTarget {
-    /// The agent, of a deployment of agents.
-    pub agent: Option<TargetAgent>,
-    /// The tool, of a deployment of tools.
-    pub tool: Option<Id<Tool>>,
+    agent: Option<TargetAgent>,
+    tool: Option<Id<Tool>>,
     /// The version of the prompt or tool.
     pub version: Version,
     /// The filled text of the prompt.
@@ -101,42 +110,108 @@ pub struct TargetAgent {
 }
 crate::base::portable!(TargetAgent { id, stable_key, registry, registry_ref, prompt_name, model });
 
-/// An agent or a tool.
-pub enum Subject {}
+/// What the hash of a target covers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HashedTarget<'a> {
+    registry_ref: Option<&'a str>,
+    prompt_name: Option<&'a ArtifactName>,
+    version: &'a Version,
+    provider: Option<&'a Provider>,
+    model: Option<&'a Model>,
+    tool_id: Option<Id<Tool>>,
+    compiled: Option<String>,
+    config: String,
+    tools: Vec<String>,
+}
 
 impl PlannedTarget {
+    /// A target that gets a configuration, and nothing else so far.
+    pub fn new(subject: Subject, version: Version, config: ContentHash) -> Self {
+        let (agent, tool) = match subject {
+            Subject::Agent(agent) => (Some(agent), None),
+            Subject::Tool(tool) => (None, Some(tool)),
+        };
+        let (text, tools, hash) = (None, Vec::new(), String::new());
+        PlannedTarget { agent, tool, version, text, config, tools, hash, bytes: 0, tool_bytes: 0 }
+    }
+
+    /// Returns it with its hash: equal for agents that get the same.
+    ///
+    /// # Errors
+    /// 500 if it cannot be written.
+    pub fn hashed(self, provider: Option<&Provider>) -> Result<Self> {
+        let hex = |hash: &ContentHash| blake3::Hash::from_bytes(*hash).to_string();
+        let agent = self.agent();
+        let hashed = HashedTarget {
+            registry_ref: agent.map(|agent| agent.registry_ref.as_str()),
+            prompt_name: agent.map(|agent| &agent.prompt_name),
+            version: &self.version,
+            provider,
+            model: agent.map(|agent| &agent.model),
+            tool_id: self.tool,
+            compiled: self.text.as_ref().map(hex),
+            config: hex(&self.config),
+            tools: self.tools.iter().map(hex).collect(),
+        };
+        let hashed = serde_json::to_value(hashed)
+            .map_err(|e| Error::internal(format!("a target cannot be written: {e}")))?;
+        let hash = blake3::hash(canonical(&hashed).as_bytes()).to_string();
+        Ok(PlannedTarget { hash, ..self })
+    }
+
+    /// What it deploys to.
+    pub fn subject(&self) -> Subject<&TargetAgent> {
+        match &self.agent {
+            Some(agent) => Subject::Agent(agent),
+            None => Subject::Tool(self.tool.unwrap_or(Id::NIL)),
+        }
+    }
+
+    /// Its agent, if it deploys to one.
+    pub fn agent(&self) -> Option<&TargetAgent> {
+        self.agent.as_ref()
+    }
+
+    /// Its tool, if it deploys one.
+    pub fn tool(&self) -> Option<Id<Tool>> {
+        self.tool
+    }
+
     /// The id of its agent or tool.
-    pub fn subject(&self) -> Id<Subject> {
-        let agent = self.agent.as_ref().map(|agent| agent.id.cast());
-        agent.or(self.tool.map(Id::cast)).unwrap_or(Id::NIL)
+    pub fn subject_id(&self) -> Id<Subject> {
+        match self.subject() {
+            Subject::Agent(agent) => agent.id.cast(),
+            Subject::Tool(tool) => tool.cast(),
+        }
     }
 }
 
 /// Waiting targets by agent.
 pub static WAITING: Index<DeploymentTarget, Id<Agent>> =
     Index::non_unique("deployment_targets.waiting", |target| {
-        let agent = target.planned.agent.as_ref().map(|agent| agent.id);
+        let agent = target.planned.agent().map(|agent| agent.id);
         agent.filter(|_| target.state == TargetState::Waiting)
     });
 
 /// Waiting targets that are tools, by the tool.
 pub static WAITING_TOOLS: Index<DeploymentTarget, Id<Tool>> =
     Index::non_unique("deployment_targets.waiting_tools", |target| {
-        target.planned.tool.filter(|_| target.state == TargetState::Waiting)
+        target.planned.tool().filter(|_| target.state == TargetState::Waiting)
     });
 
 /// The queue of each agent and tool in each environment.
 static QUEUE: Index<DeploymentTarget, (Id<Environment>, Id<Subject>, u64)> =
     Index::non_unique("deployment_targets.queue", |target| {
         let ticket = target.ticket.filter(|_| target.state == TargetState::Waiting)?;
-        Some((target.environment, target.planned.subject(), ticket))
+        Some((target.environment, target.planned.subject_id(), ticket))
     });
 
 /// Targets that are tools, by the tool and the numbers of its version.
 pub static TOOL_TARGETS: Index<DeploymentTarget, (Id<Tool>, u64, u64, u64)> =
     Index::non_unique("deployment_targets.by_tool_version", |target| {
         let [major, minor, patch] = target.planned.version.numbers();
-        target.planned.tool.map(|tool| (tool, major, minor, patch))
+        target.planned.tool().map(|tool| (tool, major, minor, patch))
     });
 
 static JOB: Reference<DeploymentTarget, DeploymentJob> = Reference::cascade(
@@ -151,7 +226,7 @@ static AGENT: Reference<DeploymentTarget, Restricted<Agent>> = Reference::restri
     "a deployment waits or runs for this agent; cancel it or let it finish",
     |agent: &Restricted<Agent>| agent.id().to_bytes(),
     |target: &DeploymentTarget, _| {
-        let agent = target.planned.agent.as_ref().filter(|_| target.state == TargetState::Waiting);
+        let agent = target.planned.agent().filter(|_| target.state == TargetState::Waiting);
         agent.map(|agent| agent.id.to_bytes()).into_iter().collect()
     },
 )
@@ -225,4 +300,85 @@ pub fn join_queues(tx: &mut Tx, job: &DeploymentJob) -> Result<()> {
         tx.replace(&target, &DeploymentTarget { ticket: Some(ticket), ..target.clone() })?;
     }
     Ok(())
+}
+
+// ── Events ───────────────────────────────────────────────────────────────────
+
+/// Publishes an event about a job, with `more` in its payload.
+pub fn publish_job(
+    tx: &mut Tx,
+    event: EventType,
+    job: &DeploymentJob,
+    more: &[(&str, Value)],
+) -> Result<()> {
+    let payload = with(payload(&tx.view(), job)?, more);
+    let about = About::resource("deployment_job", job.id);
+    let about = job.registries.iter().fold(about, |about, id| about.guarded_by("registry", *id));
+    let about = guarded(about, job.environment, &job.agents);
+    publish(tx, event, about, payload)
+}
+
+fn with(mut payload: Value, more: &[(&str, Value)]) -> Value {
+    for (name, value) in more {
+        payload[*name] = value.clone();
+    }
+    payload
+}
+
+fn payload(view: &View, job: &DeploymentJob) -> Result<Value> {
+    let targets = targets(view, job.id)?;
+    let keys = targets.iter().filter_map(|target| target.planned.agent());
+    let keys: Vec<_> = keys.map(|agent| &agent.stable_key).collect();
+    let tools: Vec<_> = targets.iter().filter_map(|target| target.planned.tool()).collect();
+    Ok(json!({
+        "jobId": job.id, "kind": job.kind, "state": job.state,
+        "environmentId": job.environment,
+        "environmentName": environment_name(view, job.environment)?,
+        "stableKeys": keys, "toolIds": tools,
+        "promptName": job.prompt.name, "version": job.prompt.version,
+        "planHash": job.plan_hash, "createdBy": job.created_by,
+    }))
+}
+
+/// Names what an event about agents in an environment belongs to: the environment and the agents, in
+/// whatever fleets they are when the log is read.
+fn guarded(about: About, environment: Id<Environment>, agents: &[Id<Agent>]) -> About {
+    let about = about.guarded_by("environment", environment);
+    agents.iter().fold(about, |about, agent| about.guarded_by("agent", *agent))
+}
+
+fn environment_name(view: &View, id: Id<Environment>) -> Result<Option<String>> {
+    let environment = view.get::<Restricted<Environment>>(&id)?;
+    Ok(environment.map(|environment| environment.without_caller().name.to_string()))
+}
+
+/// The targets of a job that failed, for the payload of its last event.
+pub fn failures(view: &View, job: &DeploymentJob) -> Result<Value> {
+    let failed = targets(view, job.id)?.into_iter().filter(|t| t.state == TargetState::Failed);
+    let failure = |target: DeploymentTarget| {
+        let agent = target.planned.agent();
+        json!({
+            "stableKey": agent.map(|agent| &agent.stable_key), "toolId": target.planned.tool(),
+            "error": target.error,
+        })
+    };
+    Ok(failed.map(failure).collect())
+}
+
+/// Publishes an event about an agent in an environment.
+pub fn publish_agent(
+    tx: &mut Tx,
+    event: EventType,
+    (agent, environment): (Id<Agent>, Id<Environment>),
+    more: &[(&str, Value)],
+) -> Result<()> {
+    let Some(agent) = tx.get::<Restricted<Agent>>(&agent)? else { return Ok(()) };
+    let agent = agent.without_caller();
+    let payload = json!({
+        "agentId": agent.id, "stableKey": agent.stable_key, "name": agent.name,
+        "environmentId": environment,
+        "environmentName": environment_name(&tx.view(), environment)?,
+    });
+    let about = guarded(About::resource("agent", agent.id), environment, &[agent.id]);
+    publish(tx, event, about, with(payload, more))
 }

@@ -1,6 +1,6 @@
 //! Deploying again: rollbacks and redeployments of what has lost something since.
 
-use super::super::{history, preview, rollback};
+use super::super::{changes, history, rollback};
 use super::*;
 use crate::auth::{Access, Restricted};
 use crate::base::Kind;
@@ -105,7 +105,7 @@ fn a_preview_hides_what_is_live_from_those_who_may_not_read_it() {
     world.store.write_blocking(world.org, move |tx| tx.put(&closed)).unwrap();
     let shown = |who: &Principal| {
         let body = world.body(&["ann", "bob"], json!({}));
-        json!(read(&world, who, preview::preview, (), body).unwrap())
+        json!(read(&world, who, changes::preview, (), body).unwrap())
     };
     let (hidden, whole) = (shown(&world.member), shown(&world.owner));
     assert_eq!(hidden["planHash"], whole["planHash"]);

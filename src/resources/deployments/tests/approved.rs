@@ -1,7 +1,7 @@
 //! What was approved is what runs: everything that a manifest has is shown before, and what changes in
 //! between does not get into it.
 
-use super::super::{changes, preview};
+use super::super::changes;
 use super::approving::{approve, leave};
 use super::*;
 use crate::auth::{Access, Restricted, User};
@@ -386,7 +386,7 @@ fn the_approver_is_shown_whatever_changes_between_two_deployments() {
         at.live();
         let preview = || {
             let body = at.body(&["cy"], json!({}));
-            json!(read(&at, &at.member, preview::preview, (), body).unwrap())
+            json!(read(&at, &at.member, changes::preview, (), body).unwrap())
         };
         let before = preview()["planHash"].take();
         change(&at);

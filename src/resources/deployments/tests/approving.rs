@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::decisions;
+use super::super::approvals;
 use super::*;
 use crate::auth::{AddressProof, Caller, Credential, Identity, Membership, Role, Sponsor};
 use crate::base::{Email, Kind, Name};
 use crate::outbox::RetentionSettings;
 
 type Decide =
-    fn(&mut Tx, &Req<Id<DeploymentJob>, decisions::DeploymentDecision>) -> Result<JobInfo>;
+    fn(&mut Tx, &Req<Id<DeploymentJob>, approvals::DeploymentDecision>) -> Result<JobInfo>;
 
 fn decide(
     world: &World,
@@ -23,11 +23,11 @@ fn decide(
 }
 
 pub fn approve(world: &World, who: &Principal, job: &Value, body: Value) -> Result<Value> {
-    decide(world, who, job, body, decisions::approve)
+    decide(world, who, job, body, approvals::approve)
 }
 
 pub fn deny(world: &World, who: &Principal, job: &Value, body: Value) -> Result<Value> {
-    decide(world, who, job, body, decisions::deny)
+    decide(world, who, job, body, approvals::deny)
 }
 
 /// Another member of the organization.
@@ -96,7 +96,7 @@ pub fn leave(world: &World, who: &Principal) {
 }
 
 pub fn approvals(world: &World, job: &Value) -> Vec<Value> {
-    let all = world.read_as(&world.owner, decisions::list, id(job), ()).unwrap().items;
+    let all = world.read_as(&world.owner, approvals::list, id(job), ()).unwrap().items;
     all.into_iter().map(|one| json!(one)).collect()
 }
 
@@ -166,7 +166,7 @@ fn who_decides_and_on_whose_behalf() {
     ];
     for (n, (with, own, email, state, expected)) in table.iter().enumerate() {
         for (operation, decision) in
-            [(decisions::approve as Decide, "approved"), (decisions::deny as Decide, "denied")]
+            [(approvals::approve as Decide, "approved"), (approvals::deny as Decide, "denied")]
         {
             let world = World::new();
             let (cara, dan) = (person(&world, "cara"), person(&world, "dan"));
@@ -465,7 +465,7 @@ fn a_decision_about_another_plan_is_refused() {
     let world = World::new();
     world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
     let job = world.deploy(&["ann"], json!({})).unwrap();
-    for operation in [decisions::approve as Decide, decisions::deny] {
+    for operation in [approvals::approve as Decide, approvals::deny] {
         let body = json!({"planHash": "other"});
         let refused = decide(&world, &world.owner, &job, body, operation).unwrap_err();
         assert_eq!(refused.code(), "plan_hash_differs");
@@ -483,7 +483,7 @@ fn a_job_that_is_not_approved_in_time_ends() {
     let new = world.deploy(&["bob"], json!({})).unwrap();
     let sweep = || {
         let settings = RetentionSettings::default();
-        let run = decisions::RESOURCE.sweeps[0].run;
+        let run = approvals::RESOURCE.sweeps[0].run;
         world.store.write_blocking(world.org, move |tx| run(tx, &settings)).unwrap();
     };
     world.fixture.pass_secs(71 * 3600 - 1);
@@ -491,7 +491,7 @@ fn a_job_that_is_not_approved_in_time_ends() {
     assert_eq!(world.job(&old), old);
     world.fixture.pass_secs(1);
     // Also before the sweep.
-    for operation in [decisions::approve as Decide, decisions::deny] {
+    for operation in [approvals::approve as Decide, approvals::deny] {
         let late = decide(&world, &world.owner, &old, json!({}), operation).unwrap_err();
         assert_eq!(late.code(), "deployment_not_pending");
     }

@@ -1,6 +1,6 @@
 //! Heartbeats: drift, errors and silence.
 
-use super::super::{heartbeats, places};
+use super::super::{deployed, heartbeats};
 use super::*;
 use crate::auth::Restricted;
 use crate::outbox::RetentionSettings;
@@ -53,7 +53,7 @@ fn a_different_hash_is_drift_which_is_told_once_each_time_it_begins() {
 fn an_agent_is_where_it_is_live_or_reports_from_and_says_what_it_runs() {
     let world = World::new();
     let places = || -> Vec<Value> {
-        let page = world.read(places::list, "ann".to_string(), ()).unwrap();
+        let page = world.read(deployed::places, "ann".to_string(), ()).unwrap();
         page.items.into_iter().map(|place| json!(place)).collect()
     };
     assert!(places().is_empty());
@@ -72,7 +72,7 @@ fn an_agent_is_where_it_is_live_or_reports_from_and_says_what_it_runs() {
     assert_eq!(report["error"], "out of memory");
     environments::tests::patch(&world, world.dev, json!({"access": "restricted"}));
     let member = world.member.clone();
-    let hidden = world.read_as(&member, places::list, "ann".to_string(), ()).unwrap();
+    let hidden = world.read_as(&member, deployed::places, "ann".to_string(), ()).unwrap();
     assert!(hidden.items.is_empty());
 }
 
@@ -238,7 +238,7 @@ fn statuses_in_each_environment_are_found_out_for_agents_of_an_earlier_version()
         world.store.write_blocking(world.org, forget).unwrap();
     }
     assert_eq!(find("ann").places, None);
-    let run = reports::FIND_PLACES.run;
+    let run = heartbeats::FIND_PLACES.run;
     let find_places = move |tx: &mut Tx| run(tx, &RetentionSettings::default());
     world.store.write_blocking(world.org, find_places).unwrap();
     assert_eq!(["ann", "bob"].map(find), known);

@@ -1,6 +1,6 @@
 //! History, redeploying, what is live, and the heatmap.
 
-use super::super::{deployed, heatmap, history, preview, rollback};
+use super::super::{changes, deployed, history, rollback};
 use super::*;
 use crate::auth::{Access, Restricted};
 use crate::base::Kind;
@@ -131,7 +131,7 @@ fn the_heatmap_counts_jobs_by_their_day_and_present_state() {
     world.write(jobs::cancel, id(&cancelled), ()).unwrap();
     world.deploy_as(&world.owner, &["ann"], json!({"environment": "prod"})).unwrap();
     let show = |who: &Principal, query: Value| {
-        let page = read(&world, who, heatmap::list, (), query).unwrap();
+        let page = read(&world, who, history::heatmap, (), query).unwrap();
         json!(page.items)
     };
     let first = json!({"date": "2026-01-15", "counts": {"complete": 1}});
@@ -148,7 +148,7 @@ fn the_heatmap_counts_jobs_by_their_day_and_present_state() {
     let year = json!({"to": "2027-01-16T00:00:00Z"});
     assert_eq!(show(&world.owner, year), json!([second]));
     let long = json!({"from": "1999-01-01T00:00:00Z"});
-    let refused = read(&world, &world.owner, heatmap::list, (), long).unwrap_err();
+    let refused = read(&world, &world.owner, history::heatmap, (), long).unwrap_err();
     assert_eq!(refused.issues()[0].path, "from");
     world.assert_sound();
 }
@@ -214,7 +214,7 @@ fn the_heatmap_counts_exactly_the_jobs_that_are_listed() {
             let state = job["state"].as_str().unwrap().to_string();
             *expected.entry((date, state)).or_default() += 1;
         }
-        let shown = read(&world, who, heatmap::list, (), json!({})).unwrap().items;
+        let shown = read(&world, who, history::heatmap, (), json!({})).unwrap().items;
         let mut counted = std::collections::BTreeMap::new();
         for day in &shown {
             let day = json!(day);
@@ -384,7 +384,7 @@ fn a_preview_shows_what_would_change_and_has_no_effect() {
     world.prompt("1.1.0", "Bye.");
     world.set_approvals(json!({"approverIds": [user(&world.owner)]}));
     let body = world.body(&["ann", "bob"], json!({"model": "m"}));
-    let preview = json!(read(&world, &world.member, preview::preview, (), body).unwrap());
+    let preview = json!(read(&world, &world.member, changes::preview, (), body).unwrap());
     let [ann, bob] = [0, 1].map(|n| preview["targets"][n].clone());
     assert_eq!(ann["live"]["version"], "1.0.0");
     let diff = "--- 1.0.0\n+++ 1.1.0\n@@ -1 +1 @@\n-Hello.\n\\ No newline at end of file\n+Bye.\n\\ No \

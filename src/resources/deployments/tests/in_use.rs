@@ -1,7 +1,7 @@
 //! What is live, or was ever deployed, is not changed or taken away beside deployments.
 
 use super::super::contents::DeploymentContent;
-use super::super::target::{DeploymentTarget, PlannedTarget};
+use super::super::target::DeploymentTarget;
 use super::approving::{approve, person};
 use super::*;
 use crate::auth::{Caller, Credential};
@@ -106,7 +106,8 @@ fn what_an_earlier_release_deployed_without_a_definition_stays_too() {
             tx.remove(&content)?;
         }
         for target in tx.all::<DeploymentTarget>(ListSource::TABLE, &())? {
-            let planned = PlannedTarget { tools: Vec::new(), ..target.planned.clone() };
+            let mut planned = target.planned.clone();
+            planned.tools.clear();
             tx.put(&DeploymentTarget { planned, ..target })?;
         }
         Ok(())

@@ -12,11 +12,11 @@ mod running;
 
 use serde_json::{Value, json};
 
+use super::heartbeats::{AgentReport, last_report};
 use super::in_use::{delete_agent, delete_tool, update_agent, update_tool};
 use super::info::JobInfo;
 use super::job::DeploymentJob;
 use super::live::{Deployment, LiveDeployment};
-use super::reports::{self, AgentReport};
 use super::running::RUN;
 use super::{jobs, live};
 use crate::api::{Input, Principal, Req};
@@ -133,9 +133,7 @@ impl World {
     pub fn reported(&self, stable_key: &str) -> Option<AgentReport> {
         let dev = self.dev;
         self.store
-            .read_now(self.org, |view| {
-                reports::report(view, agents::find(view, stable_key)?.id(), dev)
-            })
+            .read_now(self.org, |view| last_report(view, agents::find(view, stable_key)?.id(), dev))
             .unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! What a job freezes when it is created, and what is refused.
 
-use super::super::{deployed, heartbeats, history, preview};
+use super::super::{changes, deployed, heartbeats, history};
 use super::*;
 use crate::base::Kind;
 use crate::resources::environments::variable_tests;
@@ -304,7 +304,7 @@ fn an_agent_of_a_restricted_fleet_needs_a_grant_in_every_way() {
         let at = json!({"environment": "dev"});
         [
             world.deploy(&["ann"], json!({})).map(drop),
-            read(&world, member, preview::preview, (), world.body(&["ann"], json!({}))).map(drop),
+            read(&world, member, changes::preview, (), world.body(&["ann"], json!({}))).map(drop),
             world.read(jobs::get, id(&job), ()).map(drop),
             read(&world, member, deployed::get, ann(), at).map(drop),
             read(&world, member, history::of_agent, ann(), json!({})).map(drop),

@@ -168,7 +168,7 @@ fn a_deployment_that_could_not_be_signed_is_refused_before_anybody_approves_it()
     unsigned().unwrap();
     let preview = || {
         let input = Fixture::input(world.body(&["ann"], json!({})))?;
-        world.read(super::super::preview::preview, (), input).map(drop)
+        world.read(super::super::changes::preview, (), input).map(drop)
     };
     let refusals = || [preview().unwrap_err(), world.deploy(&["ann"], json!({})).unwrap_err()];
     for refusal in refusals() {

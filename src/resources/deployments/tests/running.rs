@@ -1,8 +1,6 @@
 //! Queues, steps, cancellation and what a deployment keeps from being deleted.
 
-use super::super::consistency;
-use super::super::job::DeploymentJob;
-use super::super::state::TargetState;
+use super::super::job::{DeploymentJob, TargetState};
 use super::super::target::DeploymentTarget;
 use super::planning::tool_job;
 use super::*;
@@ -289,14 +287,14 @@ fn stuck(world: &World) -> Vec<String> {
     use crate::store::View;
     let find = |view: &View| {
         let mut findings = crate::store::check::Findings::default();
-        consistency::check(view, &mut findings)?;
+        super::super::running::check(view, &mut findings)?;
         Ok(findings.messages)
     };
     world.store.read_now(world.org, find).unwrap()
 }
 
 fn mend(world: &World) -> Option<String> {
-    world.store.write_blocking(world.org, consistency::mend).unwrap()
+    world.store.write_blocking(world.org, super::super::running::mend).unwrap()
 }
 
 #[test]

@@ -1,25 +1,27 @@
 //! Approving and denying jobs, also on behalf of an approver through a key with
-//! `deployment:approve-as` (reference: deployments, "Approvals").
+//! `deployment:approve-as` (reference: deployments, "Approvals"), and the other ends of a job before
+//! all of its targets are applied.
 
+use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::access::fetch_job;
-use super::approval::{self, ApprovalDecision, DeploymentApproval, approvals};
-use super::events;
+use super::access::{JOB_IN_PATH, fetch_job, outdated};
+use super::applying::skip;
 use super::info::{JobInfo, job_info};
-use super::job::{BY_EXPIRY, DeploymentJob, save};
-use super::jobs::end_early;
-use super::outdated::outdated;
-use super::running;
-use super::scope_target::JOB_IN_PATH;
-use super::state::JobState;
+use super::job::{BY_EXPIRY, DeploymentJob, JobState, TargetState, save};
+use super::running::{self, resume_next};
+use super::target::{publish_job, targets};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, Credential, MEMBER, Membership, ScopeName, User, find_person};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
-use crate::store::{ListSource, Order, Page, Tx, View};
+use crate::resources::environments::ApprovalPolicy;
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference, Tx,
+    View,
+};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
@@ -98,6 +100,107 @@ fn to_info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
     };
     let DeploymentApproval { id, decision, decided_at, comment, via, .. } = approval;
     Ok(ApprovalInfo { id, user, decision, decided_at, comment, via })
+}
+
+// ── Records ──────────────────────────────────────────────────────────────────
+
+/// The decision of an approver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalDecision {
+    /// Not decided.
+    Pending,
+    /// Decided: yes.
+    Approved,
+    /// Decided: no.
+    Denied,
+}
+crate::store::stored_enum!(ApprovalDecision { Pending = 0, Approved = 1, Denied = 2 });
+
+/// The approval of a job by one of its approvers.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct DeploymentApproval {
+    pub id: Id<DeploymentApproval>,
+    pub job: Id<DeploymentJob>,
+    /// The approver.
+    pub user: Id<User>,
+    pub decision: ApprovalDecision,
+    /// Whether it can still be decided.
+    pub open: bool,
+    /// When it was decided.
+    pub decided_at: Option<Time>,
+    /// The approver's comment.
+    pub comment: Option<Description>,
+    /// The name of the key that decided on the approver's behalf.
+    pub via: Option<String>,
+}
+crate::base::portable!(DeploymentApproval {
+    id,
+    job,
+    user,
+    decision,
+    open,
+    decided_at,
+    comment,
+    via,
+});
+
+/// Approvals that wait for a user, by job.
+pub static WAITING_FOR: Index<DeploymentApproval, (Id<User>, Id<DeploymentJob>)> = Index::unique(
+    "deployment_approvals.open",
+    "approval_exists",
+    "the user is an approver of this deployment already",
+    |approval| approval.open.then_some((approval.user, approval.job)),
+);
+
+static JOB: Reference<DeploymentApproval, DeploymentJob> = Reference::cascade(
+    &["job"],
+    |job: &DeploymentJob| job.id.to_bytes(),
+    |approval: &DeploymentApproval, _| vec![approval.job.to_bytes()],
+);
+
+impl Record for DeploymentApproval {
+    const TABLE: &'static str = "deployment_approvals";
+    const EXPORT: Export<Self> = Export::WHOLE;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&WAITING_FOR];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&JOB];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("user", "frozen: an approver who has left can no longer decide")];
+    type Key = (Id<DeploymentJob>, Id<User>);
+    fn key(&self) -> Self::Key {
+        (self.job, self.user)
+    }
+}
+
+/// Returns the approvals of a job.
+pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentApproval>> {
+    view.all(ListSource::TABLE, &job)
+}
+
+/// Creates the approvals of a job. Their ids have the order of their keys, which is that of lists.
+pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Result<()> {
+    let mut users = policy.approver_ids.clone();
+    users.sort();
+    users.into_iter().try_for_each(|user| {
+        tx.insert(&DeploymentApproval {
+            id: tx.new_id(),
+            job,
+            user,
+            decision: ApprovalDecision::Pending,
+            open: true,
+            decided_at: None,
+            comment: None,
+            via: None,
+        })
+    })
+}
+
+/// Closes the undecided approvals of a job, which no longer waits for them.
+pub fn close(tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
+    let open = approvals(&tx.view(), job)?.into_iter().filter(|approval| approval.open);
+    open.into_iter().try_for_each(|approval| {
+        tx.replace(&approval, &DeploymentApproval { open: false, ..approval.clone() })
+    })
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -270,10 +373,10 @@ fn count(tx: &mut Tx, job: &DeploymentJob, via: Option<&str>) -> Result<Deployme
         .iter()
         .map(|approval| json!({"userId": approval.user, "via": approval.via}))
         .collect();
-    approval::close(tx, job.id)?;
+    close(tx, job.id)?;
     let job = save(tx, job, DeploymentJob { state: JobState::Approved, ..job.clone() })?;
     let more = [("approvals", by), ("via", json!(via))];
-    events::publish_job(tx, EventType::DeploymentApproved, &job, &more)?;
+    publish_job(tx, EventType::DeploymentApproved, &job, &more)?;
     running::start(tx, &job)
 }
 
@@ -284,13 +387,34 @@ fn expire(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     for job in jobs.iter().take(MAX_EXPIRED) {
         let why = "the deployment was not approved in time";
         let job = end_early(tx, job, JobState::Timeout, why)?;
-        events::publish_job(tx, EventType::DeploymentTimeout, &job, &[])?;
+        publish_job(tx, EventType::DeploymentTimeout, &job, &[])?;
     }
     Ok(if jobs.len() <= MAX_EXPIRED { progress } else { SweepProgress::More })
 }
 
 /// A step of the sweep ends at most 20 jobs: each has up to 100 targets.
 const MAX_EXPIRED: usize = 20;
+
+/// Ends a job before all of its targets are applied; those that have not begun are skipped.
+pub fn end_early(
+    tx: &mut Tx,
+    job: &DeploymentJob,
+    state: JobState,
+    why: &str,
+) -> Result<DeploymentJob> {
+    close(tx, job.id)?;
+    let ended = save(tx, job, DeploymentJob { state, ..job.clone() })?;
+    for target in targets(&tx.view(), job.id)? {
+        let is_posted = job.push.is_some() && target.position == job.next;
+        if target.state == TargetState::Waiting && !is_posted {
+            skip(tx, &target, why)?;
+            if target.ticket.is_some() {
+                resume_next(tx, job.environment, target.planned.subject_id())?;
+            }
+        }
+    }
+    Ok(ended)
+}
 
 // ── Routes ───────────────────────────────────────────────────────────────────
 
