@@ -25,12 +25,12 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// Opens the store, founding it if the database holds none, and builds the indexes that an
+    /// Opens the store, creating it if the database holds none, and builds the indexes that an
     /// older release did not have. `node` says who this is to others. Blocks.
     ///
     /// # Errors
     /// If the database cannot be reached or used; if a server of another release uses it; if there
-    /// is no key outside of a data directory, or it is not the one that the store was founded with; if
+    /// is no key outside of a data directory, or it is not the one that the store was created with; if
     /// there is no store but `must_exist`.
     pub fn open(
         url: PostgresUrl,

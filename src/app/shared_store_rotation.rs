@@ -73,10 +73,9 @@ fn begin(
     next: &MasterKey,
     failed: &impl Fn(Error) -> DataDirError,
 ) -> Result<Keys, DataDirError> {
-    let founded = engine.founded().map_err(failed)?;
-    if let Some(previous) = founded.previous {
-        let unsealed =
-            PreviousKey::parse(&previous).filter(|_| founded.key_check == check_of(next));
+    let header = engine.header().map_err(failed)?;
+    if let Some(previous) = header.previous {
+        let unsealed = PreviousKey::parse(&previous).filter(|_| header.key_check == check_of(next));
         let Some(previous) = unsealed.and_then(|previous| previous.unseal(next)) else {
             return Err(DataDirError(
                 "the key is being replaced by another one; complete that first, by the same command \
@@ -87,7 +86,7 @@ fn begin(
         return Ok(Keys::with_previous(next.clone(), Some(previous)));
     }
     let current = key_outside(key_source)?;
-    if founded.key_check != check_of(&current) {
+    if header.key_check != check_of(&current) {
         return Err(DataDirError("the key is not the one of this store".into()));
     }
     if current == *next {

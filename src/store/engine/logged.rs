@@ -20,6 +20,7 @@ mod log;
 mod opening;
 mod part;
 mod position;
+mod read_only;
 mod record;
 mod replay;
 mod room;
@@ -32,8 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::redb::Redb;
-use super::reserve::is_no_space;
+use super::redb::{Redb, is_no_space};
 use super::storage::{IDLE_INTERVAL, RenewFn};
 use super::{CommitOutcome, LocalStorage, Reader, StorageSize, StoreMeters, WriteBatch};
 use crate::base::{Error, Result};
@@ -47,7 +47,7 @@ use space::SpaceInFile;
 use tables::TableNumbers;
 
 pub use files::{LogBeside, LogFile, LogFiles, LogPlace};
-pub use salvage::{Salvaged, salvage};
+pub use read_only::{open_read_only, open_salvaged};
 pub use settings::LogSettings;
 
 /// Storage in a redb file with a log in front of it.

@@ -3,16 +3,24 @@
 //! The interface leaves room for an engine over several machines: reads are at a snapshot; an
 //! attempt may run repeatedly, with no effect but its writes; the outcome of a commit may stay
 //! unknown; the notification of a commit is a hint that may be lost; and a lease is an ordinary row.
+//!
+//! | What for | Files |
+//! |---|---|
+//! | the interface to transactions | [`attempt`], [`snapshot`], [`reader`], [`writes`], [`optimistic`] |
+//! | one server: queue and writer | [`group_commit`], over a storage |
+//! | storages ([`storage`]) | [`logged`] in front of [`redb`](self::redb); [`memory`] |
+//! | several servers | `postgres`; what it shows of them: [`seen_node`], [`work_lease`] |
+//! | readers over readers | [`overlay`], [`meter`], [`observed`] |
+//! | what several of them use | [`fair_queue`], [`file_owner`], [`metrics`] |
+//! | what must be true of each | [`conformance`] |
 
 mod attempt;
 #[cfg(test)]
 mod counting;
 pub mod conformance;
 mod fair_queue;
-mod file_holder;
 mod file_owner;
 mod group_commit;
-mod integrity;
 mod logged;
 mod memory;
 mod meter;
@@ -20,13 +28,10 @@ mod metrics;
 mod observed;
 mod optimistic;
 mod overlay;
-mod patched_file;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-mod read_only;
 mod reader;
 mod redb;
-mod reserve;
 mod seen_node;
 mod snapshot;
 mod storage;
@@ -39,20 +44,19 @@ pub use counting::Counting;
 pub use fair_queue::{Bounds, FairQueue, Lane};
 pub use file_owner::give_to_owner_of_directory;
 pub use group_commit::{GroupCommit, is_outcome_unknown, outcome_unknown};
-pub use integrity::integrity;
 #[cfg(any(test, fuzzing))]
 pub use logged::fuzzing;
-pub use logged::{LogBeside, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
+pub use logged::{
+    LogBeside, LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb, open_read_only, open_salvaged,
+};
 pub use memory::Memory;
 pub use meter::Meter;
 pub use metrics::{CountPages, Pages, StorageSize, StoreMeters};
 pub use observed::ObservedReader;
 pub use optimistic::{Budget, too_large};
 pub use overlay::Overlay;
-pub use read_only::{open_read_only, open_salvaged};
 pub use reader::{KeyRange, Order, REOPENING, Reader, ScanFn};
-pub use redb::Redb;
-pub use reserve::{give_up_reserve, give_up_reserve_if_full, is_full};
+pub use redb::{Redb, give_up_reserve, give_up_reserve_if_full, integrity, is_full};
 pub use seen_node::{SeenNode, SeenNodes};
 pub use snapshot::{NextReader, PendingReader, Snapshot};
 pub use storage::{CommitOutcome, LocalStorage, RenewFn};

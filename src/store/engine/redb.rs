@@ -4,6 +4,11 @@
 //! quick repair, so that the restart after a crash takes a millisecond regardless of the size; and
 //! one read transaction with its tables open, shared by all readers until the next commit.
 
+mod file_holder;
+mod integrity;
+mod patched_file;
+mod reserve;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::ControlFlow;
@@ -20,15 +25,19 @@ use redb::{
     ReadableTableMetadata as _, TableDefinition, TableError, WriteTransaction,
 };
 
-use super::file_holder::in_use;
 use super::file_owner::give_to_owner_of_directory;
-use super::reserve::{Reserve, check_free_space, is_full, no_space, probe};
 use super::{
     CommitOutcome, CountPages, KeyRange, LocalStorage, Order, Pages, Reader, ScanFn, StorageSize,
     WriteBatch, WriteOp,
 };
 use crate::base::{Error, Kind, Result};
 use crate::store::codec;
+use file_holder::in_use;
+use reserve::{Reserve, check_free_space, no_space, probe};
+
+pub use integrity::integrity;
+pub use patched_file::PatchedFile;
+pub use reserve::{give_up_reserve, give_up_reserve_if_full, is_full, is_no_space};
 
 /// The page cache: 64 MiB hold the hot part of a million records; an idle server does not use them.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;

@@ -14,15 +14,15 @@ pub struct SeenNode {
     /// Where it listens, if it says so.
     pub address: Option<String>,
     pub release: String,
-    /// When its last beat was seen, or it was first seen, on the clock of who looks.
+    /// When its last heartbeat was seen, or it was first seen, on the clock of who observes.
     pub beat_at: Instant,
-    /// Whether a beat was seen: it is there for certain.
+    /// Whether a heartbeat was seen: it is alive for certain.
     pub is_alive: bool,
-    /// Whether it is the one that looks.
+    /// Whether it is the one that observes.
     pub is_own: bool,
     /// Whether it has the lease for the background work.
     pub has_lease: bool,
 }
 
-/// All servers of a store, as last looked at.
+/// All servers of a store, as last observed.
 pub type SeenNodes = watch::Receiver<Vec<SeenNode>>;

@@ -4,7 +4,7 @@
 //! about access reads it in the same transaction. Two such commits come one after the other: the second
 //! conflicts and begins anew, so that it sees what the first has done. Equal values mean therefore that
 //! the same commits of this kind are seen, on every server, and after a standby was promoted that lacks
-//! some. Whoever comes to the store replaces it, too: so there is one from the beginning.
+//! some. Whoever joins the store replaces it, too: so there is one from the beginning.
 
 use std::sync::{Mutex, PoisonError};
 

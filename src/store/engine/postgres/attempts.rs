@@ -12,7 +12,7 @@ use super::super::{Attempt, WriteBatch, WriteOp};
 use super::access;
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, too_long, too_many_wait};
-use super::presence::Presence;
+use super::membership::Member;
 use super::queue::{Run, Waiting};
 use super::reader::{Assumed, Kind, TransactionReader};
 use super::settings::Control;
@@ -220,7 +220,7 @@ impl Shared {
         &self,
         connection: Option<Connection>,
         writes: WriteBatch,
-        (deadline, lease): (Instant, Option<&Presence>),
+        (deadline, lease): (Instant, Option<&Member>),
     ) -> End {
         let begun = Instant::now();
         let end = match self.ready_to_write(connection, deadline) {
@@ -261,7 +261,7 @@ impl Shared {
         &self,
         (mut connection, slot): (Connection, Slot),
         writes: &WriteBatch,
-        (deadline, lease): (Instant, Option<&Presence>),
+        (deadline, lease): (Instant, Option<&Member>),
     ) -> End {
         let next = self.slots().next_value();
         self.meters.round_trips.add_one();
@@ -303,8 +303,8 @@ impl Shared {
                 self.after_unanswered(slot, next, deadline)
             }
         };
-        if self.is_telling && matches!(end, End::Completed(_)) {
-            self.news.add(&moved, &writes.topics);
+        if self.notifies_nodes && matches!(end, End::Completed(_)) {
+            self.notifications.add(&moved, &writes.topics);
         }
         end
     }
@@ -336,7 +336,7 @@ impl Shared {
         &self,
         connection: &Connection,
         writes: &WriteBatch,
-        slot: (&Slot, &SlotValue, Option<&Presence>),
+        slot: (&Slot, &SlotValue, Option<&Member>),
     ) -> Result<(), Failure> {
         let (mut puts, mut inserts, mut deletes) =
             (Rows::default(), Rows::default(), Rows::default());

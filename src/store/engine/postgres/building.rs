@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::super::{Budget, CommitOutcome, LocalStorage, OnConflict, Reader, Terms, WriteBatch};
 use super::attempts::Batch;
 use super::failure::Failure;
-use super::presence::Presence;
+use super::membership::Member;
 use super::queue::Waiting;
 use super::shared::{OPEN_TIME, Shared};
 use crate::base::{Error, Result};
@@ -15,7 +15,7 @@ use crate::base::{Error, Result};
 /// The store as the only process sees it that writes to it, or has the lease.
 pub struct Building {
     pub(super) shared: Arc<Shared>,
-    pub(super) lease: Option<Arc<Presence>>,
+    pub(super) lease: Option<Arc<Member>>,
 }
 
 impl LocalStorage for Building {

@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
 
 use super::failure::Failure;
-use super::presence::{Presence, TABLE};
+use super::membership::{Member, TABLE};
 use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{OPTIONAL, SAFETY, Statements};
 use super::url::PostgresUrl;
@@ -32,7 +32,7 @@ const HOST_TIME: Duration = Duration::from_secs(3);
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
 
 /// What is done with the text of each notification.
-pub type Heeding = Arc<dyn Fn(&str) + Send + Sync>;
+pub type OnNotification = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A parameter of a statement.
 pub type Param<'a> = &'a (dyn ToSql + Sync);
@@ -109,19 +109,19 @@ impl Connector {
 
     /// Opens a connection without settings and statements. Blocks.
     pub fn connect_raw(&self, deadline: Instant) -> Result<RawConnection, Failure> {
-        self.connect_heeding(deadline, None)
+        self.connect_listening(deadline, None)
     }
 
     /// Does the same as [`Connector::connect_raw`], with what is done with notifications.
-    pub fn connect_heeding(
+    pub fn connect_listening(
         &self,
         deadline: Instant,
-        heed: Option<Heeding>,
+        on_notification: Option<OnNotification>,
     ) -> Result<RawConnection, Failure> {
         let url = self.url.clone();
-        let opening = self
-            .runtime
-            .spawn(async move { tokio::time::timeout(OPEN_TIME, open(&url, heed)).await });
+        let opening = self.runtime.spawn(async move {
+            tokio::time::timeout(OPEN_TIME, open(&url, on_notification)).await
+        });
         let opened = match wait(opening, deadline) {
             Some(Ok(Ok(opened))) => opened?,
             Some(Err(error)) => return Err(Failure::Unavailable(error.to_string())),
@@ -136,18 +136,21 @@ impl Connector {
 }
 
 /// Opens a connection to the first host that accepts writes.
-async fn open(url: &PostgresUrl, heed: Option<Heeding>) -> Result<RawConnection, Failure> {
+async fn open(
+    url: &PostgresUrl,
+    on_notification: Option<OnNotification>,
+) -> Result<RawConnection, Failure> {
     let mut last = in_time();
     for (host, config) in url.each() {
         let opening = async {
             match url.tls.clone() {
                 None => {
                     let (client, own) = config.connect(NoTls).await?;
-                    Ok(drive(client, own, heed.clone()))
+                    Ok(drive(client, own, on_notification.clone()))
                 }
                 Some(tls) => {
                     let (client, own) = config.connect(tls).await?;
-                    Ok(drive(client, own, heed.clone()))
+                    Ok(drive(client, own, on_notification.clone()))
                 }
             }
         };
@@ -206,7 +209,7 @@ impl RawConnection {
 fn drive<S, T>(
     client: Client,
     mut connection: tokio_postgres::Connection<S, T>,
-    heed: Option<Heeding>,
+    on_notification: Option<OnNotification>,
 ) -> RawConnection
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -223,8 +226,8 @@ where
                     }
                 }
                 Some(Ok(AsyncMessage::Notification(notification))) => {
-                    if let Some(heed) = &heed {
-                        heed(notification.payload());
+                    if let Some(on_notification) = &on_notification {
+                        on_notification(notification.payload());
                     }
                 }
                 Some(Ok(_)) => {}
@@ -304,7 +307,7 @@ impl Connection {
         puts: &Rows,
         inserts: &Rows,
         deletes: &Rows,
-        (slot, to, lease): (&Slot, &SlotValue, Option<&Presence>),
+        (slot, to, lease): (&Slot, &SlotValue, Option<&Member>),
     ) -> Result<(), Failure> {
         let one = &self.statements;
         let write = async |statement: &Statement, (tables, keys, values): &Rows<'_>| {

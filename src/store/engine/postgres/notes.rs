@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::Postgres;
+use super::bootstrap::StoreHeader;
 use super::connection::Connection;
 use super::failure::Failure;
-use super::founding::Founded;
 use super::shared::OPEN_TIME;
 use super::sql::BEGIN_WRITE;
 use crate::base::Result;
@@ -14,12 +14,12 @@ use crate::base::Result;
 const TABLE: i16 = 15;
 
 impl Postgres {
-    /// Returns what the store was founded with. Blocks.
+    /// Returns what the store was created with. Blocks.
     ///
     /// # Errors
-    /// If it is not founded or not complete, or cannot be read.
-    pub fn founded(&self) -> Result<Founded> {
-        self.with_connection(|connection| self.shared.founded(connection))
+    /// If there is none, if it is not complete, or cannot be read.
+    pub fn header(&self) -> Result<StoreHeader> {
+        self.with_connection(|connection| self.shared.header(connection))
     }
 
     /// Has the store belong to another key; while `previous` is there it cannot be used. Blocks.

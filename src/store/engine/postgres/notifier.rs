@@ -1,4 +1,4 @@
-//! The connection by which nodes tell each other of their commits, with LISTEN and NOTIFY.
+//! The connection by which nodes notify each other of their commits, with LISTEN and NOTIFY.
 //!
 //! At most one NOTIFY is under way, and never within a transaction that writes: a commit that
 //! notifies holds up all others of the database until it is on the disk.
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::connection::{Heeding, RawConnection, STATEMENT_TIME};
+use super::connection::{OnNotification, RawConnection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::news::Heard;
+use super::notifications::ReceivedNotification;
 use super::settings::Control;
 use super::shared::Shared;
 use crate::base::{Error, Result};
 
-/// How often the connection is looked at when there is nothing to tell.
+/// How often the connection is checked when there is nothing to notify of.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Pause before another connection is tried.
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Pause where the database refuses to listen: it may not be able to.
 const REFUSED_RETRY: Duration = Duration::from_secs(60);
 
-/// The thread that tells other nodes of commits.
+/// The thread that notifies other nodes of commits.
 pub struct Notifier(Mutex<Option<JoinHandle<()>>>);
 
 impl Notifier {
@@ -40,7 +40,7 @@ impl Notifier {
         Ok(Notifier(Mutex::new(Some(thread))))
     }
 
-    /// Ends the thread, when the news are closed.
+    /// Ends the thread, when the notifications are closed.
     pub fn stop(&self) {
         if let Some(thread) = self.0.lock().ok().and_then(|mut thread| thread.take()) {
             let _ = thread.join();
@@ -51,10 +51,10 @@ impl Notifier {
 fn run(shared: &Weak<Shared>) {
     loop {
         let Some(shared) = shared.upgrade() else { return };
-        let ended = tell(&shared);
-        shared.hearing.set_listening(false);
+        let ended = listen_and_notify(&shared);
+        shared.missed_notifications.set_listening(false);
         // What was under way may be lost.
-        shared.news.add_everything();
+        shared.notifications.add_everything();
         let pause = match ended {
             Ok(()) => return,
             Err(Failure::Refused(error)) => {
@@ -66,34 +66,34 @@ fn run(shared: &Weak<Shared>) {
                 RETRY
             }
         };
-        shared.news.wait_closed(pause);
-        if shared.news.is_closed() {
+        shared.notifications.wait_closed(pause);
+        if shared.notifications.is_closed() {
             return;
         }
     }
 }
 
-/// Listens and tells until the news are closed.
-fn tell(shared: &Arc<Shared>) -> Result<(), Failure> {
+/// Listens and notifies until the notifications are closed.
+fn listen_and_notify(shared: &Arc<Shared>) -> Result<(), Failure> {
     let channel = shared.pool.connector.channel();
-    let hears = Arc::downgrade(shared);
-    let heed: Heeding = Arc::new(move |text: &str| {
-        if let Some(shared) = hears.upgrade() {
-            shared.hear(text);
+    let receiver = Arc::downgrade(shared);
+    let on_notification: OnNotification = Arc::new(move |text: &str| {
+        if let Some(shared) = receiver.upgrade() {
+            shared.receive(text);
         }
     });
     let deadline = Instant::now() + STATEMENT_TIME;
-    let raw = shared.pool.connector.connect_heeding(deadline, Some(heed))?;
+    let raw = shared.pool.connector.connect_listening(deadline, Some(on_notification))?;
     raw.run(raw.client.batch_execute(&format!("LISTEN \"{channel}\"")), STATEMENT_TIME)?;
     let notify = raw.run(raw.client.prepare("SELECT pg_notify($1, $2)"), STATEMENT_TIME)?;
-    shared.hearing.set_listening(true);
+    shared.missed_notifications.set_listening(true);
     // Whatever was notified before is lost.
     shared.signals.notify_all();
     loop {
-        if let Some(told) = shared.news.next(IDLE) {
-            let text = told.text(shared.token);
+        if let Some(next) = shared.notifications.next(IDLE) {
+            let text = next.text(shared.token);
             raw.run(raw.client.query(&notify, &[&channel, &text]), STATEMENT_TIME)?;
-        } else if shared.news.is_closed() {
+        } else if shared.notifications.is_closed() {
             return Ok(());
         } else {
             require_open(&raw)?;
@@ -109,16 +109,16 @@ fn require_open(raw: &RawConnection) -> Result<(), Failure> {
 }
 
 impl Shared {
-    /// Wakes those that wait for what another node has told.
-    fn hear(&self, text: &str) {
-        let Some(heard) = Heard::read(text, self.token) else { return };
+    /// Wakes those that wait for what another node notifies of.
+    fn receive(&self, text: &str) {
+        let Some(received) = ReceivedNotification::read(text, self.token) else { return };
         if self.control == Some(Control::Deaf) {
             return;
         }
-        match &heard.topics {
+        match &received.topics {
             Some(topics) => self.signals.notify(topics),
             None => self.signals.notify_all(),
         }
-        self.hearing.hear(heard.slots);
+        self.missed_notifications.receive(received.slots);
     }
 }

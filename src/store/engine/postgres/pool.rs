@@ -14,7 +14,7 @@ use super::waiting::wait;
 use crate::base::{Error, Result};
 
 /// Snapshots that requests read at, at once. PostgreSQL has 100 connections by default; with those of
-/// the keeper and the notifier a server uses 32, which leaves room for two more.
+/// the heartbeat and the notifier a server uses 32, which leaves room for two more.
 const MAX_READERS: usize = 16;
 
 /// Snapshots and heavy attempts of threads that block, at once.

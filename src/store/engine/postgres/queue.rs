@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::super::group_commit::WAITING;
 use super::super::{Attempt, FairQueue, Lane, StoreMeters, Terms};
 use super::failure::{Failure, too_many_wait};
-use super::presence::Presence;
+use super::membership::Member;
 use crate::base::Result;
 
 /// How long an attempt that runs alone waits for those that began before: as long as the slowest
@@ -25,10 +25,10 @@ pub struct Waiting {
     pub terms: Terms,
     pub submitted: Instant,
     /// The lease without which it is refused.
-    pub lease: Option<Arc<Presence>>,
+    pub lease: Option<Arc<Member>>,
     /// How often it conflicted.
     pub conflicts: usize,
-    /// Why its last run failed: what its caller hears if there is no time for another.
+    /// Why its last run failed: what its caller is told if there is no time for another.
     pub last: Option<Failure>,
     /// Whether it looks for a key before it inserts it.
     pub looks_before_insert: bool,
@@ -36,7 +36,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// An attempt that has not run.
-    pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Presence>>) -> Self {
+    pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Member>>) -> Self {
         let submitted = Instant::now();
         Waiting {
             attempt,

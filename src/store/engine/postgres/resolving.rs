@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::presence::TABLE;
+use super::membership::TABLE;
 use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue};
 use super::sql::{BEGIN_WRITE, MOVE_SLOT};
@@ -65,7 +65,7 @@ impl Shared {
         let slot = self.slots().create(self.token);
         connection.execute(BEGIN_WRITE)?;
         let (id, value): (&[u8], &[u8]) = (&slot.id, &slot.value);
-        let created = match &self.presence {
+        let created = match &self.member {
             None => connection
                 .change_once("INSERT INTO kv_slot (id, value) VALUES ($1, $2)", &[&id, &value]),
             Some(own) => connection.change_once(

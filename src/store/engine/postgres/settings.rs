@@ -1,6 +1,6 @@
 //! How an engine over PostgreSQL is opened.
 
-use super::presence::{Node, Owner};
+use super::membership::{Node, Owner};
 use super::url::PostgresUrl;
 
 /// How an engine is opened.
@@ -13,14 +13,14 @@ pub struct PostgresSettings {
     /// user.
     pub schema: Option<String>,
     /// The text by which the key of the store is recognized. `None`: it is not compared, and a new
-    /// store is not founded.
+    /// store does not exist yet.
     pub key_check: Option<String>,
-    /// Whether a store that is not founded is refused.
+    /// Whether a store that does not exist yet is refused.
     pub must_exist: bool,
     /// What fills the store, which must be empty, or not completed by the same before. Nothing else
     /// can open it until [`Postgres::complete`](super::Postgres::complete). `None`: it is used.
     pub filling: Option<String>,
-    /// The node that this is of the store: it may have the lease, and hears of the commits of other
+    /// The node that this is of the store: it may have the lease, and is notified of the commits of other
     /// nodes.
     pub node: Option<Node>,
     /// Who has the store to itself while it is open: nobody else can write then.
@@ -53,10 +53,10 @@ pub enum Control {
     RepeatableRead,
     /// An attempt whose commit was not answered runs again, whatever became of that commit.
     RepeatUnanswered,
-    /// The beat is never changed, as if the process were paused.
+    /// The heartbeat is never changed, as if the process were paused.
     Silent,
-    /// Notifications of other nodes are not heard.
+    /// Notifications of other nodes are ignored.
     Deaf,
-    /// The beat is never changed, and the background work goes on without the lease.
+    /// The heartbeat is never changed, and the background work goes on without the lease.
     Unfenced,
 }

@@ -13,10 +13,10 @@ use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::access::AccessVersions;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::{Failure, too_many_wait};
-use super::hearing::Hearing;
-use super::news::News;
+use super::membership::Member;
+use super::missed_notifications::MissedNotifications;
+use super::notifications::Notifications;
 use super::pool::Pool;
-use super::presence::Presence;
 use super::queue::{Queue, Waiting};
 use super::settings::Control;
 use super::slot::{Resolved, Slots, Token};
@@ -41,8 +41,8 @@ pub struct Shared {
     pub queue: Queue,
     pub signals: Arc<Signals>,
     pub meters: Arc<StoreMeters>,
-    /// Whether it is at the store, and as whom.
-    pub presence: Option<Presence>,
+    /// The member of the store that it is, if it is one.
+    pub member: Option<Member>,
     /// What its slots begin with.
     pub token: Token,
     pub control: Option<Control>,
@@ -51,20 +51,20 @@ pub struct Shared {
     /// Who waits for whom after conflicts.
     pub is_removed: watch::Sender<bool>,
     /// The lease while this node has it, and what others get then.
-    pub lease: Mutex<Option<Presence>>,
+    pub lease: Mutex<Option<Member>>,
     pub leases: watch::Sender<Option<WorkLease>>,
     /// The nodes of the store, as this one sees them.
     pub nodes: watch::Sender<Vec<SeenNode>>,
-    /// What other nodes are to be told, and what they have told.
-    pub news: News,
-    /// Whether there may be other nodes to tell.
-    pub is_telling: bool,
-    pub hearing: Hearing,
+    /// What other nodes are to be notified of.
+    pub notifications: Notifications,
+    /// Whether there may be other nodes to notify.
+    pub notifies_nodes: bool,
+    pub missed_notifications: MissedNotifications,
     pub access_versions: AccessVersions,
     pub unanswered: Unanswered,
     /// Whether the database server does not finish commits, as far as is known: set when the outcome of
-    /// one could not be found out since it still went on, until a beat is committed. Each that goes on
-    /// has a connection of the database server, so nothing but the beat is written then.
+    /// one could not be found out since it still went on, until a heartbeat is committed. Each that
+    /// goes on has a connection of the database server, so nothing but the heartbeat is written then.
     pub commits_hang: AtomicBool,
 }
 
@@ -126,9 +126,9 @@ impl Shared {
         }
     }
 
-    /// Notes that commits are not finished. Only who beats finds out when they are again.
+    /// Notes that commits are not finished. Only who has a heartbeat finds out when they are again.
     pub fn note_blocked(&self) {
-        if self.presence.is_some() && !self.commits_hang.swap(true, Ordering::Relaxed) {
+        if self.member.is_some() && !self.commits_hang.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 "the database server does not finish commits: no writes until it does; is its \
                  synchronous standby away?"
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Notes that a beat was committed.
+    /// Notes that a heartbeat was committed.
     pub fn note_committed(&self) {
         if self.commits_hang.swap(false, Ordering::Relaxed) {
             tracing::info!("commits are finished again");
@@ -144,18 +144,18 @@ impl Shared {
     }
 
     /// Returns the lease, if this node has it.
-    pub fn held_lease(&self) -> Option<Presence> {
+    pub fn held_lease(&self) -> Option<Member> {
         self.lease.lock().expect("no thread panics while holding it").clone()
     }
 
     /// Notes that this node has the lease.
-    pub fn have_lease(&self, lease: Presence, work: WorkLease) {
+    pub fn have_lease(&self, lease: Member, work: WorkLease) {
         *self.lease.lock().expect("no thread panics while holding it") = Some(lease);
         self.leases.send_replace(Some(work));
     }
 
     /// Notes that this lease has ended, if it is the one that this node has.
-    pub fn lost_lease(&self, ended: &Presence) {
+    pub fn lost_lease(&self, ended: &Member) {
         let mut lease = self.lease.lock().expect("no thread panics while holding it");
         if lease.as_ref() == Some(ended) {
             *lease = None;
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// Ends the use of the lease, and returns it.
-    pub fn give_up_lease(&self) -> Option<Presence> {
+    pub fn give_up_lease(&self) -> Option<Member> {
         let held = self.lease.lock().expect("no thread panics while holding it").take();
         self.leases.send_replace(None);
         held
@@ -179,7 +179,7 @@ impl Shared {
         self: &Arc<Self>,
         attempt: Box<dyn Attempt>,
         terms: Terms,
-        lease: Option<Arc<Presence>>,
+        lease: Option<Arc<Member>>,
     ) -> Result<()> {
         if *self.is_removed.borrow() {
             return Err(Failure::Removed.error());

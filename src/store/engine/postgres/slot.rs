@@ -7,11 +7,11 @@
 //! says whether it did.
 //!
 //! Slots also fence: the slots of a process begin with its token. Who removes it from the store
-//! removes all of them in the same transaction, and they are only created by who is there. So no
+//! removes all of them in the same transaction, and they are only created by members. So no
 //! commit of one that was removed can succeed afterwards, however long it was paused.
 //!
-//! And they tell: the numbers in their values increase, so that a node that looks at them finds out
-//! whether it has heard of the last commit of each (see [`super::hearing`]).
+//! And the numbers in their values increase, so that a node that reads them finds out whether it was
+//! notified of the last commit of each (see [`super::missed_notifications`]).
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

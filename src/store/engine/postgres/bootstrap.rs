@@ -1,6 +1,6 @@
-//! What a store was founded with: the number of its format, which key it belongs to, and the numbers of
-//! its tables. While it is being filled from elsewhere, or its key replaced, also that: then it
-//! cannot be used.
+//! Bootstrapping a store: its header, which has the number of its format and which key it belongs to, and
+//! the numbers of its tables. While it is being filled from elsewhere, or its key replaced, the header
+//! says that, too: then it cannot be used.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const PREVIOUS_ROW: &str = "previous-key";
 const FILLING_ROW: &str = "unfinished";
 
 /// The conditions under which a store is opened.
-pub struct Founding<'a> {
+pub struct BootstrapTerms<'a> {
     /// The text by which its key is recognized.
     pub key_check: &'a str,
     pub must_exist: bool,
@@ -32,8 +32,8 @@ pub struct Founding<'a> {
     pub filling: Option<&'a str>,
 }
 
-/// What a store was founded with.
-pub struct Founded {
+/// What a store was created with.
+pub struct StoreHeader {
     /// The text by which its key is recognized.
     pub key_check: String,
     /// The previous key, sealed, while it is being replaced.
@@ -42,8 +42,8 @@ pub struct Founded {
     filling: Option<String>,
 }
 
-impl Founded {
-    /// Reads it; nothing if the store is not founded.
+impl StoreHeader {
+    /// Reads it; nothing if there is no store yet.
     ///
     /// # Errors
     /// If it cannot be read, or was written by a newer Roadstead.
@@ -60,13 +60,13 @@ impl Founded {
             return Ok(None);
         }
         let format = texts.remove(FORMAT_ROW);
-        let founded = Founded {
+        let header = StoreHeader {
             key_check: texts.remove(KEY_ROW).ok_or_else(damaged)?,
             previous: texts.remove(PREVIOUS_ROW),
             filling: texts.remove(FILLING_ROW),
         };
         if format.as_deref() == Some(FORMAT) && texts.is_empty() {
-            return Ok(Some(founded));
+            return Ok(Some(header));
         }
         Err(Failure::Refused(Error::new(
             Kind::Conflict,
@@ -76,8 +76,8 @@ impl Founded {
     }
 
     /// Returns whether it can be opened under these conditions.
-    fn admit(&self, founding: &Founding<'_>) -> Result<()> {
-        match (self.filling.as_deref(), founding.filling) {
+    fn admit(&self, terms: &BootstrapTerms<'_>) -> Result<()> {
+        match (self.filling.as_deref(), terms.filling) {
             (None, Some(_)) => return Err(not_empty()),
             (Some(found), wanted) if wanted != Some(found) => return Err(unfinished(found)),
             _ => {}
@@ -85,31 +85,31 @@ impl Founded {
         if self.previous.is_some() {
             return Err(key_unfinished());
         }
-        if self.key_check == founding.key_check { Ok(()) } else { Err(other_key()) }
+        if self.key_check == terms.key_check { Ok(()) } else { Err(other_key()) }
     }
 }
 
 impl Shared {
-    /// Founds the store with a key, known by its check, unless it is founded; returns whether it
-    /// was.
+    /// Creates the store with a key, known by its check, unless there is one; returns whether it
+    /// did.
     ///
     /// # Errors
-    /// If it was founded with another key, or by a newer Roadstead; if it was not, but must be; if
+    /// If it was created with another key, or by a newer Roadstead; if it was not, but must be; if
     /// something else fills it, or it is full when it is to be filled; if its key is being replaced.
-    pub(super) fn found(
+    pub(super) fn bootstrap(
         &self,
         connection: &mut Connection,
-        founding: Founding<'_>,
+        terms: BootstrapTerms<'_>,
     ) -> Result<bool> {
         let found = self.own_transaction(connection, BEGIN_WRITE, |connection| {
-            let found = Founded::read(connection)?;
+            let found = StoreHeader::read(connection)?;
             if found.is_none() {
-                if founding.must_exist {
+                if terms.must_exist {
                     return Err(Failure::Refused(no_store()));
                 }
                 put(connection, FORMAT_ROW, FORMAT)?;
-                put(connection, KEY_ROW, founding.key_check)?;
-                if let Some(filling) = founding.filling {
+                put(connection, KEY_ROW, terms.key_check)?;
+                if let Some(filling) = terms.filling {
                     put(connection, FILLING_ROW, filling)?;
                 }
             }
@@ -117,21 +117,21 @@ impl Shared {
         });
         match found.map_err(|failure| failure.error())? {
             None => Ok(true),
-            Some(found) => found.admit(&founding).map(|()| false),
+            Some(found) => found.admit(&terms).map(|()| false),
         }
     }
 
-    /// Returns what the store was founded with.
+    /// Returns what the store was created with.
     ///
     /// # Errors
-    /// If it is not founded or not complete, or cannot be read.
-    pub(super) fn founded(&self, connection: &mut Connection) -> Result<Founded, Failure> {
-        match self.own_transaction(connection, BEGIN_WRITE, Founded::read)? {
+    /// If there is none, if it is not complete, or cannot be read.
+    pub(super) fn header(&self, connection: &mut Connection) -> Result<StoreHeader, Failure> {
+        match self.own_transaction(connection, BEGIN_WRITE, StoreHeader::read)? {
             None => Err(Failure::Refused(no_store())),
-            Some(Founded { filling: Some(filling), .. }) => {
+            Some(StoreHeader { filling: Some(filling), .. }) => {
                 Err(Failure::Refused(unfinished(&filling)))
             }
-            Some(founded) => Ok(founded),
+            Some(header) => Ok(header),
         }
     }
 
@@ -172,7 +172,7 @@ fn remove(connection: &Connection, name: &str) -> Result<(), Failure> {
 }
 
 fn damaged() -> Failure {
-    Failure::Refused(Error::internal("what the store was founded with is damaged"))
+    Failure::Refused(Error::internal("the header of the store is damaged"))
 }
 
 fn no_store() -> Error {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use redb::StorageBackend;
 
 use super::file_holder::in_use;
-use super::redb::open_error;
+use super::open_error;
 use crate::base::Result;
 
 const PAGE: u64 = 4096;

@@ -1,27 +1,27 @@
-//! The engine of the background work: each of its commits is refused unless the lease is still the
-//! one that it was given.
+//! Fencing of the background work: its engine, each of whose commits is refused unless the lease is still
+//! the one that it was given.
 
 use std::sync::Arc;
 
 use super::super::{Attempt, Engine, Reader, Snapshot, StoreMeters, Terms};
-use super::presence::Presence;
+use super::membership::Member;
 use super::shared::Shared;
 use crate::base::Result;
 
 /// An engine whose commits need the lease.
-pub struct Fenced {
+pub struct FencedEngine {
     shared: Arc<Shared>,
-    lease: Arc<Presence>,
+    lease: Arc<Member>,
 }
 
-impl Fenced {
+impl FencedEngine {
     /// Creates the engine of this lease.
-    pub fn new(shared: Arc<Shared>, lease: Presence) -> Self {
-        Fenced { shared, lease: Arc::new(lease) }
+    pub fn new(shared: Arc<Shared>, lease: Member) -> Self {
+        FencedEngine { shared, lease: Arc::new(lease) }
     }
 }
 
-impl Engine for Fenced {
+impl Engine for FencedEngine {
     fn snapshot(&self) -> Arc<dyn Reader> {
         self.shared.clone().blocking_snapshot()
     }
@@ -35,7 +35,7 @@ impl Engine for Fenced {
     }
 
     fn is_shared(&self) -> bool {
-        self.shared.is_telling
+        self.shared.notifies_nodes
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use redb::StorageBackend as _;
 
 use super::patched_file::PatchedFile;
-use super::redb::{Redb, open_error};
+use super::{Redb, open_error};
 use crate::base::Result;
 
 /// Reads the whole file and verifies the checksum of every page. Returns `false` if one is wrong.

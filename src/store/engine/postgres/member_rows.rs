@@ -1,37 +1,37 @@
-//! The rows of those at a store: written, changed, removed and looked at.
+//! The rows of the members of a store: written, changed, removed and read.
 
 use tokio_postgres::Client;
 
 use super::connection::{Connection, STATEMENT_TIME, run};
 use super::failure::Failure;
-use super::presence::{BEATS, Presence, TABLE};
+use super::membership::{HEARTBEATS, Member, TABLE};
 use super::slot::{SeenSlot, fresh, sequence_in};
 
-impl Presence {
-    /// Writes its row, and its first beat.
+impl Member {
+    /// Writes its row, and its first heartbeat.
     pub fn write(&self, connection: &Connection) -> Result<(), Failure> {
-        let beat = fresh();
-        let beat: &[u8] = &beat;
+        let heartbeat = fresh();
+        let heartbeat: &[u8] = &heartbeat;
         let written = connection.change_once(
             "INSERT INTO kv (tbl, key, value) VALUES ($1, $3, $4), ($2, $3, $5)",
-            &[&TABLE, &BEATS, &self.key, &self.value, &beat],
+            &[&TABLE, &HEARTBEATS, &self.key, &self.value, &heartbeat],
         );
         written.map(drop)
     }
 
-    /// Changes its beat; returns whether its row is still there.
-    pub fn beat(&self, connection: &Connection) -> Result<bool, Failure> {
+    /// Changes its heartbeat; returns whether its row is still there.
+    pub fn renew(&self, connection: &Connection) -> Result<bool, Failure> {
         let next = fresh();
         let next: &[u8] = &next;
         let changed = connection.change_once(
             "UPDATE kv SET value = $1 WHERE tbl = $2 AND key = $3 AND EXISTS \
              (SELECT 1 FROM kv WHERE tbl = $4 AND key = $3 AND value = $5)",
-            &[&next, &BEATS, &self.key, &TABLE, &self.value],
+            &[&next, &HEARTBEATS, &self.key, &TABLE, &self.value],
         )?;
         Ok(changed == 1)
     }
 
-    /// Removes its row with its beat and its slots: no commit of it can succeed from here on.
+    /// Removes its row with its heartbeat and its slots: no commit of it can succeed from here on.
     /// Returns whether the row was there.
     pub fn remove(&self, connection: &Connection) -> Result<bool, Failure> {
         let removed = connection.change_once(
@@ -39,8 +39,10 @@ impl Presence {
             &[&TABLE, &self.key, &self.value],
         )?;
         if removed == 1 {
-            connection
-                .change_once("DELETE FROM kv WHERE tbl = $1 AND key = $2", &[&BEATS, &self.key])?;
+            connection.change_once(
+                "DELETE FROM kv WHERE tbl = $1 AND key = $2",
+                &[&HEARTBEATS, &self.key],
+            )?;
             let (first, last) = (self.token(), [self.token().as_slice(), &[0xFF; 16]].concat());
             let first: &[u8] = &first;
             connection
@@ -50,33 +52,33 @@ impl Presence {
     }
 }
 
-/// Somebody at a store, as seen in one look.
+/// A member of a store, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub presence: Presence,
-    pub beat: Vec<u8>,
+pub struct SeenMember {
+    pub member: Member,
+    pub heartbeat: Vec<u8>,
 }
 
-/// Reads who is there.
-pub fn look(connection: &Connection) -> Result<Vec<Seen>, Failure> {
-    look_with(&connection.client)
+/// Reads the members.
+pub fn read_members(connection: &Connection) -> Result<Vec<SeenMember>, Failure> {
+    read_members_with(&connection.client)
 }
 
-/// Does the same as [`look`], over a connection that is not one to the store.
-pub fn look_with(client: &Client) -> Result<Vec<Seen>, Failure> {
+/// Does the same as [`read_members`], over a connection that is not one to the store.
+pub fn read_members_with(client: &Client) -> Result<Vec<SeenMember>, Failure> {
     let sql = "SELECT there.key, there.value, beat.value FROM kv AS there JOIN kv AS beat \
          ON beat.tbl = $2 AND beat.key = there.key WHERE there.tbl = $1 ORDER BY there.key";
-    let rows = run(client.query(sql, &[&TABLE, &BEATS]), STATEMENT_TIME)?;
+    let rows = run(client.query(sql, &[&TABLE, &HEARTBEATS]), STATEMENT_TIME)?;
     let bytes = |row: &tokio_postgres::Row, at| row.try_get::<_, Vec<u8>>(at);
     let seen = rows.iter().map(|row| {
-        let presence = Presence { key: bytes(row, 0)?, value: bytes(row, 1)? };
-        Ok(Seen { presence, beat: bytes(row, 2)? })
+        let member = Member { key: bytes(row, 0)?, value: bytes(row, 1)? };
+        Ok(SeenMember { member, heartbeat: bytes(row, 2)? })
     });
     seen.collect::<Result<_, _>>().map_err(|error| Failure::of(&error))
 }
 
 /// Reads all slots.
-pub fn look_at_slots(connection: &Connection) -> Result<Vec<SeenSlot>, Failure> {
+pub fn read_slots(connection: &Connection) -> Result<Vec<SeenSlot>, Failure> {
     let rows = connection.query_once("SELECT id, value FROM kv_slot", &[])?;
     let slots = rows
         .iter()

@@ -1,8 +1,8 @@
-//! Who is at a store: rows that name them, and beats by which others see that they are still there.
+//! The members of a store: rows that name them, and heartbeats by which others see that they are alive.
 //!
 //! Servers are its nodes: any number of one release. A tool that needs the store to itself is its
 //! owner. One of the nodes has the lease, and with it the background work. Each of them is a row,
-//! and another one for its beat, which is a random value that it changes every two seconds.
+//! and another one for its heartbeat, which is a random value that it changes every two seconds.
 
 use super::slot::{Token, fresh};
 use crate::store::codec::hex;
@@ -10,8 +10,8 @@ use crate::store::codec::hex;
 /// The number of the table of these rows.
 pub const TABLE: i16 = 1;
 
-/// The number of the table of their beats, under the same keys.
-pub const BEATS: i16 = 3;
+/// The number of the table of their heartbeats, under the same keys.
+pub const HEARTBEATS: i16 = 3;
 
 /// The key of the row of the owner.
 const OWNER: &[u8] = b"owner";
@@ -22,22 +22,22 @@ const NODE: &[u8] = b"node:";
 /// The key of the row of the lease.
 pub const LEASE: &[u8] = b"lease";
 
-/// The row of somebody at a store: its key; its token, release, description and address. That of the
+/// The row of a member of a store: its key; its token, release, description and address. That of the
 /// lease has, in place of a release, the id of the node that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Presence {
+pub struct Member {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
 }
 
-/// The only one who uses a store: no server runs, and none starts, while it is there.
+/// The only member of a store: no server runs, and none starts, while it is there.
 #[derive(Clone, Debug)]
-pub struct Owner(pub(super) Presence);
+pub struct Owner(pub(super) Member);
 
 /// A server of a store, one of several.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub(super) presence: Presence,
+    pub(super) member: Member,
     /// Whether it takes the lease for the background work.
     pub(super) may_lead: bool,
 }
@@ -46,7 +46,7 @@ impl Owner {
     /// Creates an owner that no other equals. `description` is what others are told, such as a host
     /// name and a process id.
     pub fn new(description: &str) -> Self {
-        Owner(Presence::new(OWNER.to_vec(), fresh(), "", description))
+        Owner(Member::new(OWNER.to_vec(), fresh(), "", description))
     }
 }
 
@@ -54,8 +54,8 @@ impl Node {
     /// Creates a node that no other equals, of this release. Nodes of another one are refused.
     pub fn new(release: &str, description: &str) -> Self {
         let token = fresh();
-        let presence = Presence::new([NODE, &token].concat(), token, release, description);
-        Node { presence, may_lead: true }
+        let member = Member::new([NODE, &token].concat(), token, release, description);
+        Node { member, may_lead: true }
     }
 
     /// Leaves the lease for the background work to others.
@@ -73,21 +73,21 @@ impl Node {
     /// Says where it listens.
     #[must_use]
     pub fn at(mut self, address: &str) -> Self {
-        self.presence.value.push(0);
-        self.presence.value.extend_from_slice(address.as_bytes());
+        self.member.value.push(0);
+        self.member.value.extend_from_slice(address.as_bytes());
         self
     }
 }
 
-impl Presence {
+impl Member {
     fn new(key: Vec<u8>, token: Token, release: &str, description: &str) -> Self {
         let value = [&token, release.as_bytes(), b"\0", description.as_bytes()].concat();
-        Presence { key, value }
+        Member { key, value }
     }
 
     /// Returns the lease as this node would have it.
     pub fn lease(&self) -> Self {
-        Presence::new(LEASE.to_vec(), fresh(), &self.id(), &self.description())
+        Member::new(LEASE.to_vec(), fresh(), &self.id(), &self.description())
     }
 
     /// Its token: what its slots begin with.
@@ -143,8 +143,8 @@ impl Presence {
         self.key.starts_with(NODE)
     }
 
-    /// Returns whether this one cannot be at the store while the other is.
-    pub fn is_excluded_by(&self, other: &Presence) -> bool {
+    /// Returns whether this one cannot be a member of the store while the other is.
+    pub fn is_excluded_by(&self, other: &Member) -> bool {
         if self.key == other.key {
             return true;
         }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn nodes_of_one_release_are_there_together_and_an_owner_is_alone() {
         let [one, two, newer] = [("1.0", "a"), ("1.0", "b"), ("1.1", "c")]
-            .map(|(release, name)| Node::new(release, name).presence);
+            .map(|(release, name)| Node::new(release, name).member);
         let (owner, other) = (Owner::new("tool").0, Owner::new("tool").0);
         let lease = one.lease();
         for (own, there, is_excluded) in [
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!((one.description(), lease.description()), ("a".into(), "a".into()));
         assert_ne!(one.token(), two.token());
         assert_eq!((lease.holder(), one.address()), (one.id(), None));
-        let at = Node::new("1.0", "a").at("10.0.0.1:7420").presence;
+        let at = Node::new("1.0", "a").at("10.0.0.1:7420").member;
         assert_eq!((at.release(), at.description()), ("1.0".into(), "a".into()));
         assert_eq!(at.address().as_deref(), Some("10.0.0.1:7420"));
     }

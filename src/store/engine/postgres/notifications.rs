@@ -1,5 +1,5 @@
-//! What other nodes are to be told of the commits of this one: which slots they moved, and which
-//! topics changed. Commits that come while a notification is under way are told of together.
+//! Notifications between nodes: which slots the commits of a node moved, and which topics changed. Commits
+//! that come while a notification is under way share the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -13,22 +13,22 @@ use crate::store::codec::hex;
 const MAX_TOPICS: usize = 150;
 const MAX_SLOTS: usize = 100;
 
-/// The commits that others have not been told of.
+/// The commits that other nodes have not been notified of.
 #[derive(Default)]
-pub struct News {
+pub struct Notifications {
     state: Mutex<State>,
     filled: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    told: Told,
+    next: Notification,
     is_closed: bool,
 }
 
-/// What others are told.
+/// What other nodes are notified of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Notification {
     /// The largest number of each slot.
     slots: BTreeMap<u32, u64>,
     topics: BTreeSet<Topic>,
@@ -36,7 +36,7 @@ pub struct Told {
     is_everything: bool,
 }
 
-impl Told {
+impl Notification {
     fn is_empty(&self) -> bool {
         self.slots.is_empty() && !self.is_everything
     }
@@ -54,15 +54,15 @@ impl Told {
     }
 }
 
-/// What another node has told.
+/// A notification of another node.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedNotification {
     pub slots: Vec<SeenSlot>,
     /// `None`: everything may have changed.
     pub topics: Option<Vec<Topic>>,
 }
 
-impl Heard {
+impl ReceivedNotification {
     /// Reads the text of a notification; `None` if it is one of this node's own, or none that it
     /// understands.
     pub fn read(text: &str, own: Token) -> Option<Self> {
@@ -79,15 +79,15 @@ impl Heard {
         };
         let slots = slots.split(',').filter_map(slot).collect();
         if topics == "*" {
-            return Some(Heard { slots, topics: None });
+            return Some(ReceivedNotification { slots, topics: None });
         }
         let topics = topics.as_bytes().chunks(32).map(Topic::try_parse_ascii);
         let topics = topics.collect::<Result<_, _>>().ok()?;
-        Some(Heard { slots, topics: Some(topics) })
+        Some(ReceivedNotification { slots, topics: Some(topics) })
     }
 }
 
-impl News {
+impl Notifications {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics while holding it")
     }
@@ -95,15 +95,15 @@ impl News {
     /// Adds a commit that moved this slot.
     pub fn add(&self, slot: &Slot, topics: &[Topic]) {
         {
-            let State { told, .. } = &mut *self.state();
-            told.slots.insert(slot.number(), sequence_in(&slot.value));
-            told.topics.extend(topics);
-            if told.topics.len() > MAX_TOPICS || told.slots.len() > MAX_SLOTS {
-                told.topics.clear();
-                told.is_everything = true;
+            let State { next, .. } = &mut *self.state();
+            next.slots.insert(slot.number(), sequence_in(&slot.value));
+            next.topics.extend(topics);
+            if next.topics.len() > MAX_TOPICS || next.slots.len() > MAX_SLOTS {
+                next.topics.clear();
+                next.is_everything = true;
             }
-            while told.slots.len() > MAX_SLOTS {
-                told.slots.pop_first();
+            while next.slots.len() > MAX_SLOTS {
+                next.slots.pop_first();
             }
         }
         self.filled.notify_one();
@@ -111,16 +111,16 @@ impl News {
 
     /// Notes that others may have missed something.
     pub fn add_everything(&self) {
-        self.state().told.is_everything = true;
+        self.state().next.is_everything = true;
     }
 
-    /// Waits until there is something to tell, at most for so long.
-    pub fn next(&self, time: Duration) -> Option<Told> {
-        let idle = |state: &mut State| state.told.is_empty() && !state.is_closed;
+    /// Waits until there is something to notify of, at most for so long.
+    pub fn next(&self, time: Duration) -> Option<Notification> {
+        let idle = |state: &mut State| state.next.is_empty() && !state.is_closed;
         let waited = self.filled.wait_timeout_while(self.state(), time, idle);
         let (mut state, _) = waited.expect("no thread panics while holding it");
-        let told = std::mem::take(&mut state.told);
-        (!told.is_empty()).then_some(told)
+        let next = std::mem::take(&mut state.next);
+        (!next.is_empty()).then_some(next)
     }
 
     /// Waits until it is closed, at most for so long.
@@ -153,32 +153,35 @@ mod tests {
     }
 
     #[test]
-    fn commits_are_told_of_together_and_read_as_they_were_told() {
-        let (news, slots) = (News::default(), Slots::default());
+    fn commits_share_a_notification_which_is_read_as_it_was_written() {
+        let (notifications, slots) = (Notifications::default(), Slots::default());
         let slot = slots.create(OWN);
         let topics = [Topic::from_u128(7), Topic::from_u128(8)];
-        news.add(&moved(&slots, &slot), &topics[..1]);
-        news.add(&moved(&slots, &slot), &topics);
-        let text = news.next(Duration::ZERO).unwrap().text(OWN);
-        assert_eq!(news.next(Duration::ZERO), None);
-        let heard = Heard { slots: vec![(slot.id.to_vec(), 2)], topics: Some(topics.to_vec()) };
-        assert_eq!(Heard::read(&text, [4; 16]), Some(heard));
-        assert_eq!(Heard::read(&text, OWN), None, "it knows its own");
+        notifications.add(&moved(&slots, &slot), &topics[..1]);
+        notifications.add(&moved(&slots, &slot), &topics);
+        let text = notifications.next(Duration::ZERO).unwrap().text(OWN);
+        assert_eq!(notifications.next(Duration::ZERO), None);
+        let received = ReceivedNotification {
+            slots: vec![(slot.id.to_vec(), 2)],
+            topics: Some(topics.to_vec()),
+        };
+        assert_eq!(ReceivedNotification::read(&text, [4; 16]), Some(received));
+        assert_eq!(ReceivedNotification::read(&text, OWN), None, "it knows its own");
         for other in ["", "a b c", "hello", "00 1:2"] {
-            assert_eq!(Heard::read(other, OWN), None, "{other}");
+            assert_eq!(ReceivedNotification::read(other, OWN), None, "{other}");
         }
     }
 
     #[test]
     fn a_notification_is_never_too_long() {
-        let (news, slots) = (News::default(), Slots::default());
+        let (notifications, slots) = (Notifications::default(), Slots::default());
         for slot in 0..400_u32 {
             let slot = Slot { value: [0xFF; 16], ..slots.create([slot as u8; 16]) };
-            news.add(&slot, &[Topic::from_u128(slot.number().into())]);
-            let told = news.state().told.clone();
-            assert!(told.text(OWN).len() < 8000, "{told:?}");
+            notifications.add(&slot, &[Topic::from_u128(slot.number().into())]);
+            let next = notifications.state().next.clone();
+            assert!(next.text(OWN).len() < 8000, "{next:?}");
         }
-        let told = news.next(Duration::ZERO).unwrap();
-        assert_eq!(Heard::read(&told.text(OWN), [4; 16]).unwrap().topics, None);
+        let last = notifications.next(Duration::ZERO).unwrap();
+        assert_eq!(ReceivedNotification::read(&last.text(OWN), [4; 16]).unwrap().topics, None);
     }
 }

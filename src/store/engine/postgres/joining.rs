@@ -1,60 +1,60 @@
-//! Coming to a store, and leaving it.
+//! Joining a store, and leaving it.
 //!
-//! Who is in the way is watched: if its beat changes it is there, and if that does not change for
-//! eight seconds it is gone and is removed. What it still does then fails at its commit (see
+//! Who is in the way is observed: if its heartbeat changes it is alive, and if that does not change for
+//! eight seconds it is taken for gone and is removed. What it still does then fails at its commit (see
 //! [`super::slot`]).
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::access;
-use super::attendance::{Seen, look};
 use super::connection::{Connection, STATEMENT_TIME};
 use super::failure::Failure;
-use super::presence::{BEATS, LEASE, Presence, TABLE};
+use super::failure_detector::FailureDetector;
+use super::member_rows::{SeenMember, read_members};
+use super::membership::{HEARTBEATS, LEASE, Member, TABLE};
 use super::shared::Shared;
-use super::silence::Watch;
 use super::slot::fresh;
 use super::sql::BEGIN_WRITE;
 use crate::base::{Error, Kind, Result};
 
-/// How long a beat may stay the same: three may be late.
-pub const MAX_SILENCE: Duration = Duration::from_secs(8);
+/// How long a heartbeat may stay the same: three may be late.
+pub const FAILURE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// How often those in the way are looked at.
-const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// How often those in the way are observed.
+const OBSERVE_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Shared {
-    /// Comes to the store. Waits up to eight seconds for those in the way to be gone, and a node for
+    /// Joins the store. Waits up to eight seconds for those in the way to be gone, and a node for
     /// an owner until it leaves: a tool is soon done.
     ///
     /// # Errors
-    /// If somebody in the way is there; if the server fails.
-    pub(super) fn enter(
+    /// If somebody in the way is alive; if the server fails.
+    pub(super) fn join(
         &self,
         connection: &mut Connection,
-        own: &Presence,
+        own: &Member,
         progress: &dyn Fn(&str),
     ) -> Result<()> {
-        let mut watch = Watch::default();
+        let mut detector = FailureDetector::default();
         let mut has_waited = false;
         loop {
-            let gone = watch.silent(MAX_SILENCE);
+            let gone = detector.suspected(FAILURE_TIMEOUT);
             let in_way = self
                 .own_transaction(connection, BEGIN_WRITE, |connection| {
-                    try_enter(connection, own, &gone)
+                    try_join(connection, own, &gone)
                 })
                 .map_err(|failure| failure.error())?;
             let Some(first) = in_way.first().cloned() else { break };
-            watch.look(in_way, Instant::now());
-            if let Some(there) = watch.alive().find(|there| !waits_for(own, &there.presence)) {
-                return Err(in_use(own, &there.presence));
+            detector.observe(in_way, Instant::now());
+            if let Some(other) = detector.alive().find(|other| !waits_for(own, &other.member)) {
+                return Err(in_use(own, &other.member));
             }
             if !has_waited {
-                progress(&format!("waiting for {} to be gone", first.presence.description()));
+                progress(&format!("waiting for {} to be gone", first.member.description()));
             }
             has_waited = true;
-            thread::sleep(WATCH_INTERVAL);
+            thread::sleep(OBSERVE_INTERVAL);
         }
         if has_waited {
             progress("");
@@ -63,7 +63,7 @@ impl Shared {
     }
 
     /// Leaves the store, and gives the lease up if it is `held`, so that others need not wait.
-    pub(super) fn leave(&self, own: &Presence, held: Option<&Presence>) -> Result<(), Failure> {
+    pub(super) fn leave(&self, own: &Member, held: Option<&Member>) -> Result<(), Failure> {
         let mut connection = self.pool.take(false, Instant::now() + STATEMENT_TIME)?;
         self.own_transaction(&mut connection, BEGIN_WRITE, |connection| {
             if let Some(lease) = held {
@@ -75,21 +75,21 @@ impl Shared {
 
     /// Takes the lease for `own`, if nobody has it or still the one that was `seen`; returns it. Also
     /// returns nothing if `own` was removed.
-    pub(super) fn try_lease(
+    pub(super) fn try_acquire_lease(
         &self,
         connection: &mut Connection,
-        own: &Presence,
-        seen: Option<&Seen>,
-    ) -> Result<Option<Presence>, Failure> {
+        own: &Member,
+        seen: Option<&SeenMember>,
+    ) -> Result<Option<Member>, Failure> {
         let lease = own.lease();
         let is_taken = self.own_transaction(connection, BEGIN_WRITE, |connection| {
-            let there = look(connection)?;
-            let present = there.iter().find(|one| one.presence.key == LEASE);
-            if present != seen || !there.iter().any(|one| one.presence == *own) {
+            let members = read_members(connection)?;
+            let present = members.iter().find(|one| one.member.key == LEASE);
+            if present != seen || !members.iter().any(|one| one.member == *own) {
                 return Ok(false);
             }
             if let Some(seen) = seen {
-                seen.presence.remove(connection)?;
+                seen.member.remove(connection)?;
             }
             lease.write(connection).map(|()| true)
         })?;
@@ -97,19 +97,24 @@ impl Shared {
     }
 }
 
-/// Comes to the store unless somebody is in the way who is not `gone`; returns those.
-fn try_enter(connection: &Connection, own: &Presence, gone: &[Seen]) -> Result<Vec<Seen>, Failure> {
-    let mut in_way = look(connection)?;
-    in_way.retain(|other| own.is_excluded_by(&other.presence));
+/// Joins the store unless somebody is in the way who is not `gone`; returns those.
+fn try_join(
+    connection: &Connection,
+    own: &Member,
+    gone: &[SeenMember],
+) -> Result<Vec<SeenMember>, Failure> {
+    let mut in_way = read_members(connection)?;
+    in_way.retain(|other| own.is_excluded_by(&other.member));
     if !in_way.iter().all(|other| gone.contains(other)) {
         return Ok(in_way);
     }
     for other in &in_way {
-        other.presence.remove(connection)?;
+        other.member.remove(connection)?;
     }
     if own.is_owner() {
         // No commit of anybody else can succeed from here on.
-        connection.change_once("DELETE FROM kv WHERE tbl = $1 OR tbl = $2", &[&TABLE, &BEATS])?;
+        connection
+            .change_once("DELETE FROM kv WHERE tbl = $1 OR tbl = $2", &[&TABLE, &HEARTBEATS])?;
         connection.change_once("DELETE FROM kv_slot", &[])?;
     }
     own.write(connection)?;
@@ -118,12 +123,12 @@ fn try_enter(connection: &Connection, own: &Presence, gone: &[Seen]) -> Result<V
     Ok(Vec::new())
 }
 
-/// Whether `own` waits for another that is there.
-fn waits_for(own: &Presence, other: &Presence) -> bool {
+/// Whether `own` waits for another that is alive.
+fn waits_for(own: &Member, other: &Member) -> bool {
     own.is_node() && other.is_owner()
 }
 
-fn in_use(own: &Presence, other: &Presence) -> Error {
+fn in_use(own: &Member, other: &Member) -> Error {
     let who = other.description();
     if own.is_node() {
         return Error::new(

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use redb::StorageBackend as _;
 use redb::backends::InMemoryBackend;
 
-use super::logged::{Salvaged, salvage};
-use super::patched_file::PatchedFile;
-use super::redb::{Redb, open_error};
+use super::super::redb::{PatchedFile, Redb, open_error};
+use super::salvage::{Salvaged, salvage};
 use super::{LogFile, LogFiles, LogPlace, LogSettings, LoggedRedb};
 use crate::base::Result;
 

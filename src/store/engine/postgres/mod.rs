@@ -9,33 +9,44 @@
 //! Heavy attempts run on their callers' threads, whose number is bounded; light ones wait, in turns
 //! of their organizations, for one of a few threads.
 //!
-//! Several processes use a store at once, as its nodes ([`presence`]): a [`keeper`] shows that each is
-//! there and takes the lease for the background work, a [`notifier`] tells the others of commits.
+//! Several processes use a store at once, as its nodes ([`membership`]): a [`heartbeat`] shows that each is
+//! alive and takes the lease for the background work, a [`notifier`] notifies the others of commits.
+//!
+//! | What for | Files |
+//! |---|---|
+//! | opening | [`settings`], [`url`], [`tls`], [`bootstrap`], [`tables`], [`durability`], [`notes`] |
+//! | connections | [`connection`], [`pool`], [`sql`], [`failure`], [`waiting`] |
+//! | transactions | [`shared`], [`queue`], [`attempts`], [`reader`], [`building`], [`access`] |
+//! | commits that are not answered | [`slot`], [`resolving`] |
+//! | members | [`membership`], [`member_rows`], [`joining`], [`heartbeat`], [`failure_detector`] |
+//! | nodes from outside | [`node_list`] |
+//! | the lease | [`fencing`] |
+//! | notifications | [`notifications`], [`notifier`], [`missed_notifications`] |
 
 mod access;
-mod attendance;
 mod attempts;
+mod bootstrap;
 mod building;
 mod connection;
 mod durability;
-mod entering;
 mod failure;
-mod fenced;
-mod founding;
-mod hearing;
-mod keeper;
-mod news;
+mod failure_detector;
+mod fencing;
+mod heartbeat;
+mod joining;
+mod member_rows;
+mod membership;
+mod missed_notifications;
+mod node_list;
 mod notes;
+mod notifications;
 mod notifier;
-mod peek;
 mod pool;
-mod presence;
 mod queue;
 mod reader;
 mod resolving;
 mod settings;
 mod shared;
-mod silence;
 mod slot;
 mod sql;
 mod tables;
@@ -51,11 +62,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+pub use bootstrap::StoreHeader;
 pub use building::Building;
 pub use durability::Durability;
-pub use founding::Founded;
-pub use peek::nodes_at;
-pub use presence::{Node, Owner};
+pub use membership::{Node, Owner};
+pub use node_list::nodes_at;
 pub use settings::{Control, PostgresSettings};
 pub use shared::Unanswered;
 pub use url::PostgresUrl;
@@ -65,15 +76,15 @@ use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 use access::AccessVersions;
+use bootstrap::BootstrapTerms;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
-use founding::Founding;
-use hearing::Hearing;
-use keeper::Keeper;
-use news::News;
+use heartbeat::Heartbeat;
+use membership::Member;
+use missed_notifications::MissedNotifications;
+use notifications::Notifications;
 use notifier::Notifier;
 use pool::Pool;
-use presence::Presence;
 use queue::Queue;
 use reader::{Kind, TransactionReader};
 use shared::{OPEN_TIME, Shared, start_runtime};
@@ -90,7 +101,7 @@ const READ_TIME: Duration = Duration::from_secs(15);
 pub struct Postgres {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    keeper: Option<Keeper>,
+    heartbeat: Option<Heartbeat>,
     notifier: Option<Notifier>,
     is_new: bool,
     /// Drives the connections.
@@ -98,7 +109,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens the store, creating its tables if there are none, and comes to it as the node or owner
+    /// Opens the store, creating its tables if there are none, and joins it as the node or owner
     /// that `settings` name. `signals` notifies the topics of every commit, of a node also those of
     /// other nodes. `progress` is called while it waits for others to be gone, and with an empty
     /// line after that. Blocks.
@@ -124,7 +135,7 @@ impl Postgres {
         } = settings;
         let is_node = node.is_some();
         let may_lead = node.as_ref().is_some_and(|node| node.may_lead);
-        let presence = node.map(|node| node.presence).or(owner.map(|owner| owner.0));
+        let member = node.map(|node| node.member).or(owner.map(|owner| owner.0));
         let connector = Connector::new(url, schema, runtime.handle().clone());
         let meters = Arc::<StoreMeters>::default();
         let shared = Arc::new(Shared {
@@ -133,17 +144,17 @@ impl Postgres {
             queue: Queue::new(meters.clone()),
             signals,
             meters,
-            token: presence.as_ref().map_or_else(slot::fresh, Presence::token),
-            presence: presence.clone(),
+            token: member.as_ref().map_or_else(slot::fresh, Member::token),
+            member: member.clone(),
             control,
             may_lead,
             is_removed: watch::channel(false).0,
             lease: Mutex::default(),
             leases: watch::channel(None).0,
             nodes: watch::channel(Vec::new()).0,
-            news: News::default(),
-            is_telling: is_node,
-            hearing: Hearing::default(),
+            notifications: Notifications::default(),
+            notifies_nodes: is_node,
+            missed_notifications: MissedNotifications::default(),
             access_versions: AccessVersions::default(),
             unanswered: Unanswered::default(),
             commits_hang: AtomicBool::default(),
@@ -151,7 +162,7 @@ impl Postgres {
         let mut engine = Postgres {
             shared: shared.clone(),
             threads: Mutex::default(),
-            keeper: None,
+            heartbeat: None,
             notifier: None,
             is_new: false,
             runtime: Mutex::new(Some(runtime)),
@@ -160,12 +171,12 @@ impl Postgres {
         // Before it is taken over from anybody.
         if let Some(key_check) = key_check {
             let filling = filling.as_deref();
-            let founding = Founding { key_check: &key_check, must_exist, filling };
-            engine.is_new = shared.found(&mut connection, founding)?;
+            let terms = BootstrapTerms { key_check: &key_check, must_exist, filling };
+            engine.is_new = shared.bootstrap(&mut connection, terms)?;
         }
-        if let Some(own) = presence {
-            shared.enter(&mut connection, &own, progress)?;
-            engine.keeper = Some(Keeper::start(&shared, own)?);
+        if let Some(own) = member {
+            shared.join(&mut connection, &own, progress)?;
+            engine.heartbeat = Some(Heartbeat::start(&shared, own)?);
         }
         if is_node {
             engine.notifier = Some(Notifier::start(&shared)?);
@@ -211,7 +222,7 @@ impl Postgres {
         self.shared.nodes.subscribe()
     }
 
-    /// Returns whether the store was founded when it was opened.
+    /// Returns whether the store was created when it was opened.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -264,7 +275,7 @@ impl Engine for Postgres {
     }
 
     fn is_shared(&self) -> bool {
-        self.shared.is_telling
+        self.shared.notifies_nodes
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
@@ -280,12 +291,12 @@ impl Engine for Postgres {
                 let _ = one.join();
             }
         }
-        self.shared.news.close();
+        self.shared.notifications.close();
         if let Some(notifier) = &self.notifier {
             notifier.stop();
         }
-        if let Some(keeper) = &self.keeper {
-            keeper.stop();
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.stop();
         }
         self.shared.pool.clear();
         if let Some(runtime) = self.runtime.lock().ok().and_then(|mut runtime| runtime.take()) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 
-use super::file_owner::give_to_owner_of_directory;
+use super::super::file_owner::give_to_owner_of_directory;
 use crate::base::Error;
 
 /// Free space that a disk that was full must have before it is written to again: 1 MiB, more than a

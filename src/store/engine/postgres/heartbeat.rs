@@ -1,0 +1,212 @@
+//! The thread by which a process stays a member of a store: it changes its heartbeat, observes the other
+//! members, takes the lease when nobody has it, and finds commits of other nodes whose notifications were
+//! missed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::connection::Connection;
+use super::failure::Failure;
+use super::failure_detector::FailureDetector;
+use super::fencing::FencedEngine;
+use super::joining::FAILURE_TIMEOUT;
+use super::member_rows::{read_members, read_slots};
+use super::membership::{LEASE, Member};
+use super::settings::Control;
+use super::shared::Shared;
+use super::sql::BEGIN_WRITE;
+use crate::base::{Error, Result};
+use crate::store::engine::WorkLease;
+
+/// How often a heartbeat is changed.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How often a node observes the others: a waiter whose notification is lost waits for two observations.
+const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a server leaves when it is killed is taken over within ten seconds.
+const _: () = assert!(FAILURE_TIMEOUT.as_secs() + OBSERVE_INTERVAL.as_secs() < 10);
+
+/// Pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The rows of a node without a heartbeat for ten minutes are removed. Commits whose outcome it still
+/// seeks are long given up.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The thread.
+pub struct Heartbeat {
+    is_stopped: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Heartbeat {
+    /// Starts the thread for a member that has joined the store.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(shared: &Arc<Shared>, own: Member) -> Result<Self> {
+        let is_stopped = Arc::<AtomicBool>::default();
+        let (stopped, shared) = (is_stopped.clone(), Arc::downgrade(shared));
+        let mut heartbeats = HeartbeatLoop {
+            own,
+            detector: FailureDetector::default(),
+            heartbeat_at: Instant::now() + HEARTBEAT_INTERVAL,
+            observe_at: Instant::now(),
+            is_away: false,
+        };
+        let thread = thread::Builder::new()
+            .name("heartbeat".into())
+            .spawn(move || heartbeats.run(&shared, &stopped))
+            .map_err(|e| Error::internal(format!("a thread cannot be started: {e}")))?;
+        Ok(Heartbeat { is_stopped, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Leaves the store and ends the thread.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+struct HeartbeatLoop {
+    own: Member,
+    detector: FailureDetector,
+    heartbeat_at: Instant,
+    observe_at: Instant,
+    /// Whether the last time failed.
+    is_away: bool,
+}
+
+impl HeartbeatLoop {
+    fn run(&mut self, shared: &Weak<Shared>, is_stopped: &AtomicBool) {
+        loop {
+            let next = self.heartbeat_at.min(self.observe_at);
+            thread::park_timeout(next.saturating_duration_since(Instant::now()));
+            let Some(shared) = shared.upgrade() else { return };
+            if is_stopped.load(Ordering::SeqCst) {
+                let held = shared.give_up_lease();
+                if let Err(failure) = shared.leave(&self.own, held.as_ref()) {
+                    tracing::debug!(?failure, "the store could not be left");
+                }
+                return;
+            }
+            if Instant::now() < next {
+                continue;
+            }
+            let connection = shared.pool.take(false, Instant::now() + HEARTBEAT_INTERVAL);
+            let ran = connection.and_then(|mut connection| {
+                self.run_due(&shared, &mut connection)?;
+                shared.pool.put(connection);
+                Ok(())
+            });
+            match ran {
+                Ok(()) => self.is_away = false,
+                Err(Failure::Removed) => {
+                    shared.removed();
+                    return;
+                }
+                Err(failure) => {
+                    // The others could not change their heartbeats either.
+                    self.detector.reset();
+                    self.observe_at = Instant::now() + RETRY_PAUSE;
+                    self.heartbeat_at = self.observe_at;
+                    match failure {
+                        Failure::Unavailable(_) => shared.pool.clear(),
+                        // Its own row is locked, by the heartbeat before: that is not finished.
+                        Failure::Blocked => shared.note_blocked(),
+                        _ => {}
+                    }
+                    if !std::mem::replace(&mut self.is_away, true) {
+                        tracing::warn!(?failure, "the heartbeat cannot be stored at the moment");
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_due(
+        &mut self,
+        shared: &Arc<Shared>,
+        connection: &mut Connection,
+    ) -> Result<(), Failure> {
+        let now = Instant::now();
+        if now >= self.heartbeat_at {
+            self.heartbeat_at = now + HEARTBEAT_INTERVAL;
+            if !matches!(shared.control, Some(Control::Silent | Control::Unfenced)) {
+                self.send(shared, connection)?;
+            }
+        }
+        if now >= self.observe_at {
+            self.observe_at = now + OBSERVE_INTERVAL;
+            shared.pool.close_unused(now);
+            if self.own.is_node() {
+                self.observe(shared, connection)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, shared: &Shared, connection: &mut Connection) -> Result<(), Failure> {
+        let held = shared.held_lease();
+        let (is_there, has_lease) =
+            shared.own_transaction(connection, BEGIN_WRITE, |connection| {
+                let is_there = self.own.renew(connection)?;
+                let has_lease = held.as_ref().map(|lease| lease.renew(connection)).transpose()?;
+                Ok((is_there, has_lease.unwrap_or(true)))
+            })?;
+        shared.note_committed();
+        if let (false, Some(lease)) = (has_lease, &held) {
+            shared.lost_lease(lease);
+        }
+        if is_there { Ok(()) } else { Err(Failure::Removed) }
+    }
+
+    fn observe(
+        &mut self,
+        shared: &Arc<Shared>,
+        connection: &mut Connection,
+    ) -> Result<(), Failure> {
+        let members = read_members(connection)?;
+        if !members.iter().any(|one| one.member == self.own) {
+            return Err(Failure::Removed);
+        }
+        self.detector.observe(members.clone(), Instant::now());
+        shared.nodes.send_replace(self.detector.nodes(Some(&self.own)));
+        let slots = read_slots(connection)?;
+        if shared.missed_notifications.check(slots, shared.token) {
+            shared.signals.notify_all();
+        }
+        for gone in self.detector.suspected(REMOVAL_TIMEOUT) {
+            if gone.member.is_node() && gone.member != self.own {
+                let who = gone.member.description();
+                tracing::warn!("{who} has been silent for ten minutes; its rows are removed");
+                shared.own_transaction(connection, BEGIN_WRITE, |connection| {
+                    gone.member.remove(connection)
+                })?;
+            }
+        }
+        if shared.held_lease().is_some() || !shared.may_lead {
+            return Ok(());
+        }
+        let suspected = self.detector.suspected(FAILURE_TIMEOUT);
+        let suspected = suspected.iter().find(|one| one.member.key == LEASE);
+        if suspected.is_some() || !members.iter().any(|one| one.member.key == LEASE) {
+            if let Some(lease) = shared.try_acquire_lease(connection, &self.own, suspected)? {
+                tracing::info!("this server does the background work from now on");
+                let engine = Arc::new(FencedEngine::new(shared.clone(), lease.clone()));
+                shared.have_lease(lease, WorkLease { engine });
+            }
+        } else if let Some(at) = self.detector.suspected_at(LEASE, FAILURE_TIMEOUT) {
+            // Not a whole interval later.
+            self.observe_at = self.observe_at.min(at.max(Instant::now()));
+        }
+        Ok(())
+    }
+}
