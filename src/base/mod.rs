@@ -20,6 +20,7 @@ mod nearest;
 mod nullable;
 mod number;
 pub mod portable;
+mod segment;
 mod selector;
 mod spelling;
 mod text;
@@ -34,7 +35,7 @@ pub use canonical::canonical;
 pub use error::{Error, Issue, Kind, ReachedLimit, Result};
 pub use folding::{fold, fold_first, is_ignorable, is_unspaced, without_accents};
 pub use handle::{Handle, PublicKey};
-pub use hex::from_hex;
+pub use hex::{from_hex, hex};
 pub use id::Id;
 pub use json::{Json, JsonMap, StringMap, StringMapSchema};
 pub use keys::{KeyId, Keys, MasterKey, Sealed};
@@ -46,6 +47,7 @@ pub use nullable::Nullable;
 pub use number::{Int, Usd, whole_number};
 pub(crate) use portable::portable;
 pub use portable::{Exporting, Importing, Portable};
+pub use segment::segment;
 pub use selector::{Range, Selector};
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, ProviderKey, Skill, Text, TextRule,

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -14,6 +13,7 @@ use super::strict::List;
 use crate::api::execute::{Arguments, Executor, Response};
 use crate::api::{Method, Origin, Uploaded};
 use crate::auth::{RawCredential, Role};
+pub use crate::base::segment;
 use crate::base::{Error, Result};
 use crate::http::{InProcess, RouteCall, Router};
 
@@ -23,14 +23,6 @@ pub const SESSION: &str = "/auth/session";
 /// Lists are read whole in pages of this size, and not more of them than this.
 const PAGE: &str = "100";
 const MAX_PAGES: usize = 10;
-
-/// Characters of a path's segment that need no encoding.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Encodes a segment of a path.
-pub fn segment(text: &str) -> String {
-    utf8_percent_encode(text, SEGMENT).to_string()
-}
 
 /// The API, called for a visitor.
 pub struct Api {

@@ -9,7 +9,7 @@ use super::call::Failure;
 use super::client::is_reserved;
 use super::connect::Target;
 use super::span::{Side, Span};
-use crate::base::TraceParent;
+use crate::base::{TraceParent, hex};
 
 /// The path of traces below the base URL of a collector.
 const PATH: &str = "/v1/traces";
@@ -134,10 +134,6 @@ fn text(key: &str, value: &str) -> Value {
 /// Numbers of 64 bits are texts in protobuf's JSON form.
 fn number(key: &str, value: u64) -> Value {
     json!({"key": key, "value": {"intValue": value.to_string()}})
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The body of the request that exports these spans.

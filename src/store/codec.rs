@@ -11,6 +11,7 @@ use bincode::error::DecodeError;
 use bincode::{Decode, Encode};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+pub use crate::base::hex;
 use crate::base::{Error, Result};
 
 /// The format of the envelope. A newer Roadstead may write another.
@@ -132,11 +133,6 @@ fn read_body<T: Decode<()>>(body: &[u8]) -> Result<T, String> {
         }
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Formats bytes as lower-case hexadecimal, for messages.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

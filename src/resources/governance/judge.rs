@@ -9,7 +9,7 @@ use super::super::llm_providers::{self, ChatRequest, LlmProvider};
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
 use crate::api::Calls;
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Result, hex};
 use crate::store::View;
 
 /// The time for all judges of one request, which are queried concurrently.
@@ -84,8 +84,7 @@ fn boundary(view: &View, question: &str, text: &str) -> String {
     let content = [question.as_bytes(), &[0], text.as_bytes()].concat();
     let key = view.keys().current().derive("roadstead 2026 boundary of a judged text");
     let hash = *blake3::keyed_hash(&key, &content).as_bytes();
-    let hex: String = hash[..12].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("=== {hex} ===")
+    format!("=== {} ===", hex(&hash[..12]))
 }
 
 fn judge_prompt(question: &str, text: &str, boundary: &str) -> ChatRequest {

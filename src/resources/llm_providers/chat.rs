@@ -6,14 +6,13 @@
 
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::endpoint::{Base, bases};
 use super::provider::{LlmProvider, Provider};
 use super::reason::Said;
 use crate::api::Calls;
-use crate::base::Result;
+use crate::base::{Result, segment};
 use crate::outside::{BodyLimit, Call, CallResult, Limits, Method, Response};
 use crate::store::View;
 
@@ -26,10 +25,6 @@ const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// The version of Anthropic's API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
-
-/// Escapes everything in a path except unreserved characters and colons.
-const PATH: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
 /// A request to a model.
 pub struct ChatRequest {
@@ -192,7 +187,8 @@ fn google(request: &ChatRequest) -> Value {
 
 fn google_path(model: &str) -> String {
     let model = model.strip_prefix("models/").unwrap_or(model);
-    format!("/models/{}:generateContent", utf8_percent_encode(model, PATH))
+    // A colon is none of the reserved characters of a path.
+    format!("/models/{}:generateContent", segment(model).replace("%3A", ":"))
 }
 
 // ── Replies ──────────────────────────────────────────────────────────────────
@@ -260,6 +256,7 @@ mod tests {
     fn the_name_of_a_model_stays_one_segment_of_a_path() {
         assert_eq!(google_path("models/gemini-1.5"), "/models/gemini-1.5:generateContent");
         assert_eq!(google_path("../a?b"), "/models/..%2Fa%3Fb:generateContent");
+        assert_eq!(google_path("a:b%3Ac"), "/models/a:b%253Ac:generateContent");
     }
 
     #[test]

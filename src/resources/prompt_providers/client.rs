@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
 use super::provider::PromptProviderKind;
@@ -25,9 +24,6 @@ const PROMPT_BYTES: usize = 1024 * 1024;
 
 /// The pages that are fetched one after the other to find one thing in them.
 pub const MAX_PAGES: usize = 5;
-
-/// Escapes everything in a path except unreserved characters.
-const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A client of one provider, for one request.
 pub struct ProviderClient<'a> {
@@ -226,9 +222,4 @@ impl Replies {
 fn failed(what: impl std::fmt::Display) -> Error {
     let message = format!("the prompt provider failed: {what}");
     Error::new(Kind::Upstream, "prompt_provider_failed", message)
-}
-
-/// Escapes a name as one segment of a path.
-pub fn path_segment(name: &str) -> String {
-    utf8_percent_encode(name, UNRESERVED).to_string()
 }

@@ -6,11 +6,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::{ProviderClient, ProviderReply, path_segment};
+use super::client::{ProviderClient, ProviderReply};
 use super::external::{FoundPrompt, PromptLookup, Template, extra};
 use super::paging::{self, Listed, Position, ProviderPage};
 use super::template::Syntax;
-use crate::base::{Result, Time};
+use crate::base::{Result, Time, segment};
 
 /// The largest page that it returns.
 const PAGE_SIZE: usize = 100;
@@ -93,7 +93,7 @@ pub fn find(
     name: &str,
     version: Option<&str>,
 ) -> Result<PromptLookup> {
-    let path = format!("{PROMPTS}/{}", path_segment(name));
+    let path = format!("{PROMPTS}/{}", segment(name));
     let reply = match version {
         Some(version) if version.parse::<u64>().is_err() => return Ok(PromptLookup::Missing),
         Some(version) => client.one(&path, &[("version", version)])?,

@@ -6,11 +6,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::{MAX_PAGES, ProviderClient, ProviderReply, path_segment};
+use super::client::{MAX_PAGES, ProviderClient, ProviderReply};
 use super::external::{FoundPrompt, PromptLookup, Template, extra};
 use super::paging::{self, Listed, Position, ProviderPage};
 use super::template::Syntax;
-use crate::base::Result;
+use crate::base::{Result, segment};
 
 /// The page size of the search through the versions of a prompt.
 const PAGE_SIZE: &str = "100";
@@ -93,7 +93,7 @@ fn page_query<'a>(page_size: &'a str, cursor: Option<&'a str>) -> Vec<(&'static 
 
 /// A version with its tags, which are what others call labels.
 fn labelled(client: &mut ProviderClient, name: &str, version: Version) -> Result<PromptLookup> {
-    let path = format!("/v1/prompt_versions/{}/tags", path_segment(&version.id));
+    let path = format!("/v1/prompt_versions/{}/tags", segment(&version.id));
     let labels = match client.one::<List<NameOnly>>(&path, &[])? {
         ProviderReply::Pending => return Ok(PromptLookup::Pending),
         ProviderReply::Found(tags) => tags.data.into_iter().map(|tag| tag.name).collect(),
@@ -125,13 +125,13 @@ pub fn find(
 }
 
 fn newest(client: &mut ProviderClient, name: &str) -> Result<ProviderReply<Version>> {
-    let path = format!("/v1/prompts/{}/latest", path_segment(name));
+    let path = format!("/v1/prompts/{}/latest", segment(name));
     Ok(client.one::<One<Version>>(&path, &[])?.and_then(|one| Some(one.data)))
 }
 
 /// Looks up a version by its id among those of this prompt: a version alone does not name its prompt.
 fn by_id(client: &mut ProviderClient, name: &str, id: &str) -> Result<ProviderReply<Version>> {
-    let path = format!("/v1/prompts/{}/versions", path_segment(name));
+    let path = format!("/v1/prompts/{}/versions", segment(name));
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
         let query = page_query(PAGE_SIZE, cursor.as_deref());
