@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::scopes::KeyAccess;
 use crate::base::{Email, Id, Name, Result, Slug, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, View, codec,
-    no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, View,
+    upgrade_shorter,
 };
 
 /// A user. It has no `Debug`: password hashes must not be logged.
@@ -140,10 +140,7 @@ impl Record for User {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 
@@ -338,10 +335,7 @@ impl Record for ApiKey {
         self.hash
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

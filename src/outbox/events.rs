@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guards::Guards;
 use crate::base::{Id, Json, Result, Time, TraceParent};
-use crate::store::{AnyIndex, Export, Index, Order, Record, View, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Order, Record, View, upgrade_shorter};
 
 /// The type of an event (reference: events, "Events").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -332,10 +332,7 @@ impl Record for Event {
         (self.created_at, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

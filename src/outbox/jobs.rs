@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::base::{Id, Kind, Result, Time, TraceParent};
 use crate::outside::Call;
-use crate::store::{AnyIndex, Export, Index, Org, Record, View, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Org, Record, View, upgrade_shorter};
 
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -120,10 +120,7 @@ impl Record for Job {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 | 2 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 2, body)
     }
 }
 

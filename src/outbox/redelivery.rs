@@ -16,7 +16,7 @@ use super::handlers::{JobHandler, Prepared, cancel, enqueue, no_effect};
 use super::jobs::{Job, pending_job};
 use super::log::combinations;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, codec, no_upgrade};
+use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, upgrade_shorter};
 
 /// A step schedules at most 100 deliveries, with about 20 keys each.
 const STEP: usize = 100;
@@ -62,10 +62,7 @@ impl Record for Redelivery {
         self.channel
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -65,7 +65,7 @@ pub use mirror::Mirror;
 pub use page::{Page, PageRequest};
 pub use record::{
     AnyIndex, Export, ExportForm, Index, IndexInfo, Org, Record, decode, encode, no_upgrade,
-    org_topic,
+    org_topic, upgrade_shorter,
 };
 pub use reference::{Action, AnyReference, Reference, References};
 pub use removal::{MAX_DEFERRED_BYTES, MAX_DEFERRED_CHANGES, PendingRemoval};

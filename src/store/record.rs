@@ -96,6 +96,18 @@ fn singular(table: &str) -> String {
     }
 }
 
+/// [`Record::upgrade`] of a record whose versions up to `last` lack fields at the end.
+///
+/// # Errors
+/// 500 if the version never existed, or the bytes are not its body.
+pub fn upgrade_shorter<R: Record>(version: u8, last: u8, body: &[u8]) -> Result<R> {
+    if (1..=last).contains(&version) {
+        codec::decode_shorter(body)
+    } else {
+        Err(no_upgrade::<R>(version))
+    }
+}
+
 /// Returns the error of [`Record::upgrade`] for a version that never existed.
 pub fn no_upgrade<R: Record>(version: u8) -> Error {
     Error::internal(format!("{} has no upgrade from version {version}", R::TABLE))

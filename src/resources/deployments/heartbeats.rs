@@ -22,8 +22,8 @@ use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::agents::{self, Agent, AgentStatus, PlaceStatus, WITHOUT_PLACES};
 use crate::resources::environments::{self, Environment};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View, codec,
-    no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+    upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -109,10 +109,7 @@ impl Record for AgentReport {
         update_status(tx, self.agent)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::knowledge_base::{KnowledgeBase, Ordinal};
 use crate::base::{Id, Name, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, upgrade_shorter,
 };
 
 /// A document of a knowledge base.
@@ -154,10 +154,7 @@ impl Record for Document {
         (self.knowledge_base, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 | 2 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 2, body)
     }
 }
 

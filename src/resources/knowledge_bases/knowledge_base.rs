@@ -5,7 +5,9 @@ use bincode::{Decode, Encode};
 use super::language::Language;
 use crate::base::{Description, Error, Id, Name, Result, Time};
 use crate::outbox::Job;
-use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View, codec, no_upgrade};
+use crate::store::{
+    AnyReference, Export, Key, Record, Reference, Tx, View, codec, no_upgrade, upgrade_shorter,
+};
 
 /// A collection of documents to search in.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -30,10 +32,7 @@ impl Record for KnowledgeBase {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 
@@ -155,10 +154,7 @@ impl Record for IndexForm {
         self.knowledge_base
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

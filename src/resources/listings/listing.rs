@@ -10,7 +10,7 @@ use crate::base::{
 };
 use crate::resources::agents::Agent;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, upgrade_shorter,
 };
 
 /// An agent as it is found in the agent index.
@@ -165,10 +165,7 @@ impl Record for Listing {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -12,7 +12,7 @@ use super::terms::{self, TermRow};
 use crate::base::{Domain as DomainName, Handle, Id, PublicKey, Result};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx,
-    View, codec, no_upgrade,
+    View, upgrade_shorter,
 };
 
 /// A public listing, as members of other organizations see it.
@@ -53,10 +53,7 @@ impl Record for PublicListing {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -10,7 +10,7 @@ use super::tokens::{TokenHash, token_of};
 use crate::auth::{Membership, Organization, Role, User};
 use crate::base::{Email, Error, Id, Keys, Result, Time};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx, View, upgrade_shorter,
 };
 
 /// An invitation is valid for a week, in seconds: long enough for an absent recipient.
@@ -101,10 +101,7 @@ impl Record for Invitation {
         (self.org, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

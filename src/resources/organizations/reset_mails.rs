@@ -18,8 +18,8 @@ use crate::outbox::{
 };
 use crate::outside::mail::Mail;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View, codec,
-    no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, TableInfo, Tx, View,
+    upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -71,10 +71,7 @@ impl Record for ResetRequests {
     type Key = ();
     fn key(&self) {}
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

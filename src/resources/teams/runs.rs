@@ -20,7 +20,7 @@ use crate::outbox::{About, EventType, publish};
 use crate::resources::model_prices::{self, ModelUsage, NewModelUsage};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    TableInfo, Tx, View, codec, no_upgrade,
+    TableInfo, Tx, View, upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -122,10 +122,7 @@ impl Record for Run {
         (self.team_id, self.agent_id, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, upgrade_shorter,
 };
 
 /// The long text of a task.
@@ -228,10 +228,7 @@ impl Record for Task {
         (self.team_id, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

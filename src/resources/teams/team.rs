@@ -8,7 +8,7 @@ use crate::api::{Resource, TargetFinder};
 use crate::auth::{Caller, ScopeName, ScopeTarget};
 use crate::base::{Description, Id, Name, Result, Slug, Time};
 use crate::resources::pauses::Paused;
-use crate::store::{AnyIndex, Export, Index, Record, TableInfo, View, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Record, TableInfo, View, upgrade_shorter};
 
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<Team>()], ..Resource::EMPTY };
@@ -70,10 +70,7 @@ impl Record for Team {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 | 2 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 2, body)
     }
 }
 

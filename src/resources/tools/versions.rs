@@ -12,8 +12,8 @@ use crate::auth::User;
 use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
 use crate::resources::environments;
 use crate::store::{
-    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View, codec,
-    no_upgrade,
+    AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View,
+    upgrade_shorter,
 };
 
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
@@ -89,10 +89,7 @@ impl Record for ToolVersion {
         key(self.tool, &self.version)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 
