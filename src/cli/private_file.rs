@@ -1,14 +1,21 @@
-//! Reading files that hold a secret.
+//! Files of the user, and reading those that hold a secret.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 
 /// A passphrase, an identity, a key or a file of profiles is short.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Returns the directory of the user that a variable names, else the one with this name at home; `None` if
+/// neither is known.
+pub fn user_directory(variable: &str, at_home: &str) -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    absolute(variable).or_else(|| Some(absolute("HOME")?.join(at_home)))
+}
 
 /// Returns the content of a file that only its owner may read, or that systemd provides.
 ///

@@ -4,7 +4,6 @@
 //! leaves the old file or the new one.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -113,14 +112,8 @@ fn replace(new: &Path, path: &Path, text: &str) -> std::io::Result<()> {
 
 /// The path of the file: `roadstead/profiles.json` in `$XDG_CONFIG_HOME`, else in `~/.config`.
 pub fn path() -> Result<PathBuf, Failure> {
-    let absolute = |name: &str| {
-        let path = PathBuf::from(env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let config = absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
-        .ok_or_else(|| {
-            Failure::Usage("neither XDG_CONFIG_HOME nor HOME says where profiles are kept".into())
-        })?;
+    let config = private_file::user_directory("XDG_CONFIG_HOME", ".config").ok_or_else(|| {
+        Failure::Usage("neither XDG_CONFIG_HOME nor HOME says where profiles are kept".into())
+    })?;
     Ok(config.join("roadstead").join("profiles.json"))
 }

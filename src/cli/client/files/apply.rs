@@ -4,26 +4,21 @@
 //! anew, and goes on if it has no step that the first one had not.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::kind::{Access, Known, ResourceName, parent_and_own};
 use super::plan::{Plan, Step};
 use super::remote::Remote;
-use super::state::{
-    AGENT, ASSIGNMENT, ArtifactKey, CHANNEL, ENVIRONMENT, FLEET, Fields, KINDS, LISTING, POLICY,
-    REGISTRY, ResourceName, SUBSCRIPTION, TOOL, VARIABLE, parent_and_own,
-};
-use crate::cli::client::api::{Api, Query, segment};
+use super::state::ArtifactKey;
+use super::tree;
+use crate::cli::client::api::{Api, Query};
 use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
-use crate::cli::output;
+use crate::cli::{output, private_file};
 use crate::outside::Method;
-
-/// Fields of an agent that are those of its draft.
-const DRAFT: [&str; 5] = ["promptName", "promptVersion", "model", "provider", "providerConfig"];
 
 /// Does all steps.
 ///
@@ -48,25 +43,26 @@ pub fn apply(api: &Api, remote: &mut Remote, plan: &Plan) -> Result<(), Failure>
 
 fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure> {
     match step {
-        Step::Create { resource: (VARIABLE, name), .. }
-        | Step::Change { resource: (VARIABLE, name), .. } => {
+        Step::Create { resource, .. } | Step::Change { resource, .. }
+            if resource.0.access == Access::Value =>
+        {
             // Setting one has no condition.
-            if value(api, remote, name)? != planned_value(remote, name) {
+            if value(api, remote, resource)? != planned_value(remote, resource) {
                 return Err(changed_meanwhile());
             }
-            let Request { path, body, .. } = required(remote, step)?;
+            let Request { path, body, .. } = required(&remote.known, step)?;
             api.put_in_org(&path, body)
         }
         Step::Create { resource, .. } => {
-            let Request { path, body, .. } = required(remote, step)?;
+            let Request { path, body, .. } = required(&remote.known, step)?;
             let created = api.post_in_org(&path, body)?;
             if let Some(id) = created["id"].as_str() {
-                remote.ids.insert(resource.clone(), id.to_string());
+                remote.known.ids.insert(resource.clone(), id.to_string());
             }
             Ok(())
         }
         Step::Change { resource, .. } => {
-            let Request { path, body, .. } = required(remote, step)?;
+            let Request { path, body, .. } = required(&remote.known, step)?;
             let Some(tag) = unchanged(api, remote, resource)? else {
                 return Err(changed_meanwhile());
             };
@@ -74,7 +70,7 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
         }
         Step::Remove { resource, .. } => remove(api, remote, resource),
         Step::Publish { .. } | Step::Label { to: Some(_), .. } => {
-            let Request { method, path, body } = required(remote, step)?;
+            let Request { method, path, body } = required(&remote.known, step)?;
             Ok(api.send(method, &path, &body).map(drop)?)
         }
         Step::Label { artifact, label, from, to: None } => {
@@ -99,21 +95,22 @@ pub struct Request {
 ///
 /// # Errors
 /// If it refers to what there is not.
-pub fn request(remote: &Remote, step: &Step) -> Result<Option<Request>, Failure> {
+pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
     let (method, path, body) = match step {
-        Step::Create { resource: resource @ (VARIABLE, _), fields }
-        | Step::Change { resource: resource @ (VARIABLE, _), fields, .. } => {
-            (Method::Put, path(remote, resource)?, json!({"value": fields["value"]}))
+        Step::Create { resource, fields } | Step::Change { resource, fields, .. }
+            if resource.0.access == Access::Value =>
+        {
+            (Method::Put, known.path(resource)?, (resource.0.apply)(known, fields)?)
         }
         Step::Create { resource, fields } => {
-            (Method::Post, list_path(remote, resource)?, created(remote, resource, fields)?)
+            (Method::Post, known.list_path(resource)?, known.created(resource, fields)?)
         }
         Step::Change { resource, fields, .. } => {
-            (Method::Patch, path(remote, resource)?, body(remote, resource.0, fields)?)
+            (Method::Patch, known.path(resource)?, (resource.0.apply)(known, fields)?)
         }
         Step::Publish { version, text } => {
             let body = json!({
-                "registryRef": registry_ref(remote, &version.artifact.registry),
+                "registryRef": known.registry_ref(&version.artifact.registry),
                 "artifactType": version.artifact.artifact_type(),
                 "name": version.artifact.name,
                 "version": version.version(),
@@ -124,7 +121,7 @@ pub fn request(remote: &Remote, step: &Step) -> Result<Option<Request>, Failure>
             (Method::Post, "/registries/artifacts".into(), body)
         }
         Step::Label { artifact, label, from, to: Some(to) } => {
-            let mut body = named(remote, artifact);
+            let mut body = named(known, artifact);
             body["label"] = json!(label);
             body["version"] = json!(to);
             // Only from where the plan saw it.
@@ -139,18 +136,14 @@ pub fn request(remote: &Remote, step: &Step) -> Result<Option<Request>, Failure>
 }
 
 /// The request of a step that has one.
-fn required(remote: &Remote, step: &Step) -> Result<Request, Failure> {
-    let request = request(remote, step)?;
+fn required(known: &Known, step: &Step) -> Result<Request, Failure> {
+    let request = request(known, step)?;
     request.ok_or_else(|| Failure::Failed(format!("{} sends nothing", step.line())))
 }
 
-fn registry_ref(remote: &Remote, slug: &str) -> String {
-    if slug.contains('/') { slug.to_string() } else { format!("{}/{slug}", remote.org) }
-}
-
-fn named(remote: &Remote, artifact: &ArtifactKey) -> Value {
+fn named(known: &Known, artifact: &ArtifactKey) -> Value {
     json!({
-        "registryRef": registry_ref(remote, &artifact.registry),
+        "registryRef": known.registry_ref(&artifact.registry),
         "promptName": artifact.name,
         "artifactType": artifact.artifact_type(),
     })
@@ -163,7 +156,7 @@ fn delete_of(
     path: &str,
     what: Query,
 ) -> Result<(), Failure> {
-    let registry = registry_ref(remote, &artifact.registry);
+    let registry = remote.known.registry_ref(&artifact.registry);
     let of = [
         ("registryRef", Some(registry.as_str())),
         ("promptName", Some(&artifact.name)),
@@ -181,7 +174,7 @@ fn unchanged(
     remote: &Remote,
     resource: &ResourceName,
 ) -> Result<Option<String>, Failure> {
-    let (item, tag) = match api.tagged_in_org(&path(remote, resource)?)? {
+    let (item, tag) = match api.tagged_in_org(&remote.known.path(resource)?)? {
         Ok(found) => found,
         Err(refusal) if refusal.with_code("not_found").is_some() => return Ok(None),
         Err(refusal) => return Err(refusal.into()),
@@ -210,163 +203,37 @@ fn told(result: Result<(), Refusal>) -> Result<(), Failure> {
 
 /// Removes a resource as the plan saw it; one that is gone is no failure.
 fn remove(api: &Api, remote: &Remote, resource: &ResourceName) -> Result<(), Failure> {
-    let path = path(remote, resource)?;
-    match resource.0 {
-        // These have no content, and no route to read one.
-        ASSIGNMENT | SUBSCRIPTION => api.delete_in_org(&path, &[]),
-        VARIABLE => match value(api, remote, &resource.1)? {
+    let path = remote.known.path(resource)?;
+    match resource.0.access {
+        Access::Bare => api.delete_in_org(&path, &[]),
+        Access::Value => match value(api, remote, resource)? {
             None => Ok(()),
-            now if now == planned_value(remote, &resource.1) => api.delete_in_org(&path, &[]),
+            now if now == planned_value(remote, resource) => api.delete_in_org(&path, &[]),
             Some(_) => Err(changed_meanwhile()),
         },
-        _ => match unchanged(api, remote, resource)? {
+        Access::Tagged => match unchanged(api, remote, resource)? {
             None => Ok(()),
             Some(tag) => told(api.delete_if(&path, &tag)?),
         },
     }
 }
 
-/// The value that a variable has now.
-fn value(api: &Api, remote: &Remote, name: &str) -> Result<Option<Value>, Failure> {
-    let (environment, own) = parent_and_own(name);
-    let environment = path(remote, &(ENVIRONMENT, environment.to_string()))?;
-    let (mut now, _) = api.tagged_in_org(&environment)??;
-    Ok(now["variables"].as_object_mut().and_then(|variables| variables.remove(own)))
+/// The value that a resource has now in its parent.
+fn value(
+    api: &Api,
+    remote: &Remote,
+    (kind, name): &ResourceName,
+) -> Result<Option<Value>, Failure> {
+    let Some(parent) = &kind.parent else { return Ok(None) };
+    let (of, own) = parent_and_own(name);
+    let path = remote.known.path(&(parent.kind, of.to_string()))?;
+    let (mut now, _) = api.tagged_in_org(&path)??;
+    Ok(now[parent.field].as_object_mut().and_then(|values| values.remove(own)))
 }
 
-/// The value that a variable had when it was planned.
-fn planned_value(remote: &Remote, name: &str) -> Option<Value> {
-    let fields = remote.state.resources.get(&(VARIABLE, name.to_string()))?;
-    Some(fields["value"].clone())
-}
-
-/// The path of the list that a resource is created in.
-fn list_path(remote: &Remote, (kind, name): &ResourceName) -> Result<String, Failure> {
-    let (parent, _) = parent_and_own(name);
-    Ok(match *kind {
-        REGISTRY => "/registries".into(),
-        POLICY => "/governance/policies".into(),
-        ASSIGNMENT => {
-            format!("/governance/policies/{}/assignments", segment(&id(remote, POLICY, parent)?))
-        }
-        TOOL => "/tools".into(),
-        ENVIRONMENT => "/environments".into(),
-        VARIABLE => {
-            let environment = id(remote, ENVIRONMENT, parent)?;
-            format!("/environments/{}/variables", segment(&environment))
-        }
-        FLEET => "/fleets".into(),
-        AGENT => "/agents".into(),
-        CHANNEL => "/notifications/channels".into(),
-        SUBSCRIPTION => "/notifications/subscriptions".into(),
-        LISTING => "/agent-index/listings".into(),
-        kind => unreachable!("there is no kind {kind}"),
-    })
-}
-
-/// The path of a resource that exists.
-fn path(remote: &Remote, resource: &ResourceName) -> Result<String, Failure> {
-    let (kind, name) = resource;
-    let own = match *kind {
-        REGISTRY | AGENT => name.clone(),
-        VARIABLE => parent_and_own(name).1.to_string(),
-        kind => id(remote, kind, name)?,
-    };
-    Ok(format!("{}/{}", list_path(remote, resource)?, segment(&own)))
-}
-
-fn id(remote: &Remote, kind: usize, name: &str) -> Result<String, Failure> {
-    let known = remote.ids.get(&(kind, name.to_string())).cloned();
-    known.ok_or_else(|| Failure::Failed(format!("there is no {} {name:?}", KINDS[kind].name)))
-}
-
-/// The body that creates a resource.
-fn created(remote: &Remote, resource: &ResourceName, fields: &Fields) -> Result<Value, Failure> {
-    let (kind, name) = resource;
-    let (parent, own) = parent_and_own(name);
-    let mut body = body(remote, *kind, fields)?;
-    match *kind {
-        ASSIGNMENT => body["registryRef"] = json!(registry_ref(remote, own)),
-        SUBSCRIPTION => {
-            body["channelId"] = json!(id(remote, CHANNEL, parent)?);
-            body["eventType"] = json!(own);
-        }
-        kind => body[KINDS[kind].key] = json!(name),
-    }
-    Ok(body)
-}
-
-/// Fields as a request has them: names replaced by ids.
-fn body(remote: &Remote, kind: usize, fields: &Fields) -> Result<Value, Failure> {
-    match kind {
-        POLICY => policy_body(remote, fields),
-        ENVIRONMENT => environment_body(remote, fields),
-        AGENT => agent_body(remote, fields),
-        _ => Ok(Value::Object(fields.clone())),
-    }
-}
-
-fn policy_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
-    let mut body = json!(fields);
-    for rule in body["rules"].as_array_mut().into_iter().flatten() {
-        let provider = rule.as_object_mut().and_then(|rule| rule.remove("llmProvider"));
-        if let Some(name) = provider.as_ref().and_then(Value::as_str) {
-            rule["llmProviderId"] = json!(remote.providers.get(name));
-        }
-    }
-    if body["rules"].is_null() {
-        body.as_object_mut().map(|body| body.remove("rules"));
-    }
-    Ok(body)
-}
-
-fn environment_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
-    let mut body = json!(fields);
-    let approvals = body.get_mut("approvals").and_then(Value::as_object_mut);
-    if let Some(approvals) = approvals {
-        let emails = approvals.remove("approvers").unwrap_or_default();
-        let ids = emails
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|email| json!(email.as_str().and_then(|email| remote.members.get(email))));
-        approvals.insert("approverIds".into(), ids.collect());
-    }
-    Ok(body)
-}
-
-fn agent_body(remote: &Remote, fields: &Fields) -> Result<Value, Failure> {
-    let (mut body, mut draft) = (json!({}), json!({}));
-    for (field, value) in fields {
-        match field.as_str() {
-            "fleet" => {
-                body["fleetId"] = match value.as_str() {
-                    Some(name) => json!(id(remote, FLEET, name)?),
-                    None => Value::Null,
-                };
-            }
-            "registry" => {
-                let reference = value.as_str().map(|slug| registry_ref(remote, slug));
-                draft["registryRef"] = json!(reference);
-            }
-            "tools" => {
-                let mut references = Vec::new();
-                for tool in value.as_array().into_iter().flatten() {
-                    let name = tool["tool"].as_str().unwrap_or_default();
-                    let version = &tool["version"];
-                    references.push(json!({"toolId": id(remote, TOOL, name)?, "version": version}));
-                }
-                draft["toolRefs"] = references.into();
-            }
-            "variables" => draft["variables"] = value.clone(),
-            field if DRAFT.contains(&field) => draft[field] = value.clone(),
-            field => body[field] = value.clone(),
-        }
-    }
-    if draft.as_object().is_some_and(|draft| !draft.is_empty()) {
-        body["draft"] = draft;
-    }
-    Ok(body)
+/// The value that it had when it was planned.
+fn planned_value(remote: &Remote, resource: &ResourceName) -> Option<Value> {
+    Some(remote.state.resources.get(resource)?["value"].clone())
 }
 
 /// The hashes of the steps of a plan that was begun, until it is done.
@@ -381,10 +248,7 @@ impl Journal {
         if hash.is_empty() || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(Failure::Usage("--plan takes the hash that roadstead plan prints".into()));
         }
-        let absolute =
-            |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-        let state = absolute("XDG_STATE_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        let state = private_file::user_directory("XDG_STATE_HOME", ".local/state")
             .ok_or_else(|| Failure::Usage("neither XDG_STATE_HOME nor HOME is set".into()))?;
         Ok(Journal { path: state.join("roadstead/plans").join(format!("{hash}.json")) })
     }
@@ -398,13 +262,8 @@ impl Journal {
 
     /// Notes the steps of a plan that begins.
     pub fn begin(&self, plan: &Plan) -> Result<(), Failure> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).map_err(Failure::io(folder.display()))?;
-        }
         let steps: Vec<String> = plan.steps.iter().map(Step::hash).collect();
-        let new = self.path.with_extension("new");
-        let written = fs::write(&new, json!(steps).to_string());
-        let written = written.and_then(|()| fs::rename(&new, &self.path));
+        let written = tree::replace(&self.path, &json!(steps).to_string());
         written.map_err(Failure::io(self.path.display()))
     }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::apply::{Request, request};
+use super::kinds::CHANNEL;
 use super::plan::{Plan, Step};
 use super::remote::Remote;
-use super::state::{ArtifactKey, CHANNEL, State, Text, VersionName};
+use super::state::{ArtifactKey, State, Text};
 use crate::api::{RawArgs, ServerInfo};
 use crate::auth::RequiredCredential;
 use crate::base::{ArtifactName, Error, Keys, Range, Version};
@@ -36,14 +37,14 @@ pub struct Refused {
 /// If the program is faulty.
 pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refused, Failure> {
     let router = Router::new(resources::routes()).map_err(|e| Failure::Failed(e.to_string()))?;
-    let expected = remote.expecting(local);
+    let expected = remote.known.expecting(local.resources.keys());
     let mut refused = Refused::default();
     for step in &plan.steps {
         let line = step.line();
         let line = line.get(2..).unwrap_or(&line);
         let mut why = match request(&expected, step) {
             // Without a session the fleets could not be read.
-            Ok(Some(request)) if !remote.has_fleets && takes_session(&router, &request) => {
+            Ok(Some(request)) if !remote.known.has_fleets && takes_session(&router, &request) => {
                 let why = format!("{line}: it takes a session: roadstead login --email ADDRESS");
                 refused.without_session.push(why);
                 Vec::new()
@@ -127,12 +128,12 @@ fn why_not_valid(local: &State<Text>, remote: &Remote, step: &Step) -> Vec<Strin
                     is_prompt: false,
                     name: name.to_string(),
                 };
-                Ok::<_, Infallible>(imported(local, remote, of, range))
+                Ok::<_, Infallible>(imported(local, remote, &of, range))
             };
             let Ok(compiled) = compile(&text.source, resolve);
             compiled.problems.iter().map(ToString::to_string).collect()
         }
-        Step::Create { resource: (CHANNEL, _), fields } => {
+        Step::Create { resource, fields } if *resource.0 == CHANNEL => {
             let workflow = fields.get("workflow").and_then(Value::as_str).unwrap_or_default();
             let config = fields.get("config").cloned().unwrap_or_else(|| json!({}));
             let read = notifications::check_config(workflow, &config);
@@ -146,23 +147,15 @@ fn why_not_valid(local: &State<Text>, remote: &Remote, step: &Step) -> Vec<Strin
 fn imported(
     local: &State<Text>,
     remote: &Remote,
-    artifact: ArtifactKey,
+    artifact: &ArtifactKey,
     range: &Range,
 ) -> Result<Imported, String> {
-    let first = VersionName { artifact, numbers: [0; 3], model: String::new() };
-    let is_in = |version: &&VersionName| {
-        version.artifact == first.artifact
-            && version.numbers >= range.from()
-            && range.to().is_none_or(|to| version.numbers < to)
-    };
-    let here = local.versions.range(first.clone()..).map(|(version, _)| version);
-    let there = remote.state.versions.range(first.clone()..).map(|(version, _)| version);
-    let of_artifact = |version: &&VersionName| version.artifact == first.artifact;
-    let found = here.take_while(of_artifact).find(is_in);
-    let found = found.or_else(|| there.take_while(of_artifact).find(is_in));
+    let here = local.versions_from(artifact, range.from()).map(|(version, _)| version);
+    let there = remote.state.versions_from(artifact, range.from()).map(|(version, _)| version);
+    let found = here.chain(there).find(|version| range.to().is_none_or(|to| version.numbers < to));
     match found.and_then(|version| Version::parse(version.version()).ok()) {
         Some(version) => Ok(Imported { version, text: String::new(), variables: Vec::new() }),
-        None => Err(format!("no version of {} is in the range of this import", first.artifact)),
+        None => Err(format!("no version of {artifact} is in the range of this import")),
     }
 }
 

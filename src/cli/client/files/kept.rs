@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, TableLike, Value};
 
+use super::kind::ResourceName;
+use super::kinds::REGISTRY;
 use super::local;
 use super::names::folded;
-use super::state::{KINDS, REGISTRY, ResourceName, State, Text};
+use super::state::{State, Text};
 use super::tree::{MARK, MARK_CONTENT, Tree};
 use crate::cli::client::prompt_file::{FENCE, PromptFile, split};
 
@@ -90,7 +92,7 @@ fn read_alone(path: &str, text: &str) -> Option<State<Text>> {
 /// The resource that a file is about, if it may have a file of any name.
 fn resource(path: &str, text: &str) -> Option<ResourceName> {
     let state = read_alone(path, text)?;
-    let is_named = |(kind, _): &&ResourceName| *kind != REGISTRY && !KINDS[*kind].folder.is_empty();
+    let is_named = |(kind, _): &&ResourceName| **kind != REGISTRY && kind.parent.is_none();
     state.resources.keys().find(is_named).cloned()
 }
 

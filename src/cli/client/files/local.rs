@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::state::{
-    AGENT, Absent, ArtifactKey, CHILDREN, ENVIRONMENT, Fields, GENERIC, KINDS, REGISTRY, State,
-    Text, VersionName, child_name, numbers, parent_and_own,
-};
+use super::kind::{Absent, Fields, Kind, Parent, child_name};
+use super::kinds::{KINDS, REGISTRY, children_of};
+use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, numbers};
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::base::{ArtifactName, Label, Slug, StableKey, Version, lines};
+use crate::base::{ArtifactName, Label, Version, lines};
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -36,13 +35,13 @@ pub fn parse(tree: &Tree) -> Result<State<Text>, Failure> {
         let parts: Vec<&str> = path.split('/').collect();
         let parsed = match parts[..] {
             [MARK] => parsing.mark(text),
-            ["registries", slug, REGISTRY_FILE] => parsing.resource(REGISTRY, Some(slug), text),
+            ["registries", slug, REGISTRY_FILE] => parsing.resource(&REGISTRY, Some(slug), text),
             ["registries", slug, folder @ ("prompts" | "promptlets"), file] => {
                 parsing.prompt(path, slug, folder == "prompts", file, text)
             }
             [folder, file] if file.ends_with(".toml") => {
-                match KINDS.iter().position(|kind| kind.folder == folder) {
-                    Some(kind) if kind != REGISTRY => parsing.resource(kind, None, text),
+                match KINDS.iter().find(|kind| kind.folder == folder) {
+                    Some(kind) if **kind != REGISTRY => parsing.resource(kind, None, text),
                     _ => Err(": no such folder belongs here".into()),
                 }
             }
@@ -78,8 +77,12 @@ impl Parsing {
         }
     }
 
-    fn resource(&mut self, at: usize, slug: Option<&str>, text: &str) -> Result<(), String> {
-        let kind = &KINDS[at];
+    fn resource(
+        &mut self,
+        kind: &'static Kind,
+        slug: Option<&str>,
+        text: &str,
+    ) -> Result<(), String> {
         let mut table = table(text)?;
         let name = match slug {
             Some(slug) => slug.to_string(),
@@ -88,17 +91,15 @@ impl Parsing {
                 _ => return Err(format!(": has no {}, which names it", kind.key)),
             },
         };
-        if let Err(why) = check_name(at, &name) {
+        if let Err(why) = (kind.check_name)(&name) {
             return Err(format!(": {} {name:?} {why}", kind.key));
         }
-        for (_, child, field) in CHILDREN.into_iter().filter(|(parent, ..)| *parent == at) {
-            if let Some(children) = table.remove(field) {
-                let form = if field == "variables" { "table" } else { "list" };
-                let has_form =
-                    if field == "variables" { children.is_object() } else { children.is_array() };
-                let children = if has_form { children } else { Value::Null };
-                self.children(child, &name, children)
-                    .map_err(|()| format!(": {field} must be a {form} of texts without slashes"))?;
+        for (child, parent) in children_of(kind) {
+            if let Some(children) = table.remove(parent.field) {
+                self.children(child, parent, &name, children).map_err(|()| {
+                    let form = if parent.has_values { "table" } else { "list" };
+                    format!(": {} must be a {form} of texts without slashes", parent.field)
+                })?;
             }
         }
         let known: Vec<&str> = kind.fields.iter().map(|field| field.0).collect();
@@ -111,22 +112,28 @@ impl Parsing {
                 table.insert((*field).to_string(), Value::Null);
             }
         }
-        match self.state.resources.insert((at, name.clone()), table) {
+        match self.state.resources.insert((kind, name.clone()), table) {
             None => Ok(()),
             Some(_) => Err(format!(": another file has the {} {name:?}, too", kind.name)),
         }
     }
 
-    fn children(&mut self, kind: usize, parent: &str, children: Value) -> Result<(), ()> {
+    fn children(
+        &mut self,
+        kind: &'static Kind,
+        parent: &Parent,
+        of: &str,
+        children: Value,
+    ) -> Result<(), ()> {
         let children: Vec<(String, Fields)> = match children {
-            Value::Array(names) => {
+            Value::Array(names) if !parent.has_values => {
                 let named = |name: Value| match name {
                     Value::String(name) => Ok((name, Fields::new())),
                     _ => Err(()),
                 };
                 names.into_iter().map(named).collect::<Result<_, ()>>()?
             }
-            Value::Object(values) => {
+            Value::Object(values) if parent.has_values => {
                 let valued = |(name, value): (String, Value)| match value {
                     Value::String(_) => Ok((name, Map::from_iter([("value".to_string(), value)]))),
                     _ => Err(()),
@@ -140,7 +147,7 @@ impl Parsing {
             return Err(());
         }
         for (name, fields) in children {
-            self.state.resources.insert((kind, child_name(parent, &name)), fields);
+            self.state.resources.insert((kind, child_name(of, &name)), fields);
         }
         Ok(())
     }
@@ -205,20 +212,10 @@ impl Parsing {
         let mut used: Vec<String> = self.state.versions.keys().map(registries).collect();
         used.dedup();
         for slug in used {
-            if !self.state.resources.contains_key(&(REGISTRY, slug.clone())) {
+            if !self.state.resources.contains_key(&(&REGISTRY, slug.clone())) {
                 self.problems.push(format!("registries/{slug}: has no {REGISTRY_FILE}"));
             }
         }
-    }
-}
-
-/// Checks what the server would refuse as the name of a resource of this kind.
-fn check_name(kind: usize, name: &str) -> Result<(), String> {
-    match kind {
-        REGISTRY | ENVIRONMENT => Slug::parse(name).map(drop),
-        AGENT => StableKey::parse(name).map(drop),
-        // Earlier releases made others whose names would be refused today: see the plan.
-        _ => Ok(()),
     }
 }
 
@@ -253,14 +250,13 @@ fn table(text: &str) -> Result<Fields, String> {
 /// A name on the server cannot be that of a file.
 pub fn to_tree(state: &State<Text>) -> Result<Tree, Failure> {
     let mut tree = Tree::from([(MARK.to_string(), MARK_CONTENT.to_string())]);
-    for ((at, name), fields) in &state.resources {
-        let kind = &KINDS[*at];
+    for ((kind, name), fields) in &state.resources {
         if kind.folder.is_empty() {
             continue;
         }
         let mut fields = fields.clone();
-        add_children(state, *at, name, &mut fields);
-        let path = if *at == REGISTRY {
+        add_children(state, kind, name, &mut fields);
+        let path = if **kind == REGISTRY {
             if !is_file_name(name) {
                 return Err(not_a_name(name));
             }
@@ -283,24 +279,16 @@ fn not_a_name(name: &str) -> Failure {
     Failure::Failed(format!("the server has {name:?}, which cannot be the name of a file"))
 }
 
-fn add_children(state: &State<Text>, at: usize, parent: &str, fields: &mut Fields) {
-    for (of, child, field) in CHILDREN {
-        if of != at {
-            continue;
-        }
-        let first = (child, child_name(parent, ""));
-        let children = state.resources.range(first..).take_while(|((kind, name), _)| {
-            *kind == child && name.starts_with(&child_name(parent, ""))
-        });
-        let children = children.filter(|((_, name), _)| parent_and_own(name).0 == parent);
-        let own = |name: &str| parent_and_own(name).1.to_string();
-        let value = if field == "variables" {
-            let values = children.map(|((_, name), fields)| (own(name), fields["value"].clone()));
+fn add_children(state: &State<Text>, kind: &'static Kind, name: &str, fields: &mut Fields) {
+    for (child, parent) in children_of(kind) {
+        let children = state.children(child, name);
+        let value = if parent.has_values {
+            let values = children.map(|(own, fields)| (own.to_string(), fields["value"].clone()));
             Value::Object(values.collect())
         } else {
-            children.map(|((_, name), _)| Value::from(own(name))).collect()
+            children.map(|(own, _)| Value::from(own)).collect()
         };
-        fields.insert(field.to_string(), value);
+        fields.insert(parent.field.to_string(), value);
     }
 }
 
@@ -314,18 +302,9 @@ fn version_path(
     if !is_file_name(&artifact.name) || !is_file_name(&artifact.registry) {
         return Err(not_a_name(&artifact.name));
     }
-    let is_newer = |other: &VersionName| {
-        other.artifact == *artifact && other.model == *model && other.numbers > *numbers
-    };
-    let has_newer = state
-        .versions
-        .range(version.clone()..)
-        .take_while(|(other, _)| other.artifact == *artifact);
-    let suffix = if has_newer.into_iter().any(|(other, _)| is_newer(other)) {
-        format!("@{}", version.version())
-    } else {
-        String::new()
-    };
+    let mut others = state.versions_from(artifact, *numbers);
+    let has_newer = others.any(|(other, _)| other.model == *model && other.numbers > *numbers);
+    let suffix = if has_newer { format!("@{}", version.version()) } else { String::new() };
     let folder = if artifact.is_prompt { "prompts" } else { "promptlets" };
     let path = |model: &str| {
         format!("registries/{}/{folder}/{}{model}{suffix}.md", artifact.registry, artifact.name)
@@ -344,11 +323,7 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
         front.insert("model", version.model.clone().into());
     }
     // A label is on a version for all models, and so in one of its files.
-    let same = |other: &&VersionName| {
-        other.artifact == version.artifact && other.numbers == version.numbers
-    };
-    let first = VersionName { model: String::new(), ..version.clone() };
-    let others = state.versions.range(first..).map(|(other, _)| other).take_while(same);
+    let others = state.models_of(&version.artifact, version.numbers);
     let mut models: Vec<&str> = others.map(|other| other.model.as_str()).collect();
     models.sort_by_key(|model| (*model != GENERIC, *model));
     if models.first() == Some(&version.model.as_str()) {

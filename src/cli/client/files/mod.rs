@@ -8,6 +8,8 @@ mod check;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod kept;
+mod kind;
+mod kinds;
 mod local;
 mod names;
 mod order;
@@ -34,10 +36,11 @@ use crate::cli::output;
 use crate::outside::Method;
 use apply::Journal;
 use check::Refused;
+use kinds::{AGENT, FLEET};
 use plan::Plan;
 use pulled::Pulled;
 use remote::Remote;
-use state::{AGENT, FLEET, State, Text, VersionName, version_hash};
+use state::{State, Text, VersionName, version_hash};
 use tree::{Tree, Written};
 
 /// Write an organization into a directory as plain files
@@ -123,7 +126,7 @@ impl Pull {
             labels: state.labels.clone(),
             ..State::default()
         };
-        if !remote.has_fleets {
+        if !remote.known.has_fleets {
             keep_fleets(&local, &mut pulled);
         }
         // Those that are still published need not be read again.
@@ -137,7 +140,7 @@ impl Pull {
                 None => wanted.push(version),
             }
         }
-        let texts = texts_of(&api, &remote.org, &wanted)?;
+        let texts = texts_of(&api, &remote.known.org, &wanted)?;
         pulled.versions.extend(wanted.into_iter().zip(texts));
         let tree = kept::keeping(&before, local::to_tree(&pulled)?);
         if !self.force {
@@ -166,9 +169,9 @@ impl Pull {
 /// Takes fleets, and whose they are, from the files: without a session the server does not tell.
 fn keep_fleets(local: &State<Text>, pulled: &mut State<Text>) {
     for ((kind, name), fields) in &local.resources {
-        if *kind == FLEET {
+        if **kind == FLEET {
             pulled.resources.insert((*kind, name.clone()), fields.clone());
-        } else if *kind == AGENT
+        } else if **kind == AGENT
             && let Some(fleet) = fields.get("fleet")
             && let Some(agent) = pulled.resources.get_mut(&(*kind, name.clone()))
         {
@@ -277,7 +280,7 @@ fn published_alike(
     remote: &Remote,
 ) -> Result<BTreeSet<VersionName>, Failure> {
     let differ = plan::published_otherwise(local, remote);
-    let texts = texts_of(api, &remote.org, &differ)?;
+    let texts = texts_of(api, &remote.known.org, &differ)?;
     let is_alike = |(version, published): &(VersionName, Text)| {
         let text = &local.versions[version];
         lines::is_same(&text.source, &published.source) && text.metadata == published.metadata
@@ -343,7 +346,7 @@ impl Apply {
         }
         apply::apply(&api, &mut remote, &plan)?;
         begun.end();
-        let is_left_out = |path: &str| !remote.has_fleets && path.starts_with("fleets/");
+        let is_left_out = |path: &str| !remote.known.has_fleets && path.starts_with("fleets/");
         if let Err(Failure::Failed(why) | Failure::Usage(why)) =
             Pulled::write(&self.dir, &files, is_left_out)
         {

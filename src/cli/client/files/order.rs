@@ -16,8 +16,9 @@ pub fn kept(state: &State<Row>) -> BTreeSet<VersionName> {
         highest.insert((&version.artifact, &version.model), version);
     }
     let mut open: Vec<VersionName> = highest.into_values().cloned().collect();
+    let numbers = |version: &str| numbers(version).unwrap_or_default();
     for ((artifact, _), version) in &state.labels {
-        open.extend(models_of(state, artifact, version));
+        open.extend(state.models_of(artifact, numbers(version)).cloned());
     }
     let mut kept = BTreeSet::new();
     while let Some(version) = open.pop() {
@@ -25,25 +26,12 @@ pub fn kept(state: &State<Row>) -> BTreeSet<VersionName> {
         for (name, of) in imports.unwrap_or_default() {
             let registry = version.artifact.registry.clone();
             let imported = ArtifactKey { registry, is_prompt: false, name: name.clone() };
-            open.extend(models_of(state, &imported, of).filter(|import| !kept.contains(import)));
+            let models = state.models_of(&imported, numbers(of));
+            open.extend(models.filter(|import| !kept.contains(*import)).cloned());
         }
         kept.insert(version);
     }
     kept
-}
-
-/// A version with all its models.
-fn models_of<'a>(
-    state: &'a State<Row>,
-    artifact: &ArtifactKey,
-    version: &str,
-) -> impl Iterator<Item = VersionName> + 'a {
-    let numbers = numbers(version).unwrap_or_default();
-    let first = VersionName { artifact: artifact.clone(), numbers, model: String::new() };
-    let same = first.clone();
-    let from = state.versions.range(first..).map(|(version, _)| version);
-    from.take_while(move |other| other.artifact == same.artifact && other.numbers == same.numbers)
-        .cloned()
 }
 
 /// Sorts versions so that each comes after those that it imports.

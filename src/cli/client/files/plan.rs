@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::kind::{Absent, Fields, Kind, ResourceName, child_name, parent_and_own};
+use super::kinds::{KINDS, LAST_BEFORE_TEXTS, REGISTRY, children_of};
 use super::remote::Remote;
-use super::state::{
-    AGENT, ASSIGNMENT, Absent, ArtifactKey, CHANNEL, CHILDREN, ENVIRONMENT, FLEET, Fields, KINDS,
-    POLICY, REGISTRY, ResourceName, State, TOOL, Text, VersionName, child_name, parent_and_own,
-    version_hash,
-};
-use crate::base::{Name, canonical};
+use super::state::{ArtifactKey, State, Text, VersionName, version_hash};
+use crate::base::canonical;
 use crate::cli::failure::Failure;
 
 /// One thing to do, by one request.
@@ -61,7 +59,7 @@ pub struct Plan {
 impl Step {
     /// What it is, without ids: equal for the same step against another server.
     fn content(&self) -> Value {
-        let name = |(kind, name): &ResourceName| json!([KINDS[*kind].name, name]);
+        let name = |(kind, name): &ResourceName| json!([kind.name, name]);
         match self {
             Step::Create { resource, fields } => json!({"create": name(resource), "to": fields}),
             Step::Change { resource, fields, before } => {
@@ -90,7 +88,7 @@ impl Step {
 
     /// A line for people.
     pub fn line(&self) -> String {
-        let name = |(kind, name): &ResourceName| format!("{} {name}", KINDS[*kind].name);
+        let name = |(kind, name): &ResourceName| format!("{} {name}", kind.name);
         match self {
             Step::Create { resource, .. } => format!("+ {}", name(resource)),
             Step::Change { resource, fields, .. } => {
@@ -142,9 +140,9 @@ pub fn plan(
     let mut problems = missing_references(local, remote);
     let mut planning =
         Planning { local, remote, same, plan: Plan::default(), problems: Vec::new() };
-    for kind in 0..KINDS.len() {
+    for kind in KINDS {
         planning.resources(kind);
-        if kind == ASSIGNMENT {
+        if kind == LAST_BEFORE_TEXTS {
             planning.versions(sorted);
             planning.labels();
         }
@@ -163,35 +161,30 @@ struct Planning<'a> {
 }
 
 impl Planning<'_> {
-    fn resources(&mut self, kind: usize) {
+    fn resources(&mut self, kind: &'static Kind) {
+        if kind.takes_session && !self.remote.known.has_fleets {
+            return;
+        }
         let of_kind = self.local.resources.iter().filter(|((of, _), _)| *of == kind);
         for (resource, fields) in of_kind {
-            if kind == FLEET && !self.remote.has_fleets {
-                continue;
-            }
-            let fields = self.comparable(kind, fields);
+            let (about, name) = (kind.name, &resource.1);
+            let mut fields = fields.clone();
+            (kind.plan)(&self.remote.known, &mut fields);
             let Some(before) = self.remote.state.resources.get(resource) else {
-                let mut fields = fields;
                 fields.retain(|_, value| !value.is_null());
-                let is_named = matches!(kind, POLICY | TOOL | FLEET | CHANNEL);
-                if let Err(why) = Name::parse(&*resource.1)
-                    && is_named
-                {
-                    let about = KINDS[kind].name;
-                    self.problems.push(format!("the name of the {about} {:?} {why}", resource.1));
+                if let Err(why) = (kind.check_new_name)(name) {
+                    self.problems.push(format!("the name of the {about} {name:?} {why}"));
                 }
                 self.plan.steps.push(Step::Create { resource: resource.clone(), fields });
                 continue;
             };
             let (mut to, mut from) = (Fields::new(), Fields::new());
-            for (field, absent) in KINDS[kind].fields {
+            for (field, absent) in kind.fields {
                 let (Some(new), old) = (fields.get(*field), &before[*field]) else { continue };
                 if new == old {
                     continue;
                 }
                 if *absent == Absent::Fixed {
-                    let name = &resource.1;
-                    let about = KINDS[kind].name;
                     self.problems.push(format!("the {field} of the {about} {name} never changes"));
                 }
                 to.insert((*field).to_string(), new.clone());
@@ -202,26 +195,6 @@ impl Planning<'_> {
                 self.plan.steps.push(Step::Change { resource, fields: to, before });
             }
         }
-    }
-
-    /// Fields as the server would answer them.
-    fn comparable(&self, kind: usize, fields: &Fields) -> Fields {
-        let mut fields = fields.clone();
-        if kind == AGENT && !self.remote.has_fleets {
-            fields.remove("fleet");
-        }
-        if let Some(Value::Object(approvals)) =
-            fields.get_mut("approvals").filter(|_| kind == ENVIRONMENT)
-        {
-            let emails = approvals.get_mut("approvers").and_then(Value::as_array_mut);
-            let count = emails.map_or(0, |emails| {
-                emails.sort_by_key(ToString::to_string);
-                emails.len()
-            });
-            approvals.entry("minApprovals").or_insert(count.into());
-            approvals.entry("preventSelfApproval").or_insert(false.into());
-        }
-        fields
     }
 
     fn versions(&mut self, sorted: &[&VersionName]) {
@@ -262,17 +235,11 @@ impl Planning<'_> {
         let (kind, name) = resource;
         let state = &self.remote.state;
         let mut holding = vec![json!(state.resources[resource])];
-        for (_, child, _) in CHILDREN.iter().filter(|(parent, ..)| parent == kind) {
-            let first = (*child, child_name(name, ""));
-            let children = state.resources.range(first..);
-            holding.extend(
-                children
-                    .take_while(|((of, _), _)| of == child)
-                    .filter(|((_, child), _)| parent_and_own(child).0 == name)
-                    .map(|((_, child), fields)| json!([child, fields])),
-            );
+        for (of, _) in children_of(kind) {
+            let children = state.children(of, name);
+            holding.extend(children.map(|(own, fields)| json!([child_name(name, own), fields])));
         }
-        if *kind == REGISTRY {
+        if **kind == REGISTRY {
             let versions = state.versions.iter().filter(|(of, _)| of.artifact.registry == *name);
             holding.extend(versions.map(|(of, row)| json!([of.to_string(), row.hash])));
             let labels = state.labels.iter().filter(|((of, _), _)| of.registry == *name);
@@ -317,17 +284,17 @@ impl Planning<'_> {
             resources.filter(|name| !self.local.resources.contains_key(*name)).collect();
         // With its parent a child goes by itself.
         let has_parent = |(kind, name): &ResourceName| {
-            let parent = CHILDREN.iter().find(|(_, child, _)| child == kind);
-            parent.is_none_or(|(of, ..)| {
-                let (parent, _) = parent_and_own(name);
-                self.local.resources.contains_key(&(*of, parent.to_string()))
+            kind.parent.as_ref().is_none_or(|of| {
+                let parent = (of.kind, parent_and_own(name).0.to_string());
+                self.local.resources.contains_key(&parent)
             })
         };
         let gone = gone.into_iter().filter(|name| has_parent(name)).rev();
-        let (later, first): (Vec<_>, Vec<_>) = gone.partition(|(kind, _)| *kind <= ASSIGNMENT);
+        let (later, first): (Vec<_>, Vec<_>) =
+            gone.partition(|(kind, _)| *kind <= LAST_BEFORE_TEXTS);
         removals.extend(first.into_iter().map(|name| self.removal(name)));
         let is_removed =
-            |registry: &str| !self.local.resources.contains_key(&(REGISTRY, registry.to_string()));
+            |slug: &str| !self.local.resources.contains_key(&(&REGISTRY, slug.to_string()));
         for (artifact, label) in self.remote.state.labels.keys() {
             let key = (artifact.clone(), label.clone());
             if !self.local.labels.contains_key(&key) && !is_removed(&artifact.registry) {
@@ -349,52 +316,10 @@ impl Planning<'_> {
 
 /// What resources refer to and neither the files nor the server have.
 fn missing_references(local: &State<Text>, remote: &Remote) -> Vec<String> {
-    let mut problems = Vec::new();
-    let exists = |kind: usize, name: &str| {
-        let name = (kind, name.to_string());
-        local.resources.contains_key(&name) || remote.state.resources.contains_key(&name)
+    let known = remote.known.expecting(local.resources.keys());
+    let of = |((kind, name), fields): (&ResourceName, &Fields)| {
+        let missing = (kind.missing)(&known, fields).into_iter();
+        missing.map(|why| format!("the {} {name}: {why}", kind.name)).collect::<Vec<_>>()
     };
-    for ((kind, name), fields) in &local.resources {
-        let about = format!("the {} {name}", KINDS[*kind].name);
-        let texts = |list: &Value, field: &str| -> Vec<String> {
-            let items = list.as_array().into_iter().flatten();
-            let text = |item: &Value| {
-                let item = if field.is_empty() { item } else { &item[field] };
-                item.as_str().map(str::to_string)
-            };
-            items.filter_map(text).collect()
-        };
-        let value = |field: &str| fields.get(field).cloned().unwrap_or_default();
-        if *kind == AGENT {
-            if let Some(fleet) = value("fleet").as_str()
-                && remote.has_fleets
-                && !exists(FLEET, fleet)
-            {
-                problems.push(format!("{about}: there is no fleet {fleet:?}"));
-            }
-            for tool in texts(&value("tools"), "tool") {
-                if !exists(TOOL, &tool) {
-                    problems.push(format!("{about}: there is no tool {tool:?}"));
-                }
-            }
-        }
-        if *kind == ENVIRONMENT {
-            for email in texts(&value("approvals")["approvers"], "") {
-                if !remote.members.contains_key(&email) {
-                    problems.push(format!("{about}: {email} is no member of the organization"));
-                }
-            }
-        }
-        if *kind == POLICY {
-            for provider in texts(&value("rules"), "llmProvider") {
-                if !remote.providers.contains_key(&provider) {
-                    problems.push(format!(
-                        "{about}: there is no LLM provider {provider:?}; files have none, since \
-                         each has a secret: create it first"
-                    ));
-                }
-            }
-        }
-    }
-    problems
+    local.resources.iter().flat_map(of).collect()
 }

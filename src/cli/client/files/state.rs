@@ -3,168 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use super::kind::{Fields, Kind, ResourceName, child_name, parent_and_own};
 use crate::base::canonical;
-
-/// Fields of a resource, as the API calls them; ids of others are replaced by their names.
-pub type Fields = Map<String, Value>;
-
-/// A kind of resource.
-pub struct Kind {
-    /// For people.
-    pub name: &'static str,
-    /// The folder of its files; empty for what is in the file of another.
-    pub folder: &'static str,
-    /// The field that names it.
-    pub key: &'static str,
-    /// Its other fields, and what it means if a file has none.
-    pub fields: &'static [(&'static str, Absent)],
-}
-
-/// What it means if a file has no such field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// It has no value.
-    Null,
-    /// It stays as it is on the server.
-    Kept,
-    /// It never changes: a difference is no change.
-    Fixed,
-}
-use Absent::{Fixed, Kept, Null};
-
-/// Its place in [`KINDS`].
-pub const REGISTRY: usize = 0;
-/// Its place in [`KINDS`].
-pub const POLICY: usize = 1;
-/// Its place in [`KINDS`].
-pub const ASSIGNMENT: usize = 2;
-/// Its place in [`KINDS`].
-pub const TOOL: usize = 3;
-/// Its place in [`KINDS`].
-pub const ENVIRONMENT: usize = 4;
-/// Its place in [`KINDS`].
-pub const VARIABLE: usize = 5;
-/// Its place in [`KINDS`].
-pub const FLEET: usize = 6;
-/// Its place in [`KINDS`].
-pub const AGENT: usize = 7;
-/// Its place in [`KINDS`].
-pub const CHANNEL: usize = 8;
-/// Its place in [`KINDS`].
-pub const SUBSCRIPTION: usize = 9;
-/// Its place in [`KINDS`].
-pub const LISTING: usize = 10;
-
-/// All kinds, in the order in which they are created: none refers to a later one. Versions and labels
-/// come after the assignments of policies, which examine them.
-pub const KINDS: [Kind; 11] = [
-    Kind {
-        name: "registry",
-        folder: "registries",
-        key: "slug",
-        fields: &[("name", Kept), ("description", Null), ("visibility", Kept), ("access", Kept)],
-    },
-    Kind {
-        name: "policy",
-        folder: "policies",
-        key: "name",
-        fields: &[("description", Null), ("severity", Kept), ("rules", Kept)],
-    },
-    Kind { name: "assignment", folder: "", key: "registry", fields: &[] },
-    Kind {
-        name: "tool",
-        folder: "tools",
-        key: "name",
-        fields: &[
-            ("description", Null),
-            ("prompt", Null),
-            ("type", Kept),
-            ("providerConfig", Kept),
-            ("version", Kept),
-        ],
-    },
-    Kind {
-        name: "environment",
-        folder: "environments",
-        key: "slug",
-        fields: &[
-            ("name", Kept),
-            ("description", Null),
-            ("access", Kept),
-            ("approvals", Null),
-            ("approvalTimeoutHours", Kept),
-        ],
-    },
-    Kind { name: "variable", folder: "", key: "name", fields: &[("value", Kept)] },
-    Kind {
-        name: "fleet",
-        folder: "fleets",
-        key: "name",
-        fields: &[("description", Null), ("access", Kept)],
-    },
-    Kind {
-        name: "agent",
-        folder: "agents",
-        key: "stableKey",
-        fields: &[
-            ("name", Kept),
-            ("description", Null),
-            ("fleet", Null),
-            ("registry", Null),
-            ("promptName", Null),
-            ("promptVersion", Null),
-            ("model", Null),
-            ("provider", Null),
-            ("tools", Kept),
-            ("variables", Kept),
-            ("providerConfig", Kept),
-        ],
-    },
-    Kind {
-        name: "channel",
-        folder: "channels",
-        key: "name",
-        fields: &[("workflow", Fixed), ("config", Kept), ("enabled", Kept)],
-    },
-    Kind { name: "subscription", folder: "", key: "event", fields: &[] },
-    Kind {
-        name: "listing",
-        folder: "listings",
-        key: "handle",
-        fields: &[
-            ("stableKey", Fixed),
-            ("pubkey", Kept),
-            ("displayName", Kept),
-            ("description", Null),
-            ("skills", Kept),
-            ("visibility", Kept),
-            ("contactPolicy", Kept),
-            ("cardState", Kept),
-        ],
-    },
-];
-
-/// The field of a parent's file that its children are in: `registries` of a policy.
-pub const CHILDREN: [(usize, usize, &str); 3] = [
-    (POLICY, ASSIGNMENT, "registries"),
-    (ENVIRONMENT, VARIABLE, "variables"),
-    (CHANNEL, SUBSCRIPTION, "events"),
-];
-
-/// Kind and name of a resource. A child's name is that of its parent, a slash, and its own.
-pub type ResourceName = (usize, String);
-
-/// The name of a child.
-pub fn child_name(parent: &str, own: &str) -> String {
-    format!("{parent}/{own}")
-}
-
-/// The names of a child's parent and of itself, which has no slash.
-pub fn parent_and_own(name: &str) -> (&str, &str) {
-    name.rsplit_once('/').unwrap_or(("", name))
-}
 
 /// A version of an artifact for a model. Promptlets sort before prompts, which import them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,6 +91,43 @@ pub struct State<V> {
     pub versions: BTreeMap<VersionName, V>,
     /// The version of each label.
     pub labels: BTreeMap<(ArtifactKey, String), String>,
+}
+
+impl<V> State<V> {
+    /// The children of a kind that a resource has, by their own names.
+    pub fn children<'a>(
+        &'a self,
+        kind: &'static Kind,
+        parent: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Fields)> {
+        let before = child_name(parent, "");
+        let first = (kind, before.clone());
+        let all = self.resources.range(first..).map(|((of, name), fields)| (of, name, fields));
+        let all = all.take_while(move |(of, name, _)| **of == kind && name.starts_with(&before));
+        let named = all.map(|(_, name, fields)| (parent_and_own(name), fields));
+        // Behind it may be those of a parent whose name goes on with a slash.
+        named.filter(move |((of, _), _)| *of == parent).map(|((_, own), fields)| (own, fields))
+    }
+
+    /// The versions of an artifact with these numbers or higher ones, for all models.
+    pub fn versions_from<'a>(
+        &'a self,
+        artifact: &'a ArtifactKey,
+        numbers: [u64; 3],
+    ) -> impl Iterator<Item = (&'a VersionName, &'a V)> {
+        let first = VersionName { artifact: artifact.clone(), numbers, model: String::new() };
+        self.versions.range(first..).take_while(move |(version, _)| version.artifact == *artifact)
+    }
+
+    /// The texts of a version, for one model each.
+    pub fn models_of<'a>(
+        &'a self,
+        artifact: &'a ArtifactKey,
+        numbers: [u64; 3],
+    ) -> impl Iterator<Item = &'a VersionName> {
+        let from = self.versions_from(artifact, numbers).map(|(version, _)| version);
+        from.take_while(move |version| version.numbers == numbers)
+    }
 }
 
 #[cfg(test)]
