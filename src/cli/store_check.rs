@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{output, values};
-use crate::store::engine::conformance::{Anomaly, Book, Effort, Report, run_suite};
+use crate::store::engine::conformance::{Book, Effort, Report, run_suite};
 use crate::store::engine::postgres::PostgresUrl;
 
 /// Check whether a database can hold a store: isolation, commits that are cut, the lease
@@ -69,37 +69,19 @@ pub(super) fn url(text: &str) -> Result<PostgresUrl, Failure> {
 }
 
 fn value(report: &Report, problems: &[String], begun: Instant) -> Value {
-    let anomalies = |found: &[Anomaly]| {
-        let entries = found
-            .iter()
-            .map(|one| json!({ "name": one.name, "rounds": one.rounds, "found": one.found }));
-        entries.collect::<Vec<_>>()
-    };
-    let book = |book: &Book| {
-        json!({
-            "acknowledged": book.acknowledged, "refused": book.refused, "unknown": book.unknown,
-            "lost": book.lost, "repeated": book.repeated, "torn": book.torn,
-        })
-    };
     let [committed, not_committed, unknown] = report.unanswered;
     json!({
         "conforms": problems.is_empty(),
         "problems": problems,
-        "anomalies": anomalies(&report.anomalies),
-        "controlAnomalies": anomalies(&report.control_anomalies),
-        "book": book(&report.book),
+        "anomalies": report.anomalies,
+        "controlAnomalies": report.control_anomalies,
+        "book": report.book,
         "cuts": report.cuts,
         "unanswered": {
             "committed": committed, "notCommitted": not_committed, "unknown": unknown,
         },
-        "controlBook": book(&report.control_book),
-        "lease": {
-            "secondWaits": report.lease.second_waits,
-            "silentIsReplaced": report.lease.silent_is_replaced,
-            "replacedIsFenced": report.lease.replaced_is_fenced,
-            "replacedGoesOn": report.lease.replaced_goes_on,
-            "controlIsStored": report.lease.control_is_stored,
-        },
+        "controlBook": report.control_book,
+        "lease": report.lease,
         "seconds": begun.elapsed().as_secs(),
     })
 }

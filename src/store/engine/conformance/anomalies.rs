@@ -8,6 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::super::{Engine, KeyRange, Order, Reader, WriteBatch, WriteOp};
 use super::{TABLE, attempt, number, value};
 use crate::base::{Error, Result};
@@ -15,7 +17,7 @@ use crate::store::Clock;
 use crate::store::codec::hex;
 
 /// What came of looking for an anomaly.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Anomaly {
     pub name: &'static str,
     /// How often it was looked for.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use serde::Serialize;
+
 use super::super::{Engine, KeyRange, Order, WriteBatch, WriteOp};
 use super::{TABLE, attempt, number, value};
 use crate::base::{Error, Result};
@@ -38,7 +40,7 @@ enum Outcome {
 }
 
 /// What came of a book.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Book {
     /// Steps that were acknowledged.
     pub acknowledged: usize,

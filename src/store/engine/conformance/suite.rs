@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use super::super::postgres::{Control, Node, Postgres, PostgresSettings, PostgresUrl};
 use super::super::{Engine, WorkLease, WriteBatch, WriteOp};
 use super::{Anomaly, Book, CuttingProxy, TABLE, anomalies, attempt, value, write_book};
@@ -61,7 +63,8 @@ pub struct Report {
 }
 
 /// What came of two nodes that both want the lease.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LeaseCheck {
     /// A second one did not get it while the first was there, and got it when that left.
     pub second_waits: bool,
