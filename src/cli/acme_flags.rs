@@ -1,7 +1,6 @@
 //! The flags of certificates that the server gets from an authority (`--tls acme`).
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 
 use super::failure::Failure;
 use super::values;
@@ -41,7 +40,7 @@ pub(super) struct AcmeFlags {
     acme_contact: Option<Email>,
 
     /// You have read the terms of service of the authority, and agree to them
-    #[arg(long, env = "ROADSTEAD_ACME_AGREE_TOS", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_ACME_AGREE_TOS")]
     acme_agree_tos: bool,
 }
 

@@ -3,30 +3,21 @@
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
+use super::commands::commands;
 use super::failure::Failure;
+use super::installation::{self, Installation};
 use super::output;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::api::audit::Checkpoint;
-use crate::app::control::{self, ControlResponse, Request};
+use crate::app::control::{ControlResponse, Request};
 use crate::app::{AuditReply, AuditRequest, CheckedLog, DataDir, audit_reply};
 use crate::store::Store;
 
-/// Read the audit logs, while the server runs or not
-#[derive(Args)]
-pub struct Audit {
-    #[command(subcommand)]
-    command: AuditCommand,
-}
-
-#[derive(Subcommand)]
-enum AuditCommand {
-    Checkpoint(CheckpointCommand),
-    Export(Export),
+commands! {
+    /// Read the audit logs, while the server runs or not
+    pub Audit of AuditCommand { Checkpoint(CheckpointCommand), Export(Export) }
 }
 
 /// Print a value for the end of each audit log, or compare earlier ones
@@ -47,7 +38,7 @@ struct CheckpointCommand {
     against: Vec<String>,
 
     #[command(flatten)]
-    place: LogPlace,
+    installation: Installation,
 }
 
 /// Print audit entries as JSON lines, oldest first
@@ -58,30 +49,10 @@ struct Export {
     org: Option<String>,
 
     #[command(flatten)]
-    place: LogPlace,
-}
-
-impl Audit {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            AuditCommand::Checkpoint(command) => command.run(),
-            AuditCommand::Export(command) => command.run(),
-        }
-    }
+    installation: Installation,
 }
 
 // ── Where the logs are read ──────────────────────────────────────────────────
-
-/// Where the logs are.
-#[derive(Args)]
-struct LogPlace {
-    #[cfg(feature = "postgres")]
-    #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
-}
 
 /// The logs of an installation.
 enum Logs {
@@ -92,13 +63,11 @@ enum Logs {
 
 impl Logs {
     /// Opens the store unless a server runs over a data directory; returns the first reply.
-    fn open(place: &LogPlace, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
-        #[cfg(feature = "postgres")]
-        if let Some(shared) = place.store.open_to_read(&place.common)? {
-            return Logs::opened(shared.store, request);
+    fn open(place: &Installation, request: &AuditRequest) -> Result<(Self, AuditReply), Failure> {
+        if let Some(store) = place.shared_to_read()? {
+            return Logs::opened(store, request);
         }
-        let dir = place.common.data_dir();
-        dir.require_exists()?;
+        let dir = place.existing_dir()?;
         match asked(&dir, request)? {
             Some(reply) => Ok((Logs::Served(dir), reply)),
             None => Logs::opened(dir.open()?, request),
@@ -124,25 +93,23 @@ impl Logs {
 /// Asks the running server, if there is one.
 fn asked(dir: &DataDir, request: &AuditRequest) -> Result<Option<AuditReply>, Failure> {
     let request = Request::Audit { request: request.clone() };
-    match control::ask(dir, &request, &mut |_| {}).map_err(Failure::io("the control socket"))? {
-        None => Ok(None),
-        Some(ControlResponse::Audit(reply)) => Ok(Some(reply)),
-        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(_) => Err(Failure::unexpected_reply()),
-    }
+    installation::asked(dir, &request, &mut |_| {}, |reply| match reply {
+        ControlResponse::Audit(reply) => Some(reply),
+        _ => None,
+    })
 }
 
 // ── Checkpoints ──────────────────────────────────────────────────────────────
 
 impl CheckpointCommand {
     fn run(self) -> Result<(), Failure> {
-        init_logging(&self.place.common);
+        self.installation.init_logging();
         let mut earlier = Vec::new();
         for against in &self.against {
             earlier.extend(values(against)?);
         }
         let all = AuditRequest::Checkpoint(self.org.clone());
-        let (logs, reply) = Logs::open(&self.place, &all)?;
+        let (logs, reply) = Logs::open(&self.installation, &all)?;
         let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut findings = Vec::new();
         for value in earlier {
@@ -156,7 +123,7 @@ impl CheckpointCommand {
         }
         let continues = (!self.against.is_empty()).then_some(findings.is_empty());
         let value = json!({"checkpoints": ends, "continues": continues, "findings": findings});
-        output::print(self.place.common.json, &value, text(&ends, &findings))?;
+        output::print(self.installation.json(), &value, text(&ends, &findings))?;
         if continues == Some(false) {
             return Err(Failure::Failed("an audit log does not continue its checkpoint".into()));
         }
@@ -205,8 +172,9 @@ fn values(against: &str) -> Result<Vec<String>, Failure> {
 
 impl Export {
     fn run(self) -> Result<(), Failure> {
-        init_logging(&self.place.common);
-        let (logs, reply) = Logs::open(&self.place, &AuditRequest::Checkpoint(self.org.clone()))?;
+        self.installation.init_logging();
+        let (logs, reply) =
+            Logs::open(&self.installation, &AuditRequest::Checkpoint(self.org.clone()))?;
         let AuditReply::Checkpoints(ends) = reply else { return Err(Failure::unexpected_reply()) };
         let mut out = std::io::stdout().lock();
         for end in ends {
@@ -218,7 +186,7 @@ impl Export {
                 let AuditReply::Entries { lines, last } = logs.ask(&request)? else {
                     return Err(Failure::unexpected_reply());
                 };
-                let mut written = lines.iter().map(|line| output::json_line(line));
+                let mut written = lines.iter().map(|line| output::escaped(line, |_| false));
                 let written = written.try_for_each(|line| writeln!(out, "{line}"));
                 match written {
                     // The reader has closed the pipe.

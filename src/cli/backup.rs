@@ -5,15 +5,12 @@ use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
-use super::common::{Common, init_logging};
 use super::failure::Failure;
+use super::installation::Installation;
 use super::output;
 use super::passphrase::{self, DecryptionFlags};
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::backup::{
     self, BackupWanted, BackupWriter, Encryption, Header, LastBackup, LeftOut, Source, Target,
@@ -37,15 +34,15 @@ pub struct Backup {
     file: String,
 
     /// Read and verify FILE instead of making a backup
-    #[arg(long, env = "ROADSTEAD_VERIFY", value_parser = BoolishValueParser::new(), conflicts_with_all = ["replace", "ask_passphrase", "recipient", "with_secret_key", "despite_damage"])]
+    #[arg(long, env = "ROADSTEAD_VERIFY", conflicts_with_all = ["replace", "ask_passphrase", "recipient", "with_secret_key", "despite_damage"])]
     verify: bool,
 
     /// Replace FILE if it is an earlier backup
-    #[arg(long, env = "ROADSTEAD_REPLACE", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_REPLACE")]
     replace: bool,
 
     /// Encrypt to a passphrase that the terminal is asked for
-    #[arg(long, env = "ROADSTEAD_ASK_PASSPHRASE", value_parser = BoolishValueParser::new(), conflicts_with_all = ["passphrase_file", "recipient"])]
+    #[arg(long, env = "ROADSTEAD_ASK_PASSPHRASE", conflicts_with_all = ["passphrase_file", "recipient"])]
     ask_passphrase: bool,
 
     /// Encrypt to an age recipient: a public key, age1…; repeatable
@@ -53,22 +50,18 @@ pub struct Backup {
     recipient: Vec<String>,
 
     /// Put the installation's key into the backup, which must be encrypted
-    #[arg(long, env = "ROADSTEAD_WITH_SECRET_KEY", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_WITH_SECRET_KEY")]
     with_secret_key: bool,
 
     /// Make it although there is damage: records that cannot be read are left out, and listed
-    #[arg(long, env = "ROADSTEAD_DESPITE_DAMAGE", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_DESPITE_DAMAGE")]
     despite_damage: bool,
 
     #[command(flatten)]
     decryption: DecryptionFlags,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 /// What stands for stdin and stdout.
@@ -76,12 +69,13 @@ const STANDARD: &str = "-";
 
 impl Backup {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        self.installation.init_logging();
         if self.verify {
             return self.run_verify();
         }
         let file = self.decryption.passphrase_file.as_deref().filter(|_| self.recipient.is_empty());
-        let elsewhere = self.elsewhere()?;
+        let elsewhere = self.installation.shared_to_read()?;
+        let elsewhere = elsewhere.map(|store| Source::Elsewhere(Box::new(store)));
         let is_elsewhere = elsewhere.is_some();
         let encryption = passphrase::encryption(self.ask_passphrase, file, &self.recipient)?;
         if self.with_secret_key && !encryption.is_any() {
@@ -99,27 +93,17 @@ impl Backup {
         output::progress("");
         let made = made?;
         // The backup is there, whether it can be recorded or not.
-        if !is_elsewhere && let Err(error) = backup::record(&self.common.data_dir(), made.last()) {
+        if !is_elsewhere
+            && let Err(error) = backup::record(&self.installation.data_dir(), made.last())
+        {
             output::error(&format!("the backup is complete, but not recorded: {error}"));
         }
         self.report(&made)
     }
 
-    /// Opens the store, if it has no data directory.
-    #[cfg(feature = "postgres")]
-    fn elsewhere(&self) -> Result<Option<Source>, Failure> {
-        let opened = self.store.open_to_read(&self.common)?;
-        Ok(opened.map(|shared| Source::Elsewhere(Box::new(shared.store))))
-    }
-
-    #[cfg(not(feature = "postgres"))]
-    fn elsewhere(&self) -> Result<Option<Source>, Failure> {
-        Ok(None)
-    }
-
     fn to_file(&self, encryption: &Encryption, elsewhere: Option<Source>) -> Result<Made, Failure> {
         let path = Path::new(&self.file);
-        let dir = self.common.data_dir();
+        let dir = self.installation.data_dir();
         if elsewhere.is_none() {
             refuse_inside(path, &dir)?;
             dir.require_exists()?;
@@ -165,7 +149,7 @@ impl Backup {
     ) -> Result<(W, Header, Totals), Failure> {
         // Compressing and encrypting take as much time as reading; requests go first.
         lower_priority();
-        let dir = self.common.data_dir();
+        let dir = self.installation.data_dir();
         let source = match elsewhere {
             Some(source) => source,
             None => {
@@ -176,7 +160,7 @@ impl Backup {
         let mut show = |totals: &Totals| show("Backup", totals);
         let cannot = || Failure::io(&self.file);
         let writer = BackupWriter::new(encryption.wrap(out)?, &mut show).map_err(cannot())?;
-        let writer = writer.collecting_audit_heads(self.common.json);
+        let writer = writer.collecting_audit_heads(self.installation.json());
         let mut writer = writer.leaving_out(self.despite_damage);
         source.send(&dir, self.with_secret_key, &mut writer)?;
         let (out, header, totals) = writer.finish().map_err(cannot())?;
@@ -206,10 +190,10 @@ impl Backup {
             described_left_out(totals)
         );
         if self.file != STANDARD {
-            return output::print(self.common.json, &value, &text);
+            return output::print(self.installation.json(), &value, &text);
         }
         // Stdout has the backup.
-        if self.common.json {
+        if self.installation.json() {
             output::status(&value.to_string());
         } else if io::stderr().is_terminal() {
             output::status(&text);
@@ -225,7 +209,7 @@ impl Backup {
             .unwrap(open(&self.file)?, &mut passphrase::ask)
             .map_err(|error| error.of(&self.file))?;
         let verified = backup::Backup::open(input).and_then(|backup| {
-            let backup = backup.collecting_audit_heads(self.common.json);
+            let backup = backup.collecting_audit_heads(self.installation.json());
             backup.read(|_, _, _| Ok(()), &mut |totals| show("Verified", totals))
         });
         output::progress("");
@@ -246,7 +230,7 @@ impl Backup {
             if header.secret_key.is_some() { ", which is in it" } else { "" },
             described_left_out(&totals),
         );
-        output::print(self.common.json, &value, &text)
+        output::print(self.installation.json(), &value, &text)
     }
 }
 
@@ -288,9 +272,6 @@ pub fn described(header: &Header, totals: &Totals) -> Value {
     })
 }
 
-/// Of the records that are not in a backup, this many are shown to a person.
-const MAX_SHOWN: usize = 20;
-
 /// Says which records are not in a backup, a line each; nothing if all are.
 pub fn described_left_out(totals: &Totals) -> String {
     let LeftOut { count, records } = &totals.left_out;
@@ -299,8 +280,8 @@ pub fn described_left_out(totals: &Totals) -> String {
     }
     let mut text =
         format!("Records that could not be read when it was made, and are not in it: {count}\n");
-    records.iter().take(MAX_SHOWN).for_each(|record| text.push_str(&format!("  {record}\n")));
-    if *count > MAX_SHOWN as u64 {
+    text.push_str(&output::first_lines(records));
+    if *count > output::MAX_SHOWN as u64 {
         text.push_str("  … (--json has the first 1,000)\n");
     }
     text

@@ -5,11 +5,10 @@ use std::process::Stdio;
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging, restarted};
+use super::common::restarted;
 use super::failure::Failure;
+use super::installation::Installation;
 use super::output;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::app::check_store;
 use crate::store::check::Findings;
 use crate::store::engine::integrity;
@@ -25,12 +24,8 @@ pub struct Check {
     #[arg(long, hide = true)]
     file_only: bool,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 impl Check {
@@ -40,8 +35,8 @@ impl Check {
     }
 
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
-        let dir = self.common.data_dir();
+        self.installation.init_logging();
+        let dir = self.installation.data_dir();
         if self.file_only {
             let intact = integrity(&dir.database());
             if intact.map_err(|error| Failure::Usage(error.to_string()))? {
@@ -49,15 +44,13 @@ impl Check {
             }
             return Err(Failure::Failed("the file is damaged".into()));
         }
-        #[cfg(feature = "postgres")]
-        if let Some(shared) = self.store.open_to_read(&self.common)? {
-            let mut findings = Findings::default();
-            check_store(&shared.store, &output::progress, &mut findings)?;
+        let mut findings = Findings::default();
+        if let Some(store) = self.installation.shared_to_read()? {
+            check_store(&store, &output::progress, &mut findings)?;
             return self.report(&findings, "the store", None);
         }
-        let mut findings = Findings::default();
         dir.require_exists()?;
-        if !file_is_intact(&self.common.data)? {
+        if !file_is_intact(&self.installation.common.data)? {
             findings.report(format!(
                 "{}: the file is damaged; make a copy of it before anything else, then restore a \
                  backup",
@@ -105,7 +98,7 @@ impl Check {
         if let Some(next) = next.filter(|_| !sound) {
             text.push_str(&format!("\nNext: {next}\n"));
         }
-        output::print(self.common.json, &value, &text)?;
+        output::print(self.installation.json(), &value, &text)?;
         if sound { Ok(()) } else { Err(Failure::Failed(format!("{what} is not sound"))) }
     }
 }

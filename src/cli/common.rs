@@ -6,7 +6,6 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -32,12 +31,7 @@ pub struct Common {
     pub data: String,
 
     /// Print one JSON object to stdout instead of text
-    #[arg(
-        long,
-        env = "ROADSTEAD_JSON",
-        value_parser = BoolishValueParser::new(),
-        help_heading = "Common"
-    )]
+    #[arg(long, env = "ROADSTEAD_JSON", help_heading = "Common")]
     pub json: bool,
 
     /// Format of log lines on stderr

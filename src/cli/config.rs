@@ -4,9 +4,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::failure::Failure;
+use super::installation::asked;
 use super::output;
 use super::serve::Serve;
-use crate::app::control::{self, ControlResponse, Request};
+use crate::app::control::{ControlResponse, Request};
 use crate::app::{Setting, SettingSource};
 
 /// Show the settings of the server
@@ -38,15 +39,14 @@ impl Config {
         let ConfigCommand::Show(Show { serve }) = self.command;
         let dir = serve.common.data_dir();
         dir.require_visible()?;
-        let reply =
-            if dir.exists() { control::ask(&dir, &Request::Status, &mut |_| {}) } else { Ok(None) };
-        let reply = reply.map_err(Failure::io("the control socket"))?;
-        let (settings, running) = match reply {
-            None => (given, false),
-            Some(ControlResponse::Status(status)) => (status.startup.settings, true),
-            Some(ControlResponse::Failed(why)) => return Err(Failure::Failed(why)),
-            Some(_) => return Err(Failure::unexpected_reply()),
+        let expected = |reply| match reply {
+            ControlResponse::Status(status) => Some(status.startup.settings),
+            _ => None,
         };
+        let of_server =
+            if dir.exists() { asked(&dir, &Request::Status, &mut |_| {}, expected)? } else { None };
+        let running = of_server.is_some();
+        let settings = of_server.unwrap_or(given);
         let value = json!({"running": running, "settings": settings});
         output::print(serve.common.json, &value, text(&settings, running))
     }

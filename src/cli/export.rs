@@ -7,13 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
 use super::failure::Failure;
+use super::installation::{self, Installation};
 use super::output;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::app::DataDir;
-use crate::app::control::{self, ControlResponse, Request};
+use crate::app::control::{ControlResponse, Request};
 use crate::app::moving::{ExportReport, export_organization, left_out};
 use crate::base::Error;
 use crate::store::Store;
@@ -36,20 +34,16 @@ pub struct Export {
     /// File to create, or - for stdout
     file: String,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 impl Export {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        self.installation.init_logging();
         let source = self.source()?;
         if self.file == "-" {
-            if self.common.json {
+            if self.installation.json() {
                 let why = "--json prints the result, where - prints the organization: name a file";
                 return Err(Failure::Usage(why.into()));
             }
@@ -79,17 +73,14 @@ impl Export {
             "secretsLeftOut": report.secrets_left_out,
             "tablesLeftOut": tables,
         });
-        output::print(self.common.json, &value, text(&report, &self.file))
+        output::print(self.installation.json(), &value, text(&report, &self.file))
     }
 
     fn source(&self) -> Result<Source, Failure> {
-        #[cfg(feature = "postgres")]
-        if let Some(shared) = self.store.open_to_read(&self.common)? {
-            return Ok(Source::Store(Box::new(shared.store)));
+        match self.installation.shared_to_read()? {
+            Some(store) => Ok(Source::Store(Box::new(store))),
+            None => Ok(Source::Directory(self.installation.existing_dir()?)),
         }
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
-        Ok(Source::Directory(dir))
     }
 }
 
@@ -97,7 +88,6 @@ impl Export {
 enum Source {
     /// A server may have it open.
     Directory(DataDir),
-    #[cfg(feature = "postgres")]
     Store(Box<Store>),
 }
 
@@ -139,7 +129,6 @@ fn written(
             Some(report) => report,
             None => exported(&dir.open()?, slug, &mut write)?,
         },
-        #[cfg(feature = "postgres")]
         Source::Store(store) => exported(store, slug, &mut write)?,
     };
     match failed {
@@ -155,18 +144,15 @@ fn asked(
     write: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Option<ExportReport>, Failure> {
     let request = Request::Export { slug: slug.into() };
-    let reply = control::ask(dir, &request, &mut |part| {
+    let mut part = |part: ControlResponse| {
         if let ControlResponse::Lines(text) = part {
             write(&text);
         }
+    };
+    installation::asked(dir, &request, &mut part, |reply| match reply {
+        ControlResponse::Exported(report) => Some(report),
+        _ => None,
     })
-    .map_err(Failure::io("the control socket"))?;
-    match reply {
-        None => Ok(None),
-        Some(ControlResponse::Exported(report)) => Ok(Some(report)),
-        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(_) => Err(Failure::unexpected_reply()),
-    }
 }
 
 fn exported(

@@ -38,9 +38,8 @@ pub fn with_hint(mut error: clap::Error) -> clap::Error {
             let value = text(ContextKind::InvalidValue);
             let quoted = value.starts_with(['"', '\'', '“']);
             let quoted = quoted.then(|| "the value is in quotation marks; remove them".to_string());
-            let given = std::env::args_os().map(|given| given.to_string_lossy().into_owned());
-            let given: Vec<String> = given.collect();
-            let origin = variables::origin(&text(ContextKind::InvalidArg), &value, &given);
+            let given = &variables::given();
+            let origin = variables::origin(&text(ContextKind::InvalidArg), &value, given);
             let hints: Vec<String> = quoted.into_iter().chain(origin).collect();
             (!hints.is_empty()).then(|| hints.join("; "))
         }

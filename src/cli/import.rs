@@ -4,14 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
 use super::failure::Failure;
+use super::installation::Installation;
 use super::output;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::app::DataDir;
 use crate::app::control::{self, ControlResponse, Request};
 use crate::app::moving::{
@@ -39,19 +36,15 @@ pub struct Import {
     slug: Option<Slug>,
 
     /// Make members also of accounts here whose address nobody has proved
-    #[arg(long, env = "ROADSTEAD_ACCEPT_UNPROVED", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_ACCEPT_UNPROVED")]
     accept_unproved: bool,
 
     /// Remove what an interrupted import has written
-    #[arg(long, env = "ROADSTEAD_UNDO", value_parser = BoolishValueParser::new(), conflicts_with_all = ["file", "slug", "accept_unproved"])]
+    #[arg(long, env = "ROADSTEAD_UNDO", conflicts_with_all = ["file", "slug", "accept_unproved"])]
     undo: bool,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 impl From<Problem> for Failure {
@@ -62,7 +55,7 @@ impl From<Problem> for Failure {
 
 impl Import {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        self.installation.init_logging();
         let place = self.place()?;
         let Some(path) = &self.file else {
             let target = self.target(&place)?;
@@ -70,7 +63,7 @@ impl Import {
             target.close();
             undone?;
             let text = "The unfinished import was removed.";
-            return output::print(self.common.json, &json!({"undone": true}), text);
+            return output::print(self.installation.json(), &json!({"undone": true}), text);
         };
         output::progress("reading the file");
         let trial = place.trial()?;
@@ -95,17 +88,18 @@ impl Import {
         output::progress("");
         target.close();
         let report = imported?;
-        output::print(self.common.json, &report, text(&report, &place.flags(&self.common.data)))
+        output::print(
+            self.installation.json(),
+            &report,
+            text(&report, &place.flags(&self.installation.common.data)),
+        )
     }
 
     fn place(&self) -> Result<Place, Failure> {
-        #[cfg(feature = "postgres")]
-        if self.store.url()?.is_some() {
+        if self.installation.store.is_given()? {
             return Ok(Place::Database);
         }
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
-        Ok(Place::Directory(dir))
+        Ok(Place::Directory(self.installation.existing_dir()?))
     }
 
     /// Opens it, unless a server has its directory open.
@@ -113,11 +107,11 @@ impl Import {
         match place {
             Place::Directory(dir) if control::is_served(dir) => Ok(Target::Served(dir)),
             Place::Directory(dir) => Ok(Target::Opened(Box::new(dir.open()?))),
-            #[cfg(feature = "postgres")]
             Place::Database => {
-                let opened = self.store.open(&self.common, "import")?;
+                let Installation { store, common } = &self.installation;
+                let opened = store.open(common, "import")?;
                 let opened = opened.ok_or_else(|| Failure::Usage("--store is missing".into()))?;
-                Ok(Target::Opened(Box::new(opened.store)))
+                Ok(Target::Opened(Box::new(opened)))
             }
         }
     }
@@ -126,7 +120,6 @@ impl Import {
 /// Where the installation is.
 enum Place {
     Directory(DataDir),
-    #[cfg(feature = "postgres")]
     Database,
 }
 
@@ -135,7 +128,6 @@ impl Place {
     fn trial(&self) -> Result<Trial, Problem> {
         match self {
             Place::Directory(dir) => Trial::begin(dir),
-            #[cfg(feature = "postgres")]
             Place::Database => Trial::begin_in(&std::env::temp_dir()),
         }
     }
@@ -145,7 +137,6 @@ impl Place {
         match self {
             Place::Directory(_) => format!(" --data {data}"),
             // Its URL may have a password.
-            #[cfg(feature = "postgres")]
             Place::Database => " --store URL".into(),
         }
     }

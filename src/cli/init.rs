@@ -1,7 +1,6 @@
 //! `roadstead init`
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use super::common::{Common, init_logging};
@@ -36,7 +35,7 @@ pub struct Init {
     name: Name,
 
     /// Read the owner's password, 12 characters or more, from the first line of stdin
-    #[arg(long, env = "ROADSTEAD_PASSWORD_STDIN", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_PASSWORD_STDIN")]
     password_stdin: bool,
 
     #[command(flatten)]

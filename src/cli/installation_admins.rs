@@ -3,13 +3,12 @@
 use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
 use super::failure::Failure;
+use super::installation::Installation;
 use super::output;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
-use crate::app::control::{self, ControlResponse, Request};
+use crate::app::control::{ControlResponse, Request};
 use crate::app::{AdminsChange, AdminsOfInstallation, admins_of_installation};
+use crate::store::Store;
 
 /// Print or change who administers the installation, while the server runs or not
 #[derive(Args)]
@@ -28,20 +27,16 @@ pub struct InstallationAdmins {
     #[arg(long)]
     first_owner: bool,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 impl InstallationAdmins {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        self.installation.init_logging();
         let AdminsOfInstallation { addresses, named } = self.carry_out()?;
         let value = json!({"addresses": addresses, "named": named});
-        output::print(self.common.json, &value, addresses.join("\n"))
+        output::print(self.installation.json(), &value, addresses.join("\n"))
     }
 
     fn change(&self) -> Option<AdminsChange> {
@@ -51,25 +46,14 @@ impl InstallationAdmins {
         (!self.set.is_empty()).then(|| AdminsChange::To(self.set.clone()))
     }
 
-    /// Has the running server do it, or does it in its place; over PostgreSQL beside it.
     fn carry_out(&self) -> Result<AdminsOfInstallation, Failure> {
         let change = self.change();
-        #[cfg(feature = "postgres")]
-        if let Some(shared) = self.store.open(&self.common, "installation-admins")? {
-            let done = admins_of_installation(&shared.store, change.as_ref());
-            shared.store.close();
-            return Ok(done?);
-        }
-        let dir = self.common.data_dir();
-        dir.require_exists()?;
         let request = Request::InstallationAdmins { change: change.clone() };
-        match control::ask(&dir, &request, &mut |_| {})
-            .map_err(Failure::io("the control socket"))?
-        {
-            Some(ControlResponse::InstallationAdmins(admins)) => Ok(admins),
-            Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-            Some(_) => Err(Failure::Failed("an unexpected reply of the server".into())),
-            None => Ok(admins_of_installation(&dir.open()?, change.as_ref())?),
-        }
+        let expected = |reply| match reply {
+            ControlResponse::InstallationAdmins(admins) => Some(admins),
+            _ => None,
+        };
+        let here = |store: &Store| admins_of_installation(store, change.as_ref());
+        self.installation.have_done("installation-admins", &request, expected, here)
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::base::visible;
+use super::output;
 
 /// Writes events to stderr with characters escaped that are not seen, so that a text of somebody else's (a
 /// reason that a server gave, a path) cannot begin a line of its own.
@@ -35,26 +35,11 @@ impl Write for OneLineEach {
     }
 }
 
-/// Escapes what is not seen of an event but the line feed at its end.
+/// Escapes what is not seen of an event but the line feed at its end: also an escape of JSON, whose writer
+/// lets some of them pass.
 fn one_line(event: &str, has_colors: bool) -> String {
     let line = event.strip_suffix('\n').unwrap_or(event);
-    let mut escaped = String::with_capacity(event.len());
-    let mut characters = line.chars().peekable();
-    while let Some(character) = characters.next() {
-        let is_color = has_colors && character == '\x1b';
-        // What runs a pipeline takes `##[error]` for a command, wherever it is in a line.
-        let begins_command = character == '#' && characters.peek() == Some(&'#');
-        if begins_command || visible::is_invisible(character) && !is_color {
-            // Also an escape of JSON, whose writer lets some of them pass.
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped.push('\n');
-    escaped
+    format!("{}\n", output::escaped(line, |c| has_colors && c == '\x1b'))
 }
 
 #[cfg(test)]

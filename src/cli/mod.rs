@@ -10,6 +10,7 @@ mod backup;
 mod binding;
 mod check;
 mod client;
+mod commands;
 mod common;
 mod completions;
 mod config;
@@ -25,6 +26,7 @@ mod hidden;
 mod hints;
 mod import;
 mod init;
+mod installation;
 mod installation_admins;
 mod licenses;
 mod listening;
@@ -54,7 +56,6 @@ mod setup_link;
 mod shutdown;
 #[cfg(feature = "postgres")]
 mod store_check;
-#[cfg(feature = "postgres")]
 mod store_flag;
 mod values;
 mod variables;
@@ -68,22 +69,6 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use crate::app::Setting;
 
-use client::activity::Activity;
-use client::agent::Agent;
-use client::decide::{Approve, Deny};
-use client::deploy::Deploy;
-use client::files::{Apply, Pull, ShowPlan};
-use client::login::Login;
-use client::logs::Logs;
-use client::message::Message;
-use client::prices::Prices;
-use client::profile_commands::ProfileCommands;
-use client::prompt::Prompt;
-use client::schedule::Schedule;
-use client::task::Task;
-use client::usage::Usage;
-use client::wakes::Wakes;
-use client::whoami::WhoAmI;
 use failure::Failure;
 
 /// One self-hosted binary in which a small team keeps its AI agents.
@@ -135,27 +120,27 @@ enum Command {
     SetupLink(setup_link::SetupLink),
     #[cfg(feature = "postgres")]
     StoreCheck(store_check::StoreCheck),
-    Login(Login),
-    Profiles(ProfileCommands),
+    Login(client::login::Login),
+    Profiles(client::profile_commands::ProfileCommands),
     #[command(name = "whoami")]
-    WhoAmI(WhoAmI),
-    Prompt(Prompt),
-    Task(Task),
-    Agent(Agent),
-    Schedule(Schedule),
-    Message(Message),
-    Activity(Activity),
-    Wakes(Wakes),
-    Usage(Usage),
-    Prices(Prices),
-    Deploy(Deploy),
-    Approve(Approve),
-    Deny(Deny),
-    Logs(Logs),
-    Pull(Pull),
+    WhoAmI(client::whoami::WhoAmI),
+    Prompt(client::prompt::Prompt),
+    Task(client::task::Task),
+    Agent(client::agent::Agent),
+    Schedule(client::schedule::Schedule),
+    Message(client::message::Message),
+    Activity(client::activity::Activity),
+    Wakes(client::wakes::Wakes),
+    Usage(client::usage::Usage),
+    Prices(client::prices::Prices),
+    Deploy(client::deploy::Deploy),
+    Approve(client::decide::Approve),
+    Deny(client::decide::Deny),
+    Logs(client::logs::Logs),
+    Pull(client::files::Pull),
     #[command(name = "plan")]
-    ShowPlan(ShowPlan),
-    Apply(Apply),
+    ShowPlan(client::files::ShowPlan),
+    Apply(client::files::Apply),
     Completions(completions::Completions),
     #[command(name = "man")]
     Manual(manual::Manual),
@@ -164,18 +149,19 @@ enum Command {
 }
 
 /// Returns the command line. Flags that do not name their variable have it too (reference:
-/// command-line, "Common flags").
+/// command-line, "Common flags"), and every switch takes 1, yes or on from it.
 fn command() -> clap::Command {
     with_variables(Cli::command())
 }
 
 fn with_variables(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|flag| {
-        let Some(long) = flag.get_long().filter(|_| flag.get_env().is_none()) else { return flag };
-        let variable = format!("ROADSTEAD_{}", long.to_uppercase().replace('-', "_"));
+        let Some(long) = flag.get_long() else { return flag };
+        let variable = variables::of_flag(long);
+        // A variable says yes in more ways than a flag: 1, yes, on.
         let is_switch = matches!(flag.get_action(), ArgAction::SetTrue);
-        let flag = flag.env(variable).hide_env(true);
-        if is_switch { flag.value_parser(BoolishValueParser::new()) } else { flag }
+        let flag = if is_switch { flag.value_parser(BoolishValueParser::new()) } else { flag };
+        if flag.get_env().is_some() { flag } else { flag.env(variable).hide_env(true) }
     });
     command.mut_subcommands(with_variables)
 }
@@ -196,10 +182,9 @@ pub fn run() -> ExitCode {
     let (cli, settings, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            let given = std::env::args_os().map(|given| given.to_string_lossy().into_owned());
-            let given: Vec<String> = given.collect();
             let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
-            if let Some(why) = variables::of_empty(&command, &given).filter(|_| is_missing) {
+            let empty = variables::of_empty(&command, &variables::given());
+            if let Some(why) = empty.filter(|_| is_missing) {
                 output::error(&why);
                 return ExitCode::from(2);
             }
@@ -304,6 +289,18 @@ mod tests {
             let variable = format!("ROADSTEAD_{}", long.to_uppercase().replace('-', "_"));
             let own = flag.get_env().map(|name| name.to_string_lossy().into_owned());
             assert_eq!(own, Some(variable), "{command} --{long}");
+        }
+    }
+
+    #[test]
+    fn every_switch_takes_more_than_true_from_its_variable() {
+        let cli = super::command();
+        for (command, flag) in flags(&cli) {
+            if flag.get_long().is_some() && matches!(flag.get_action(), clap::ArgAction::SetTrue) {
+                let values = flag.get_value_parser().possible_values().into_iter().flatten();
+                let takes_1 = values.into_iter().any(|value| value.get_name() == "1");
+                assert!(takes_1, "{command} {flag}");
+            }
         }
     }
 }

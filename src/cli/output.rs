@@ -25,21 +25,9 @@ pub struct Text {
     pub body: String,
 }
 
-impl From<String> for Text {
-    fn from(body: String) -> Self {
-        Text { heading: None, body }
-    }
-}
-
-impl From<&str> for Text {
-    fn from(body: &str) -> Self {
-        Text::from(body.to_string())
-    }
-}
-
-impl From<&String> for Text {
-    fn from(body: &String) -> Self {
-        Text::from(body.as_str())
+impl<T: Into<String>> From<T> for Text {
+    fn from(body: T) -> Self {
+        Text { heading: None, body: body.into() }
     }
 }
 
@@ -63,11 +51,6 @@ pub fn content(json: bool, value: &impl Serialize, text: &str) -> Result<(), Fai
         (false, true) => line(&shown(text)),
         (false, false) => line(text),
     }
-}
-
-/// Returns a line of JSON as it goes to stdout: what is not seen is escaped.
-pub fn json_line(json: &str) -> Cow<'_, str> {
-    escaped_json(json)
 }
 
 /// Prints an error to stderr.
@@ -165,18 +148,20 @@ fn one_message(message: &str) -> String {
 /// Returns a value as one line of JSON, in which what is not seen is escaped: it is the same value.
 fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(value).map_err(|e| Failure::Failed(e.to_string()))?;
-    Ok(escaped_json(&json).into_owned())
+    Ok(escaped(&json, |_| false).into_owned())
 }
 
-fn escaped_json(json: &str) -> Cow<'_, str> {
-    if visible::is_plain_ascii(json) && !json.contains("##") {
-        return Cow::Borrowed(json);
+/// Returns a line of JSON or of a log as it is printed: what is not seen is escaped, but for what `passes`,
+/// and so is the beginning of what runs a pipeline takes for a command, wherever it is in a line.
+pub fn escaped(text: &str, passes: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if visible::is_plain_ascii(text) && !text.contains("##") {
+        return Cow::Borrowed(text);
     }
-    let mut escaped = String::with_capacity(json.len());
-    let mut chars = json.chars().peekable();
+    let mut escaped = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let begins_command = c == '#' && chars.peek() == Some(&'#');
-        if begins_command || visible::is_invisible(c) {
+        if begins_command || visible::is_invisible(c) && !passes(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 escaped.push_str(&format!("\\u{unit:04x}"));
             }
@@ -185,6 +170,14 @@ fn escaped_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Of a list of which a person sees the beginning, so many lines are shown.
+pub const MAX_SHOWN: usize = 20;
+
+/// Returns the first lines of a list, each indented.
+pub fn first_lines(lines: &[String]) -> String {
+    lines.iter().take(MAX_SHOWN).map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::failure::Failure;
-use super::password::unseen;
+use super::password::{require_terminal, unseen};
 use super::private_file;
 use crate::app::backup::{BackupError, Decryption, Encryption, Secret};
 
@@ -80,12 +80,9 @@ pub fn ask() -> Result<Secret, BackupError> {
 
 /// Asks a terminal twice for the passphrase of a new backup.
 fn ask_twice() -> Result<Secret, Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::Usage(
-            "there is no terminal to ask for the passphrase; give it in a file (--passphrase-file)"
-                .into(),
-        ));
-    }
+    require_terminal(
+        "there is no terminal to ask for the passphrase; give it in a file (--passphrase-file)",
+    )?;
     let secret = Secret::new(unseen("Passphrase for the backup: ")?);
     if secret.is_empty() {
         return Err(Failure::Usage("the passphrase is empty; nothing was written".into()));

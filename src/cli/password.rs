@@ -14,13 +14,10 @@ use crate::auth::passwords::Password;
 /// # Errors
 /// Usage, if stdin is no terminal, the password is not valid, or the two differ.
 pub fn ask() -> Result<Password, Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::Usage(
-            "the owner needs a password; give it on the first line of stdin, with \
-             --password-stdin, or run this in a terminal"
-                .into(),
-        ));
-    }
+    require_terminal(
+        "the owner needs a password; give it on the first line of stdin, with --password-stdin, or \
+         run this in a terminal",
+    )?;
     let password = parse(&unseen("Password of the owner (12 characters or more): ")?)?;
     if unseen("The same password again: ")? != password.as_str() {
         return Err(Failure::Usage("the two passwords differ; nothing was created".into()));
@@ -55,6 +52,14 @@ pub fn unseen(prompt: &str) -> Result<String, Failure> {
         return Err(Failure::Failed("interrupted".into()));
     };
     Ok(line)
+}
+
+/// Refuses to ask where there is no terminal.
+///
+/// # Errors
+/// Usage, with what else to do.
+pub fn require_terminal(otherwise: &str) -> Result<(), Failure> {
+    if io::stdin().is_terminal() { Ok(()) } else { Err(Failure::Usage(otherwise.into())) }
 }
 
 /// Whether there is somebody to ask: who sees stderr and types stdin.

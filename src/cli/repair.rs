@@ -3,20 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
 use super::check::file_is_intact;
 use super::common::{Common, init_logging};
 use super::failure::Failure;
-use super::output;
+use super::output::{self, MAX_SHOWN, first_lines};
 use crate::app::DataDir;
 use crate::app::repair::{Done, RepairSettings, Repaired, repair};
 use crate::store::check::Findings;
 use crate::store::repair::LossKind;
-
-/// Of each list, 20 are in the text.
-const MAX_SHOWN: usize = 20;
 
 /// Make a sound data directory of what can be read of a damaged one, which stays as it is
 #[derive(Args)]
@@ -43,7 +39,7 @@ pub struct Repair {
     into: Option<PathBuf>,
 
     /// Make the new directory; without it nothing is changed
-    #[arg(long, env = "ROADSTEAD_APPLY", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_APPLY")]
     apply: bool,
 
     #[command(flatten)]
@@ -95,9 +91,7 @@ impl Repair {
     fn text(&self, before: &Findings, done: &Done, data: &str, into: &str) -> String {
         let mut text =
             format!("{data}: {} records read, {} wrong:\n", before.records, before.wrong);
-        before.messages.iter().take(MAX_SHOWN).for_each(|message| {
-            text.push_str(&format!("  {message}\n"));
-        });
+        text.push_str(&first_lines(&before.messages));
         if before.wrong > MAX_SHOWN as u64 {
             text.push_str("  … (--json has the first 1,000)\n");
         }
@@ -108,9 +102,7 @@ impl Repair {
         text.push_str(&self.audit_logs(done));
         let sound = if done.after.wrong == 0 { "sound" } else { "not sound" };
         text.push_str(&format!("\n{into}: {} records, {sound}\n", done.records));
-        done.after.messages.iter().take(MAX_SHOWN).for_each(|message| {
-            text.push_str(&format!("  {message}\n"));
-        });
+        text.push_str(&first_lines(&done.after.messages));
         text.push_str(&if self.apply {
             format!(
                 "What was left out, removed or changed is in {into}/left-out.jsonl.\n\n\
@@ -178,7 +170,7 @@ fn missing_log(done: &Done) -> String {
     let mut text =
         "Changes that were acknowledged may be gone; what they deleted or revoked is back:\n"
             .to_string();
-    done.missing_log.iter().take(MAX_SHOWN).for_each(|what| text.push_str(&format!("  {what}\n")));
+    text.push_str(&first_lines(&done.missing_log));
     let more = done.missing_log.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
         text.push_str(&format!("  … and {more} more (--json has all)\n"));

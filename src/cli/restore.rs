@@ -4,18 +4,15 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use serde_json::json;
 
 use super::backup::{described, described_left_out, open, show};
-use super::common::{Common, init_logging};
 use super::failure::Failure;
+use super::installation::Installation;
 use super::output;
 use super::passphrase::{self, DecryptionFlags};
 #[cfg(feature = "postgres")]
 use super::serve_store::this_process;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
 use crate::app::backup::{self, Header, LedgerUsed, RestoreSettings, Restored, Totals};
 use crate::app::{DataDir, key_in_file};
 
@@ -42,7 +39,7 @@ pub struct Restore {
     erasures: Option<PathBuf>,
 
     /// Restore what was erased after the backup, too: the ledger is lost
-    #[arg(long, env = "ROADSTEAD_WITHOUT_ERASURES", value_parser = BoolishValueParser::new(), conflicts_with = "erasures")]
+    #[arg(long, env = "ROADSTEAD_WITHOUT_ERASURES", conflicts_with = "erasures")]
     without_erasures: bool,
 
     /// File with the installation's key, readable by its owner only; it is stored in the directory
@@ -52,17 +49,13 @@ pub struct Restore {
     #[command(flatten)]
     decryption: DecryptionFlags,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
+    installation: Installation,
 }
 
 impl Restore {
     pub(super) fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
+        self.installation.init_logging();
         if self.erasures.is_none() && !self.without_erasures {
             return Err(Failure::Usage(
                 "memories that were deleted after the backup would come back: give the ledger of \
@@ -74,8 +67,8 @@ impl Restore {
         let key = self.secret_key_file.as_deref().map(key_in_file).transpose()?;
         let (erasures, file) = (self.erasures.clone(), self.file.clone());
         let settings =
-            RestoreSettings { file, key, erasures, collects_audit_heads: self.common.json };
-        let dir = self.common.data_dir();
+            RestoreSettings { file, key, erasures, collects_audit_heads: self.installation.json() };
+        let dir = self.installation.data_dir();
         let decryption = self.decryption.read()?;
         let (input, encrypted) = decryption
             .unwrap(open(&self.file)?, &mut passphrase::ask)
@@ -108,7 +101,7 @@ impl Restore {
                 text => format!("{text}\n"),
             },
         );
-        output::print(self.common.json, &value, &text)
+        output::print(self.installation.json(), &value, &text)
     }
 
     /// Restores into the directory or the store, and says which.
@@ -120,7 +113,7 @@ impl Restore {
     ) -> (Result<(Header, Restored), Failure>, Place) {
         let mut progress = |totals: &Totals| show("Restored", totals);
         #[cfg(feature = "postgres")]
-        match self.store.url() {
+        match self.installation.store.url() {
             Ok(None) => {}
             Err(failure) => return (Err(failure), Place::Store(String::new())),
             Ok(Some(url)) => {

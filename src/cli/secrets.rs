@@ -2,34 +2,27 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 
-use super::common::{Common, init_logging};
+use super::commands::commands;
 use super::failure::Failure;
+use super::installation::{self, Installation};
 use super::output;
 #[cfg(feature = "postgres")]
 use super::serve_store::this_process;
-#[cfg(feature = "postgres")]
-use super::store_flag::StoreFlag;
-use crate::app::control::{self, ControlResponse, Request};
+use crate::app::control::{ControlResponse, Request};
 #[cfg(feature = "postgres")]
 use crate::app::shared_store_rotation::rotate_store;
-use crate::app::{DataDir, key_in_file, rotate};
+use crate::app::{DataDir, Rotated, key_in_file, rotate};
 use crate::base::MasterKey;
+use crate::store::RotationProgress;
 #[cfg(feature = "postgres")]
 use crate::store::engine::postgres::PostgresUrl;
 
-/// Manage the key that secrets are sealed with
-#[derive(Args)]
-pub struct Secrets {
-    #[command(subcommand)]
-    command: SecretsCommand,
-}
-
-#[derive(Subcommand)]
-enum SecretsCommand {
-    Rotate(Rotate),
+commands! {
+    /// Manage the key that secrets are sealed with
+    pub Secrets of SecretsCommand { Rotate(Rotate) }
 }
 
 /// Seal all secrets with a new key, while the server runs or not
@@ -48,33 +41,15 @@ struct Rotate {
     #[arg(long, value_name = "FILE", env = "ROADSTEAD_NEW_KEY_FILE")]
     new_key_file: Option<PathBuf>,
 
-    #[cfg(feature = "postgres")]
     #[command(flatten)]
-    store: StoreFlag,
-
-    #[command(flatten)]
-    common: Common,
-}
-
-impl Secrets {
-    pub(super) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            SecretsCommand::Rotate(rotate) => rotate.run(),
-        }
-    }
+    installation: Installation,
 }
 
 impl Rotate {
     fn run(self) -> Result<(), Failure> {
-        init_logging(&self.common);
-        let dir = self.common.data_dir();
-        #[cfg(feature = "postgres")]
-        let store = self.store.url()?;
-        #[cfg(feature = "postgres")]
-        let is_directory = store.is_none();
-        #[cfg(not(feature = "postgres"))]
-        let is_directory = true;
-        if is_directory {
+        self.installation.init_logging();
+        let dir = self.installation.data_dir();
+        if !self.installation.store.is_given()? {
             dir.require_exists()?;
         }
         let new_key = match &self.new_key_file {
@@ -82,7 +57,7 @@ impl Rotate {
             None => dir.supplied_new_key()?,
         };
         #[cfg(feature = "postgres")]
-        let reply = match store {
+        let reply = match self.installation.store.url()? {
             Some(url) => of_store(url, &dir, new_key),
             None => rotated(&dir, new_key),
         };
@@ -96,7 +71,7 @@ impl Rotate {
             text.push_str(&format!("\nTo do: {to_do}."));
         }
         text.push_str("\nBackups made before need the old key: make a new one now.");
-        output::print(self.common.json, &value, &text)
+        output::print(self.installation.json(), &value, &text)
     }
 }
 
@@ -108,41 +83,28 @@ fn of_store(
     new_key: Option<MasterKey>,
 ) -> Result<Rotated, Failure> {
     let owner = this_process("roadstead secrets rotate");
-    let rotated = rotate_store(url, dir.key_source(), new_key, &owner, &mut |done| {
-        show(done.resealed, done.done, done.all);
-    })?;
-    Ok(Rotated { resealed: rotated.resealed, to_do: rotated.to_do })
-}
-
-struct Rotated {
-    resealed: u64,
-    to_do: Option<String>,
+    Ok(rotate_store(url, dir.key_source(), new_key, &owner, &mut show)?)
 }
 
 /// Has the running server do it, or does it in its place.
 fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure> {
     let request = Request::rotate_key(new_key.as_ref());
-    let reply = control::ask(dir, &request, &mut |progress| {
-        if let ControlResponse::Progress { resealed, done, all } = progress {
-            show(resealed, done, all);
+    let mut part = |part: ControlResponse| {
+        if let ControlResponse::Progress { resealed, done, all } = part {
+            show(RotationProgress { resealed, done, all });
         }
-    })
-    .map_err(Failure::io("the control socket"))?;
-    match reply {
-        Some(ControlResponse::Rotated { resealed, to_do }) => Ok(Rotated { resealed, to_do }),
-        Some(ControlResponse::Failed(why)) => Err(Failure::Failed(why)),
-        Some(_) => Err(Failure::unexpected_reply()),
-        None => {
-            let store = dir.open()?;
-            let rotated = rotate(dir, &store, new_key, &mut |progress| {
-                show(progress.resealed, progress.done, progress.all);
-            });
-            let rotated = rotated.map_err(|error| Failure::Failed(error.0))?;
-            Ok(Rotated { resealed: rotated.resealed, to_do: rotated.to_do })
-        }
+    };
+    let there = installation::asked(dir, &request, &mut part, |reply| match reply {
+        ControlResponse::Rotated { resealed, to_do } => Some(Rotated { resealed, to_do }),
+        _ => None,
+    })?;
+    if let Some(rotated) = there {
+        return Ok(rotated);
     }
+    let rotated = rotate(dir, &dir.open()?, new_key, &mut show);
+    rotated.map_err(|error| Failure::Failed(error.0))
 }
 
-fn show(resealed: u64, done: usize, all: usize) {
+fn show(RotationProgress { resealed, done, all }: RotationProgress) {
     output::progress(&format!("Sealing with the new key: {resealed} secrets, table {done}/{all}"));
 }

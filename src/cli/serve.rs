@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
@@ -73,7 +72,7 @@ pub struct Serve {
     who_may_create_organizations: OrganizationCreators,
 
     /// Refuse to create a data directory: fail if there is none
-    #[arg(long, env = "ROADSTEAD_MUST_EXIST", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "ROADSTEAD_MUST_EXIST")]
     pub(super) must_exist: bool,
 
     /// Retention of deleted and superseded memories

@@ -17,6 +17,16 @@ const PREFIX: &str = "ROADSTEAD_";
 const OF_NO_FLAG: [&str; 3] =
     ["ROADSTEAD_API_KEY", "ROADSTEAD_SECRET_KEY", "ROADSTEAD_NEW_SECRET_KEY"];
 
+/// Returns the arguments of this process.
+pub fn given() -> Vec<String> {
+    env::args_os().map(|given| given.to_string_lossy().into_owned()).collect()
+}
+
+/// Returns the variable of a flag.
+pub fn of_flag(long: &str) -> String {
+    format!("{PREFIX}{}", long.to_uppercase().replace('-', "_"))
+}
+
 /// Refuses a variable of the command that is set and empty. What should have filled it did not, and
 /// the command would do something else than was meant.
 ///
@@ -74,7 +84,7 @@ pub fn origin(flag: &str, value: &str, given: &[String]) -> Option<String> {
     if given.iter().any(is_given) {
         return None;
     }
-    let variable = format!("{PREFIX}{}", name.to_uppercase().replace('-', "_"));
+    let variable = of_flag(name);
     let all = env::var(&variable).ok()?;
     if all.is_empty() {
         return Some(empty(&variable));

@@ -1,39 +1,27 @@
 //! `roadstead agent`
 
-use clap::{Args, Subcommand};
+use std::rc::Rc;
+
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::{Api, segment};
 use super::flags::ClientFlags;
 use super::lookup::{Team, TeamFlag};
 use super::table::{cell, time};
+use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
-/// Pause and resume agents
-#[derive(Args)]
-#[command(after_help = "A paused agent is handed no wakes and claims no tasks; what comes for it \
-                        meanwhile waits. ROADSTEAD_TEAM does not take the place of --team here.\n\n\
-                        A key needs the scope agent:write for an agent everywhere, team:write in a \
-                        team. --all is for admins.")]
-pub struct Agent {
-    #[command(subcommand)]
-    command: AgentCommand,
-}
-
-#[derive(Subcommand)]
-enum AgentCommand {
-    Pause(Pause),
-    Resume(Resume),
-}
-
-impl Agent {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            AgentCommand::Pause(command) => command.run(),
-            AgentCommand::Resume(command) => command.run(),
-        }
-    }
+commands! {
+    /// Pause and resume agents
+    #[command(
+        after_help = "A paused agent is handed no wakes and claims no tasks; what comes for it \
+                      meanwhile waits. ROADSTEAD_TEAM does not take the place of --team here.\n\n\
+                      A key needs the scope agent:write for an agent everywhere, team:write in a \
+                      team. --all is for admins."
+    )]
+    pub Agent of AgentCommand { Pause(Pause), Resume(Resume) }
 }
 
 /// What is paused or resumed.
@@ -56,7 +44,7 @@ struct Which {
 }
 
 impl Which {
-    fn path(&self, api: &Api) -> Result<String, Failure> {
+    fn path(&self, api: &Rc<Api>) -> Result<String, Failure> {
         let Some(team) = &self.team else {
             let agent = self.agent.as_deref().map(segment);
             return Ok(agent.map_or("/teams".into(), |agent| format!("/agents/{agent}")));

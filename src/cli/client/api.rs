@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use super::bounded;
 use super::listed::Listed;
 use super::refusal::Refusal;
+pub use crate::base::segment;
 use crate::cli::failure::Failure;
 use crate::outside::{BodyLimit, Call, KeptConnections, Limits, Method, Outside, Response};
 use crate::store::Clock;
@@ -122,14 +123,18 @@ impl Api {
 
     /// GET in the organization.
     pub fn get_in_org(&self, path: &str, query: Query) -> Result<Value, Failure> {
-        let org = self.org()?;
-        Ok(self.get(path, &[query, &[("orgSlug", Some(org))]].concat())?)
+        Ok(self.in_org(Method::Get, path, query, None, None)??.0)
     }
 
     /// All items of a list in the organization.
     pub fn list_in_org(&self, path: &str, query: Query) -> Result<Vec<Value>, Failure> {
+        Ok(self.first_in_org(path, query, usize::MAX)?.items)
+    }
+
+    /// The first items of a list in the organization, at most `limit`.
+    pub fn first_in_org(&self, path: &str, query: Query, limit: usize) -> Result<Listed, Failure> {
         let org = self.org()?;
-        Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), usize::MAX)?.items)
+        Ok(self.list(path, &[query, &[("orgSlug", Some(org))]].concat(), limit)?)
     }
 
     /// All items of each of these lists in the organization, some lists at a time.
@@ -183,9 +188,7 @@ impl Api {
     /// # Errors
     /// The outer one is of the organization.
     pub fn tagged_in_org(&self, path: &str) -> Result<Result<Tagged, Refusal>, Failure> {
-        let query = [("orgSlug", Some(self.org()?))];
-        let (method, body, if_match) = (Method::Get, None, None);
-        Ok(self.block_on(self.repeated(&Sent { method, path, query: &query, body, if_match })))
+        self.in_org(Method::Get, path, &[], None, None)
     }
 
     /// PATCH in the organization, if the resource still has this tag.
@@ -195,13 +198,10 @@ impl Api {
     pub fn patch_if(
         &self,
         path: &str,
-        mut body: Value,
+        body: Value,
         tag: &str,
     ) -> Result<Result<(), Refusal>, Failure> {
-        body["orgSlug"] = self.org()?.into();
-        let (method, body, if_match) = (Method::Patch, Some(&body), Some(tag));
-        let sent = Sent { method, path, query: &[], body, if_match };
-        Ok(self.block_on(self.repeated(&sent)).map(drop))
+        Ok(self.in_org(Method::Patch, path, &[], Some(body), Some(tag))?.map(drop))
     }
 
     /// DELETE in the organization, if the resource still has this tag. What is gone already is no
@@ -210,10 +210,7 @@ impl Api {
     /// # Errors
     /// The outer one is of the organization.
     pub fn delete_if(&self, path: &str, tag: &str) -> Result<Result<(), Refusal>, Failure> {
-        let query = [("orgSlug", Some(self.org()?))];
-        let (method, body, if_match) = (Method::Delete, None, Some(tag));
-        let sent = Sent { method, path, query: &query, body, if_match };
-        Ok(unless_gone(self.block_on(self.repeated(&sent))))
+        Ok(unless_gone(self.in_org(Method::Delete, path, &[], None, Some(tag))?))
     }
 
     /// Sends a body, as it is.
@@ -222,27 +219,46 @@ impl Api {
     }
 
     /// POST in the organization.
-    pub fn post_in_org(&self, path: &str, mut body: Value) -> Result<Value, Failure> {
-        body["orgSlug"] = self.org()?.into();
-        Ok(self.send(Method::Post, path, &body)?)
+    pub fn post_in_org(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        Ok(self.in_org(Method::Post, path, &[], Some(body), None)??.0)
     }
 
     /// PATCH in the organization.
-    pub fn patch_in_org(&self, path: &str, mut body: Value) -> Result<Value, Failure> {
-        body["orgSlug"] = self.org()?.into();
-        Ok(self.send(Method::Patch, path, &body)?)
+    pub fn patch_in_org(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        Ok(self.in_org(Method::Patch, path, &[], Some(body), None)??.0)
     }
 
     /// PUT in the organization.
-    pub fn put_in_org(&self, path: &str, mut body: Value) -> Result<(), Failure> {
-        body["orgSlug"] = self.org()?.into();
-        Ok(self.send(Method::Put, path, &body).map(drop)?)
+    pub fn put_in_org(&self, path: &str, body: Value) -> Result<(), Failure> {
+        self.in_org(Method::Put, path, &[], Some(body), None)??;
+        Ok(())
     }
 
     /// DELETE in the organization. What is gone already is no failure.
     pub fn delete_in_org(&self, path: &str, query: Query) -> Result<(), Failure> {
-        let query = [query, &[("orgSlug", Some(self.org()?))]].concat();
-        Ok(unless_gone(self.block_on(self.request(Method::Delete, path, &query, None)))?)
+        Ok(unless_gone(self.in_org(Method::Delete, path, query, None, None)?)?)
+    }
+
+    /// Sends a request in the organization, which its body names, or if it has none its query.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    fn in_org(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query,
+        mut body: Option<Value>,
+        if_match: Option<&str>,
+    ) -> Result<Result<Tagged, Refusal>, Failure> {
+        let org = self.org()?;
+        let mut query = query.to_vec();
+        match &mut body {
+            Some(body) => body["orgSlug"] = org.into(),
+            None => query.push(("orgSlug", Some(org))),
+        }
+        let sent = Sent { method, path, query: &query, body: body.as_ref(), if_match };
+        Ok(self.block_on(self.repeated(&sent)))
     }
 
     /// Sends a request, and again if the server was too busy for it; returns the body of a success.
@@ -365,13 +381,6 @@ fn query_text(query: Query) -> String {
     if text.is_empty() { text } else { format!("?{text}") }
 }
 
-/// Encodes what a person named as a segment of a path.
-pub fn segment(text: &str) -> String {
-    const KEPT: &percent_encoding::AsciiSet =
-        &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -384,12 +393,6 @@ mod tests {
         assert_eq!(query_text(&[("a", None)]), "");
         let query = [("a", Some("x y&z")), ("b", None), ("c", Some("é"))];
         assert_eq!(query_text(&query), "?a=x+y%26z&c=%C3%A9");
-    }
-
-    #[test]
-    fn what_a_person_names_stays_one_segment() {
-        assert_eq!(segment("scribe-1.0_~"), "scribe-1.0_~");
-        assert_eq!(segment("../a?b#c%"), "..%2Fa%3Fb%23c%25");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! How commands name an artifact: `acme/main/scribe`, or `main/scribe` in one's own organization.
 
-use serde_json::Value;
-
 use super::api::Api;
 use crate::cli::failure::Failure;
 
@@ -43,11 +41,7 @@ impl ArtifactName {
 
     /// Returns the `registryRef` of requests.
     pub fn registry_ref(&self, api: &Api) -> Result<String, Failure> {
-        let org = match &self.org {
-            Some(org) => org,
-            None => api.org()?,
-        };
-        Ok(format!("{org}/{}", self.registry))
+        Ok(format!("{}/{}", self.org(api)?, self.registry))
     }
 
     /// The organization that the registry is in.
@@ -67,23 +61,6 @@ impl ArtifactName {
                 self.registry, self.name
             ))),
         }
-    }
-
-    /// Returns the exact version that a version, range or label stands for now; of none, the newest.
-    pub fn resolve(
-        &self,
-        api: &Api,
-        artifact_type: &str,
-        selector: Option<&str>,
-    ) -> Result<Value, Failure> {
-        let registry = self.registry_ref(api)?;
-        let query = [
-            ("registryRef", Some(registry.as_str())),
-            ("promptName", Some(&self.name)),
-            ("artifactType", Some(artifact_type)),
-            ("version", selector),
-        ];
-        Ok(api.get("/registries/artifact-versions/content", &query)?)
     }
 }
 

@@ -10,7 +10,7 @@ use super::api::{Api, segment};
 use super::artifact_name::registry_ref;
 use super::assignments::Assignments;
 use super::flags::ClientFlags;
-use super::table::{cell, one_line};
+use super::table::{cell, cells, one_line};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::cli::values::duration_secs;
@@ -189,7 +189,7 @@ pub fn changes_text(targets: &Value) -> String {
             target["diff"].as_str().unwrap_or_default()
         ));
         for change in target["changes"].as_array().into_iter().flatten() {
-            let [path, from, to] = ["path", "from", "to"].map(|field| cell(&change[field]));
+            let [path, from, to] = cells(change, ["path", "from", "to"]);
             text.push_str(&format!("  {path}: {from} -> {to}\n"));
         }
     }
@@ -214,7 +214,7 @@ fn preview_text(preview: &Value) -> String {
 fn plan_text(plan: &Value) -> String {
     let mut text = String::new();
     for tool in plan["tools"].as_array().into_iter().flatten() {
-        let [name, version, kind] = ["name", "version", "type"].map(|field| cell(&tool[field]));
+        let [name, version, kind] = cells(tool, ["name", "version", "type"]);
         text.push_str(&format!("tool {name} {version} ({kind})\n"));
         if let Some(prompt) = tool["prompt"].as_str() {
             text.push_str("  prompt:\n");
@@ -232,10 +232,10 @@ fn plan_text(plan: &Value) -> String {
     }
     let delivery = &plan["delivery"];
     if delivery.is_object() {
-        let [to, set] = ["endpoint", "credentialSetAt"].map(|field| cell(&delivery[field]));
+        let [to, set] = cells(delivery, ["endpoint", "credentialSetAt"]);
         text.push_str(&format!("posted to {to} (credential set {set})\n"));
         for secret in delivery["secrets"].as_array().into_iter().flatten() {
-            let [name, set] = ["name", "setAt"].map(|field| cell(&secret[field]));
+            let [name, set] = cells(secret, ["name", "setAt"]);
             text.push_str(&format!("  secret {name} (set {set})\n"));
         }
         for (name, value) in delivery["variables"].as_object().into_iter().flatten() {

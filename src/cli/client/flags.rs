@@ -3,9 +3,9 @@
 use std::env;
 use std::fs;
 use std::io::{self, Read as _};
+use std::rc::Rc;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 
 use super::api::Api;
 use super::profiles::{Profile, Profiles};
@@ -59,12 +59,7 @@ pub struct ClientFlags {
     pub ca_file: Option<String>,
 
     /// Print one JSON object to stdout instead of text
-    #[arg(
-        long,
-        env = "ROADSTEAD_JSON",
-        value_parser = BoolishValueParser::new(),
-        help_heading = "Common"
-    )]
+    #[arg(long, env = "ROADSTEAD_JSON", help_heading = "Common")]
     pub json: bool,
 
     // Flags of every command that mean nothing to a client: it opens no data directory and logs
@@ -82,7 +77,7 @@ impl ClientFlags {
     ///
     /// # Errors
     /// Usage, if there is no credential for the server, or a file cannot be used.
-    pub fn connect(&self) -> Result<Api, Failure> {
+    pub fn connect(&self) -> Result<Rc<Api>, Failure> {
         let given = self.given_key()?;
         let profile = if given.is_some() && self.profile.is_none() && self.url.is_some() {
             None // Everything is said: the profiles need not be readable.
@@ -101,7 +96,7 @@ impl ClientFlags {
             ))
         })?;
         // A key that was given says itself which organization it is for.
-        self.client(&url, credential, org)
+        self.client(&url, credential, org).map(Rc::new)
     }
 
     /// Returns a client of the server at `url` with this credential.

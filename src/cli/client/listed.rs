@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::table::Table;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Text};
 
@@ -34,6 +35,17 @@ impl Listed {
         let has_more = items.len() > limit;
         items.truncate(limit);
         Listed { items, has_more }
+    }
+
+    /// Prints the items, as a table with a row for each, `nothing` if there are none, or as JSON.
+    pub fn show<const N: usize>(
+        &self,
+        json: bool,
+        names: [&'static str; N],
+        nothing: &str,
+        row: impl Fn(&Value) -> [String; N],
+    ) -> Result<(), Failure> {
+        self.print(json, Table::of(names, &self.items, row).text(nothing))
     }
 
     /// Prints the items, as a text or as JSON, and says if there are more.

@@ -1,7 +1,5 @@
 //! `roadstead login`
 
-use std::io::{self, IsTerminal as _};
-
 use clap::Args;
 use serde_json::json;
 
@@ -11,7 +9,7 @@ use super::profiles::{DEFAULT, Profile, Profiles};
 use super::whoami;
 use crate::cli::failure::Failure;
 use crate::cli::output;
-use crate::cli::password::{first_line, unseen};
+use crate::cli::password::{first_line, require_terminal, unseen};
 use crate::outside::Method;
 
 /// Keep a server and an API key, or a session, as a profile
@@ -70,13 +68,10 @@ impl Login {
         if let Some(key) = self.client.given_key()? {
             return Ok(key);
         }
-        if !io::stdin().is_terminal() {
-            return Err(Failure::Usage(
-                "there is no terminal to ask for the key; give it in a file (--key FILE), on stdin \
-                 (--key -) or in the variable ROADSTEAD_API_KEY, or sign in with --email"
-                    .into(),
-            ));
-        }
+        require_terminal(
+            "there is no terminal to ask for the key; give it in a file (--key FILE), on stdin \
+             (--key -) or in the variable ROADSTEAD_API_KEY, or sign in with --email",
+        )?;
         credential(&unseen(&format!("API key for {url}: "))?)
     }
 
@@ -84,12 +79,9 @@ impl Login {
     fn signed_in(&self, url: &str, email: &str) -> Result<String, Failure> {
         let password = if self.password_stdin {
             first_line()?
-        } else if io::stdin().is_terminal() {
-            unseen(&format!("Password of {email}: "))?
         } else {
-            return Err(Failure::Usage(
-                "there is no terminal to ask for the password; use --password-stdin".into(),
-            ));
+            require_terminal("there is no terminal to ask for the password; use --password-stdin")?;
+            unseen(&format!("Password of {email}: "))?
         };
         let api: Api = self.client.client(url, String::new(), None)?;
         let body = json!({"email": email, "password": password});

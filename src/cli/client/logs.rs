@@ -12,7 +12,7 @@ use super::flags::ClientFlags;
 use super::listed::{Listed, require_some};
 use super::refusal::Refusal;
 use super::stop::Stop;
-use super::table::{Table, cell, one_line, time};
+use super::table::{cell, cells, one_line, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -66,8 +66,8 @@ impl Logs {
         let mut listed = Listed::first(entries, self.limit);
         listed.items.reverse();
         if !self.follow {
-            let table = Table::of(["TIME (UTC)", "EVENT", "STATUS", "ABOUT"], &listed.items, row);
-            return listed.print(self.client.json, table.text("no entries"));
+            let head = ["TIME (UTC)", "EVENT", "STATUS", "ABOUT"];
+            return listed.show(self.client.json, head, "no entries", row);
         }
         api.block_on(self.follow(&api, &org, listed.items, read))
     }
@@ -159,7 +159,7 @@ fn row(entry: &Value) -> [String; 4] {
         .filter(|(_, value)| !value.is_object() && !value.is_null())
         .map(|(name, value)| format!("{name}={}", cell(value)))
         .collect();
-    let [event, status] = ["eventType", "status"].map(|field| cell(&entry[field]));
+    let [event, status] = cells(entry, ["eventType", "status"]);
     [time(&entry["createdAt"]), event, status, about.join(" ")]
 }
 

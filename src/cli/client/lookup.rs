@@ -1,9 +1,13 @@
 //! From names that people write to ids: teams by slug, agents by stable key, tasks by number.
 
+use std::rc::Rc;
+
 use clap::Args;
 use serde_json::Value;
 
-use super::api::{Api, segment};
+use super::api::{Api, Query, segment};
+use super::flags::ClientFlags;
+use super::listed::Listed;
 use crate::cli::failure::Failure;
 
 /// Which team a command is about.
@@ -22,22 +26,70 @@ pub struct AgentFlag {
     pub agent: Option<String>,
 }
 
-/// A team, and its agents as they are asked for.
-pub struct Team<'a> {
-    api: &'a Api,
+/// Flags of every command about a team.
+#[derive(Args)]
+pub struct TeamFlags {
+    #[command(flatten)]
+    pub team: TeamFlag,
+
+    #[command(flatten)]
+    pub client: ClientFlags,
+}
+
+impl TeamFlags {
+    /// Connects to the server, and finds the team.
+    pub fn connect(&self) -> Result<Team, Failure> {
+        Team::find(&self.client.connect()?, &self.team)
+    }
+}
+
+/// Flags of every command about the work of a team, which an agent may do.
+#[derive(Args)]
+pub struct ActingFlags {
+    #[command(flatten)]
+    pub team: TeamFlag,
+
+    #[command(flatten)]
+    pub agent: AgentFlag,
+
+    #[command(flatten)]
+    pub client: ClientFlags,
+}
+
+impl ActingFlags {
+    /// Connects to the server, and finds the team.
+    pub fn connect(&self) -> Result<Team, Failure> {
+        Team::find(&self.client.connect()?, &self.team)
+    }
+
+    /// Returns the id of the agent that acts, if it is one.
+    pub fn acting(&self, team: &Team) -> Result<Option<String>, Failure> {
+        team.agent_if(self.agent.agent.as_deref())
+    }
+
+    /// Returns the id of the agent that acts in `command`, which people cannot.
+    pub fn required(&self, team: &Team, command: &str) -> Result<String, Failure> {
+        let needed = || Failure::Usage(format!("{command} takes --agent"));
+        self.acting(team)?.ok_or_else(needed)
+    }
+}
+
+/// A team on a server, and its agents and tasks as they are asked for.
+pub struct Team {
+    pub api: Rc<Api>,
     pub id: String,
 }
 
-impl<'a> Team<'a> {
+impl Team {
     /// Finds a team by its slug or id.
-    pub fn find(api: &'a Api, flag: &TeamFlag) -> Result<Self, Failure> {
+    pub fn find(api: &Rc<Api>, flag: &TeamFlag) -> Result<Self, Failure> {
         let id = if is_id(&flag.team) {
             flag.team.clone()
         } else {
             let teams = api.list_in_org("/teams", &[])?;
             find(&teams, "slug", &flag.team, "team")?
         };
-        Ok(Team { api, id })
+        Ok(Team { api: api.clone(), id })
     }
 
     /// A path below the team's.
@@ -50,13 +102,33 @@ impl<'a> Team<'a> {
         if is_id(name) {
             return Ok(name.to_string());
         }
-        let agents = self.api.list_in_org(&self.path("/agents"), &[])?;
+        let agents = self.list_all("/agents", &[])?;
         find(&agents, "stableKey", name, "agent in this team")
     }
 
-    /// Returns the id of the agent that acts, if it is one.
-    pub fn acting(&self, flag: &AgentFlag) -> Result<Option<String>, Failure> {
-        flag.agent.as_deref().map(|name| self.agent(name)).transpose()
+    /// Returns the id of an agent, if one is named.
+    pub fn agent_if(&self, name: Option<&str>) -> Result<Option<String>, Failure> {
+        name.map(|name| self.agent(name)).transpose()
+    }
+
+    /// Returns the id of a task, if one is named.
+    pub fn task_if(&self, name: Option<&str>) -> Result<Option<String>, Failure> {
+        name.map(|name| self.task(name)).transpose()
+    }
+
+    /// The path of a task, by its number in the team or its id.
+    pub fn task_path(&self, name: &str) -> Result<String, Failure> {
+        Ok(self.path(&format!("/tasks/{}", segment(&self.task(name)?))))
+    }
+
+    /// The first items of a list of the team.
+    pub fn list(&self, below: &str, query: Query, limit: usize) -> Result<Listed, Failure> {
+        self.api.first_in_org(&self.path(below), query, limit)
+    }
+
+    /// All items of a list of the team.
+    pub fn list_all(&self, below: &str, query: Query) -> Result<Vec<Value>, Failure> {
+        self.api.list_in_org(&self.path(below), query)
     }
 
     /// Returns the id of a task, by its number in the team or its id.
@@ -69,7 +141,7 @@ impl<'a> Team<'a> {
         let text = number.to_string();
         let query = [("number", Some(text.as_str()))];
         let found = match is_possible {
-            true => self.api.list_in_org(&self.path("/tasks"), &query)?,
+            true => self.list_all("/tasks", &query)?,
             false => Vec::new(),
         };
         let id = found.first().and_then(|task| task["id"].as_str());
@@ -88,7 +160,12 @@ fn find(items: &[Value], field: &str, name: &str, kind: &str) -> Result<String, 
     if let Some(id) = item.and_then(|item| item["id"].as_str()) {
         return Ok(id.to_string());
     }
+    Err(none_called(items, field, name, kind))
+}
+
+/// The failure of a command that names what there is not: it says what there is.
+pub fn none_called(items: &[Value], field: &str, name: &str, kind: &str) -> Failure {
     let known: Vec<&str> = items.iter().filter_map(|item| item[field].as_str()).take(10).collect();
     let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-    Err(Failure::Failed(format!("there is no {kind} called {name:?}; there is: {known}")))
+    Failure::Failed(format!("there is no {kind} called {name:?}; there is: {known}"))
 }

@@ -1,75 +1,37 @@
 //! `roadstead message`
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::json;
 
 use super::api::segment;
-use super::flags::ClientFlags;
 use super::listed::Listed;
-use super::lookup::{AgentFlag, Team, TeamFlag};
-use super::table::{Table, cell, time};
+use super::lookup::ActingFlags;
+use super::table::{cell, time};
 use super::task::put_given;
 use super::text_file::text_or_stdin;
+use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
 use crate::cli::{output, values};
 
-/// Send and read the mail of a team
-#[derive(Args)]
-#[command(
-    after_help = "ROADSTEAD_TEAM and ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
-                        A key needs the scopes team:read and, to send or acknowledge, team:work."
-)]
-pub struct Message {
-    #[command(subcommand)]
-    command: MessageCommand,
+commands! {
+    /// Send and read the mail of a team
+    #[command(
+        after_help = "ROADSTEAD_TEAM and ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
+                      A key needs the scopes team:read and, to send or acknowledge, team:work."
+    )]
+    pub Message of MessageCommand { List(List), Inbox(Inbox), Send(Send), Ack(Ack) }
 }
 
-#[derive(Subcommand)]
-enum MessageCommand {
-    List(List),
-    Inbox(Inbox),
-    Send(Send),
-    Ack(Ack),
-}
-
-impl Message {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            MessageCommand::List(command) => command.run(),
-            MessageCommand::Inbox(command) => command.run(),
-            MessageCommand::Send(command) => command.run(),
-            MessageCommand::Ack(command) => command.run(),
-        }
-    }
-}
-
-/// Flags of every command about messages.
-#[derive(Args)]
-struct Flags {
-    #[command(flatten)]
-    team: TeamFlag,
-
-    #[command(flatten)]
-    agent: AgentFlag,
-
-    #[command(flatten)]
-    client: ClientFlags,
-}
-
-impl Flags {
-    fn print(&self, listed: &Listed, nothing: &str) -> Result<(), Failure> {
-        let head = ["SENT (UTC)", "FROM", "ID", "READ", "TEXT"];
-        let table = Table::of(head, &listed.items, |message| {
-            let read = if message["readAt"].is_null() { "no" } else { "yes" };
-            let text = match message["subject"].as_str() {
-                Some(subject) => format!("{subject}: {}", cell(&message["body"])),
-                None => cell(&message["body"]),
-            };
-            let (from, id) = (cell(&message["from"]["name"]), cell(&message["id"]));
-            [time(&message["createdAt"]), from, id, read.into(), text]
-        });
-        listed.print(self.client.json, table.text(nothing))
-    }
+fn show(messages: &Listed, json: bool, nothing: &str) -> Result<(), Failure> {
+    messages.show(json, ["SENT (UTC)", "FROM", "ID", "READ", "TEXT"], nothing, |message| {
+        let read = if message["readAt"].is_null() { "no" } else { "yes" };
+        let text = match message["subject"].as_str() {
+            Some(subject) => format!("{subject}: {}", cell(&message["body"])),
+            None => cell(&message["body"]),
+        };
+        let (from, id) = (cell(&message["from"]["name"]), cell(&message["id"]));
+        [time(&message["createdAt"]), from, id, read.into(), text]
+    })
 }
 
 /// List the messages of a team, newest first
@@ -84,22 +46,17 @@ struct List {
     limit: usize,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let task = self.task.as_deref().map(|task| team.task(task)).transpose()?;
-        let agent = team.acting(&self.flags.agent)?;
-        let query = [
-            ("taskId", task.as_deref()),
-            ("agentId", agent.as_deref()),
-            ("orgSlug", Some(api.org()?)),
-        ];
-        let listed = api.list(&team.path("/messages"), &query, self.limit)?;
-        self.flags.print(&listed, "no messages")
+        let team = self.flags.connect()?;
+        let task = team.task_if(self.task.as_deref())?;
+        let agent = self.flags.acting(&team)?;
+        let query = [("taskId", task.as_deref()), ("agentId", agent.as_deref())];
+        let messages = team.list("/messages", &query, self.limit)?;
+        show(&messages, self.flags.client.json, "no messages")
     }
 }
 
@@ -108,21 +65,20 @@ impl List {
 #[command(after_help = "Example: roadstead message inbox --team shipping --agent scribe")]
 struct Inbox {
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Inbox {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let agent = team.acting(&self.flags.agent)?;
+        let team = self.flags.connect()?;
+        let agent = self.flags.acting(&team)?;
         let query = [
             ("unread", Some("true")),
             ("agentId", agent.as_deref()),
             ("audience", agent.is_none().then_some("human")),
         ];
-        let items = api.list_in_org(&team.path("/messages"), &query)?;
-        self.flags.print(&Listed::whole(items), "no unread mail")
+        let messages = Listed::whole(team.list_all("/messages", &query)?);
+        show(&messages, self.flags.client.json, "no unread mail")
     }
 }
 
@@ -156,16 +112,15 @@ struct Send {
     worker: Option<String>,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Send {
     fn run(self) -> Result<(), Failure> {
         let text = text_or_stdin(&self.text)?;
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let from = team.acting(&self.flags.agent)?;
-        let task = self.task.as_deref().map(|task| team.task(task)).transpose()?;
+        let team = self.flags.connect()?;
+        let from = self.flags.acting(&team)?;
+        let task = team.task_if(self.task.as_deref())?;
         let mut body = json!({
             "body": text,
             "subject": self.subject,
@@ -179,11 +134,11 @@ impl Send {
             }
             team.path("/inbox")
         } else {
-            let to = self.to.as_deref().map(|name| team.agent(name)).transpose()?;
+            let to = team.agent_if(self.to.as_deref())?;
             body["toAgentId"] = json!(to);
             team.path("/messages")
         };
-        let message = api.post_in_org(&path, body)?;
+        let message = team.api.post_in_org(&path, body)?;
         let shown = format!("sent: {}", cell(&message["id"]));
         output::print(self.flags.client.json, &message, &shown)
     }
@@ -196,19 +151,18 @@ struct Ack {
     message: String,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Ack {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
+        let team = self.flags.connect()?;
         let path = team.path(&format!("/messages/{}", segment(&self.message)));
-        let message = match team.acting(&self.flags.agent)? {
+        let message = match self.flags.acting(&team)? {
             Some(agent) => {
-                api.post_in_org(&format!("{path}/consume"), json!({"agentId": agent}))?
+                team.api.post_in_org(&format!("{path}/consume"), json!({"agentId": agent}))?
             }
-            None => api.patch_in_org(&path, json!({}))?,
+            None => team.api.patch_in_org(&path, json!({}))?,
         };
         let shown = if message["readAt"].is_null() {
             "not read: mail to an agent is acknowledged with --agent"

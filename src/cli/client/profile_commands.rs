@@ -1,26 +1,18 @@
 //! `roadstead profiles`
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::flags::ClientFlags;
 use super::profiles::{self, Profile, Profiles, no_profile};
 use super::table::Table;
+use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
-/// List, choose and remove the profiles that login keeps
-#[derive(Args)]
-pub struct ProfileCommands {
-    #[command(subcommand)]
-    command: ProfileCommand,
-}
-
-#[derive(Subcommand)]
-enum ProfileCommand {
-    List(List),
-    Use(Use),
-    Remove(Remove),
+commands! {
+    /// List, choose and remove the profiles that login keeps
+    pub ProfileCommands of ProfileCommand { List(List), Use(Use), Remove(Remove) }
 }
 
 /// List the profiles, without their credentials
@@ -52,16 +44,6 @@ struct Remove {
 
     #[command(flatten)]
     client: ClientFlags,
-}
-
-impl ProfileCommands {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            ProfileCommand::List(command) => command.run(),
-            ProfileCommand::Use(command) => command.run(),
-            ProfileCommand::Remove(command) => command.run(),
-        }
-    }
 }
 
 impl List {

@@ -4,10 +4,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::api::segment;
-use super::flags::ClientFlags;
-use super::lookup::{Team, TeamFlag};
-use super::table::{Table, cell, time};
-use super::text_file::text_or_stdin;
+use super::lookup::{Team, TeamFlags};
+use super::table::{Table, cell, cells, time};
+use super::text_file::text_if;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
@@ -48,27 +47,17 @@ impl Schedule {
     }
 }
 
-#[derive(Args)]
-struct Flags {
-    #[command(flatten)]
-    team: TeamFlag,
-
-    #[command(flatten)]
-    client: ClientFlags,
-}
-
 /// List schedules, newest first
 #[derive(Args)]
 struct List {
     #[command(flatten)]
-    flags: Flags,
+    flags: TeamFlags,
 }
 
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let items = api.list_in_org(&team.path("/schedules"), &[])?;
+        let team = self.flags.connect()?;
+        let items = team.list_all("/schedules", &[])?;
         let names = ["ID", "WHEN", "NEXT", "NAME"];
         let table = Table::of(names, &items, |one| {
             [cell(&one["id"]), when(one), next(one), cell(&one["name"])]
@@ -101,19 +90,22 @@ struct One {
     schedule: String,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: TeamFlags,
 }
 
 impl One {
+    fn path(&self, team: &Team) -> String {
+        team.path(&format!("/schedules/{}", segment(&self.schedule)))
+    }
+
     fn get(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let path = team.path(&format!("/schedules/{}", segment(&self.schedule)));
-        let mut schedule = api.get_in_org(&path, &[])?;
-        let runs = api.list_in_org(&format!("{path}/runs"), &[])?;
+        let team = self.flags.connect()?;
+        let path = self.path(&team);
+        let mut schedule = team.api.get_in_org(&path, &[])?;
+        let runs = team.api.list_in_org(&format!("{path}/runs"), &[])?;
         let mut text = schedule_text(&schedule);
         for run in &runs {
-            let [outcome, error] = ["outcome", "error"].map(|field| cell(&run[field]));
+            let [outcome, error] = cells(run, ["outcome", "error"]);
             text.push_str(&format!("\n{} {outcome} {error}", time(&run["dueAt"])));
         }
         schedule["runs"] = runs.into();
@@ -121,24 +113,21 @@ impl One {
     }
 
     fn post(self, verb: &str, body: Value) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let path = team.path(&format!("/schedules/{}/{verb}", segment(&self.schedule)));
-        let schedule = api.post_in_org(&path, body)?;
+        let team = self.flags.connect()?;
+        let path = format!("{}/{verb}", self.path(&team));
+        let schedule = team.api.post_in_org(&path, body)?;
         output::print(self.flags.client.json, &schedule, schedule_text(&schedule))
     }
 
     fn delete(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let path = team.path(&format!("/schedules/{}", segment(&self.schedule)));
-        api.delete_in_org(&path, &[])?;
+        let team = self.flags.connect()?;
+        team.api.delete_in_org(&self.path(&team), &[])?;
         output::print(self.flags.client.json, &json!({"deleted": true}), "deleted")
     }
 }
 
 fn schedule_text(schedule: &Value) -> String {
-    let [id, name] = ["id", "name"].map(|field| cell(&schedule[field]));
+    let [id, name] = cells(schedule, ["id", "name"]);
     let times = schedule["nextTimes"].as_array().cloned().unwrap_or_default();
     let times: Vec<_> = times.iter().map(time).collect();
     let next = if times.is_empty() { next(schedule) } else { times.join(", ") };
@@ -198,28 +187,25 @@ struct Create {
     overlap: Option<String>,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: TeamFlags,
 }
 
 impl Create {
     fn run(self) -> Result<(), Failure> {
-        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
-        let text = self.text.as_deref().map(text_or_stdin).transpose()?;
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let agent =
-            |name: &Option<String>| name.as_deref().map(|name| team.agent(name)).transpose();
+        let description = text_if(self.description.as_deref())?;
+        let text = text_if(self.text.as_deref())?;
+        let team = self.flags.connect()?;
         let mut body = json!({
             "name": self.name, "cron": self.cron, "everySecs": self.every, "timeZone": self.zone,
             "onMissed": self.on_missed, "overlap": self.overlap,
         });
-        if let Some(agent) = agent(&self.wake)? {
+        if let Some(agent) = team.agent_if(self.wake.as_deref())? {
             body["wake"] = json!({"agentId": agent, "text": text});
         } else {
             body["task"] = json!({"title": self.task, "description": description,
-                "assigneeAgentId": agent(&self.assign)?});
+                "assigneeAgentId": team.agent_if(self.assign.as_deref())?});
         }
-        let schedule = api.post_in_org(&team.path("/schedules"), body)?;
+        let schedule = team.api.post_in_org(&team.path("/schedules"), body)?;
         output::print(self.flags.client.json, &schedule, schedule_text(&schedule))
     }
 }

@@ -102,6 +102,11 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
+/// Fields of an object, each in a cell.
+pub fn cells<const N: usize>(object: &Value, fields: [&str; N]) -> [String; N] {
+    fields.map(|field| cell(&object[field]))
+}
+
 /// A time in a cell, to the second: `2026-11-21 18:23:03`, in UTC.
 pub fn time(value: &Value) -> String {
     match value.as_str().and_then(|time| time.get(..19)) {

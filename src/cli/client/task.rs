@@ -1,64 +1,32 @@
 //! `roadstead task`
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::api::{Api, segment};
-use super::flags::ClientFlags;
-use super::lookup::{AgentFlag, Team, TeamFlag};
-use super::table::{Table, cell, indented, time};
-use super::text_file::text_or_stdin;
+use super::api::segment;
+use super::lookup::{ActingFlags, Team};
+use super::table::{cell, cells, indented, time};
+use super::text_file::{text_if, text_or_stdin};
+use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
 use crate::cli::{output, values};
 
-/// List, create, claim and update the tasks of a team
-#[derive(Args)]
-#[command(
-    after_help = "A task is named by its number in the team or by its id. ROADSTEAD_TEAM and \
-                        ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
-                        A key needs the scopes team:read and, to change anything, team:work."
-)]
-pub struct Task {
-    #[command(subcommand)]
-    command: TaskCommand,
-}
-
-#[derive(Subcommand)]
-enum TaskCommand {
-    List(List),
-    Get(Get),
-    Create(Create),
-    Claim(Claim),
-    Heartbeat(Heartbeat),
-    Update(Update),
-    Note(Note),
-}
-
-impl Task {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        match self.command {
-            TaskCommand::List(command) => command.run(),
-            TaskCommand::Get(command) => command.run(),
-            TaskCommand::Create(command) => command.run(),
-            TaskCommand::Claim(command) => command.run(),
-            TaskCommand::Heartbeat(command) => command.run(),
-            TaskCommand::Update(command) => command.run(),
-            TaskCommand::Note(command) => command.run(),
-        }
+commands! {
+    /// List, create, claim and update the tasks of a team
+    #[command(
+        after_help = "A task is named by its number in the team or by its id. ROADSTEAD_TEAM and \
+                      ROADSTEAD_AGENT take the place of --team and --agent.\n\n\
+                      A key needs the scopes team:read and, to change anything, team:work."
+    )]
+    pub Task of TaskCommand {
+        List(List),
+        Get(Get),
+        Create(Create),
+        Claim(Claim),
+        Heartbeat(Heartbeat),
+        Update(Update),
+        Note(Note),
     }
-}
-
-/// Flags of every command about tasks.
-#[derive(Args)]
-struct Flags {
-    #[command(flatten)]
-    team: TeamFlag,
-
-    #[command(flatten)]
-    agent: AgentFlag,
-
-    #[command(flatten)]
-    client: ClientFlags,
 }
 
 /// List tasks, newest first
@@ -90,36 +58,33 @@ struct List {
     limit: usize,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl List {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let agent = if self.mine { team.acting(&self.flags.agent)? } else { None };
+        let team = self.flags.connect()?;
+        let agent = if self.mine { self.flags.acting(&team)? } else { None };
         if self.mine && agent.is_none() {
             return Err(Failure::Usage("--mine takes --agent: whose tasks are meant?".into()));
         }
-        let parent = self.parent.as_deref().map(|task| team.task(task)).transpose()?;
+        let parent = team.task_if(self.parent.as_deref())?;
         let query = [
             ("status", self.status.as_deref()),
             ("assigneeAgentId", agent.as_deref()),
             ("unassigned", self.unassigned.then_some("true")),
             ("label", self.label.as_deref()),
             ("parentTaskId", parent.as_deref()),
-            ("orgSlug", Some(api.org()?)),
         ];
-        let listed = api.list(&team.path("/tasks"), &query, self.limit)?;
-        let agents = api.list_in_org(&team.path("/agents"), &[])?;
+        let listed = team.list("/tasks", &query, self.limit)?;
+        let agents = team.list_all("/agents", &[])?;
         let head = ["#", "STATUS", "ASSIGNEE", "DUE", "PLAN", "TITLE"];
-        let table = Table::of(head, &listed.items, |task| {
-            let [number, status, title] = ["number", "status", "title"].map(|f| cell(&task[f]));
+        listed.show(self.flags.client.json, head, "no tasks", |task| {
+            let [number, status, title] = cells(task, ["number", "status", "title"]);
             let due = if task["dueAt"].is_string() { time(&task["dueAt"]) } else { "-".into() };
             let agent = agent_name(&agents, &task["assigneeAgentId"]);
             [number, status, agent, due, plan_of(task), title]
-        });
-        listed.print(self.flags.client.json, table.text("no tasks"))
+        })
     }
 }
 
@@ -131,7 +96,7 @@ fn plan_of(task: &Value) -> String {
         plan.push(format!("after {before}"));
     }
     if task["children"]["total"].as_u64().is_some_and(|total| total > 0) {
-        let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
+        let [total, done] = cells(&task["children"], ["total", "done"]);
         plan.push(format!("{done}/{total} parts"));
     }
     plan.extend(items("labels").iter().map(cell));
@@ -151,18 +116,15 @@ struct Get {
     task: String,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Get {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let id = team.task(&self.task)?;
-        let mut task = api.get_in_org(&team.path(&format!("/tasks/{}", segment(&id))), &[])?;
-        let query = [("taskId", Some(id.as_str()))];
-        let notes = api.list_in_org(&team.path("/messages"), &query)?;
-        let mut text = task_text(&task, &related(&api, &team, &task)?);
+        let team = self.flags.connect()?;
+        let mut task = team.api.get_in_org(&team.task_path(&self.task)?, &[])?;
+        let notes = team.list_all("/messages", &[("taskId", task["id"].as_str())])?;
+        let mut text = task_text(&task, &related(&team, &task)?);
         for note in notes.iter().rev() {
             let (from, at) = (cell(&note["from"]["name"]), time(&note["createdAt"]));
             let body = indented(note["body"].as_str().unwrap_or_default());
@@ -174,17 +136,17 @@ impl Get {
 }
 
 /// What a task is a part of and depends on, a line each.
-fn related(api: &Api, team: &Team, task: &Value) -> Result<Vec<String>, Failure> {
+fn related(team: &Team, task: &Value) -> Result<Vec<String>, Failure> {
     let line = |what: &str, id: &str| {
         let path = team.path(&format!("/tasks/{}", segment(id)));
-        let other = match api.get(&path, &[("orgSlug", Some(api.org()?))]) {
+        let other = match team.api.get(&path, &[("orgSlug", Some(team.api.org()?))]) {
             // It did not come with the others from where they were exported.
             Err(refusal) if refusal.with_code("not_found").is_some() => {
                 return Ok(format!("{what}: {id}"));
             }
             found => found?,
         };
-        let [number, title, status] = ["number", "title", "status"].map(|f| cell(&other[f]));
+        let [number, title, status] = cells(&other, ["number", "title", "status"]);
         Ok(format!("{what}: #{number} {title} ({status})"))
     };
     let before = task["dependsOn"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -193,7 +155,7 @@ fn related(api: &Api, team: &Team, task: &Value) -> Result<Vec<String>, Failure>
 }
 
 fn task_text(task: &Value, related: &[String]) -> String {
-    let [number, title, status] = ["number", "title", "status"].map(|field| cell(&task[field]));
+    let [number, title, status] = cells(task, ["number", "title", "status"]);
     let mut text = format!("#{number} {title}\nstatus: {status}");
     if !related.is_empty() {
         text.push_str(&format!("\n{}", related.join("\n")));
@@ -206,7 +168,7 @@ fn task_text(task: &Value, related: &[String]) -> String {
         text.push_str(&format!("\nlabels: {}", labels.join(", ")));
     }
     if task["children"]["total"].as_u64().is_some_and(|total| total > 0) {
-        let [total, done] = ["total", "done"].map(|field| cell(&task["children"][field]));
+        let [total, done] = cells(&task["children"], ["total", "done"]);
         text.push_str(&format!("\nparts: {done} of {total} done"));
     }
     if let Some(worker) = task["claim"]["worker"].as_str() {
@@ -292,23 +254,22 @@ struct Create {
     plan: Plan,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Create {
     fn run(self) -> Result<(), Failure> {
-        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
+        let description = text_if(self.description.as_deref())?;
+        let team = self.flags.connect()?;
         let mut body = json!({
             "title": self.title,
             "description": description,
-            "assigneeAgentId": self.assign.as_deref().map(|name| team.agent(name)).transpose()?,
+            "assigneeAgentId": team.agent_if(self.assign.as_deref())?,
             "priority": self.priority,
-            "fromAgentId": team.acting(&self.flags.agent)?,
+            "fromAgentId": self.flags.acting(&team)?,
         });
         self.plan.put(&team, &mut body)?;
-        print_changed(&self.flags, &api.post_in_org(&team.path("/tasks"), body)?)
+        print_changed(&self.flags, &team.api.post_in_org(&team.path("/tasks"), body)?)
     }
 }
 
@@ -331,20 +292,18 @@ struct Claim {
     lease: Option<u32>,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Claim {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let agent = team.acting(&self.flags.agent)?;
-        let agent = agent.ok_or_else(|| Failure::Usage("claim takes --agent".into()))?;
-        let path = team.path(&format!("/tasks/{}/claim", segment(&team.task(&self.task)?)));
+        let team = self.flags.connect()?;
+        let agent = self.flags.required(&team, "claim")?;
+        let path = format!("{}/claim", team.task_path(&self.task)?);
         let mut body = json!({"agentId": agent});
         put_given(&mut body, "worker", self.worker);
         put_given(&mut body, "leaseSecs", self.lease);
-        print_changed(&self.flags, &api.post_in_org(&path, body)?)
+        print_changed(&self.flags, &team.api.post_in_org(&path, body)?)
     }
 }
 
@@ -359,17 +318,15 @@ struct Heartbeat {
     worker: String,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Heartbeat {
     fn run(self) -> Result<(), Failure> {
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
-        let agent = team.acting(&self.flags.agent)?;
-        let agent = agent.ok_or_else(|| Failure::Usage("heartbeat takes --agent".into()))?;
+        let team = self.flags.connect()?;
+        let agent = self.flags.required(&team, "heartbeat")?;
         let path = team.path(&format!("/agents/{}/heartbeat", segment(&agent)));
-        let answer = api.post_in_org(&path, json!({"worker": self.worker}))?;
+        let answer = team.api.post_in_org(&path, json!({"worker": self.worker}))?;
         let leases = answer["leases"].as_array().into_iter().flatten();
         let text = leases.map(|lease| cell(&lease["taskId"])).collect::<Vec<_>>().join("\n");
         output::print(self.flags.client.json, &answer, text)
@@ -431,14 +388,13 @@ struct Update {
     worker: Option<String>,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Update {
     fn run(self) -> Result<(), Failure> {
-        let description = self.description.as_deref().map(text_or_stdin).transpose()?;
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
+        let description = text_if(self.description.as_deref())?;
+        let team = self.flags.connect()?;
         let mut body = json!({});
         let mut put = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -450,8 +406,8 @@ impl Update {
         put("description", description.map(Value::from));
         put("priority", self.priority.map(Value::from));
         put("worker", self.worker.map(Value::from));
-        put("fromAgentId", team.acting(&self.flags.agent)?.map(Value::from));
-        let assign = self.assign.as_deref().map(|name| team.agent(name)).transpose()?;
+        put("fromAgentId", self.flags.acting(&team)?.map(Value::from));
+        let assign = team.agent_if(self.assign.as_deref())?;
         put("assigneeAgentId", assign.map(Value::from));
         put("assigneeAgentId", self.unassign.then_some(Value::Null));
         put("dependsOn", self.no_after.then(|| json!([])));
@@ -459,8 +415,8 @@ impl Update {
         put("dueAt", self.no_due.then_some(Value::Null));
         put("labels", self.no_label.then(|| json!([])));
         self.plan.put(&team, &mut body)?;
-        let path = team.path(&format!("/tasks/{}", segment(&team.task(&self.task)?)));
-        print_changed(&self.flags, &api.patch_in_org(&path, body)?)
+        let path = team.task_path(&self.task)?;
+        print_changed(&self.flags, &team.api.patch_in_org(&path, body)?)
     }
 }
 
@@ -479,21 +435,20 @@ struct Note {
     worker: Option<String>,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: ActingFlags,
 }
 
 impl Note {
     fn run(self) -> Result<(), Failure> {
         let text = text_or_stdin(&self.text)?;
-        let api = self.flags.client.connect()?;
-        let team = Team::find(&api, &self.flags.team)?;
+        let team = self.flags.connect()?;
         let mut body = json!({
             "taskId": team.task(&self.task)?,
             "body": text,
-            "fromAgentId": team.acting(&self.flags.agent)?,
+            "fromAgentId": self.flags.acting(&team)?,
         });
         put_given(&mut body, "worker", self.worker);
-        let message = api.post_in_org(&team.path("/messages"), body)?;
+        let message = team.api.post_in_org(&team.path("/messages"), body)?;
         output::print(self.flags.client.json, &message, "noted")
     }
 }
@@ -505,6 +460,6 @@ pub(super) fn put_given(body: &mut Value, name: &str, value: Option<impl Into<Va
     }
 }
 
-fn print_changed(flags: &Flags, task: &Value) -> Result<(), Failure> {
+fn print_changed(flags: &ActingFlags, task: &Value) -> Result<(), Failure> {
     output::print(flags.client.json, task, task_text(task, &[]))
 }

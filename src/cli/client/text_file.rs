@@ -14,6 +14,11 @@ pub fn text_or_stdin(text: &str) -> Result<String, Failure> {
     if text == "-" { read_text("-") } else { Ok(text.to_string()) }
 }
 
+/// Returns a text that may be absent, or what is on stdin for `-`.
+pub fn text_if(text: Option<&str>) -> Result<Option<String>, Failure> {
+    text.map(text_or_stdin).transpose()
+}
+
 /// Returns a text of at most 100,000 characters from a file, or from stdin for `-`: with line feeds,
 /// without a byte order mark and without the line end at the end of the file.
 pub fn read_text(path: &str) -> Result<String, Failure> {

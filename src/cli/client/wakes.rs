@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
@@ -21,7 +22,7 @@ use super::listed::Listed;
 use super::lookup::{Team, TeamFlag};
 use super::refusal::Refusal;
 use super::stop::Stop;
-use super::table::{Table, cell, time};
+use super::table::{cell, cells, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -117,39 +118,35 @@ impl Wakes {
         Ok(())
     }
 
-    fn path(&self, api: &Api) -> Result<String, Failure> {
+    fn path(&self, api: &Rc<Api>) -> Result<String, Failure> {
         let team = Team::find(api, &self.team)?;
         Ok(team.path(&format!("/agents/{}/wakes", segment(&team.agent(&self.agent)?))))
     }
 
     /// Shows the wakes that wait, without leasing them.
-    fn show(&self, api: &Api) -> Result<(), Failure> {
+    fn show(&self, api: &Rc<Api>) -> Result<(), Failure> {
         let wakes = api.list_in_org(&self.path(api)?, &[("peek", Some("true"))])?;
         let listed = Listed::whole(wakes);
         let head = ["SINCE (UTC)", "REASON", "ATTEMPTS", "TASK"];
-        let table = Table::of(head, &listed.items, |wake| {
-            let [reason, attempts, task] =
-                ["reason", "attempts", "taskId"].map(|field| cell(&wake[field]));
+        listed.show(self.client.json, head, "no wakes", |wake| {
+            let [reason, attempts, task] = cells(wake, ["reason", "attempts", "taskId"]);
             [time(&wake["createdAt"]), reason, attempts, task]
-        });
-        listed.print(self.client.json, table.text("no wakes"))
+        })
     }
 
-    fn show_failed(&self, api: &Api) -> Result<(), Failure> {
+    fn show_failed(&self, api: &Rc<Api>) -> Result<(), Failure> {
         let path = format!("{}/failed", self.path(api)?);
         let listed = Listed::whole(api.list_in_org(&path, &[])?);
         let head = ["FAILED (UTC)", "REASON", "ATTEMPTS", "TASK", "ID"];
-        let table = Table::of(head, &listed.items, |failed| {
-            let wake = &failed["wake"];
-            let [reason, attempts, task, id] =
-                ["reason", "attempts", "taskId", "id"].map(|field| cell(&wake[field]));
+        listed.show(self.client.json, head, "no failed wakes", |failed| {
+            let fields = ["reason", "attempts", "taskId", "id"];
+            let [reason, attempts, task, id] = cells(&failed["wake"], fields);
             [time(&failed["failedAt"]), reason, attempts, task, id]
-        });
-        listed.print(self.client.json, table.text("no failed wakes"))
+        })
     }
 
     /// Hands all failed wakes out again, as many at once as a request may.
-    fn retry(&self, api: &Api) -> Result<(), Failure> {
+    fn retry(&self, api: &Rc<Api>) -> Result<(), Failure> {
         let path = format!("{}/retry", self.path(api)?);
         let mut retried = 0;
         loop {

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::artifact::Artifact;
 use super::which::Which;
 use crate::base::{diff, lines};
 use crate::cli::client::flags::ClientFlags;
@@ -41,35 +42,25 @@ pub struct Diff {
 
 impl Diff {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let artifact = &self.which.artifact;
-        artifact.without_selector()?;
+        self.which.artifact.without_selector()?;
         let file = self.file.as_deref().map(PromptFile::read).transpose()?;
         let api = self.client.connect()?;
-        let registry = artifact.registry_ref(&api)?;
+        let artifact = Artifact::of(&self.which, &api)?;
         let diff = match &file {
             Some(file) => {
-                let query = [
-                    ("registryRef", Some(registry.as_str())),
-                    ("promptName", Some(&artifact.name)),
-                    ("artifactType", Some(self.which.kind.text())),
-                    ("version", Some(&self.from)),
-                    ("model", self.model.as_deref().or(file.model.as_deref())),
-                ];
-                let from = api.get("/registries/artifact-versions/content", &query)?;
+                let model = self.model.as_deref().or(file.model.as_deref());
+                let from = artifact.content(Some(&self.from), model)?;
                 let source = from["source"].as_str().unwrap_or_default();
                 let version = from["version"].as_str().unwrap_or_default();
                 json!({"from": version, "to": file.path, "diff": unified(source, version, file)})
             }
             None => {
-                let query = [
-                    ("registryRef", Some(registry.as_str())),
-                    ("promptName", Some(&artifact.name)),
-                    ("artifactType", Some(self.which.kind.text())),
-                    ("from", Some(&self.from)),
+                let of = [
+                    ("from", Some(self.from.as_str())),
                     ("to", Some(self.to.as_deref().unwrap_or("*"))),
                     ("model", self.model.as_deref()),
                 ];
-                api.get("/registries/artifact-versions/diff", &query)?
+                artifact.get("/registries/artifact-versions/diff", &of)?
             }
         };
         let text = diff["diff"].as_str().unwrap_or_default();

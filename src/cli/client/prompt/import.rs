@@ -9,7 +9,8 @@ use crate::cli::client::api::{Api, segment};
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::listed::Listed;
-use crate::cli::client::table::{Table, cell};
+use crate::cli::client::lookup::none_called;
+use crate::cli::client::table::{Table, cell, cells};
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Text};
 
@@ -90,12 +91,12 @@ impl Import {
     }
 
     fn list(&self, api: &Api, path: &str) -> Result<(), Failure> {
-        let items = prompts(api, path)?;
-        let table = Table::of(["NAME", "VERSION", "LABELS"], &items, |item| {
+        let listed = Listed::whole(prompts(api, path)?);
+        listed.show(self.client.json, ["NAME", "VERSION", "LABELS"], "no prompts", |item| {
             let labels = item["labels"].as_array().into_iter().flatten().map(cell);
-            [cell(&item["name"]), cell(&item["version"]), labels.collect::<Vec<_>>().join(" ")]
-        });
-        Listed::whole(items).print(self.client.json, table.text("no prompts"))
+            let [name, version] = cells(item, ["name", "version"]);
+            [name, version, labels.collect::<Vec<_>>().join(" ")]
+        })
     }
 }
 
@@ -124,8 +125,7 @@ impl Outcome {
     fn text(&self) -> Text {
         let all = self.imported.iter().chain(&self.failed).cloned().collect::<Vec<_>>();
         Table::of(["NAME", "HERE", "VERSION", "NOTES"], &all, |item| {
-            let [name, here, version] =
-                ["name", "artifactName", "version"].map(|field| cell(&item[field]));
+            let [name, here, version] = cells(item, ["name", "artifactName", "version"]);
             let notes = item["notes"].as_array().into_iter().flatten().chain(item.get("message"));
             [name, here, version, notes.map(cell).collect::<Vec<_>>().join("; ")]
         })
@@ -168,14 +168,7 @@ fn find(api: &Api, name: &str) -> Result<String, Failure> {
     let found: Vec<_> = all.iter().filter(is_it).filter_map(|one| one["id"].as_str()).collect();
     match found[..] {
         [id] => Ok(id.to_string()),
-        [] => {
-            let known: Vec<_> =
-                all.iter().filter_map(|one| one["name"].as_str()).take(10).collect();
-            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-            Err(Failure::Failed(format!(
-                "there is no prompt provider called {name:?}; there is: {known}"
-            )))
-        }
+        [] => Err(none_called(&all, "name", name, "prompt provider")),
         _ => Err(Failure::Failed(format!(
             "several prompt providers are called {name:?}; name one by its id: {}",
             found.join(", ")

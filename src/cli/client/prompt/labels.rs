@@ -1,10 +1,10 @@
 //! `roadstead prompt promote` and `rollback`: moving labels.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::artifact::Artifact;
 use super::which::Which;
-use crate::cli::client::api::Api;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -43,18 +43,18 @@ impl Promote {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.which.artifact.without_selector()?;
         let api = self.client.connect()?;
-        let (artifact, kind) = (&self.which.artifact, self.which.kind.text());
+        let artifact = Artifact::of(&self.which, &api)?;
         let version = if is_exact(&self.version) {
             self.version.clone()
         } else {
-            let content = artifact.resolve(&api, kind, Some(&self.version))?;
+            let content = artifact.content(Some(&self.version), None)?;
             content["version"].as_str().unwrap_or_default().to_string()
         };
         let from = self
             .if_version
             .as_ref()
             .map(|version| if version == NONE { Value::Null } else { version.clone().into() });
-        moved(&api, &self.which, &self.label, &version, from, self.client.json)
+        moved(&artifact, &self.label, &version, from, self.client.json)
     }
 }
 
@@ -80,14 +80,9 @@ impl Rollback {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.which.artifact.without_selector()?;
         let api = self.client.connect()?;
-        let registry = self.which.artifact.registry_ref(&api)?;
-        let query = [
-            ("registryRef", Some(registry.as_str())),
-            ("promptName", Some(&self.which.artifact.name)),
-            ("artifactType", Some(self.which.kind.text())),
-            ("label", Some(&self.label)),
-        ];
-        let moves = api.list("/registries/artifacts/labels/history", &query, 1)?;
+        let artifact = Artifact::of(&self.which, &api)?;
+        let of = [("label", Some(self.label.as_str()))];
+        let moves = artifact.list("/registries/artifacts/labels/history", &of, 1)?;
         let last = moves
             .items
             .first()
@@ -99,33 +94,27 @@ impl Rollback {
             )));
         };
         let from = Some(last["to"].clone());
-        moved(&api, &self.which, &self.label, version, from, self.client.json)
+        moved(&artifact, &self.label, version, from, self.client.json)
     }
 }
 
 /// Moves a label and prints where it is now.
 fn moved(
-    api: &Api,
-    which: &Which,
+    artifact: &Artifact,
     label: &str,
     version: &str,
     from: Option<Value>,
     json: bool,
 ) -> Result<(), Failure> {
-    let registry = which.artifact.registry_ref(api)?;
-    let mut body = json!({
-        "registryRef": registry,
-        "promptName": which.artifact.name,
-        "artifactType": which.kind.text(),
-        "label": label,
-        "version": version,
-    });
+    let mut body = artifact.body();
+    body["label"] = label.into();
+    body["version"] = version.into();
     if let Some(from) = from {
         body["from"] = from;
     }
-    let artifact = api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
-    let text = format!("{label}: {registry}/{}@{version}", which.artifact.name);
-    output::print(json, &artifact, &text)
+    let moved = artifact.api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
+    let text = format!("{label}: {}/{}@{version}", artifact.registry, artifact.name);
+    output::print(json, &moved, &text)
 }
 
 /// Whether a text is three numbers with dots.

@@ -3,9 +3,8 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::which::ArtifactKind;
+use super::artifact::Artifact;
 use crate::base::lines;
-use crate::cli::client::api::Api;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::failure::Failure;
 
@@ -20,27 +19,13 @@ pub enum Bump {
     Patch,
 }
 
-/// An artifact of a registry.
-#[derive(Clone, Copy)]
-pub struct Artifact<'a> {
-    pub registry: &'a str,
-    pub kind: ArtifactKind,
-    pub name: &'a str,
-}
-
 impl Artifact<'_> {
     /// The newest version that has a text for the model itself; without one, for every model.
     ///
     /// # Errors
     /// Those of the API.
-    pub fn newest(self, api: &Api, model: Option<&str>) -> Result<Option<Value>, Failure> {
-        let query = [
-            ("registryRef", Some(self.registry)),
-            ("promptName", Some(self.name)),
-            ("artifactType", Some(self.kind.text())),
-            ("model", model),
-        ];
-        match api.get("/registries/artifact-versions/content", &query) {
+    pub fn newest(&self, model: Option<&str>) -> Result<Option<Value>, Failure> {
+        match self.content(None, model) {
             Ok(content) => {
                 let model = model.unwrap_or("generic");
                 Ok((content["model"] == model).then_some(content))
@@ -54,22 +39,15 @@ impl Artifact<'_> {
     ///
     /// # Errors
     /// Those of the API.
-    pub fn next_version(self, api: &Api, bump: Bump) -> Result<String, Failure> {
-        let query = [
-            ("registryRef", Some(self.registry)),
-            ("promptName", Some(self.name)),
-            ("artifactType", Some(self.kind.text())),
-        ];
-        let highest = match api.list("/registries/artifact-versions", &query, 1) {
+    pub fn next_version(&self, bump: Bump) -> Result<String, Failure> {
+        let highest = match self.list("/registries/artifact-versions", &[], 1) {
             Ok(versions) => versions.items.into_iter().next(),
             Err(refusal) if refusal.with_code("not_found").is_some() => None,
             Err(refusal) => return Err(refusal.into()),
         };
-        match highest {
-            None => Ok(FIRST.into()),
-            Some(version) => raised(version["version"].as_str().unwrap_or_default(), bump)
-                .ok_or_else(|| Failure::Failed("the highest version cannot be raised".into())),
-        }
+        let Some(version) = highest else { return Ok(FIRST.into()) };
+        raised(version["version"].as_str().unwrap_or_default(), bump)
+            .ok_or_else(|| Failure::Failed("the highest version cannot be raised".into()))
     }
 }
 

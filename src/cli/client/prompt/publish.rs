@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::newest::{Artifact, Bump, is_same};
+use super::artifact::Artifact;
+use super::newest::{Bump, is_same};
 use super::which::Which;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::prompt_file::PromptFile;
@@ -70,28 +71,23 @@ impl Publish {
             ));
         }
         let api = self.client.connect()?;
-        let registry = self.which.artifact.registry_ref(&api)?;
-        let artifact = Artifact {
-            registry: &registry,
-            kind: self.which.kind,
-            name: &self.which.artifact.name,
-        };
+        let artifact = Artifact::of(&self.which, &api)?;
         let mut races = 0;
         loop {
-            if let Some(newest) = artifact.newest(&api, self.model.as_deref())?
+            if let Some(newest) = artifact.newest(self.model.as_deref())?
                 && is_same(&newest, &file)
                 && (self.bump.is_some() || newest["version"].as_str() == explicit.as_deref())
             {
                 return self.print(&newest, false);
             }
             let version = match self.bump {
-                Some(bump) => artifact.next_version(&api, bump)?,
+                Some(bump) => artifact.next_version(bump)?,
                 None => explicit.clone().unwrap_or_default(),
             };
             let body = json!({
-                "registryRef": registry,
-                "artifactType": self.which.kind.text(),
-                "name": self.which.artifact.name,
+                "registryRef": artifact.registry,
+                "artifactType": artifact.kind.text(),
+                "name": artifact.name,
                 "version": version,
                 "source": file.source,
                 "model": self.model,

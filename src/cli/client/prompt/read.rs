@@ -3,13 +3,14 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::artifact::Artifact;
 use super::which::Which;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::listed::Listed;
-use crate::cli::client::table::{Table, cell, time};
+use crate::cli::client::table::{cell, cells, time};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
@@ -32,22 +33,22 @@ impl List {
         let registry = registry_ref(registry, &api)?;
         let query = [("registryRef", Some(registry.as_str()))];
         let listed = api.list("/registries/artifacts", &query, usize::MAX)?;
-        let table = Table::of(["NAME", "TYPE", "LATEST", "LABELS"], &listed.items, |item| {
+        let head = ["NAME", "TYPE", "LATEST", "LABELS"];
+        listed.show(self.client.json, head, "no artifacts", |item| {
             let labels = item["labels"].as_object().into_iter().flatten();
             let labels: Vec<_> =
                 labels.map(|(label, version)| format!("{label}={}", cell(version))).collect();
-            let [name, kind] = ["name", "artifactType"].map(|field| cell(&item[field]));
-            [name, kind, cell(&item["latestVersion"]), labels.join(" ")]
-        });
-        listed.print(self.client.json, table.text("no artifacts"))
+            let [name, kind, latest] = cells(item, ["name", "artifactType", "latestVersion"]);
+            [name, kind, latest, labels.join(" ")]
+        })
     }
 
     fn registries(&self, api: &Api) -> Result<(), Failure> {
-        let items = api.list_in_org("/registries", &[])?;
-        let table = Table::of(["REGISTRY", "NAME", "VISIBILITY"], &items, |item| {
-            ["ref", "name", "visibility"].map(|field| cell(&item[field]))
-        });
-        Listed::whole(items).print(self.client.json, table.text("no registries"))
+        let listed = Listed::whole(api.list_in_org("/registries", &[])?);
+        let head = ["REGISTRY", "NAME", "VISIBILITY"];
+        listed.show(self.client.json, head, "no registries", |item| {
+            cells(item, ["ref", "name", "visibility"])
+        })
     }
 }
 
@@ -76,16 +77,9 @@ pub struct Get {
 impl Get {
     pub(super) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let artifact = &self.which.artifact;
-        let registry = artifact.registry_ref(&api)?;
-        let query = [
-            ("registryRef", Some(registry.as_str())),
-            ("promptName", Some(&artifact.name)),
-            ("artifactType", Some(self.which.kind.text())),
-            ("version", artifact.selector.as_deref()),
-            ("model", self.model.as_deref()),
-        ];
-        let content = api.get("/registries/artifact-versions/content", &query)?;
+        let version = self.which.artifact.selector.as_deref();
+        let artifact = Artifact::of(&self.which, &api)?;
+        let content = artifact.content(version, self.model.as_deref())?;
         let field = if self.source { "source" } else { "compiled" };
         let text = content[field].as_str().unwrap_or_default();
         output::content(self.client.json, &content, text)
@@ -167,35 +161,29 @@ pub struct History {
 
 impl History {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let artifact = &self.which.artifact;
-        artifact.without_selector()?;
+        self.which.artifact.without_selector()?;
         let api = self.client.connect()?;
-        let registry = artifact.registry_ref(&api)?;
-        let query = [
-            ("registryRef", Some(registry.as_str())),
-            ("promptName", Some(&artifact.name)),
-            ("artifactType", Some(self.which.kind.text())),
-            ("label", self.label.as_deref()),
-        ];
+        let artifact = Artifact::of(&self.which, &api)?;
         let json = self.client.json;
-        if self.label.is_some() {
-            let moves = api.list("/registries/artifacts/labels/history", &query, self.limit)?;
-            let table = Table::of(["MOVED (UTC)", "FROM", "TO", "KEY"], &moves.items, |item| {
-                let [from, to, via] = ["from", "to", "via"].map(|field| cell(&item[field]));
+        if let Some(label) = self.label.as_deref() {
+            let of = [("label", Some(label))];
+            let moves = artifact.list("/registries/artifacts/labels/history", &of, self.limit)?;
+            let head = ["MOVED (UTC)", "FROM", "TO", "KEY"];
+            return moves.show(json, head, "never moved", |item| {
+                let [from, to, via] = cells(item, ["from", "to", "via"]);
                 [time(&item["movedAt"]), from, to, via]
             });
-            return moves.print(json, table.text("never moved"));
         }
-        let versions = api.list("/registries/artifact-versions", &query[..3], self.limit)?;
-        let labels = labels(&api.list("/registries/artifacts", &query[..3], 1)?.items);
-        let table =
-            Table::of(["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"], &versions.items, |item| {
-                let version = cell(&item["version"]);
-                let here = labels.iter().filter(|(_, at)| at.as_str() == Some(&version));
-                let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
-                [version, cell(&item["model"]), time(&item["publishedAt"]), here.join(" ")]
-            });
-        versions.print(json, table.text("no versions"))
+        let versions = artifact.list("/registries/artifact-versions", &[], self.limit)?;
+        let labels = labels(&artifact.list("/registries/artifacts", &[], 1)?.items);
+        let head = ["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"];
+        versions.show(json, head, "no versions", |item| {
+            let [version, model] = cells(item, ["version", "model"]);
+            let here = labels.iter().filter(|(_, at)| at.as_str() == Some(&version));
+            let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
+            let here = here.join(" ");
+            [version, model, time(&item["publishedAt"]), here]
+        })
     }
 }
 

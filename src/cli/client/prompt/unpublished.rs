@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::newest::{Artifact, Bump, is_same};
+use super::artifact::Artifact;
+use super::newest::{Bump, is_same};
 use super::which::ArtifactKind;
 use crate::cli::client::api::Api;
 use crate::cli::client::prompt_file::PromptFile;
@@ -72,14 +73,15 @@ impl Unpublished<'_> {
 
     /// A promptlet as it will be published; nothing if it is.
     fn changed(&self, name: &str, file: &PromptFile) -> Result<Option<Value>, Failure> {
-        let artifact = Artifact { registry: self.registry, kind: ArtifactKind::Promptlet, name };
-        let newest = artifact.newest(self.api, file.model.as_deref())?;
+        let (api, registry, kind) = (self.api, self.registry.into(), ArtifactKind::Promptlet);
+        let artifact = Artifact { api, registry, kind, name };
+        let newest = artifact.newest(file.model.as_deref())?;
         if newest.is_some_and(|newest| is_same(&newest, file)) {
             return Ok(None);
         }
         let version = match &file.version {
             Some(version) => version.clone(),
-            None => artifact.next_version(self.api, self.bump)?,
+            None => artifact.next_version(self.bump)?,
         };
         let (source, model) = (&file.source, &file.model);
         Ok(Some(json!({"name": name, "version": version, "source": source, "model": model})))
