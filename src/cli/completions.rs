@@ -22,9 +22,9 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self, mut command: Command) -> Result<(), Failure> {
+    pub(super) fn run(self, command_line: fn() -> Command) -> Result<(), Failure> {
         let mut script = Vec::new();
-        generate(self.shell, &mut command, "roadstead", &mut script);
+        generate(self.shell, &mut command_line(), "roadstead", &mut script);
         match io::stdout().write_all(&script) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(Failure::io("stdout")(error))

@@ -26,10 +26,10 @@ pub struct Manual {
 }
 
 impl Manual {
-    pub(super) fn run(self, command: Command) -> Result<(), Failure> {
+    pub(super) fn run(self, command_line: fn() -> Command) -> Result<(), Failure> {
         let dir = self.dir.display().to_string();
         fs::create_dir_all(&self.dir).map_err(Failure::io(&dir))?;
-        clap_mangen::generate_to(command, &self.dir).map_err(Failure::io(&dir))?;
+        clap_mangen::generate_to(command_line(), &self.dir).map_err(Failure::io(&dir))?;
         let text = format!("the manual pages are in {dir}");
         output::print(self.json, &json!({"directory": dir}), &text)
     }

@@ -94,9 +94,32 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Serve(serve::Serve),
+/// What some commands are given besides their flags.
+struct Given {
+    /// Those of `serve`, with their origins.
+    settings: Vec<Setting>,
+    command_line: fn() -> clap::Command,
+}
+
+/// Declares the commands, of which each has a method `run`: of what is [`Given`] it takes what is behind
+/// `with`.
+macro_rules! all_commands {
+    ($($(#[$when:meta])* $name:ident($command:ty) $(with $given:ident)?,)*) => {
+        #[derive(Subcommand)]
+        enum Command { $($(#[$when])* $name($command),)* }
+
+        impl Command {
+            fn run(self, given: Given) -> Result<(), Failure> {
+                match self {
+                    $($(#[$when])* Command::$name(command) => command.run($(given.$given)?),)*
+                }
+            }
+        }
+    };
+}
+
+all_commands! {
+    Serve(serve::Serve) with settings,
     Init(init::Init),
     Demo(demo::Demo),
     Audit(audit::Audit),
@@ -104,9 +127,9 @@ enum Command {
     Restore(restore::Restore),
     Check(check::Check),
     Repair(repair::Repair),
-    Doctor(doctor::Doctor),
+    Doctor(doctor::Doctor) with settings,
     Health(health::Health),
-    Config(config::Config),
+    Config(config::Config) with settings,
     Export(export::Export),
     Import(import::Import),
     #[cfg(feature = "postgres")]
@@ -122,8 +145,7 @@ enum Command {
     StoreCheck(store_check::StoreCheck),
     Login(client::login::Login),
     Profiles(client::profile_commands::ProfileCommands),
-    #[command(name = "whoami")]
-    WhoAmI(client::whoami::WhoAmI),
+    Whoami(client::whoami::WhoAmI),
     Prompt(client::prompt::Prompt),
     Task(client::task::Task),
     Agent(client::agent::Agent),
@@ -138,12 +160,10 @@ enum Command {
     Deny(client::decide::Deny),
     Logs(client::logs::Logs),
     Pull(client::files::Pull),
-    #[command(name = "plan")]
-    ShowPlan(client::files::ShowPlan),
+    Plan(client::files::ShowPlan),
     Apply(client::files::Apply),
-    Completions(completions::Completions),
-    #[command(name = "man")]
-    Manual(manual::Manual),
+    Completions(completions::Completions) with command_line,
+    Man(manual::Manual) with command_line,
     Licenses(licenses::Licenses),
     Version(version::Version),
 }
@@ -192,7 +212,7 @@ pub fn run() -> ExitCode {
         }
     };
     let done = variables::require_values(&command, &matches)
-        .and_then(|()| run_command(cli.command, settings));
+        .and_then(|()| cli.command.run(Given { settings, command_line: self::command }));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed(message)) => {
@@ -214,58 +234,6 @@ fn refuse_usage(error: &clap::Error) -> ExitCode {
     }
     output::lines(&error.render().to_string());
     ExitCode::from(2)
-}
-
-fn run_command(command: Command, settings: Vec<Setting>) -> Result<(), Failure> {
-    match command {
-        Command::Serve(command) => command.run(settings),
-        Command::Init(command) => command.run(),
-        Command::Demo(command) => command.run(),
-        Command::Audit(command) => command.run(),
-        Command::Backup(command) => command.run(),
-        Command::Restore(command) => command.run(),
-        Command::Check(command) => command.run(),
-        Command::Repair(command) => command.run(),
-        Command::Doctor(command) => command.run(settings),
-        Command::Health(command) => command.run(),
-        Command::Config(command) => command.run(settings),
-        Command::Export(command) => command.run(),
-        Command::Import(command) => command.run(),
-        #[cfg(feature = "postgres")]
-        Command::Migrate(command) => command.run(),
-        Command::ResetPassword(command) => command.run(),
-        Command::InstallationAdmins(command) => command.run(),
-        Command::ExtractText(command) => command.run(),
-        Command::Routes(command) => command.run(),
-        Command::Openapi(command) => command.run(),
-        Command::Secrets(command) => command.run(),
-        Command::SetupLink(command) => command.run(),
-        #[cfg(feature = "postgres")]
-        Command::StoreCheck(command) => command.run(),
-        Command::Login(command) => command.run(),
-        Command::Profiles(command) => command.run(),
-        Command::WhoAmI(command) => command.run(),
-        Command::Prompt(command) => command.run(),
-        Command::Task(command) => command.run(),
-        Command::Agent(command) => command.run(),
-        Command::Schedule(command) => command.run(),
-        Command::Activity(command) => command.run(),
-        Command::Message(command) => command.run(),
-        Command::Wakes(command) => command.run(),
-        Command::Usage(command) => command.run(),
-        Command::Prices(command) => command.run(),
-        Command::Deploy(command) => command.run(),
-        Command::Approve(command) => command.run(),
-        Command::Deny(command) => command.run(),
-        Command::Logs(command) => command.run(),
-        Command::Pull(command) => command.run(),
-        Command::ShowPlan(command) => command.run(),
-        Command::Apply(command) => command.run(),
-        Command::Completions(command) => command.run(self::command()),
-        Command::Manual(command) => command.run(self::command()),
-        Command::Licenses(command) => command.run(),
-        Command::Version(command) => command.run(),
-    }
 }
 
 #[cfg(test)]
