@@ -51,7 +51,7 @@ pub use segment::segment;
 pub use selector::{Range, Selector};
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, ProviderKey, Skill, Text, TextRule,
-    Title, Validated,
+    Title, Validated, VersionMessage,
 };
 pub use time::Time;
 pub use trace::TraceParent;

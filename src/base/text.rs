@@ -161,6 +161,8 @@ impl<'de, R, C> bincode::BorrowDecode<'de, C> for Validated<R> {
 pub type Name = Validated<NameRule>;
 /// A title or subject: 1 to 500 characters.
 pub type Title = Text<1, 500>;
+/// What changed in a version and why, as who makes it says: 1 to 500 characters.
+pub type VersionMessage = Text<1, 500>;
 /// A description: up to 10,000 characters.
 pub type Description = Text<0, 10_000>;
 /// A message's body, a task's description, a memory, a variable's value: 1 to 100,000 characters.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::base::{Error, Result, Time};
 use crate::console::api::{Api, segment};
 use crate::console::frame::Frame;
-use crate::console::strict::List;
+use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
 /// A registry.
@@ -15,7 +15,7 @@ use crate::console::visit::Visit;
 pub struct Registry {
     pub slug: String,
     pub name: String,
-    pub description: crate::console::strict::Nullable<String>,
+    pub description: Nullable<String>,
     pub visibility: String,
     pub access: String,
 }
@@ -52,6 +52,8 @@ pub struct VersionRow {
     pub variables: Vec<String>,
     pub published_by: String,
     pub published_at: Time,
+    /// What changed and why.
+    pub message: Nullable<String>,
 }
 
 /// The artifact that a page's path names.

@@ -25,6 +25,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/peers/rules", "domain", "It shows no rule, and says that it replaces one."),
     ("/tasks/", "body", "It adds a note."),
     ("/timeline", "title", "It adds an entry."),
+    ("/versions", "message", "It makes another version."),
     ("/agents/", "reason", "What is paused already stays as it is."),
     ("/teams", "reason", "What is paused already stays as it is."),
     ("/keys/", "overlapSecs", "It makes a key; another one has been rotated and is refused."),

@@ -28,6 +28,8 @@ pub struct PromptFile {
     pub version: Option<String>,
     pub model: Option<String>,
     pub metadata: Map<String, Value>,
+    /// What changed in the version and why.
+    pub message: Option<String>,
     /// Labels that belong on the version.
     pub labels: Vec<String>,
     /// What the file says is not all that is in it: a clause that says what was changed.
@@ -49,6 +51,9 @@ struct FrontMatter {
     metadata: Option<toml::Table>,
     /// Metadata that TOML cannot express, as JSON.
     metadata_json: Option<String>,
+    message: Option<String>,
+    /// A message with a line like a fence, as JSON.
+    message_json: Option<String>,
 }
 
 /// A problem at a place of a file.
@@ -115,6 +120,14 @@ impl PromptFile {
                 .map_err(|error| at(1, 1, format!("metadataJson is no JSON object: {error}")))?,
             (None, None) => Map::new(),
         };
+        let message = match (front.message, front.message_json) {
+            (Some(_), Some(_)) => {
+                return Err(at(1, 1, "has both message and messageJson; keep one".into()));
+            }
+            (None, Some(text)) => serde_json::from_str(&text)
+                .map_err(|error| at(1, 1, format!("messageJson is no JSON text: {error}")))?,
+            (message, None) => message,
+        };
         Ok(PromptFile {
             path: path.into(),
             source: body.strip_suffix('\n').unwrap_or(body).to_string(),
@@ -122,6 +135,7 @@ impl PromptFile {
             version: front.version,
             model: front.model,
             metadata,
+            message,
             labels: front.labels,
             changes,
             lines_before,
@@ -195,16 +209,18 @@ fn is_fence(line: &str) -> bool {
     line.trim_end() == FENCE
 }
 
-/// Returns these fields as a front matter, with its fences. Metadata that would end it, a text with a
-/// fence among its lines, is written as JSON.
+/// Returns these fields as a front matter, with its fences. A message or metadata that would end it, a
+/// text with a fence among its lines, are written as JSON.
 pub fn front_matter(mut fields: Map<String, Value>) -> String {
     let mut front = toml_json::text(&fields, "Json");
-    if front.lines().any(is_fence)
-        && let Some(mut metadata) = fields.remove("metadata")
-    {
-        metadata.sort_all_objects();
-        fields.insert("metadataJson".into(), format!("{metadata:#}").into());
-        front = toml_json::text(&fields, "Json");
+    for name in ["message", "metadata"] {
+        if front.lines().any(is_fence)
+            && let Some(mut value) = fields.remove(name)
+        {
+            value.sort_all_objects();
+            fields.insert(format!("{name}Json"), format!("{value:#}").into());
+            front = toml_json::text(&fields, "Json");
+        }
     }
     format!("{FENCE}\n{front}{FENCE}\n")
 }
@@ -256,6 +272,17 @@ mod tests {
     }
 
     #[test]
+    fn a_message_comes_back_from_its_file_whatever_it_says() {
+        for message in ["Shorter.", "above\n+++\nbelow", "+++", "\"quoted\" \\ and 'so'\r\n"] {
+            let fields = json!({"version": "1.0.0", "message": message, "metadata": {"a": "+++"}});
+            let front = front_matter(fields.as_object().unwrap().clone());
+            let file = PromptFile::parse("a.md", &format!("{front}Hi\n")).unwrap();
+            assert_eq!((file.source.as_str(), file.message.as_deref()), ("Hi", Some(message)));
+            assert_eq!(json!(file.metadata), fields["metadata"]);
+        }
+    }
+
+    #[test]
     fn a_byte_order_mark_belongs_to_neither_front_matter_nor_text() {
         let file =
             PromptFile::parse("a.md", "\u{feff}+++\nversion = \"1.0.0\"\n+++\nHello\n").unwrap();
@@ -291,6 +318,8 @@ mod tests {
             ("+++\nmodel = \"a\"\nmodel = \"b\"\n+++\n", "a.md:3:1:", "duplicate"),
             ("+++\nmetadata.a = 2020-01-01\n+++\n", "a.md:1:1:", "quotation marks"),
             ("+++\nmetadataJson = \"[]\"\n+++\n", "a.md:1:1:", "no JSON object"),
+            ("+++\nmessageJson = \"1\"\n+++\n", "a.md:1:1:", "no JSON text"),
+            ("+++\nmessage = 1\n+++\n", "a.md:2:11:", "string"),
         ] {
             let problem = PromptFile::parse("a.md", text).unwrap_err().to_string();
             assert!(problem.starts_with(place) && problem.contains(why), "{text}: {problem}");

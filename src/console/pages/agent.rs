@@ -106,6 +106,7 @@ struct Version {
     hash: String,
     created_by: String,
     created_at: Time,
+    message: Nullable<String>,
 }
 
 /// The path of an agent in the API.

@@ -56,7 +56,7 @@ struct Compare {
     from: String,
     to: String,
     /// None as long as they cannot be compared.
-    changes: Option<Vec<Change>>,
+    difference: Option<Diff>,
     refusal: String,
 }
 
@@ -68,6 +68,7 @@ struct Version {
     hash: String,
     created_by: String,
     created_at: Time,
+    message: Nullable<String>,
 }
 
 impl Version {
@@ -78,7 +79,10 @@ impl Version {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Diff {
+    from_message: Nullable<String>,
+    to_message: Nullable<String>,
     changes: Vec<Change>,
 }
 
@@ -120,14 +124,18 @@ async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 
 async fn act(visit: &Visit) -> Result<Reply> {
     let version = visit.form.get("version");
+    let mut body = json!({});
     let (below, to, flash) = match visit.form.get("action") {
-        "make" => ("/versions".to_string(), "/versions", Flash::AgentVersioned),
+        "make" => {
+            body["message"] = json!(visit.form.some("message"));
+            ("/versions".to_string(), "/versions", Flash::AgentVersioned)
+        }
         "restore" if version.parse::<u32>().is_ok() => {
             (format!("/versions/{version}/restore"), "", Flash::AgentRestored)
         }
         _ => return list(visit, None).await,
     };
-    match visit.api.post::<Value>(&api_path(visit, &below), json!({})).await {
+    match visit.api.post::<Value>(&api_path(visit, &below), body).await {
         Ok(_) => Ok(visit.done(&format!("{}{to}", page_path(visit)), flash)),
         Err(error) => list(visit, visit.failed(error)?).await,
     }
@@ -160,8 +168,8 @@ async fn compare(visit: &Visit) -> Result<Reply> {
     let (from, to) = (of("from", newest.saturating_sub(1)), of("to", newest));
     let query = [("from", from.as_str()), ("to", to.as_str())];
     let found = visit.api.get::<Diff>(&api_path(visit, "/versions/diff"), &query).await;
-    let (changes, refusal) = match found {
-        Ok(diff) => (Some(diff.changes), String::new()),
+    let (difference, refusal) = match found {
+        Ok(difference) => (Some(difference), String::new()),
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => {
             (None, sentence(error.message()))
         }
@@ -169,6 +177,6 @@ async fn compare(visit: &Visit) -> Result<Reply> {
     };
     let frame = frame(visit, &agent, "Compare versions")
         .crumb("Versions", format!("{}/versions", page_path(visit)));
-    let page = Compare { frame, path: page_path(visit), from, to, changes, refusal };
+    let page = Compare { frame, path: page_path(visit), from, to, difference, refusal };
     render(page.frame.status, &page)
 }

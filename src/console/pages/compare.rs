@@ -10,7 +10,7 @@ use crate::console::page::Page;
 use crate::console::place::{Place, VersionRow};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
+use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -41,9 +41,12 @@ struct Compare {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Difference {
     from: String,
     to: String,
+    from_message: Nullable<String>,
+    to_message: Nullable<String>,
     diff: String,
     variables: Variables,
 }

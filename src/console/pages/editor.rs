@@ -318,6 +318,7 @@ async fn publish(visit: &Visit, place: &Place, version: &str) -> Result<Reply> {
         "registryRef": place.registry, "artifactType": place.kind, "name": place.name,
         "version": version, "source": visit.form.get("source"),
         "model": visit.form.some("model").unwrap_or(GENERIC), "metadata": metadata(visit)?,
+        "message": visit.form.some("message"),
     });
     let made: Published = visit.api.post("/registries/artifacts", body).await?;
     close_draft(visit, place, &made.version).await?;

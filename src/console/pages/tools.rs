@@ -88,6 +88,7 @@ struct Version {
     created_at: Time,
     updated_by: Nullable<String>,
     updated_at: Nullable<Time>,
+    message: Nullable<String>,
 }
 
 impl Version {
@@ -165,6 +166,8 @@ async fn new(visit: &Visit) -> Result<FormPage> {
 async fn edit(visit: &Visit) -> Result<FormPage> {
     let mut fields = fields(visit).await?;
     fields.push(Field::select("bumpVersion", "Version", BUMPS).unstored());
+    let message = Field::text("message", "What changes in a new version, and why");
+    fields.push(message.optional().unstored());
     let form = Form::change(visit, &api_path(visit), fields).await?;
     let name = form.known("name");
     let frame = crumbs(visit, visit.frame(&format!("Change {name}"))).crumb(name, visit.above());

@@ -58,7 +58,7 @@ pub fn every_use(fixture: &Fixture, who: &Principal, stable_key: &str) -> Vec<Re
         shown(fixture, who, stable_key).map(|_| ()),
         patch_as(fixture, who, stable_key, json!({})).map(|_| ()),
         fixture.write_as(who, remove, key(), ()).map(|_| ()),
-        fixture.write_as(who, versions::create, key(), ()).map(|_| ()),
+        fixture.write_as(who, versions::create, key(), Default::default()).map(|_| ()),
         fixture.write_as(who, versions::restore, (key(), 1), ()).map(|_| ()),
         fixture.read_as(who, versions::list, key(), ()).map(|_| ()),
         fixture.read_as(who, versions::get, (key(), 1), ()).map(|_| ()),
@@ -87,7 +87,7 @@ fn patch(fixture: &Fixture, body: Value) -> Result<AgentInfo> {
 }
 
 fn snapshot(fixture: &Fixture) -> AgentVersion {
-    fixture.write(versions::create, "a".to_string(), ()).unwrap()
+    fixture.write(versions::create, "a".to_string(), Default::default()).unwrap()
 }
 
 fn diff(fixture: &Fixture, from: &str, to: &str) -> Result<AgentDiff> {

@@ -13,9 +13,10 @@ use super::agent::{Agent, AgentInfo, fetch, save, shown};
 use super::config::AgentConfig;
 use crate::api::{Input, Output, PathParam, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, Restricted, ScopeName, User};
-use crate::base::{Error, Id, Json, Result, StableKey, Time, canonical};
+use crate::base::{Error, Id, Json, Result, StableKey, Time, VersionMessage, canonical};
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
+    codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -45,6 +46,8 @@ pub struct AgentVersion {
     /// The user who created it, also through a key.
     pub created_by: Id<User>,
     pub created_at: Time,
+    /// What changed and why, as who created it says.
+    pub message: Option<VersionMessage>,
 }
 crate::base::portable!(AgentVersion {
     id,
@@ -55,6 +58,7 @@ crate::base::portable!(AgentVersion {
     hash,
     created_by,
     created_at,
+    message,
 });
 
 impl Output for AgentVersion {
@@ -78,6 +82,7 @@ impl Record for AgentVersion {
         tx.insert(&AgentVersion { hash: hash(&version.config)?, ..version.clone() })
     });
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
+    const VERSION: u8 = 2;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted"),
         ("created_by", "history: who made it may have left"),
@@ -86,9 +91,25 @@ impl Record for AgentVersion {
     fn key(&self) -> Self::Key {
         (self.agent, self.version)
     }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body), // Without a message.
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
+
+/// A version of an agent's draft to create.
+#[derive(Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"message": "Answer in the language of the question."}]))]
+pub struct NewAgentVersion {
+    /// What changed and why.
+    message: Option<VersionMessage>,
+}
+
+impl Input for NewAgentVersion {}
 
 /// The versions to compare. A malformed number is a version that does not exist, as in a path
 /// (reference: conventions, "Ids").
@@ -106,11 +127,16 @@ impl Input for DiffQuery {}
 
 /// The differences between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct AgentDiff {
     /// The number of the first version.
     from: u32,
     /// The number of the second version.
     to: u32,
+    /// The message of the first version.
+    from_message: Option<VersionMessage>,
+    /// The message of the second version.
+    to_message: Option<VersionMessage>,
     /// Empty if the configurations are equal.
     changes: Vec<AgentChange>,
 }
@@ -146,7 +172,7 @@ pub(super) fn get(view: &View, req: &Req<(String, u32)>) -> Result<AgentVersion>
 }
 
 /// Creates a version of an agent's draft.
-pub fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
+pub fn create(tx: &mut Tx, req: &Req<String, NewAgentVersion>) -> Result<AgentVersion> {
     let agent = fetch(&tx.view(), req.caller(), &req.params)?;
     let number = agent.latest_version.unwrap_or(0) + 1;
     if number > MAX_VERSIONS {
@@ -161,6 +187,7 @@ pub fn create(tx: &mut Tx, req: &Req<String>) -> Result<AgentVersion> {
         config: agent.draft.clone(),
         created_by: req.caller().user(),
         created_at: tx.now(),
+        message: req.input.message.clone(),
     };
     tx.insert(&version)?;
     save(tx, &agent, Agent { latest_version: Some(number), ..agent.clone() })?;
@@ -204,7 +231,13 @@ pub(super) fn diff(view: &View, req: &Req<String, DiffQuery>) -> Result<AgentDif
     let from = version(&req.input.from)?;
     let to = version(&req.input.to)?;
     let changes = changes(&from.config, &to.config)?;
-    Ok(AgentDiff { from: from.version, to: to.version, changes })
+    Ok(AgentDiff {
+        from: from.version,
+        to: to.version,
+        from_message: from.message,
+        to_message: to.message,
+        changes,
+    })
 }
 
 impl AgentChange {

@@ -16,7 +16,7 @@ use crate::api::{
     Calls, Input, OrgSource, Outcome, Position, Req, Resource, ResourceRef, Route, TargetFinder, op,
 };
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
-use crate::base::{ArtifactName, Error, Result, Version};
+use crate::base::{ArtifactName, Error, Result, Version, VersionMessage};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{Tx, View};
@@ -48,6 +48,8 @@ pub struct CloneRequest {
     version: String,
     /// Where the clone is published.
     to: CloneTarget,
+    /// What changed and why; for each model, the message of the original if absent.
+    message: Option<VersionMessage>,
 }
 
 impl Input for CloneRequest {}
@@ -69,7 +71,8 @@ pub(super) fn clone(
     req: &Req<(), CloneRequest>,
     calls: &mut Calls,
 ) -> Result<Outcome<ArtifactVersion>> {
-    let CloneRequest { registry_ref, prompt_name, artifact_type, version, to } = &req.input;
+    let CloneRequest { registry_ref, prompt_name, artifact_type, version, .. } = &req.input;
+    let to = &req.input.to;
     let from = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let target = match &to.registry_ref {
         Some(reference) => registries::require_usable(&tx.view(), req.caller(), reference)?,
@@ -86,7 +89,7 @@ pub(super) fn clone(
         Some(position) => Progress::parse(position)?,
         None => Progress::begin(&rows),
     };
-    let (clones, is_last) = part(&tx.view(), progress.ahead(rows), to)?;
+    let (clones, is_last) = part(&tx.view(), progress.ahead(rows), &req.input)?;
     let by = req.caller().user();
     let Some(end) = clones.last().map(|clone| clone.model.clone()) else {
         return Err(Error::internal("a version without any text"));
@@ -116,7 +119,7 @@ pub(super) fn clone(
 fn part(
     view: &View,
     rows: Vec<VersionRecord>,
-    to: &CloneTarget,
+    CloneRequest { to, message, .. }: &CloneRequest,
 ) -> Result<(Vec<Publication>, bool)> {
     let mut clones = Vec::new();
     let mut bytes = 0;
@@ -134,6 +137,7 @@ fn part(
             model: row.model,
             source: texts.source,
             metadata,
+            message: message.clone().or(row.message),
             path: "source",
         });
     }

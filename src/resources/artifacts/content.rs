@@ -11,7 +11,7 @@ use super::version::VersionRecord;
 use super::{metadata, versions};
 use crate::api::{ContentVersion, Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
-use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version};
+use crate::base::{ArtifactName, JsonMap, Prompt, Result, Version, VersionMessage};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::View;
 
@@ -57,6 +57,8 @@ pub struct ArtifactContent {
     metadata: JsonMap,
     /// The hash of the version, as in its other representations.
     hash: String,
+    /// What changed in the version and why, as who published it says.
+    message: Option<VersionMessage>,
 }
 
 impl Output for ArtifactContent {
@@ -90,6 +92,7 @@ pub(super) fn get(view: &View, req: &Req<(), ContentQuery>) -> Result<ArtifactCo
         source: texts.source,
         metadata,
         hash: row.hash,
+        message: row.message,
     })
 }
 

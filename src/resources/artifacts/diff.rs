@@ -11,7 +11,7 @@ use super::versions;
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName};
 use crate::base::diff::{MAX_COMPARED_LINES, unified};
-use crate::base::{Result, Selector, Version};
+use crate::base::{Result, Selector, Version, VersionMessage};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::View;
 
@@ -39,11 +39,16 @@ impl Input for VersionDiffQuery {}
 
 /// The differences between two versions.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct VersionDiff {
     /// The version compared from.
     from: Version,
     /// The version compared with.
     to: Version,
+    /// The message of the version compared from.
+    from_message: Option<VersionMessage>,
+    /// The message of the version compared with.
+    to_message: Option<VersionMessage>,
     /// A unified diff of the sources; empty if they are equal.
     diff: String,
     /// The differences between their variables.
@@ -86,6 +91,8 @@ pub(super) fn get(view: &View, req: &Req<(), VersionDiffQuery>) -> Result<Versio
         },
         from: from.version,
         to: to.version,
+        from_message: from.message,
+        to_message: to.message,
     })
 }
 

@@ -17,7 +17,9 @@ use crate::api::{
     Calls, Deleted, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op,
 };
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version};
+use crate::base::{
+    ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version, VersionMessage,
+};
 use crate::resources::governance::JUDGE_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Order, Page, Record as _, TableInfo, Tx, View};
@@ -83,7 +85,8 @@ impl Input for DraftQuery {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend(
-    "examples" = [{"registryRef": "acme/main", "metadata": {"ticket": "DOC-7"}}],
+    "examples" = [{"registryRef": "acme/main", "metadata": {"ticket": "DOC-7"},
+        "message": "Say which releases it is about."}],
 ))]
 pub struct PublishDraft {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
@@ -94,6 +97,8 @@ pub struct PublishDraft {
     model: Option<Model>,
     /// The metadata of the version; the draft's metadata if absent.
     metadata: Option<JsonMap>,
+    /// What changed in the version and why.
+    message: Option<VersionMessage>,
 }
 
 impl Input for PublishDraft {}
@@ -281,6 +286,7 @@ pub(super) fn publish_draft(
         model: input.model.clone().unwrap_or_else(generic),
         source: draft.body.clone(),
         metadata: input.metadata.clone().unwrap_or_else(|| draft.metadata.clone()),
+        message: input.message.clone(),
         path: "body",
     };
     let published = publish(tx, req.caller().user(), &registry, publication, calls)?;

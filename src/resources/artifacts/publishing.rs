@@ -15,7 +15,9 @@ use super::versions::ArtifactVersionRow;
 use super::{artifact, metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
-use crate::base::{ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, canonical};
+use crate::base::{
+    ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, VersionMessage, canonical,
+};
 use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -56,6 +58,8 @@ pub struct NewArtifactVersion {
     model: Option<Model>,
     /// Any JSON object; empty if absent.
     metadata: Option<JsonMap>,
+    /// What changed and why.
+    message: Option<VersionMessage>,
 }
 
 impl Input for NewArtifactVersion {}
@@ -94,6 +98,8 @@ pub struct Publication {
     pub source: Prompt,
     /// The metadata given by its author.
     pub metadata: JsonMap,
+    /// What changed and why.
+    pub message: Option<VersionMessage>,
     /// The field of the request that issues of the text refer to.
     pub path: &'static str,
 }
@@ -122,8 +128,8 @@ impl PreparedVersion {
     }
 }
 
-/// Publishes a version. One that exists with the same content is returned as it is, and nothing is
-/// written: a pipeline may run twice.
+/// Publishes a version. One that exists with the same content is returned as it is, whatever the message
+/// says, and nothing is written: a pipeline may run twice.
 ///
 /// # Errors
 /// 400 with every problem of the source, or one issue for each rule of a policy that refuses it;
@@ -257,7 +263,7 @@ fn prepare(
     registry: &Registry,
     new: Publication,
 ) -> Result<PreparedVersion> {
-    let Publication { kind, name, version, model, source, metadata, path } = new;
+    let Publication { kind, name, version, model, source, metadata, message, path } = new;
     let of = ArtifactId { registry: registry.id, kind, name };
     let CompiledSource { compilation, depth, transitive_imports } =
         compile(&tx.view(), &of, &model, &source)?;
@@ -284,6 +290,7 @@ fn prepare(
         transitive_imports: transitive_imports.into_iter().collect(),
         published_by: by,
         published_at: tx.now(),
+        message,
     };
     versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
     check_limits(&tx.view(), &row)?;
@@ -337,7 +344,7 @@ fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": row.of.kind, "name": row.of.name, "version": row.version,
-        "model": row.model, "versionId": row.id,
+        "model": row.model, "versionId": row.id, "message": row.message,
     });
     let about = About::resource("artifact_version", row.id).guarded_by("registry", registry.id);
     outbox::publish(tx, EventType::RegistryArtifactPublished, about, payload)
@@ -370,6 +377,7 @@ pub(super) fn create(
         model: new.model.clone().unwrap_or_else(generic),
         source: new.source.clone(),
         metadata: new.metadata.clone().unwrap_or_default(),
+        message: new.message.clone(),
         path: "source",
     };
     publish(tx, req.caller().user(), &registry, publication, calls)

@@ -12,11 +12,11 @@ use bincode::{Decode, Encode};
 use super::id::{ArtifactId, Model};
 use crate::api::Resource;
 use crate::auth::{Restricted, User};
-use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version};
+use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version, VersionMessage};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, TableInfo,
-    Tx, View,
+    Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -53,6 +53,8 @@ pub struct VersionRecord {
     pub transitive_imports: Vec<ArtifactName>,
     pub published_by: Id<User>,
     pub published_at: Time,
+    /// What changed and why, as who published it says.
+    pub message: Option<VersionMessage>,
 }
 crate::base::portable!(VersionRecord {
     of,
@@ -67,6 +69,7 @@ crate::base::portable!(VersionRecord {
     transitive_imports,
     published_by,
     published_at,
+    message,
 });
 
 /// An import with the version that it resolved to.
@@ -113,11 +116,18 @@ impl Record for VersionRecord {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_MODEL];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
+    const VERSION: u8 = 2;
     const UNBOUND: &'static [(&'static str, &'static str)] =
         &[("published_by", "history: the user who published it may have left")];
     type Key = (ArtifactId, Numbers, Model);
     fn key(&self) -> Self::Key {
         (self.of.clone(), numbers(&self.version), self.model.clone())
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body), // Without a message.
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op
 use crate::auth::{MEMBER_OR_PUBLIC, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, Issue, JsonMap, Range, Result, Selector, StringMap, Time, Version,
+    VersionMessage,
 };
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{ListSource, Order, Page, Record, View};
@@ -225,6 +226,8 @@ pub struct ArtifactVersionRow {
     pub published_by: Id<User>,
     /// When it was published.
     pub published_at: Time,
+    /// What changed and why, as who published it says.
+    pub message: Option<VersionMessage>,
 }
 
 impl Output for ArtifactVersionRow {
@@ -249,6 +252,7 @@ impl ArtifactVersionRow {
             variables: row.variables,
             published_by: row.published_by,
             published_at: row.published_at,
+            message: row.message,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Rout
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{
     ArtifactName, BoundedList, Error, Id, JsonMap, Kind, Prompt, Result, Selector, Text, Version,
+    VersionMessage,
 };
 use crate::outbox::{self, About, EventType};
 use crate::resources::artifacts::{self, ArtifactId, Publication};
@@ -57,6 +58,8 @@ pub struct ImportRequest {
     registry_ref: String,
     /// The prompts to import.
     prompts: BoundedList<ImportTarget, 1, MAX_PROMPTS>,
+    /// Why they are imported: the message of the versions that this makes.
+    message: Option<VersionMessage>,
 }
 
 impl Input for ImportRequest {}
@@ -160,8 +163,9 @@ fn import_one(
     lookup: PromptLookup,
     calls: &mut Calls,
 ) -> Result<Result<Imported, String>> {
+    let message = req.input.message.clone();
     let (publication, notes) = match publication(provider, wanted, lookup) {
-        Ok(publication) => publication,
+        Ok((publication, notes)) => (Publication { message, ..publication }, notes),
         Err(message) => return Ok(Err(message)),
     };
     let (name, version) = (publication.name.clone(), publication.version.clone());
@@ -223,7 +227,8 @@ fn publication(
     let version = local_version(&found.version);
     let (metadata, notes) = origin(provider, found);
     let (kind, model) = (ArtifactType::Prompt, artifacts::generic());
-    Ok((Publication { kind, name, version, model, source, metadata, path: "source" }, notes))
+    let (message, path) = (None, "source");
+    Ok((Publication { kind, name, version, model, source, metadata, message, path }, notes))
 }
 
 /// Converts a version of the provider: a number n becomes `n.0.0`, three numbers stay, and anything

@@ -19,7 +19,7 @@ use super::environments::{self, Environment};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{
-    Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version,
+    Description, Error, Id, Issue, JsonMap, Name, Nullable, Prompt, Result, Version, VersionMessage,
 };
 use crate::store::{Key, ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -60,6 +60,8 @@ pub struct NewTool {
     provider_config: Option<JsonMap>,
     description: Option<Description>,
     prompt: Option<Prompt>,
+    /// About its first version: why there is such a tool.
+    message: Option<VersionMessage>,
 }
 
 impl Input for NewTool {
@@ -99,6 +101,8 @@ pub struct ToolPatch {
     /// Environments, by id or slug, to move to the resulting version; all or none.
     #[schemars(extend("maxItems" = environments::MAX_ENVIRONMENTS))]
     update_environment_versions: Option<Vec<String>>,
+    /// What changed in the new version and why; takes `version` or `bumpVersion`.
+    message: Option<VersionMessage>,
 }
 
 impl Input for ToolPatch {
@@ -169,7 +173,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
     };
     tx.insert(&tool)?;
     variables::update(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
-    versions::store(tx, &tool, req.caller().user(), |_, _, _| Ok(false))?;
+    let by = (req.caller().user(), new.message.clone());
+    versions::store(tx, &tool, by, |_, _, _| Ok(false))?;
     Ok(tool)
 }
 
@@ -188,16 +193,36 @@ pub fn update(
     let environments = visible_environments(&tx.view(), req.caller(), named)?;
     let mut new = patched(&old, &req.input)?;
     check_approvals(&environments)?;
+    let message = req.input.message.clone();
+    if new.version == old.version {
+        check_message(&tx.view(), &old, message.as_ref())?;
+    }
     if new != old {
         (new.updated_by, new.updated_at) = (Some(req.caller().user()), tx.now());
         tx.replace(&old, &new)?;
         variables::update(tx, new.id, &old.provider_config, &new.provider_config)?;
-        versions::store(tx, &new, req.caller().user(), is_deployed)?;
+        versions::store(tx, &new, (req.caller().user(), message), is_deployed)?;
     }
     for id in environments.into_keys() {
         environments::add_tool_reference(tx, id, new.id.cast(), &new.version)?;
     }
     Ok(new)
+}
+
+/// Refuses a message that the version of a tool does not have: it is given when the version is made.
+///
+/// # Errors
+/// 400.
+fn check_message(view: &View, tool: &Tool, message: Option<&VersionMessage>) -> Result<()> {
+    let Some(message) = message else { return Ok(()) };
+    let known = version(view, tool.id, &tool.version)?;
+    if known.is_some_and(|known| known.message.as_ref() == Some(message)) {
+        return Ok(()); // The same request again.
+    }
+    Err(Error::invalid_at(
+        "message",
+        "is about a new version, and that of an existing one never changes; send bumpVersion with it",
+    ))
 }
 
 /// Returns the tool with the changes of a patch.

@@ -240,7 +240,7 @@ fn deleting_a_tool_deletes_its_versions_however_many() {
         for n in 0..350 {
             let version = Version::from_trusted(format!("2.0.{n}"));
             let tool = Tool { version, ..tool.clone() };
-            versions::store(tx, &tool, tool.created_by, |_, _, _| Ok(false))?;
+            versions::store(tx, &tool, (tool.created_by, None), |_, _, _| Ok(false))?;
         }
         Ok(())
     };

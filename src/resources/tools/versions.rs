@@ -9,7 +9,9 @@ use serde::Serialize;
 use super::tool::{Tool, ToolKind};
 use crate::api::{Output, Req, ResourceRef};
 use crate::auth::User;
-use crate::base::{Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version};
+use crate::base::{
+    Description, Error, Id, JsonMap, Name, Prompt, Result, Time, Version, VersionMessage,
+};
 use crate::resources::environments;
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, Tx, View,
@@ -46,6 +48,8 @@ pub struct ToolVersion {
     pub updated_by: Option<Id<User>>,
     /// When that was; null if an earlier release wrote it.
     pub updated_at: Option<Time>,
+    /// What changed and why, as who set this version says.
+    pub message: Option<VersionMessage>,
 }
 crate::base::portable!(ToolVersion {
     tool,
@@ -59,6 +63,7 @@ crate::base::portable!(ToolVersion {
     created_at,
     updated_by,
     updated_at,
+    message,
 });
 
 impl Output for ToolVersion {
@@ -107,13 +112,18 @@ pub fn version(view: &View, tool: Id<Tool>, version: &Version) -> Result<Option<
 /// know, answer it.
 pub type IsDeployed = fn(&View, Id<Tool>, &Version) -> Result<bool>;
 
-/// Stores the state of `tool` under its current version; `by` is recorded as its creator if the
-/// version is new. All that is stored of versions goes through here.
+/// Stores the state of `tool` under its current version; `by` is recorded as its creator, with the
+/// message, if the version is new. All that is stored of versions goes through here.
 ///
 /// # Errors
 /// 409 if the tool has [`MAX_VERSIONS`] versions, or if what the version stands for would change
 /// though an environment or a deployment relies on it.
-pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>, is_deployed: IsDeployed) -> Result<()> {
+pub fn store(
+    tx: &mut Tx,
+    tool: &Tool,
+    (by, message): (Id<User>, Option<VersionMessage>),
+    is_deployed: IsDeployed,
+) -> Result<()> {
     let new = ToolVersion {
         tool: tool.id,
         version: tool.version.clone(),
@@ -126,6 +136,7 @@ pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>, is_deployed: IsDeployed) ->
         created_at: tx.now(),
         updated_by: Some(by),
         updated_at: Some(tx.now()),
+        message,
     };
     let Some(known) = version(&tx.view(), tool.id, &tool.version)? else {
         check_count_limit(&tx.view(), tool.id)?;
@@ -134,8 +145,8 @@ pub fn store(tx: &mut Tx, tool: &Tool, by: Id<User>, is_deployed: IsDeployed) ->
     if known.content()? != new.content()? {
         check_unused(&tx.view(), &known, is_deployed)?;
     }
-    let ToolVersion { created_by, created_at, .. } = known;
-    tx.put(&ToolVersion { created_by, created_at, ..new })
+    let ToolVersion { created_by, created_at, message, .. } = known;
+    tx.put(&ToolVersion { created_by, created_at, message, ..new })
 }
 
 impl ToolVersion {

@@ -109,7 +109,7 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
             (Method::Patch, known.path(resource)?, (resource.0.apply)(known, fields)?)
         }
         Step::Publish { version, text } => {
-            let body = json!({
+            let mut body = json!({
                 "registryRef": known.registry_ref(&version.artifact.registry),
                 "artifactType": version.artifact.artifact_type(),
                 "name": version.artifact.name,
@@ -118,6 +118,10 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
                 "source": text.source,
                 "metadata": text.metadata,
             });
+            // A server of 0.1.0 does not know the field.
+            if let Some(message) = &text.message {
+                body["message"] = json!(message);
+            }
             (Method::Post, "/registries/artifacts".into(), body)
         }
         Step::Label { artifact, label, from, to: Some(to) } => {

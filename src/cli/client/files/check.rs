@@ -88,6 +88,32 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
     plan.steps.iter().flat_map(of).collect()
 }
 
+/// Returns what the messages of files say that is not so: of a version that is published with another one,
+/// which never changes, and of a new version whose file has kept the message of the one before.
+pub fn about_messages(local: &State<Text>, remote: &Remote) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (version, text) in &local.versions {
+        let Some(message) = &text.message else { continue };
+        if let Some(row) = remote.state.versions.get(version) {
+            if row.message.as_ref() != Some(message) {
+                warnings.push(format!(
+                    "{version}: it is published with another message, which never changes; pull \
+                     brings it back"
+                ));
+            }
+            continue;
+        }
+        let first = VersionName { numbers: [0; 3], model: String::new(), ..version.clone() };
+        let mut before = remote.state.versions.range(first..version.clone()).rev();
+        let newest = before.find(|(other, _)| other.model == version.model);
+        if let Some((newest, _)) = newest.filter(|(_, row)| row.message.as_ref() == Some(message)) {
+            let newest = newest.version();
+            warnings.push(format!("{version}: its message is still that of {newest}"));
+        }
+    }
+    warnings
+}
+
 /// The route of a request; none if only a newer server may know it.
 fn route<'a>(router: &'a Router, request: &Request) -> Option<Match<'a>> {
     let method = hyper::Method::from_bytes(request.method.name().as_bytes()).ok()?;
@@ -161,7 +187,37 @@ fn imported(
 
 #[cfg(test)]
 mod tests {
+    use super::super::remote::Row;
     use super::*;
+
+    #[test]
+    fn a_message_that_is_not_that_of_its_version_is_told() {
+        let version = |minor| VersionName {
+            artifact: ArtifactKey { registry: "main".into(), is_prompt: true, name: "a".into() },
+            numbers: [1, minor, 0],
+            model: "generic".into(),
+        };
+        let row =
+            |message: Option<&str>| Row { message: message.map(Into::into), ..Row::default() };
+        let text =
+            |message: Option<&str>| Text { message: message.map(Into::into), ..Text::default() };
+        let mut remote = Remote::default();
+        remote.state.versions.insert(version(0), row(Some("First.")));
+        remote.state.versions.insert(version(1), row(Some("Second.")));
+        let told = |minor: u64, message: Option<&str>| {
+            let mut local = State::default();
+            local.versions.insert(version(minor), text(message));
+            about_messages(&local, &remote).concat()
+        };
+        assert_eq!(
+            told(2, Some("Second.")),
+            "prompt main/a@1.2.0: its message is still that of 1.1.0"
+        );
+        assert!(told(1, Some("Another.")).contains("1.1.0: it is published with another message"));
+        for (minor, message) in [(1, Some("Second.")), (1, None), (2, Some("First.")), (2, None)] {
+            assert_eq!(told(minor, message), "", "{minor} {message:?}");
+        }
+    }
 
     #[test]
     fn a_server_of_another_version_decides_what_it_takes() {

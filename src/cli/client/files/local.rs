@@ -200,7 +200,8 @@ impl Parsing {
                 return Err(format!(": another file has the label {:?}, too", key.1));
             }
         }
-        let text = Text { source: parsed.source, metadata: parsed.metadata };
+        let text =
+            Text { source: parsed.source, metadata: parsed.metadata, message: parsed.message };
         match self.state.versions.insert(name.clone(), text) {
             None => Ok(()),
             Some(_) => Err(format!(": another file has {name}, too")),
@@ -335,6 +336,9 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
         if !here.is_empty() {
             front.insert("labels", here.into());
         }
+    }
+    if let Some(message) = &text.message {
+        front.insert("message", message.clone().into());
     }
     if !text.metadata.is_empty() {
         front.insert("metadata", Value::Object(text.metadata.clone()));

@@ -142,6 +142,10 @@ impl Pull {
         }
         let texts = texts_of(&api, &remote.known.org, &wanted)?;
         pulled.versions.extend(wanted.into_iter().zip(texts));
+        // The hash of a version does not say it.
+        for (version, text) in &mut pulled.versions {
+            text.message = state.versions[version].message.clone();
+        }
         let tree = kept::keeping(&before, local::to_tree(&pulled)?);
         if !self.force {
             refuse_changed(&self.dir, &before, &tree)?;
@@ -222,6 +226,7 @@ async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Re
     Ok(Text {
         source: content["source"].as_str().unwrap_or_default().to_string(),
         metadata: content["metadata"].as_object().cloned().unwrap_or_default(),
+        message: content["message"].as_str().map(str::to_string),
     })
 }
 
@@ -264,6 +269,7 @@ fn planned(
         return Err(Failure::Usage(always.join("\n")));
     }
     warnings.extend(check::warnings(&plan));
+    warnings.extend(check::about_messages(&local, &remote));
     warn(&warnings);
     Ok(Planned { plan, remote, warnings })
 }

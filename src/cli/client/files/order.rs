@@ -112,7 +112,7 @@ mod tests {
         let is_prompt = name.starts_with('p');
         let artifact = ArtifactKey { registry: "main".into(), is_prompt, name: name.into() };
         let name = VersionName { artifact, numbers, model: "generic".into() };
-        (name, Text { source: source.into(), metadata: Default::default() })
+        (name, Text { source: source.into(), ..Text::default() })
     }
 
     #[test]

@@ -70,7 +70,11 @@ impl Step {
             }
             Step::Publish { version, text } => {
                 let named = [&version.artifact.registry, &version.model];
-                json!({"publish": version_hash(version, text), "in": named})
+                let mut content = json!({"publish": version_hash(version, text), "in": named});
+                if let Some(message) = &text.message {
+                    content["message"] = json!(message);
+                }
+                content
             }
             Step::Label { artifact, label, from, to } => {
                 json!({"label": label, "of": artifact.to_string(), "from": from, "to": to})

@@ -21,11 +21,14 @@ const PORTABLE_WORKFLOWS: [&str; 2] = ["webhook", "email"];
 #[derive(Debug, Default)]
 pub struct Row {
     pub hash: String,
+    /// What changed and why.
+    pub message: Option<String>,
     /// The promptlets that it imports: name and version.
     pub imports: Vec<(String, String)>,
 }
 
 /// An organization on a server.
+#[derive(Default)]
 pub struct Remote {
     pub known: Known,
     pub state: State<Row>,
@@ -196,7 +199,11 @@ impl Remote {
             let (artifact, model) = (artifact_key(registry, &row), text(&row["model"]));
             let imports = row["imports"].as_object().into_iter().flatten();
             let imports = imports.map(|(name, version)| (name.clone(), text(version)));
-            let known = Row { hash: text(&row["hash"]), imports: imports.collect() };
+            let known = Row {
+                hash: text(&row["hash"]),
+                message: row["message"].as_str().map(str::to_string),
+                imports: imports.collect(),
+            };
             self.state.versions.insert(VersionName { artifact, numbers, model }, known);
         }
     }

@@ -60,6 +60,8 @@ pub const GENERIC: &str = "generic";
 pub struct Text {
     pub source: String,
     pub metadata: Fields,
+    /// What changed and why; no part of its hash.
+    pub message: Option<String>,
 }
 
 /// Parses three numbers with dots.

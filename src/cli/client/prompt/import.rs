@@ -52,6 +52,10 @@ pub struct Import {
     #[arg(long, requires = "into", conflicts_with = "names")]
     all: bool,
 
+    /// Why they are imported: the message of the versions that this makes
+    #[arg(long, short, value_name = "TEXT", requires = "into")]
+    message: Option<String>,
+
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -77,7 +81,11 @@ impl Import {
             }
         };
         let mut outcome = Outcome::default();
-        let done = outcome.import(&api, &format!("{path}/import"), &registry, &names);
+        let mut body = json!({"registryRef": registry});
+        if let Some(message) = &self.message {
+            body["message"] = json!(message);
+        }
+        let done = outcome.import(&api, &format!("{path}/import"), &body, &names);
         output::progress("");
         // What was done is said also if the rest could not be.
         let Outcome { imported, failed } = &outcome;
@@ -105,13 +113,14 @@ impl Outcome {
         &mut self,
         api: &Api,
         path: &str,
-        registry: &str,
+        request: &Value,
         names: &[String],
     ) -> Result<(), Failure> {
         for (n, some) in names.chunks(AT_ONCE).enumerate() {
             output::progress(&format!("{} of {} prompts", n * AT_ONCE, names.len()));
             let prompts: Vec<_> = some.iter().map(|name| json!({"name": name})).collect();
-            let body = json!({"registryRef": registry, "prompts": prompts});
+            let mut body = request.clone();
+            body["prompts"] = json!(prompts);
             let mut answer = api.post_in_org(path, body)?;
             for (field, all) in [("imported", &mut self.imported), ("failed", &mut self.failed)] {
                 if let Value::Array(some) = answer[field].take() {

@@ -19,12 +19,13 @@ const RACES: usize = 3;
 /// Publish a file as a version of a prompt, unless nothing has changed
 #[derive(Args)]
 #[command(after_help = "The file is the text, below an optional front matter in TOML between two \
-                        lines of +++: version, model, metadata. With --bump it is published as the \
-                        next version after the highest one, and as 1.0.0 if there is none, but not \
-                        if the newest has the same text and metadata.\n\n\
+                        lines of +++: version, model, metadata, message. With --bump it is \
+                        published as the next version after the highest one, and as 1.0.0 if \
+                        there is none, but not if the newest has the same text and metadata.\n\n\
                         Every problem is a line FILE:LINE:COLUMN: MESSAGE.\n\n\
                         A key needs the scopes artifact:publish and artifact:read.\n\n\
-                        Example: roadstead prompt publish main/scribe scribe.md --bump minor")]
+                        Example: roadstead prompt publish main/scribe scribe.md --bump minor \
+                        -m \"Shorter.\"")]
 pub struct Publish {
     #[command(flatten)]
     which: Which,
@@ -43,6 +44,10 @@ pub struct Publish {
     /// Model that the text is for; by default that of the front matter, else every model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+
+    /// What changed and why; by default the message of the front matter
+    #[arg(long, short, value_name = "TEXT")]
+    message: Option<String>,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -84,7 +89,7 @@ impl Publish {
                 Some(bump) => artifact.next_version(bump)?,
                 None => explicit.clone().unwrap_or_default(),
             };
-            let body = json!({
+            let mut body = json!({
                 "registryRef": artifact.registry,
                 "artifactType": artifact.kind.text(),
                 "name": artifact.name,
@@ -93,6 +98,10 @@ impl Publish {
                 "model": self.model,
                 "metadata": file.metadata,
             });
+            // A server of 0.1.0 does not know the field.
+            if let Some(message) = self.message.as_ref().or(file.message.as_ref()) {
+                body["message"] = json!(message);
+            }
             let refusal = match api.send(Method::Post, "/registries/artifacts", &body) {
                 Ok(published) => {
                     for warning in published["warnings"].as_array().into_iter().flatten() {
@@ -111,7 +120,7 @@ impl Publish {
     }
 
     fn print(&self, version: &Value, published: bool) -> Result<(), Failure> {
-        let fields = ["registryRef", "artifactType", "name", "version", "model", "hash"];
+        let fields = ["registryRef", "artifactType", "name", "version", "model", "hash", "message"];
         let mut value = json!({"published": published});
         for field in fields {
             value[field] = version[field].clone();

@@ -176,13 +176,13 @@ impl History {
         }
         let versions = artifact.list("/registries/artifact-versions", &[], self.limit)?;
         let labels = labels(&artifact.list("/registries/artifacts", &[], 1)?.items);
-        let head = ["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS"];
+        let head = ["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS", "MESSAGE"];
         versions.show(json, head, "no versions", |item| {
             let [version, model] = cells(item, ["version", "model"]);
             let here = labels.iter().filter(|(_, at)| at.as_str() == Some(&version));
             let here: Vec<&str> = here.map(|(label, _)| label.as_str()).collect();
             let here = here.join(" ");
-            [version, model, time(&item["publishedAt"]), here]
+            [version, model, time(&item["publishedAt"]), here, cell(&item["message"])]
         })
     }
 }

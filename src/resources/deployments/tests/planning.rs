@@ -253,7 +253,7 @@ fn a_version_of_the_agent_takes_the_place_of_prompt_model_and_provider() {
     };
     for (key, provider) in [("cy", json!("q")), ("dee", json!("r")), ("eva", Value::Null)] {
         world.agent(key, draft(provider));
-        world.write(agents::create_version, key.to_string(), ()).unwrap();
+        world.write(agents::create_version, key.to_string(), Default::default()).unwrap();
         // Later changes of the draft do not matter.
         let draft = json!({"draft": {"promptVersion": "1.1.0", "model": "other", "toolRefs": []}});
         agents::tests::update_agent(&world, key, draft).unwrap();
