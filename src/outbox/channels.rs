@@ -10,7 +10,7 @@ use super::events::EventType;
 use crate::base::{Id, Json, Result, Sealed, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, SealedField,
-    Tx, View,
+    Tx, View, codec, no_upgrade,
 };
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
@@ -37,6 +37,8 @@ pub struct Channel {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+    /// The user who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<()>>,
 }
 crate::base::portable!(Channel {
     id,
@@ -49,6 +51,7 @@ crate::base::portable!(Channel {
     enabled,
     created_at,
     updated_at,
+    updated_by,
 });
 
 impl Record for Channel {
@@ -60,9 +63,18 @@ impl Record for Channel {
         ..channel
     });
     const SEALED: &'static [&'static SealedField<Self>] = &[&CHANNEL_SECRET, &PREVIOUS_SECRET];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -105,6 +117,7 @@ impl Channel {
             enabled: true,
             created_at: tx.now(),
             updated_at: tx.now(),
+            updated_by: None,
         })
     }
 
@@ -220,8 +233,13 @@ pub fn in_app_since(org: Id<Org>) -> Time {
     org.time()
 }
 
-/// Enables or disables a channel.
-pub(super) fn replace_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Result<()> {
+/// Enables or disables a channel, on behalf of this user or of the server itself.
+pub(super) fn replace_enabled(
+    tx: &mut Tx,
+    channel: &Channel,
+    enabled: bool,
+    updated_by: Option<Id<()>>,
+) -> Result<()> {
     let updated_at = tx.now();
-    tx.replace(channel, &Channel { enabled, updated_at, ..channel.clone() })
+    tx.replace(channel, &Channel { enabled, updated_at, updated_by, ..channel.clone() })
 }

@@ -124,7 +124,7 @@ fn end_channel(tx: &mut Tx, job: &Job, id: Id<Channel>) -> Result<bool> {
         return Ok(false);
     }
     if channel.enabled {
-        channels::replace_enabled(tx, &channel, false)?;
+        channels::replace_enabled(tx, &channel, false, None)?;
     }
     Ok(true)
 }

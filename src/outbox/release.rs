@@ -9,12 +9,17 @@ use super::sweeps::SWEEP_ROWS;
 use crate::base::{Id, Result};
 use crate::store::{Order, PageRequest, Tx};
 
-/// Enables or disables a channel. Waiting deliveries are scheduled when it is enabled.
+/// Enables or disables a channel, on behalf of a user. Waiting deliveries are scheduled when it is enabled.
 ///
 /// # Errors
 /// If the store fails, or `channel` is not what is stored.
-pub fn set_channel_enabled(tx: &mut Tx, channel: &Channel, enabled: bool) -> Result<()> {
-    replace_enabled(tx, channel, enabled)?;
+pub fn set_channel_enabled(
+    tx: &mut Tx,
+    channel: &Channel,
+    enabled: bool,
+    by: Option<Id<()>>,
+) -> Result<()> {
+    replace_enabled(tx, channel, enabled, by)?;
     if enabled { release(tx, channel.id) } else { Ok(()) }
 }
 

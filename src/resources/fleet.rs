@@ -4,9 +4,11 @@
 use bincode::{Decode, Encode};
 
 use crate::api::Resource;
-use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, grants_for};
+use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, User, grants_for};
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{AnyReference, Export, Record, Reference, TableInfo, Tx, View};
+use crate::store::{
+    AnyReference, Export, Record, Reference, TableInfo, Tx, View, codec, no_upgrade,
+};
 
 /// The record of fleets.
 pub const RESOURCE: Resource =
@@ -23,8 +25,10 @@ pub struct Fleet {
     pub access: Access,
     pub created_at: Time,
     pub updated_at: Time,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Fleet { id, name, description, access, created_at, updated_at });
+crate::base::portable!(Fleet { id, name, description, access, created_at, updated_at, updated_by });
 
 static GRANTS: Reference<Grant, Restricted<Fleet>> = grants_for();
 
@@ -32,12 +36,21 @@ impl Record for Restricted<Fleet> {
     const TABLE: &'static str = "fleets";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Fleet>;
     fn key(&self) -> Self::Key {
         self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         self.remember_deleted(tx)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::agents::{Agent, Fleet, NAMES_BY_FLEET};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Access, Caller, Restricted, SESSION_ADMIN, SESSION_MEMBER, visible_page_map};
+use crate::auth::{
+    Access, Caller, Restricted, SESSION_ADMIN, SESSION_MEMBER, User, visible_page_map,
+};
 use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey, Time};
 use crate::store::{ACCESS_CHANGED, ListSource, Order, Page, Tx, View};
 
@@ -80,6 +82,7 @@ pub struct FleetInfo {
     agents: Vec<FleetAgent>,
     created_at: Time,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for FleetInfo {
@@ -97,6 +100,7 @@ fn to_info(view: &View, fleet: Fleet) -> Result<FleetInfo> {
         access: fleet.access,
         created_at: fleet.created_at,
         updated_at: fleet.updated_at,
+        updated_by: fleet.updated_by,
     })
 }
 
@@ -150,6 +154,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewFleet>) -> Result<FleetInfo> {
         access: new.access.unwrap_or_default(),
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     tx.insert(&Restricted::new(fleet.clone()))?;
     to_info(&tx.view(), fleet)
@@ -163,7 +168,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Fleet>, FleetPatch>) -> Result<FleetInfo> {
     patch.description.clone().apply(&mut new.description);
     new.access = patch.access.unwrap_or(new.access);
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Requests that wait for something of its agents may no longer be allowed to read it.
         tx.signal(ACCESS_CHANGED);

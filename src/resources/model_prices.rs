@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, ScopeName};
-use crate::base::{Error, Int, Issue, Result, Text, Time, Usd};
+use crate::auth::{ADMIN, MEMBER, ScopeName, User};
+use crate::base::{Error, Id, Int, Issue, Result, Text, Time, Usd};
 use crate::store::{Export, ListSource, Order, Page, Record, TableInfo, Tx, View};
 
 /// The prices of models.
@@ -41,8 +41,17 @@ pub struct ModelPrice {
     pub cached_usd: Option<f64>,
     /// When it was set.
     pub updated_at: Time,
+    /// Who last set it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(ModelPrice { model, input_usd, output_usd, cached_usd, updated_at });
+crate::base::portable!(ModelPrice {
+    model,
+    input_usd,
+    output_usd,
+    cached_usd,
+    updated_at,
+    updated_by
+});
 
 impl Output for ModelPrice {
     fn resource(&self) -> Option<ResourceRef> {
@@ -54,6 +63,8 @@ impl Record for ModelPrice {
     const TABLE: &'static str = "model_prices";
     const NOUN: &'static str = "price";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = ModelName;
     fn key(&self) -> Self::Key {
         self.model.clone()
@@ -191,6 +202,7 @@ fn set(tx: &mut Tx, req: &Req<ModelName, NewModelPrice>) -> Result<ModelPrice> {
         output_usd: new.output_usd.get(),
         cached_usd: new.cached_usd.map(Usd::get),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     let is_new = !tx.view().has::<ModelPrice>(&price.model)?;
     if is_new && tx.view().count(ListSource::<ModelPrice>::TABLE, &(), MAX_PRICES)? == MAX_PRICES {

@@ -23,6 +23,10 @@ const COMMON: &[(&str, &str)] = &[
     ("subject", "A line that says what it is about."),
     ("body", "The text."),
     ("createdBy", "The user who created it."),
+    (
+        "updatedBy",
+        "The user who last changed it, also through a key; null if the server itself or an earlier release did.",
+    ),
 ];
 
 /// Completes the descriptions of the properties of all schemas.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::config::AgentConfig;
 use super::status::{AgentStatus, PlaceStatus, SeenStatus, worst};
 use crate::api::{Output, ResourceRef};
-use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted};
+use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted, User};
 use crate::base::{Description, Id, Name, Result, StableKey, Time};
 use crate::resources::fleet::Fleet;
 use crate::resources::pauses::{self, Pause, PauseScope, Paused};
@@ -45,6 +45,8 @@ pub struct Agent {
     pub places: Option<Vec<PlaceStatus>>,
     /// Set while it is paused in all of its teams.
     pub paused: Option<Paused>,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Agent {
     id,
@@ -60,6 +62,7 @@ crate::base::portable!(Agent {
     updated_at,
     places,
     paused,
+    updated_by,
 });
 
 /// An agent as stored in version 1, without the states in each environment. Its fields never change.
@@ -97,6 +100,7 @@ impl From<AgentV1> for Agent {
             updated_at,
             places,
             paused: None,
+            updated_by: None,
         }
     }
 }
@@ -146,7 +150,9 @@ static PAUSED: Index<Restricted<Agent>, Id<Agent>> = Index::non_unique("agents.p
 static FLEET: Reference<Restricted<Agent>, Restricted<Fleet>> = Reference::clear(
     &["fleet_id"],
     |tx, agent: &Restricted<Agent>, _| {
-        let left = Agent { fleet_id: None, updated_at: tx.now(), ..agent.without_caller().clone() };
+        let (updated_at, updated_by) = (tx.now(), None);
+        let left =
+            Agent { fleet_id: None, updated_at, updated_by, ..agent.without_caller().clone() };
         Ok(Restricted::new(left))
     },
     |fleet: &Restricted<Fleet>| fleet.id().to_bytes(),
@@ -175,6 +181,7 @@ impl Record for Restricted<Agent> {
         ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
         ("places.environment", "follows what is live and was reported there, which go with it"),
         ("paused.by", "history: who paused it may have left"),
+        ("updated_by", "history: who changed it may have left"),
     ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {
@@ -245,6 +252,7 @@ pub struct AgentInfo {
     pub paused: Option<Pause>,
     pub created_at: Time,
     pub updated_at: Time,
+    pub updated_by: Option<Id<User>>,
 }
 
 impl Output for AgentInfo {
@@ -271,6 +279,7 @@ pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
         paused: pauses::of_all(view)?.or(own),
         created_at: agent.created_at,
         updated_at: agent.updated_at,
+        updated_by: agent.updated_by,
     })
 }
 
@@ -338,7 +347,7 @@ pub fn set_paused(
         return Ok(old);
     }
     let new = Agent { paused, ..old.clone() };
-    save(tx, &old, new)
+    save(tx, caller, &old, new)
 }
 
 /// Returns the pause of an agent in all of its teams, if it is paused so.
@@ -348,15 +357,16 @@ pub fn pause_of(view: &View, id: Id<Agent>) -> Result<Option<Pause>> {
     Ok(paused.map(|paused| Pause::of(PauseScope::Agent, paused)))
 }
 
-/// Replaces `old` by `new` if they differ, with a new `draftRevision` if the draft does.
-pub fn save(tx: &mut Tx, old: &Agent, mut new: Agent) -> Result<Agent> {
+/// Replaces `old` by `new`, on behalf of the caller, if they differ; with a new `draftRevision` if the
+/// draft does.
+pub fn save(tx: &mut Tx, caller: &Caller, old: &Agent, mut new: Agent) -> Result<Agent> {
     if new == *old {
         return Ok(new);
     }
     if new.draft != old.draft {
         new.draft_revision += 1;
     }
-    new.updated_at = tx.now();
+    (new.updated_at, new.updated_by) = (tx.now(), Some(caller.user()));
     tx.replace(&Restricted::new(old.clone()), &Restricted::new(new.clone()))?;
     Ok(new)
 }

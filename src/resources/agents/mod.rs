@@ -141,6 +141,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         updated_at: tx.now(),
         places: Some(Vec::new()),
         paused: None,
+        updated_by: Some(req.caller().user()),
     };
     tx.insert(&Restricted::new(agent.clone()))?;
     shown(&tx.view(), req.caller(), agent)
@@ -176,7 +177,7 @@ pub fn update(tx: &mut Tx, req: &Req<String, AgentPatch>, check: CheckMove) -> R
         new.draft = draft.applied_to(&tx.view(), &old.draft)?;
     }
     check(&tx.view(), req.caller(), &old, &new)?;
-    let new = save(tx, &old, new)?;
+    let new = save(tx, req.caller(), &old, new)?;
     if new.fleet_id != old.fleet_id {
         tx.signal(ACCESS_CHANGED); // Who waits for its wakes may have to stop.
     }

@@ -190,7 +190,8 @@ pub fn create(tx: &mut Tx, req: &Req<String, NewAgentVersion>) -> Result<AgentVe
         message: req.input.message.clone(),
     };
     tx.insert(&version)?;
-    save(tx, &agent, Agent { latest_version: Some(number), ..agent.clone() })?;
+    let latest_version = Some(number);
+    save(tx, req.caller(), &agent, Agent { latest_version, ..agent.clone() })?;
     Ok(version)
 }
 
@@ -283,7 +284,8 @@ pub(super) fn restore(tx: &mut Tx, req: &Req<(String, u32)>) -> Result<AgentInfo
     let (stable_key, version) = &req.params;
     let agent = fetch(&tx.view(), req.caller(), stable_key)?;
     let version: AgentVersion = tx.fetch(&(agent.id, *version))?;
-    let restored = save(tx, &agent, Agent { draft: version.config, ..agent.clone() })?;
+    let restored = Agent { draft: version.config, ..agent.clone() };
+    let restored = save(tx, req.caller(), &agent, restored)?;
     shown(&tx.view(), req.caller(), restored)
 }
 

@@ -61,7 +61,8 @@ fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<O
         ));
     }
     let replaced = environments::tool_version(&tx.view(), target.environment, tool.cast())?;
-    environments::add_tool_reference(tx, target.environment, tool.cast(), version)?;
+    let reference = (tool.cast(), version);
+    environments::add_tool_reference(tx, target.environment, reference, job.created_by)?;
     Ok(replaced)
 }
 

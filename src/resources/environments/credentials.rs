@@ -15,7 +15,7 @@ use super::environment::{Environment, fetch, mark_updated, names};
 use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User};
 use crate::base::{
     Error, HttpUrl, Id, JsonMap, Name, ProviderKey, Result, Sealed, Time, VariableName,
 };
@@ -23,7 +23,7 @@ use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    SealedField, TableInfo, Tx, View,
+    SealedField, TableInfo, Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -65,6 +65,8 @@ pub struct ProviderCredential {
     pub created_at: Time,
     /// When it was last set; another time whenever it is.
     pub updated_at: Time,
+    /// Who last set it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(ProviderCredential {
     environment,
@@ -76,6 +78,7 @@ crate::base::portable!(ProviderCredential {
     inaccessible_since,
     created_at,
     updated_at,
+    updated_by,
 });
 
 impl Output for ProviderCredential {
@@ -112,9 +115,18 @@ impl Record for ProviderCredential {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<ProviderCredential>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -336,9 +348,10 @@ fn set(
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
         // Plans tell states of it apart by it.
         updated_at: old.map_or(tx.now(), |old| tx.now().max(old.updated_at.plus_millis(1))),
+        updated_by: Some(req.caller().user()),
     };
     tx.put(&new)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(new)
 }
 
@@ -348,7 +361,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> 
     let no_such = || Error::no_such("provider credential").at("name");
     let credential = find(&tx.view(), *environment, name)?.ok_or_else(no_such)?;
     tx.remove(&credential)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(Deleted::new(credential.name))
 }
 

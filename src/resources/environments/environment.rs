@@ -10,7 +10,8 @@ use crate::auth::{
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time, Validated};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 /// A deployment target of agents.
@@ -31,6 +32,8 @@ pub struct Environment {
     pub created_at: Time,
     /// When anything in its representation was last changed.
     pub updated_at: Time,
+    /// Who last changed that; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Environment {
     id,
@@ -42,6 +45,7 @@ crate::base::portable!(Environment {
     approval_timeout_hours,
     created_at,
     updated_at,
+    updated_by,
 });
 
 static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
@@ -59,12 +63,21 @@ impl Record for Restricted<Environment> {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&APPROVERS];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {
         self.id()
     }
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         self.remember_deleted(tx)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -103,7 +116,8 @@ fn without_approver(
     old: &Restricted<Environment>,
     (user, _): &(Id<User>, Id<Org>),
 ) -> Result<Restricted<Environment>> {
-    let mut new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    let (updated_at, updated_by) = (tx.now(), None);
+    let mut new = Environment { updated_at, updated_by, ..old.without_caller().clone() };
     let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
     left.approver_ids.retain(|approver| approver != user);
     if left.approver_ids.is_empty() {
@@ -145,10 +159,15 @@ pub(super) fn names<R: Record, N>(
     Ok(names)
 }
 
-/// Updates `updatedAt`, after a change of a record that is part of the representation.
-pub(super) fn mark_updated(tx: &mut Tx, id: Id<Environment>) -> Result<()> {
+/// Updates `updatedAt` and `updatedBy`, after a change of a record that is part of the representation.
+pub(super) fn mark_updated(
+    tx: &mut Tx,
+    id: Id<Environment>,
+    updated_by: Option<Id<User>>,
+) -> Result<()> {
     let old: Restricted<Environment> = tx.fetch(&id)?;
-    let new = Environment { updated_at: tx.now(), ..old.without_caller().clone() };
+    let updated_at = tx.now();
+    let new = Environment { updated_at, updated_by, ..old.without_caller().clone() };
     tx.replace(&old, &Restricted::new(new))
 }
 

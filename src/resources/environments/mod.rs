@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Access, MEMBER, Restricted, ScopeName, visible_page_map};
+use crate::auth::{ADMIN, Access, MEMBER, Restricted, ScopeName, User, visible_page_map};
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
@@ -140,6 +140,7 @@ pub struct EnvironmentInfo {
     tool_versions: StringMap,
     created_at: Time,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for EnvironmentInfo {
@@ -164,6 +165,7 @@ fn to_info(view: &View, environment: Environment) -> Result<EnvironmentInfo> {
         tool_versions: references::tool_versions(view, id)?,
         created_at: environment.created_at,
         updated_at: environment.updated_at,
+        updated_by: environment.updated_by,
     })
 }
 
@@ -207,6 +209,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewEnvironment>) -> Result<EnvironmentInfo>
             .unwrap_or(DEFAULT_APPROVAL_TIMEOUT_HOURS),
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     tx.insert(&Restricted::new(environment.clone()))?;
     to_info(&tx.view(), environment)
@@ -231,7 +234,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Environment>, EnvironmentPatch>) -> Result<E
     new.approval_timeout_hours =
         hours(patch.approval_timeout_hours).unwrap_or(new.approval_timeout_hours);
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Requests that wait for a deployment to it may no longer be allowed to read it.
         tx.signal(ACCESS_CHANGED);

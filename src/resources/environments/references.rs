@@ -6,7 +6,7 @@
 use bincode::{Decode, Encode};
 
 use super::environment::{Environment, mark_updated};
-use crate::auth::Restricted;
+use crate::auth::{Restricted, User};
 use crate::base::{Error, Id, Result, StringMap, Version};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
@@ -49,7 +49,7 @@ impl Record for ToolReference {
     fn removed(&self, tx: &mut Tx) -> Result<()> {
         // The representation of the environment has changed, unless it was deleted itself.
         if tx.view().has::<Restricted<Environment>>(&self.environment)? {
-            mark_updated(tx, self.environment)?;
+            mark_updated(tx, self.environment, None)?;
         }
         Ok(())
     }
@@ -78,15 +78,15 @@ pub fn references_to(view: &View, tool: Id<ToolId>) -> Result<Vec<(Id<Environmen
     Ok(references.into_iter().map(|one| (one.environment, one.version)).collect())
 }
 
-/// Sets the version of `tool` used in `environment`.
+/// Sets the version of `tool` used in `environment`, on behalf of `by`.
 ///
 /// # Errors
 /// 409 if the environment has reached its limit of tools.
 pub fn add_tool_reference(
     tx: &mut Tx,
     environment: Id<Environment>,
-    tool: Id<ToolId>,
-    version: &Version,
+    (tool, version): (Id<ToolId>, &Version),
+    by: Id<User>,
 ) -> Result<()> {
     match tx.get::<ToolReference>(&(environment, tool))? {
         Some(reference) if reference.version == *version => return Ok(()),
@@ -94,7 +94,7 @@ pub fn add_tool_reference(
         None => check_count_limit(&tx.view(), environment)?,
     }
     tx.put(&ToolReference { environment, tool, version: version.clone() })?;
-    mark_updated(tx, environment)
+    mark_updated(tx, environment, Some(by))
 }
 
 fn check_count_limit(view: &View, environment: Id<Environment>) -> Result<()> {

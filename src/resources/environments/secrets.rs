@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::environment::{Environment, fetch, mark_updated, names};
 use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    SealedField, TableInfo, Tx, View,
+    SealedField, TableInfo, Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -45,8 +45,10 @@ pub struct Secret {
     pub created_at: Time,
     /// When it was last set; another time for each value.
     pub updated_at: Time,
+    /// Who last set it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at });
+crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at, updated_by });
 
 impl Output for Secret {
     fn resource(&self) -> Option<ResourceRef> {
@@ -76,9 +78,18 @@ impl Record for Secret {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&VALUE];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<Secret>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -173,10 +184,11 @@ fn set(
         created_at: old.as_ref().map_or(tx.now(), |old| old.created_at),
         // Plans tell values apart by it.
         updated_at: old.map_or(tx.now(), |old| tx.now().max(old.updated_at.plus_millis(1))),
+        updated_by: Some(req.caller().user()),
     };
     tx.put(&new)?;
     check_limits(&tx.view(), *environment)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(new)
 }
 
@@ -200,7 +212,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> 
     let name = VariableName::parse(name.as_str()).map_err(|_| no_such())?;
     let secret = tx.find(&BY_NAME, &(*environment, name))?.ok_or_else(no_such)?;
     tx.remove(&secret)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(Deleted::new(secret.name))
 }
 
@@ -308,6 +320,7 @@ pub mod tests {
                         value: sealed,
                         created_at: now,
                         updated_at: now,
+                        updated_by: None,
                     })?;
                 }
                 Ok(())

@@ -136,7 +136,9 @@ fn deleting_an_environment_deletes_its_variables_and_references() {
     let fixture = Fixture::new();
     let id = make(&fixture, json!({"slug": "a", "name": "A"})).unwrap().id;
     let fill = move |tx: &mut Tx| {
-        add_tool_reference(tx, id, tx.new_id(), &crate::base::Version::from_trusted("1.0.0".into()))
+        let version = crate::base::Version::from_trusted("1.0.0".into());
+        let tool = tx.new_id();
+        add_tool_reference(tx, id, (tool, &version), Id::NIL)
     };
     fixture.store.write_blocking(fixture.org, fill).unwrap();
     variables::tests::put(&fixture, id, "A", "1").unwrap();

@@ -12,11 +12,11 @@ use std::ops::ControlFlow;
 use super::environment::{Environment, fetch, mark_updated};
 use super::scope_target::ENVIRONMENT_IN_PATH;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName};
+use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Result, StringMap, Text, Time, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    TableInfo, Tx, View,
+    TableInfo, Tx, View, codec, no_upgrade,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -44,8 +44,10 @@ pub struct Variable {
     pub value: VariableValue,
     /// Time of the last write.
     pub updated_at: Time,
+    /// Who last set it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Variable { environment, id, name, value, updated_at });
+crate::base::portable!(Variable { environment, id, name, value, updated_at, updated_by });
 
 impl Output for Variable {
     fn resource(&self) -> Option<ResourceRef> {
@@ -74,9 +76,18 @@ impl Record for Variable {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<Variable>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 
@@ -152,10 +163,11 @@ fn set(
         name: name.clone(),
         value: req.input.value.clone(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     tx.put(&new)?;
     check_count_limit(&tx.view(), *environment)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(new)
 }
 
@@ -182,7 +194,7 @@ fn delete(tx: &mut Tx, req: &Req<(Id<Environment>, String)>) -> Result<Deleted> 
     fetch(&tx.view(), req.caller(), *environment)?;
     let variable = named(&tx.view(), *environment, name)?;
     tx.remove(&variable)?;
-    mark_updated(tx, *environment)?;
+    mark_updated(tx, *environment, Some(req.caller().user()))?;
     Ok(Deleted::new(variable.name))
 }
 
@@ -299,6 +311,7 @@ pub mod tests {
                 name: VariableName::from_trusted(format!("v{n}")),
                 value: VariableValue::from_trusted(value.clone()),
                 updated_at: tx.now(),
+                updated_by: None,
             };
             let write = move |tx: &mut Tx| {
                 for old in tx.all(ListSource::<Variable>::TABLE, &at)? {

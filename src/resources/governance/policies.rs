@@ -80,6 +80,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
         rules: rules::read(&new.rules),
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     set_judge_references(tx, &policy)?;
     tx.insert(&policy)?;
@@ -100,7 +101,7 @@ pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
     if new.rules != old.rules {
         set_judge_references(tx, &new)?;
     }
-    new.updated_at = tx.now();
+    (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
     tx.replace(&old, &new)?;
     Ok(new)
 }

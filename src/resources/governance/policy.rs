@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::PolicyRule;
 use crate::api::{Output, ResourceRef};
-use crate::base::{Description, Id, Name, Time};
-use crate::store::{Export, Record};
+use crate::auth::User;
+use crate::base::{Description, Id, Name, Result, Time};
+use crate::store::{Export, Record, codec, no_upgrade};
 
 /// A named set of rules that versions published in a registry must satisfy, if the policy is assigned
 /// to it.
@@ -28,8 +29,19 @@ pub struct Policy {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Policy { id, name, description, severity, rules, created_at, updated_at });
+crate::base::portable!(Policy {
+    id,
+    name,
+    description,
+    severity,
+    rules,
+    created_at,
+    updated_at,
+    updated_by,
+});
 
 impl Output for Policy {
     fn resource(&self) -> Option<ResourceRef> {
@@ -40,13 +52,23 @@ impl Output for Policy {
 impl Record for Policy {
     const TABLE: &'static str = "policies";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[(
-        "rules.llm_provider_id",
-        "kept by the rows of ProviderReference, which are derived from it",
-    )];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        (
+            "rules.llm_provider_id",
+            "kept by the rows of ProviderReference, which are derived from it",
+        ),
+        ("updated_by", "history: who changed it may have left"),
+    ];
+    const VERSION: u8 = 2;
     type Key = Id<Policy>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::knowledge_base::{KnowledgeBase, Ordinal};
+use crate::auth::User;
 use crate::base::{Id, Name, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, upgrade_shorter,
@@ -28,6 +29,8 @@ pub struct Document {
     pub left_out: Vec<String>,
     /// The name of the character encoding of the file, if it was text in another one than UTF-8.
     pub charset: Option<String>,
+    /// Who last replaced it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Document {
     id,
@@ -39,7 +42,8 @@ crate::base::portable!(Document {
     created_at,
     updated_at,
     left_out,
-    charset
+    charset,
+    updated_by
 });
 
 /// What a document was made of.

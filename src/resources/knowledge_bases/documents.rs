@@ -13,7 +13,7 @@ use super::language::Language;
 use crate::api::{
     Calls, Deleted, Input, Outcome, Output, Position, Req, Resource, ResourceRef, Route, op,
 };
-use crate::auth::SESSION_MEMBER;
+use crate::auth::{SESSION_MEMBER, User};
 use crate::base::{Error, Id, Issue, Name, Result, Text, Time};
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -85,6 +85,7 @@ pub struct DocumentInfo {
     created_at: Time,
     /// When it was last replaced.
     updated_at: Time,
+    updated_by: Option<Id<User>>,
     /// What of the uploaded file could not be read, in a few sentences; empty if its whole text was.
     left_out: Vec<String>,
     /// The character encoding of the uploaded file, by its name in the Encoding Standard, that was given
@@ -116,8 +117,18 @@ impl Output for DocumentWithContent {
 
 fn to_info(document: Document) -> DocumentInfo {
     let Document { id, name, media_type, size, created_at, .. } = document;
-    let Document { updated_at, left_out, charset, .. } = document;
-    DocumentInfo { id, name, media_type, size, created_at, updated_at, left_out, charset }
+    let Document { updated_at, updated_by, left_out, charset, .. } = document;
+    DocumentInfo {
+        id,
+        name,
+        media_type,
+        size,
+        created_at,
+        updated_at,
+        updated_by,
+        left_out,
+        charset,
+    }
 }
 
 // ── Writing in parts ─────────────────────────────────────────────────────────
@@ -170,11 +181,11 @@ impl Progress {
     }
 }
 
-/// Writes a new document or, with `id`, replaces one that exists.
+/// Writes a new document on behalf of `by` or, with `id`, replaces one that exists.
 pub(super) fn write(
     tx: &mut Tx,
-    base: Id<KnowledgeBase>,
-    id: Option<Id<Document>>,
+    by: Id<User>,
+    (base, id): (Id<KnowledgeBase>, Option<Id<Document>>),
     file: &File,
     calls: &mut Calls,
 ) -> Result<Outcome<DocumentInfo>> {
@@ -218,6 +229,7 @@ pub(super) fn write(
         updated_at: tx.now(),
         left_out: file.left_out.to_vec(),
         charset: file.charset.map(String::from),
+        updated_by: Some(by),
     };
     match &old {
         None => tx.insert(&document)?,
@@ -317,7 +329,7 @@ pub(super) fn create(
     calls: &mut Calls,
 ) -> Result<Outcome<DocumentInfo>> {
     let base: KnowledgeBase = tx.fetch(&req.params)?;
-    write(tx, base.id, None, &req.input.file(), calls)
+    write(tx, req.caller().user(), (base.id, None), &req.input.file(), calls)
 }
 
 pub(super) fn replace(
@@ -326,7 +338,8 @@ pub(super) fn replace(
     calls: &mut Calls,
 ) -> Result<Outcome<DocumentInfo>> {
     let document = fetch(&tx.view(), req.params)?;
-    write(tx, document.knowledge_base, Some(document.id), &req.input.file(), calls)
+    let place = (document.knowledge_base, Some(document.id));
+    write(tx, req.caller().user(), place, &req.input.file(), calls)
 }
 
 pub(super) fn delete(

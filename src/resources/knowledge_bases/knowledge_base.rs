@@ -3,6 +3,7 @@
 use bincode::{Decode, Encode};
 
 use super::language::Language;
+use crate::auth::User;
 use crate::base::{Description, Error, Id, Name, Result, Time};
 use crate::outbox::Job;
 use crate::store::{
@@ -20,12 +21,24 @@ pub struct KnowledgeBase {
     pub updated_at: Time,
     /// The language of its documents, in which other forms of a word are found.
     pub language: Option<Language>,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(KnowledgeBase { id, name, description, created_at, updated_at, language });
+crate::base::portable!(KnowledgeBase {
+    id,
+    name,
+    description,
+    created_at,
+    updated_at,
+    language,
+    updated_by,
+});
 
 impl Record for KnowledgeBase {
     const TABLE: &'static str = "knowledge_bases";
     const EXPORT: Export<Self> = Export::WHOLE;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     const VERSION: u8 = 2;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {

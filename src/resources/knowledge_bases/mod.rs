@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Deleted, Input, Metric, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{SESSION_ADMIN, SESSION_MEMBER};
+use crate::auth::{SESSION_ADMIN, SESSION_MEMBER, User};
 use crate::base::metrics::FamilyKind;
 use crate::base::{Description, Error, Id, Name, Nullable, Result, Time};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
@@ -113,6 +113,7 @@ pub struct KnowledgeBaseInfo {
     created_at: Time,
     /// When its name, description or language last changed.
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for KnowledgeBaseInfo {
@@ -130,6 +131,7 @@ fn to_info(view: &View, base: KnowledgeBase) -> Result<KnowledgeBaseInfo> {
         language: base.language,
         created_at: base.created_at,
         updated_at: base.updated_at,
+        updated_by: base.updated_by,
     })
 }
 
@@ -171,6 +173,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewKnowledgeBase>) -> Result<KnowledgeBaseI
         created_at: tx.now(),
         updated_at: tx.now(),
         language: req.input.language,
+        updated_by: Some(req.caller().user()),
     };
     knowledge_base::insert(tx, &base)?;
     to_info(&tx.view(), base)
@@ -187,7 +190,7 @@ fn update(
     patch.description.clone().apply(&mut new.description);
     patch.language.clone().apply(&mut new.language);
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&old, &new)?;
     }
     if new.language != old.language {

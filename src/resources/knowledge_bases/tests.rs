@@ -109,7 +109,7 @@ fn write_prepared(
         left_out: &[],
         charset: None,
     };
-    documents::write(tx, req.params, None, &file, calls)
+    documents::write(tx, req.caller().user(), (req.params, None), &file, calls)
 }
 
 /// Adds a document; returns its id.
@@ -395,7 +395,7 @@ fn a_large_document_is_written_in_parts_and_an_interrupted_one_swept() {
             left_out: &[],
             charset: None,
         };
-        let outcome = documents::write(tx, base, None, &file, &mut Calls::default())?;
+        let outcome = documents::write(tx, Id::NIL, (base, None), &file, &mut Calls::default())?;
         Ok(matches!(outcome, Outcome::Partial(_)))
     });
     assert!(begun.unwrap(), "it takes several parts");

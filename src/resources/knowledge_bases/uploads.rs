@@ -10,7 +10,7 @@ use super::extraction::{Extracted, MAX_FILE_BYTES, charset_named, text_of};
 use super::knowledge_base::KnowledgeBase;
 use crate::api::op::Upload;
 use crate::api::{Calls, Input, Outcome, Req, Resource, Route, Uploaded, op};
-use crate::auth::SESSION_MEMBER;
+use crate::auth::{SESSION_MEMBER, User};
 use crate::base::{Error, Id, Name, Result, Text};
 use crate::store::Tx;
 
@@ -51,7 +51,16 @@ fn upload(
 ) -> Result<Outcome<DocumentInfo>> {
     let base: KnowledgeBase = tx.fetch(&req.params)?;
     let name = &req.input.name;
-    write_file(tx, (base.id, None), name, &req.upload, req.input.charset.as_deref(), calls)
+    let place = (base.id, None);
+    write_file(
+        tx,
+        req.caller().user(),
+        place,
+        name,
+        &req.upload,
+        req.input.charset.as_deref(),
+        calls,
+    )
 }
 
 fn replace(
@@ -62,12 +71,21 @@ fn replace(
     let old = fetch(&tx.view(), req.params)?;
     let target = (old.knowledge_base, Some(old.id));
     let name = req.input.name.as_ref().unwrap_or(&old.name);
-    write_file(tx, target, name, &req.upload, req.input.charset.as_deref(), calls)
+    write_file(
+        tx,
+        req.caller().user(),
+        target,
+        name,
+        &req.upload,
+        req.input.charset.as_deref(),
+        calls,
+    )
 }
 
-/// Writes a document of a file: a new one, or in place of one that exists.
+/// Writes a document of a file on behalf of `by`: a new one, or in place of one that exists.
 fn write_file(
     tx: &mut Tx,
+    by: Id<User>,
     (base, id): (Id<KnowledgeBase>, Option<Id<Document>>),
     name: &Name,
     upload: &Uploaded,
@@ -95,7 +113,7 @@ fn write_file(
     let (name, prepared, left_out, charset) = &*read;
     let charset = *charset;
     let file = File { name, media_type, size, prepared, left_out, charset };
-    write(tx, base, id, &file, calls)
+    write(tx, by, (base, id), &file, calls)
 }
 
 fn routes() -> Vec<Route> {

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Calls, Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, ScopeName};
+use crate::auth::{ADMIN, MEMBER, ScopeName, User};
 use crate::base::{Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
@@ -140,18 +140,20 @@ fn create(tx: &mut Tx, req: &Req<(), NewLlmProvider>) -> Result<LlmProvider> {
         key: new.api_key.as_ref().map(|key| tx.seal(&KEY, &id, key)).transpose()?,
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     if provider.is_default {
-        replace_default(tx)?;
+        replace_default(tx, req.caller().user())?;
     }
     tx.insert(&provider)?;
     Ok(provider)
 }
 
 /// Removes the default mark from the current default provider, if there is one.
-fn replace_default(tx: &mut Tx) -> Result<()> {
+fn replace_default(tx: &mut Tx, by: Id<User>) -> Result<()> {
     if let Some(old) = default(&tx.view())? {
-        let new = LlmProvider { is_default: false, updated_at: tx.now(), ..old.clone() };
+        let (updated_at, updated_by) = (tx.now(), Some(by));
+        let new = LlmProvider { is_default: false, updated_at, updated_by, ..old.clone() };
         tx.replace(&old, &new)?;
     }
     Ok(())
@@ -180,9 +182,9 @@ fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
         return Ok(old);
     }
     if new.is_default && !old.is_default {
-        replace_default(tx)?;
+        replace_default(tx, req.caller().user())?;
     }
-    new.updated_at = tx.now();
+    (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
     tx.replace(&old, &new)?;
     Ok(new)
 }

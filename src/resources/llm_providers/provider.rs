@@ -7,8 +7,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
+use crate::auth::User;
 use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Text, Time};
-use crate::store::{AnyIndex, Export, Index, Record, SealedField, View};
+use crate::store::{AnyIndex, Export, Index, Record, SealedField, View, codec, no_upgrade};
 
 /// The name of a model.
 pub(super) type Model = Text<1, 200>;
@@ -58,6 +59,8 @@ pub struct LlmProvider {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(LlmProvider {
     id,
@@ -69,6 +72,7 @@ crate::base::portable!(LlmProvider {
     key,
     created_at,
     updated_at,
+    updated_by,
 });
 
 impl Output for LlmProvider {
@@ -91,9 +95,18 @@ impl Record for LlmProvider {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<LlmProvider>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

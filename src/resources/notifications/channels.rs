@@ -12,7 +12,7 @@ use super::config::{self, AgentWakeConfig, TeamTaskConfig, ValidConfig};
 use super::recipients;
 use super::workflow_key::WorkflowKey;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, MEMBER, ScopeName};
+use crate::auth::{ADMIN, MEMBER, ScopeName, User};
 use crate::base::{Email, Error, Id, Json, JsonMap, Name, Result, Time};
 use crate::outbox::{
     CHANNEL_SECRET, Channel, MAX_CHANNELS, Sweep, SweepProgress, forget_old_secrets, in_app,
@@ -91,6 +91,7 @@ pub struct ChannelInfo {
     built_in: bool,
     created_at: Time,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for ChannelInfo {
@@ -132,6 +133,7 @@ impl ChannelInfo {
             built_in: false,
             created_at: channel.created_at,
             updated_at: channel.updated_at,
+            updated_by: channel.updated_by.map(Id::cast),
         })
     }
 
@@ -148,6 +150,7 @@ impl ChannelInfo {
             built_in: true,
             created_at,
             updated_at: created_at,
+            updated_by: None,
         }
     }
 }
@@ -208,7 +211,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewChannel>) -> Result<ChannelCreated> {
     let secret = secret.as_ref().or(generated.as_ref()).map(String::as_str);
     let workflow = new.workflow.name();
     let channel = Channel::new(tx, &*new.name, workflow, shown.0, secret)?;
-    let channel = Channel { enabled: new.enabled.unwrap_or(true), ..channel };
+    let (enabled, updated_by) = (new.enabled.unwrap_or(true), Some(req.caller().user().cast()));
+    let channel = Channel { enabled, updated_by, ..channel };
     tx.insert(&channel)?;
     ask_recipients(tx, &channel, req)?;
     Ok(ChannelCreated { channel: ChannelInfo::of(&tx.view(), channel)?, secret: generated })
@@ -233,7 +237,7 @@ fn require_target(view: &View, workflow: WorkflowKey, shown: &Json) -> Result<()
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelCreated> {
-    let patch = &req.input;
+    let (patch, by) = (&req.input, Some(req.caller().user().cast()));
     let old = fetch_own(&tx.view(), req.params)?;
     let (mut new, mut secret) = (old.clone(), None);
     if let Some(config) = &patch.config {
@@ -243,11 +247,11 @@ fn update(tx: &mut Tx, req: &Req<Id<Channel>, ChannelPatch>) -> Result<ChannelCr
         new.name = name.to_string();
     }
     if (&new.name, &new.config, &new.secret) != (&old.name, &old.config, &old.secret) {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), by);
         tx.replace(&old, &new)?;
     }
     if let Some(enabled) = patch.enabled.filter(|enabled| *enabled != new.enabled) {
-        set_channel_enabled(tx, &new, enabled)?;
+        set_channel_enabled(tx, &new, enabled, by)?;
         new = tx.fetch(&new.id)?;
     }
     if new.config != old.config {
@@ -306,7 +310,8 @@ fn rotate_secret(tx: &mut Tx, req: &Req<Id<Channel>>) -> Result<ChannelCreated> 
         ));
     }
     let secret = webhook::secret_text(&tx.random());
-    let new = Channel { updated_at: tx.now(), ..old.with_secret(tx, &secret)? };
+    let (updated_at, updated_by) = (tx.now(), Some(req.caller().user().cast()));
+    let new = Channel { updated_at, updated_by, ..old.with_secret(tx, &secret)? };
     tx.replace(&old, &new)?;
     Ok(ChannelCreated { channel: ChannelInfo::of(&tx.view(), new)?, secret: Some(secret) })
 }

@@ -149,6 +149,7 @@ mod tests {
             enabled: true,
             created_at: at,
             updated_at: at,
+            updated_by: None,
         }
     }
 

@@ -121,6 +121,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewPromptProvider>) -> Result<PromptProvide
         authorization: None,
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     if let Some(credentials) = &new.credentials {
         provider.authorization = Some(seal(tx, &provider, credentials)?);
@@ -155,7 +156,7 @@ fn update(
         Nullable::Set(credentials) => new.authorization = Some(seal(tx, &new, credentials)?),
     }
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&old, &new)?;
     }
     Ok(new)

@@ -5,8 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Output, ResourceRef};
-use crate::base::{HttpUrl, Id, Name, Sealed, Time};
-use crate::store::{Export, Record, SealedField};
+use crate::auth::User;
+use crate::base::{HttpUrl, Id, Name, Result, Sealed, Time};
+use crate::store::{Export, Record, SealedField, codec, no_upgrade};
 
 /// The kind of a provider: the API that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +64,8 @@ pub struct PromptProvider {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(PromptProvider {
     id,
@@ -72,6 +75,7 @@ crate::base::portable!(PromptProvider {
     authorization,
     created_at,
     updated_at,
+    updated_by,
 });
 
 impl Output for PromptProvider {
@@ -90,8 +94,17 @@ impl Record for PromptProvider {
     const TABLE: &'static str = "prompt_providers";
     const EXPORT: Export<Self> = Export::WHOLE;
     const SEALED: &'static [&'static SealedField<Self>] = &[&AUTHORIZATION];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<PromptProvider>;
     fn key(&self) -> Self::Key {
         self.id
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }

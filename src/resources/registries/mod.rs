@@ -20,7 +20,7 @@ use crate::api::{
     Deleted, Input, OrgRequired, OrgSource, Output, Req, Resource, ResourceRef, Route, op,
 };
 use crate::auth::{
-    Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, ScopeName, visible_page,
+    Access, MEMBER, MEMBER_OR_PUBLIC, Restricted, SESSION_ADMIN, ScopeName, User, visible_page,
 };
 use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result, Slug, Time};
 use crate::outbox::{About, EventType, publish};
@@ -119,6 +119,7 @@ pub struct RegistryInfo {
     access: Access,
     created_at: Time,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for RegistryInfo {
@@ -138,6 +139,7 @@ fn info(registry: Registry) -> RegistryInfo {
         access: registry.access,
         created_at: registry.created_at,
         updated_at: registry.updated_at,
+        updated_by: registry.updated_by,
     }
 }
 
@@ -173,6 +175,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {
         access: new.access.unwrap_or_default(),
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: Some(req.caller().user()),
     };
     tx.insert(&Restricted::new(registry.clone()))?;
     tx.insert(&RegistryLocation { id: registry.id, org: tx.org() })?;
@@ -188,7 +191,7 @@ fn update(tx: &mut Tx, req: &Req<String, RegistryPatch>) -> Result<RegistryInfo>
     new.visibility = patch.visibility.unwrap_or(new.visibility);
     new.access = patch.access.unwrap_or(new.access);
     if new != old {
-        new.updated_at = tx.now();
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&Restricted::new(old), &Restricted::new(new.clone()))?;
         // Requests that wait for something in it may no longer be allowed to read it.
         tx.signal(ACCESS_CHANGED);

@@ -4,10 +4,13 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{Access, Caller, Grant, ResourceType, Restrictable, Restricted, grants_for};
+use crate::auth::{
+    Access, Caller, Grant, ResourceType, Restrictable, Restricted, User, grants_for,
+};
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
 use crate::store::{
-    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View,
+    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec,
+    no_upgrade,
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -31,9 +34,11 @@ pub struct Registry {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Registry {
-    id, slug, name, description, visibility, access, created_at, updated_at,
+    id, slug, name, description, visibility, access, created_at, updated_at, updated_by,
 } refs { reference });
 
 /// Who may read a registry.
@@ -62,6 +67,9 @@ impl Record for Restricted<Registry> {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
+    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
         self.id()
@@ -70,6 +78,12 @@ impl Record for Restricted<Registry> {
         self.remember_deleted(tx)?;
         tx.signal(ACCESS_CHANGED); // Requests that wait for something in it find out that it is gone.
         Ok(())
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => codec::decode_shorter(body),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
     }
 }
 

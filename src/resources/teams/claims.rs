@@ -103,7 +103,7 @@ pub fn claim(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), ClaimTask>) -> Result<
     };
     let mut task = Task { assignee_agent_id: Some(agent.id), status, claim, ..old.clone() };
     if task != old {
-        task.updated_at = tx.now();
+        (task.updated_at, task.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&old, &task)?;
         changes::note(tx, &old, &task, (Some(agent.id), Some(req.caller().user())))?;
     }

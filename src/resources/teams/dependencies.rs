@@ -211,7 +211,7 @@ fn open(tx: &mut Tx, old: &Task) -> Result<usize> {
     if !old.is_waiting {
         return Ok(0);
     }
-    let task = Task { updated_at: tx.now(), ..old.clone().freed() };
+    let task = Task { updated_at: tx.now(), updated_by: None, ..old.clone().freed() };
     tx.replace(old, &task)?;
     changes::note(tx, old, &task, (None, None))?;
     if let Some(agent) = assignee_or_scrum_master(&tx.view(), &task)? {

@@ -190,8 +190,14 @@ fn end_lease(tx: &mut Tx, lease: &Lease) -> Result<usize> {
         other => other,
     };
     let assignee_agent_id = old.assignee_agent_id.filter(|_| !claim.was_free);
-    let updated_at = tx.now();
-    let task = Task { assignee_agent_id, status, claim: None, updated_at, ..old.clone() };
+    let task = Task {
+        assignee_agent_id,
+        status,
+        claim: None,
+        updated_at: tx.now(),
+        updated_by: None,
+        ..old.clone()
+    };
     tx.replace(&old, &task)?;
     changes::note(tx, &old, &task, (None, None))?;
     let former = assignee(&tx.view(), &old)?;

@@ -9,7 +9,7 @@ use super::team_changes::TeamChange;
 use super::zone::{ZoneName, utc};
 use super::{budgets, holds};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{ADMIN, Caller, MEMBER, ScopeName, ScopeTarget};
+use crate::auth::{ADMIN, Caller, MEMBER, ScopeName, ScopeTarget, User};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time};
 use crate::resources::pauses::Pause;
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -77,6 +77,7 @@ pub struct TeamInfo {
     paused: Option<Pause>,
     created_at: Time,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
 }
 
 impl Output for TeamInfo {
@@ -89,9 +90,18 @@ impl Output for TeamInfo {
 pub fn info(view: &View, team: Team) -> Result<TeamInfo> {
     let paused = holds::of_team(view, &team)?;
     let budget = budgets::info_of_team(view, &team)?;
-    let Team { id, slug, name, description, time_zone, created_at, updated_at, .. } = team;
-    let time_zone = time_zone.unwrap_or_else(utc);
-    Ok(TeamInfo { id, slug, name, description, budget, time_zone, paused, created_at, updated_at })
+    Ok(TeamInfo {
+        id: team.id,
+        slug: team.slug,
+        name: team.name,
+        description: team.description,
+        budget,
+        time_zone: team.time_zone.unwrap_or_else(utc),
+        paused,
+        created_at: team.created_at,
+        updated_at: team.updated_at,
+        updated_by: team.updated_by,
+    })
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -124,6 +134,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTeam>) -> Result<TeamInfo> {
         paused: None,
         on_exhausted: OnExhausted::Notify,
         time_zone: new.time_zone.clone().filter(|zone| *zone != utc()),
+        updated_by: Some(req.caller().user()),
     };
     let team = team.with_budget(new.budget.map(NewBudget::stored));
     tx.insert(&team)?;
@@ -150,7 +161,7 @@ pub fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
     team.time_zone = team.time_zone.filter(|zone| *zone != utc());
     let mut team = team.with_budget(NewBudget::patch(&patch.budget, old.budget()));
     if team != old {
-        team.updated_at = tx.now();
+        (team.updated_at, team.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&old, &team)?;
     }
     if team.budget() != old.budget() {

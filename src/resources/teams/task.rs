@@ -98,6 +98,8 @@ pub struct Task {
     /// Whether it has, or once had, parts.
     #[serde(skip)]
     pub has_parts: bool,
+    /// The user who last changed it, also through a key; null if the server itself or an earlier release did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Task {
     id,
@@ -119,6 +121,7 @@ crate::base::portable!(Task {
     labels,
     is_waiting,
     has_parts,
+    updated_by,
 });
 
 impl Output for Task {
@@ -198,8 +201,8 @@ static TEAM: Reference<Task, Team> = Reference::cascade(
 static ASSIGNEE: Reference<Task, Member> = Reference::clear(
     &["assignee_agent_id"],
     |tx: &Tx, task: &Task, _| {
-        let (assignee_agent_id, claim, updated_at) = (None, None, tx.now());
-        Ok(Task { assignee_agent_id, claim, updated_at, ..task.clone() })
+        let (assignee_agent_id, claim, updated_at, updated_by) = (None, None, tx.now(), None);
+        Ok(Task { assignee_agent_id, claim, updated_at, updated_by, ..task.clone() })
     },
     |member: &Member| (Some(member.id), false).to_bytes(),
     |task: &Task, _| {
@@ -218,6 +221,7 @@ impl Record for Task {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("created_by", "history: who made it may have left"),
+        ("updated_by", "history: who changed it may have left"),
         ("claim.by", "history: who claimed it may have left"),
         ("parent_task_id", "a task is removed with its team alone, and this with it"),
         ("depends_on", "a task is removed with its team alone, and this with it"),

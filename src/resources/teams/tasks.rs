@@ -257,6 +257,7 @@ pub fn make(
         labels: distinct(new.labels.as_deref()),
         is_waiting: false,
         has_parts: false,
+        updated_by: created_by,
     };
     if dependencies::set(tx, None, &task)? {
         task = Task { status: TaskStatus::Blocked, is_waiting: true, ..task };

@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 use super::budget::{Budget, OnExhausted};
 use super::zone::{Calendar, ZoneName};
 use crate::api::{Resource, TargetFinder};
-use crate::auth::{Caller, ScopeName, ScopeTarget};
+use crate::auth::{Caller, ScopeName, ScopeTarget, User};
 use crate::base::{Description, Id, Name, Result, Slug, Time};
 use crate::resources::pauses::Paused;
 use crate::store::{AnyIndex, Export, Index, Record, TableInfo, View, upgrade_shorter};
@@ -33,6 +33,8 @@ pub struct Team {
     pub on_exhausted: OnExhausted,
     /// The zone of its days and months, unless that is UTC.
     pub time_zone: Option<ZoneName>,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Team {
     id,
@@ -45,6 +47,7 @@ crate::base::portable!(Team {
     paused,
     on_exhausted,
     time_zone,
+    updated_by,
 });
 
 /// Teams by slug.
@@ -62,8 +65,10 @@ impl Record for Team {
     const TABLE: &'static str = "teams";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("paused.by", "history: who paused it may have left")];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("paused.by", "history: who paused it may have left"),
+        ("updated_by", "history: who changed it may have left"),
+    ];
     const VERSION: u8 = 3;
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {

@@ -31,6 +31,7 @@ pub fn team(fixture: &Fixture, slug: &'static str, monthly_usd: Option<f64>) -> 
             paused: None,
             on_exhausted: OnExhausted::Notify,
             time_zone: None,
+            updated_by: None,
         };
         tx.insert(&team)?;
         Ok(team.id)
@@ -60,6 +61,7 @@ pub fn insert_agent(tx: &mut Tx, stable_key: &str) -> Result<Id<Agent>> {
         updated_at: tx.now(),
         places: Some(vec![]),
         paused: None,
+        updated_by: None,
     };
     let id = agent.id;
     tx.insert(&Restricted::new(agent))?;

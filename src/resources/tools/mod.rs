@@ -204,7 +204,8 @@ pub fn update(
         versions::store(tx, &new, (req.caller().user(), message), is_deployed)?;
     }
     for id in environments.into_keys() {
-        environments::add_tool_reference(tx, id, new.id.cast(), &new.version)?;
+        let reference = (new.id.cast(), &new.version);
+        environments::add_tool_reference(tx, id, reference, req.caller().user())?;
     }
     Ok(new)
 }

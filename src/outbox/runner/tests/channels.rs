@@ -7,7 +7,7 @@ use super::*;
 use crate::outbox::{Channel, DeliveryStatus, SUBSCRIPTIONS, SWEEP_ROWS, set_channel_enabled};
 
 async fn switch(runner: &Runner, id: Id<Channel>, enabled: bool) {
-    let switch = move |tx: &mut Tx| set_channel_enabled(tx, &tx.fetch(&id)?, enabled);
+    let switch = move |tx: &mut Tx| set_channel_enabled(tx, &tx.fetch(&id)?, enabled, None);
     runner.write(switch).await;
 }
 

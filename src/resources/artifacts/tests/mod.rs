@@ -39,6 +39,7 @@ pub fn with_access(fixture: &Fixture, slug: &'static str, access: Access) -> Reg
             access,
             created_at: tx.now(),
             updated_at: tx.now(),
+            updated_by: None,
         };
         tx.insert(&Restricted::new(registry.clone())).map(|()| registry)
     };

@@ -176,6 +176,7 @@ fn a_patch_changes_what_it_names_and_null_clears() {
     let expected = Task {
         title: Title::parse("new").unwrap(),
         updated_at: one.updated_at.plus_secs(1),
+        updated_by: renamed.updated_by,
         ..one.clone()
     };
     assert_eq!(renamed, expected);

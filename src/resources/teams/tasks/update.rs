@@ -51,7 +51,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
         parts::put_in(tx, &task)?;
     }
     if task != old {
-        task.updated_at = tx.now();
+        (task.updated_at, task.updated_by) = (tx.now(), Some(req.caller().user()));
         tx.replace(&old, &task)?;
         let by = (acting.as_ref().map(|acting| acting.id), Some(req.caller().user()));
         changes::note(tx, &old, &task, by)?;
