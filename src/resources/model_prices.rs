@@ -41,7 +41,7 @@ pub struct ModelPrice {
     pub cached_usd: Option<f64>,
     /// When it was set.
     pub updated_at: Time,
-    /// Who last set it; none if an earlier release or the server itself did.
+    /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(ModelPrice {

@@ -93,15 +93,20 @@ fn a_version_is_the_draft_exactly_as_it_was() {
     let text = acme.owner.get("/agents/ann/versions/1").text();
     assert!(text.contains(r#""providerConfig":{"b":null,"a":[1,{"c":null}]}"#), "{text}");
     acme.owner.patch("/agents/ann", json!({"draft": {"model": "n"}})).ok();
-    let second = snapshot();
-    assert_eq!(pick(&second, "version stableKey"), json!([2, "ann"]));
+    let create = |body: Value| acme.owner.post("/agents/ann/versions", body);
+    create(json!({"message": ""})).invalid(&["message"]);
+    create(json!({"message": "x".repeat(501)})).invalid(&["message"]);
+    let second = create(json!({"message": "Faster."})).ok();
+    assert_eq!(pick(&second, "version stableKey message"), json!([2, "ann", "Faster."]));
     assert_ne!(first["hash"], second["hash"]);
     assert_eq!(acme.owner.get("/agents/ann/versions/1").ok(), first);
     assert_eq!(acme.owner.get("/agents/ann").ok()["latestVersion"], 2);
 
     let diff = acme.owner.get("/agents/ann/versions/diff?from=1&to=2").ok();
     let changes = json!([{"path": "model", "from": "m", "to": "n"}]);
-    assert_eq!(diff, json!({"from": 1, "to": 2, "changes": changes}));
+    let expected = json!({"from": 1, "to": 2, "fromMessage": null, "toMessage": "Faster.",
+        "changes": changes});
+    assert_eq!(diff, expected);
     let restored = acme.owner.post("/agents/ann/versions/1/restore", json!({})).ok();
     assert_eq!(restored["draft"], first["config"]);
     assert_eq!(pick(&restored, "draftRevision latestVersion"), json!([3, 2]));

@@ -54,14 +54,15 @@ fn a_published_version_has_every_field() {
     let source = "{{who}}: {{ import \"tone@^1.0\" }}";
     let new = json!({
         "artifactType": "prompt", "name": "p", "version": "1.0.0", "source": source,
-        "model": "m", "metadata": {"a": [1.50, null]},
+        "model": "m", "metadata": {"a": [1.50, null]}, "message": "Kinder.",
     });
     let made = acme.member.post("/registries/artifacts", body(&acme, new)).ok();
     let expected = json!({
         "id": made["id"], "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt",
         "name": "p", "version": "1.0.0", "model": "m", "metadata": {"a": [1.50, null]},
         "hash": made["hash"], "imports": {"tone": "1.0.0"}, "variables": ["who", "mood"],
-        "publishedBy": acme.member_id, "publishedAt": made["publishedAt"], "source": source,
+        "publishedBy": acme.member_id, "publishedAt": made["publishedAt"], "message": "Kinder.",
+        "source": source,
         "compiled": "{{who}}: calm {{mood}}", "warnings": [],
     });
     assert_eq!(made, expected);
@@ -72,9 +73,10 @@ fn a_published_version_has_every_field() {
     assert_eq!(made["hash"], blake3::hash(canonical.as_bytes()).to_string());
 
     let shown = content(&acme, "p", "&model=m").ok();
-    let fields = "registryRef artifactType name version model source compiled metadata hash";
+    let fields =
+        "registryRef artifactType name version model source compiled metadata hash message";
     assert_eq!(pick(&shown, fields), pick(&made, fields));
-    assert_eq!(shown.as_object().unwrap().len(), 9);
+    assert_eq!(shown.as_object().unwrap().len(), 10);
     content(&acme, "p", "").refused(404, "not_found");
     let rows = acme.member.get(&about(&acme, "artifact-versions", "p", "")).items();
     let mut row = made.clone();
@@ -82,7 +84,8 @@ fn a_published_version_has_every_field() {
     row.as_object_mut().unwrap().retain(|name, _| !of_texts.contains(&name.as_str()));
     assert_eq!(rows, [row]);
     let log = acme.member.get("/notifications/logs?eventType=registry.artifact_published").items();
-    assert_eq!(pick(&log[0]["payload"], "name version model"), json!(["p", "1.0.0", "m"]));
+    let payload = pick(&log[0]["payload"], "name version model message");
+    assert_eq!(payload, json!(["p", "1.0.0", "m", "Kinder."]));
     assert_eq!(log.len(), 2);
 }
 
@@ -109,6 +112,8 @@ fn fields_of_requests_are_limited() {
     publish(json!({"source": null})).invalid(&["source"]);
     publish(json!({"model": ""})).invalid(&["model"]);
     publish(json!({"metadata": []})).invalid(&["metadata"]);
+    publish(json!({"message": ""})).invalid(&["message"]);
+    publish(json!({"message": "ä".repeat(501)})).invalid(&["message"]);
     publish(json!({"source": "ä".repeat(153_601)})).invalid(&["source"]);
     let longest = publish(json!({"source": "ä".repeat(153_600), "name": "A.-_9"}));
     assert_eq!(longest.ok()["name"], "A.-_9");

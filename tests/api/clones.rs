@@ -11,6 +11,7 @@ fn publish(acme: &Fixture, model: &str) {
     let mut new = json!({
         "registryRef": format!("{}/main", acme.slug), "artifactType": "prompt", "name": "p",
         "version": "1.0.0", "model": model, "source": format!("for {model}"),
+        "message": format!("About {model}."),
     });
     new["metadata"] = json!({"pad": model.repeat(1_000_000 / model.len())});
     acme.key.post("/registries/artifacts", new).ok();
@@ -48,9 +49,15 @@ fn a_version_with_more_texts_than_a_transaction_holds_is_cloned_whole_or_not_at_
     for model in all() {
         let (old, new) = (content(&acme, "p", model), content(&acme, "q", model));
         assert_eq!((&new["source"], &new["metadata"]), (&old["source"], &old["metadata"]));
+        assert_eq!(new["message"], format!("About {model}."), "it has that of the original");
         assert_ne!(new["hash"], old["hash"]);
     }
     assert_eq!(clone(&acme, json!({"promptName": "q"})).ok()["id"], made["id"], "it is there");
+    let body = json!({"registryRef": format!("{}/main", acme.slug), "promptName": "p",
+        "version": "1.0.0", "to": {"promptName": "s"}, "message": "For another model."});
+    let own = acme.key.post("/registries/artifact-versions/clone", body).ok();
+    assert_eq!(own["message"], "For another model.");
+    assert_eq!(content(&acme, "s", "model-3")["message"], "For another model.");
 
     // A policy that refuses the last text refuses all.
     let policy = json!({
@@ -64,7 +71,7 @@ fn a_version_with_more_texts_than_a_transaction_holds_is_cloned_whole_or_not_at_
     let artifacts = format!("/registries/artifacts?registryRef={}/main", acme.slug);
     let names: Vec<Value> =
         acme.key.get(&artifacts).items().iter().map(|item| item["name"].clone()).collect();
-    assert_eq!(names, ["q", "p"]);
+    assert_eq!(names, ["s", "q", "p"]);
 }
 
 #[test]

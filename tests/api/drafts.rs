@@ -92,7 +92,9 @@ fn a_draft_is_published_once_as_its_version() {
     let message = problem["issues"][0]["message"].as_str().unwrap();
     assert!(message.ends_with("(line 1, column 1)"), "{message}");
     save(&acme, "p", "1.0.0", "{{a}}").ok();
-    let made = publish_it(json!({"model": "m", "metadata": {"x": 1}})).ok();
+    let fields = json!({"model": "m", "metadata": {"x": 1}, "message": "The first."});
+    let made = publish_it(fields).ok();
+    assert_eq!(made["message"], "The first.");
     let some = pick(&made, "name version model source metadata");
     assert_eq!(some, json!(["p", "1.0.0", "m", "{{a}}", {"x": 1}]));
     publish_it(json!({})).refused(404, "not_found");

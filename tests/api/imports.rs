@@ -44,7 +44,7 @@ fn imported_prompts_become_versions_of_artifacts() {
         {"name": "number"}, {"name": "dotted", "version": "1.2.3"}, {"name": "other"},
         {"name": "two.parts"}, {"name": "huge"}, {"name": "no name/at all", "as": "named"},
     ]);
-    let import = json!({"registryRef": registry, "prompts": prompts});
+    let import = json!({"registryRef": registry, "prompts": prompts, "message": "We move here."});
     let done = acme.member.post(&format!("{provider}/import"), import).ok();
     let expected = [
         ["number", "number", "3.0.0"],
@@ -57,6 +57,9 @@ fn imported_prompts_become_versions_of_artifacts() {
     assert_eq!(imported(&done), expected.map(|row| json!(row)));
     assert_eq!(done["failed"], json!([]));
     assert_eq!(source(&acme.key, &registry, "number", "3.0.0"), "Hi {{name}}");
+    let all = format!("/registries/artifact-versions?registryRef={registry}&all=true");
+    let all = acme.member.get(&all).items();
+    assert!(all.iter().all(|version| version["message"] == "We move here."), "{all:?}");
     assert_eq!(there.asked().len(), 1, "the list was fetched once for all of them");
     let event = &events(&acme)[0];
     assert_eq!(event["eventType"], "agent.import.complete");

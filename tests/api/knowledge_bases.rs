@@ -60,8 +60,8 @@ fn admins_make_knowledge_bases_and_members_write_documents() {
     let document = add(&acme.member, &base, "On call", "Answer within 15 minutes. äöü");
     let expected = json!({
         "id": document["id"], "name": "On call", "mediaType": "text/plain", "size": 32,
-        "createdAt": document["createdAt"], "updatedAt": document["createdAt"], "leftOut": [],
-        "charset": null,
+        "createdAt": document["createdAt"], "updatedAt": document["createdAt"],
+        "updatedBy": acme.member_id, "leftOut": [], "charset": null,
     });
     assert_eq!(document, expected);
     assert_eq!(acme.member.get(&base).ok()["documents"], 1);

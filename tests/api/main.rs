@@ -26,6 +26,7 @@ mod agent_index;
 mod agents;
 mod artifacts;
 mod audit;
+mod changed_by;
 mod channels;
 mod clones;
 mod conditions;

@@ -120,7 +120,7 @@ fn prompt_providers_are_written_by_admins_and_returned_without_credentials() {
         "credentials": {"publicKey": "pk-sesame", "secretKey": "sk-sesame"}});
     let made = acme.admin.post("/prompt-providers", new.clone()).ok();
     let fields: Vec<_> = made.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(fields, ["id", "name", "kind", "baseUrl", "createdAt", "updatedAt"]);
+    assert_eq!(fields, ["id", "name", "kind", "baseUrl", "createdAt", "updatedAt", "updatedBy"]);
     let path = format!("/prompt-providers/{}", made["id"].as_str().unwrap());
     assert_eq!(acme.member.get(&path).ok(), made);
     assert_eq!(key_of(&acme.member).get("/prompt-providers").items(), [made]);

@@ -295,7 +295,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     let assignments = format!("/governance/policies/{policy}/assignments");
     owner.post(&assignments, json!({"registryRef": "main"})).ok();
     publish_artifacts(owner);
-    let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p",
+    let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p", "message": "m",
         "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
     key.patch(&format!("/tools/{tool}"), json!({"updateEnvironmentVersions": ["dev"]})).ok();
@@ -310,7 +310,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
         let agent = json!({"stableKey": agent, "name": agent, "description": "d", "draft": draft});
         key.post("/agents", agent).ok();
     }
-    key.post("/agents/ann/versions", json!({})).ok();
+    key.post("/agents/ann/versions", json!({"message": "m"})).ok();
     let listing = json!({"stableKey": "ann", "handle": "ann@acme.test", "pubkey": KEY,
         "displayName": "Ann", "description": "d", "skills": ["s"], "visibility": "public",
         "cardState": "published"});
@@ -425,7 +425,7 @@ fn publish_artifacts(owner: &Caller) {
     owner.post(&assignments, json!({"registryRef": "texts"})).ok();
     let version = |kind: &str, name: &str, source: &str| {
         let version = json!({"registryRef": "texts", "artifactType": kind, "name": name,
-            "version": "1.0.0", "source": source, "metadata": {"a": null}});
+            "version": "1.0.0", "source": source, "metadata": {"a": null}, "message": "m"});
         owner.post("/registries/artifacts", version).ok();
     };
     version("promptlet", "tone", "Be {{TONE}}.");

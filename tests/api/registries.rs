@@ -37,7 +37,7 @@ fn a_registry_has_every_field_and_its_defaults() {
     let expected = json!({
         "id": made["id"], "ref": reference, "slug": "main", "name": "main", "description": null,
         "visibility": "private", "access": "organization", "createdAt": made["createdAt"],
-        "updatedAt": made["createdAt"],
+        "updatedAt": made["createdAt"], "updatedBy": made["updatedBy"],
     });
     assert_eq!(made, expected);
     let shown = acme.member.get("/registries/main").ok();

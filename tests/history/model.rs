@@ -79,7 +79,9 @@ impl Kind {
     /// changes.
     fn is_volatile(self, field: &str) -> bool {
         match self {
-            Kind::Agents | Kind::Artifacts | Kind::Environments => field == "updatedAt",
+            Kind::Agents | Kind::Artifacts | Kind::Environments => {
+                ["updatedAt", "updatedBy"].contains(&field)
+            }
             Kind::ApiKeys => field == "lastUsedAt" || field == "key",
             Kind::Invitations => ["token", "invitationUrl", "mailed"].contains(&field),
             Kind::TeamAgents => field == "wakeSecret",

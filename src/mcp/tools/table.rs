@@ -148,6 +148,7 @@ const ALL: &[ToolInfo] = &[
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
         .untold(&["artifactType", "model", "metadata"])
         .without(&["source", "compiled"])
+        .named(&["version", "warnings"])
         .whole_in("prompt_get"),
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")

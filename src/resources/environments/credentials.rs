@@ -65,7 +65,7 @@ pub struct ProviderCredential {
     pub created_at: Time,
     /// When it was last set; another time whenever it is.
     pub updated_at: Time,
-    /// Who last set it; none if an earlier release or the server itself did.
+    /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(ProviderCredential {

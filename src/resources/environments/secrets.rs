@@ -45,7 +45,7 @@ pub struct Secret {
     pub created_at: Time,
     /// When it was last set; another time for each value.
     pub updated_at: Time,
-    /// Who last set it; none if an earlier release or the server itself did.
+    /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at, updated_by });
@@ -281,7 +281,7 @@ pub mod tests {
         assert_eq!(
             json!(answered),
             json!({"name": "TOKEN", "createdAt": "2026-01-15T12:00:00.000Z",
-                "updatedAt": "2026-01-15T12:01:00.000Z"})
+                "updatedAt": "2026-01-15T12:01:00.000Z", "updatedBy": answered.updated_by})
         );
         put(&fixture, at, "A", "").unwrap();
         let after = shown(&fixture, at);

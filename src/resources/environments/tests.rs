@@ -62,7 +62,7 @@ fn an_environment_has_every_field_with_its_default() {
             "id": null, "slug": "a", "name": "A", "description": null, "access": "organization",
             "approvals": null, "approvalTimeoutHours": 72, "variables": {}, "secretNames": [],
             "providers": [], "toolVersions": {}, "createdAt": "2026-01-15T12:00:00.000Z",
-            "updatedAt": "2026-01-15T12:00:00.000Z",
+            "updatedAt": "2026-01-15T12:00:00.000Z", "updatedBy": made.updated_by,
         })
     );
 }

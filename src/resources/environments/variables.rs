@@ -44,7 +44,7 @@ pub struct Variable {
     pub value: VariableValue,
     /// Time of the last write.
     pub updated_at: Time,
-    /// Who last set it; none if an earlier release or the server itself did.
+    /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Variable { environment, id, name, value, updated_at, updated_by });
@@ -230,7 +230,7 @@ pub mod tests {
     use super::*;
     use crate::api::{Method, RawArgs, ServerInfo};
     use crate::base::Kind;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
 
     pub fn put(
         fixture: &Fixture,
@@ -255,13 +255,17 @@ pub mod tests {
         let after = shown(&fixture, at);
         assert_eq!(json!(after.variables), json!({"A1": "1", "_b": "2"}));
         assert!(after.updated_at > environment.updated_at);
+        let by = user(&fixture.owner);
+        assert_eq!(json!(after)["updatedBy"], json!(by));
         let listed = fixture.read(list, at, ()).unwrap().items;
         let listed: Vec<_> = listed.iter().map(|variable| json!(variable)).collect();
         assert_eq!(
             listed,
             [
-                json!({"name": "A1", "value": "1", "updatedAt": "2026-01-15T12:00:00.000Z"}),
-                json!({"name": "_b", "value": "2", "updatedAt": "2026-01-15T12:01:00.000Z"}),
+                json!({"name": "A1", "value": "1", "updatedAt": "2026-01-15T12:00:00.000Z",
+                    "updatedBy": by}),
+                json!({"name": "_b", "value": "2", "updatedAt": "2026-01-15T12:01:00.000Z",
+                    "updatedBy": by}),
             ]
         );
 

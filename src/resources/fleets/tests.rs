@@ -49,6 +49,7 @@ fn a_fleet_is_created_updated_and_deleted() {
         json!({
             "id": null, "name": "F", "description": null, "access": "organization", "agents": [],
             "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+            "updatedBy": made.updated_by,
         })
     );
     fixture.pass_secs(60);

@@ -170,6 +170,7 @@ fn a_policy_shows_every_field_of_every_rule() {
             {"type": "judge", "value": "Is it kind?", "llmProviderId": provider},
         ],
         "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+        "updatedBy": made.updated_by,
     });
     assert_eq!(json!(fixture.read(policies::get, made.id, ()).unwrap()), expected);
     fixture.pass_secs(60);

@@ -59,7 +59,7 @@ pub struct LlmProvider {
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
-    /// Who last changed it; none if an earlier release or the server itself did.
+    /// The user who last changed it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(LlmProvider {

@@ -69,7 +69,7 @@ fn a_provider_shows_every_field_except_its_key() {
     let expected = json!({
         "id": made.id, "name": "Ours", "provider": "custom", "baseUrl": "http://a.test/v1",
         "config": {}, "isDefault": false, "createdAt": "2026-01-15T12:00:00.000Z",
-        "updatedAt": "2026-01-15T12:00:00.000Z",
+        "updatedAt": "2026-01-15T12:00:00.000Z", "updatedBy": made.updated_by,
     });
     assert_eq!(json!(fixture.read(get, made.id, ()).unwrap()), expected);
     assert_eq!(key_of(&fixture, made.id).as_deref(), Some("sk-1"));

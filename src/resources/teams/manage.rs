@@ -213,7 +213,7 @@ mod tests {
     use crate::resources::teams::budget::Budget;
     use crate::resources::teams::spending::MonthlySpending;
     use crate::resources::teams::testing::code;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
 
     fn make(fixture: &Fixture, body: Value) -> Result<TeamInfo> {
         fixture.write(create, (), Fixture::input(body)?)
@@ -257,6 +257,7 @@ mod tests {
             "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0, "onExhausted": "notify"},
             "timeZone": "UTC", "paused": null,
             "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:01.000Z",
+            "updatedBy": user(&fixture.member),
         });
         assert_eq!(serde_json::to_value(renamed).unwrap(), expected);
         let cleared = patch(json!({"description": null, "budget": null, "name": null}));

@@ -231,6 +231,28 @@ fn a_type_filters_exactly() {
 }
 
 #[test]
+fn a_message_is_about_a_new_version_and_stays_with_it() {
+    let fixture = Fixture::new();
+    let body = json!({"name": "T", "type": "http", "message": "To search."});
+    let id = make(&fixture, body).unwrap().id;
+    let messages = || {
+        let page = fixture.read(versions::list, id, ()).unwrap();
+        page.items.into_iter().map(|version| json!(version.message)).collect::<Vec<_>>()
+    };
+    patch(&fixture, id, json!({"description": "d"})).unwrap();
+    patch(&fixture, id, json!({"bumpVersion": "minor"})).unwrap();
+    let new = json!({"version": "2.0.0", "prompt": "p", "message": "It asks first."});
+    patch(&fixture, id, new.clone()).unwrap();
+    let expected = [json!("It asks first."), Value::Null, json!("To search.")];
+    assert_eq!(messages(), expected);
+    // The same request again, and not another message.
+    patch(&fixture, id, new).unwrap();
+    let error = patch(&fixture, id, json!({"prompt": "q", "message": "Other."})).unwrap_err();
+    assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "message"));
+    assert_eq!(messages(), expected);
+}
+
+#[test]
 fn deleting_a_tool_deletes_its_versions_however_many() {
     let fixture = Fixture::new();
     let id = make(&fixture, json!({"name": "T", "type": "http"})).unwrap().id;

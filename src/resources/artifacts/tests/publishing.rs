@@ -23,6 +23,7 @@ fn a_version_shows_what_was_published_and_its_hash() {
     registry(&fixture, "main");
     let mut new = version("prompt", "greeting", "1.0.0", "Hello {{name}}{{ name }}, {{b}}");
     new["metadata"] = json!({"z": 1.0, "a": null});
+    new["message"] = json!("Shorter.");
     let made = publish(&fixture, new).unwrap();
     let hashed = json!({
         "type": "prompt", "name": "greeting", "version": "1.0.0", "model": "generic",
@@ -34,7 +35,7 @@ fn a_version_shows_what_was_published_and_its_hash() {
         "name": "greeting", "version": "1.0.0", "model": "generic",
         "metadata": {"z": 1.0, "a": null}, "hash": hash, "imports": {},
         "variables": ["name", "b"], "publishedBy": user(&fixture.member),
-        "publishedAt": "2026-01-15T12:00:00.000Z",
+        "publishedAt": "2026-01-15T12:00:00.000Z", "message": "Shorter.",
         "source": "Hello {{name}}{{ name }}, {{b}}",
         "compiled": "Hello {{name}}{{ name }}, {{b}}", "warnings": [],
     });
@@ -43,7 +44,7 @@ fn a_version_shows_what_was_published_and_its_hash() {
     for (field, value) in content.as_object().unwrap() {
         assert_eq!(*value, expected[field], "{field}");
     }
-    assert_eq!(content.as_object().unwrap().len(), 9);
+    assert_eq!(content.as_object().unwrap().len(), 10);
     // Whatever is hashed changes the hash.
     let others = ["2.0.0", "1.0.0"].map(|number| version("promptlet", "greeting", number, "x"));
     let hashes = others.map(|new| publish(&fixture, new).unwrap().row.hash);
@@ -181,10 +182,37 @@ fn a_chain_of_16_imports_is_the_longest() {
 }
 
 #[test]
+fn a_message_stays_with_its_version_whatever_is_published_again() {
+    let fixture = Fixture::new();
+    registry(&fixture, "main");
+    let with = |message: Value| {
+        let mut new = version("prompt", "p", "1.0.0", "x");
+        new["message"] = message;
+        publish(&fixture, new)
+    };
+    let first = with(json!("First.")).unwrap();
+    for message in [json!("First."), json!("Another."), Value::Null] {
+        assert_eq!(with(message).unwrap(), first, "the content is the same");
+    }
+    for wrong in [json!(""), json!("x".repeat(501)), json!(1)] {
+        let error = with(wrong).unwrap_err();
+        assert_eq!((error.kind(), error.issues()[0].path.as_str()), (Kind::Invalid, "message"));
+    }
+    let second = publish(&fixture, version("prompt", "p", "1.1.0", "y")).unwrap();
+    assert_eq!(second.row.message, None);
+    let query = about("prompt", "p", json!({"from": "1.0.0", "to": "1.1.0"}));
+    let query = Fixture::input(query).unwrap();
+    let diff = json!(fixture.read(super::super::diff::get, (), query).unwrap());
+    assert_eq!((&diff["fromMessage"], &diff["toMessage"]), (&json!("First."), &Value::Null));
+}
+
+#[test]
 fn a_publication_is_an_event() {
     let fixture = Fixture::new();
     registry(&fixture, "main");
-    prompt(&fixture, "p", "1.0.0", "x");
+    let mut new = version("prompt", "p", "1.0.0", "x");
+    new["message"] = json!("Shorter.");
+    publish(&fixture, new).unwrap();
     let payload_of = |event_type: EventType| {
         let first = |view: &View| view.first(&EVENTS_BY_TYPE, &event_type, Order::Descending);
         let event: Event = fixture.store.read_now(fixture.org, first).unwrap().unwrap();
@@ -194,6 +222,7 @@ fn a_publication_is_an_event() {
     };
     let payload = payload_of(EventType::RegistryArtifactPublished);
     assert_eq!((&payload["name"], &payload["version"]), (&json!("p"), &json!("1.0.0")));
+    assert_eq!(payload["message"], "Shorter.");
     assert_eq!(
         (&payload["artifactType"], &payload["model"]),
         (&json!("prompt"), &json!("generic"))

@@ -54,6 +54,7 @@ fn a_credential_is_set_and_deleted_by_name_and_its_key_is_never_shown() {
         json!({
             "name": "Open AI", "endpoint": "http://a.test/x", "config": {"a": null},
             "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+            "updatedBy": made.updated_by,
         })
     );
     put(&fixture, at, "b", json!({})).unwrap();
