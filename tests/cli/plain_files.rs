@@ -48,7 +48,8 @@ pub fn fill(desk: &Desk) {
     ] {
         let metadata = json!({"owner": "ada", "nothing": null, "n": 1.5});
         let version = json!({"registryRef": "acme/main", "artifactType": kind, "name": name,
-            "version": version, "model": model, "source": source, "metadata": metadata});
+            "version": version, "model": model, "source": source, "metadata": metadata,
+            "message": format!("About {version}:\n+++\n\"more\"")});
         api.post("/registries/artifacts", version).ok();
     }
     for (label, version) in [("production", "1.0.0"), ("beta", "1.1.0"), ("next", "1.1.0")] {
@@ -146,6 +147,40 @@ fn what_is_pulled_and_applied_elsewhere_is_pulled_there_byte_for_byte() {
     }
     assert_eq!(json_of(&there, &["plan", dir, "--check"])["steps"], json!([]));
     assert_eq!(json_of(&there, &["pull", "again"])["written"], 0);
+}
+
+#[test]
+fn a_message_is_pulled_published_and_warned_of_where_it_is_not_so() {
+    let desk = desk();
+    fill(&desk);
+    json_of(&desk, &["pull", "org"]);
+    let prompt = "org/registries/main/prompts/unlabelled.md";
+    let text = fs::read_to_string(desk.path(prompt)).unwrap();
+    assert!(text.contains("messageJson = "), "{text}");
+    let front = text.lines().filter(|line| !line.starts_with("messageJson"));
+    let front = front.collect::<Vec<_>>().join("\n") + "\n";
+    let with = |version: &str, message: &str| {
+        let version = format!("version = \"{version}\"\nmessage = \"{message}\"");
+        desk.file(prompt, front.replace("version = \"0.2.0\"", &version));
+    };
+    with("0.3.0", "Shorter.");
+    let applied = json_of(&desk, &["apply", "org"]);
+    assert_eq!(applied["steps"], json!(["+ prompt main/unlabelled@0.3.0"]));
+    let newest = "/registries/artifact-versions?registryRef=main&promptName=unlabelled&limit=1";
+    assert_eq!(desk.api().get(newest).items()[0]["message"], "Shorter.");
+    let warnings = json_of(&desk, &["plan", "org"])["warnings"].to_string();
+    assert!(!warnings.contains("message"), "{warnings}");
+    let warned = |why: &str| {
+        let warnings = json_of(&desk, &["plan", "org"])["warnings"].to_string();
+        assert!(warnings.contains(why), "{warnings}");
+    };
+    with("0.4.0", "Shorter.");
+    warned("prompt main/unlabelled@0.4.0: its message is still that of 0.3.0");
+    with("0.3.0", "Longer.");
+    warned("prompt main/unlabelled@0.3.0: it is published with another message");
+    json_of(&desk, &["pull", "org", "--force"]);
+    let text = fs::read_to_string(desk.path(prompt)).unwrap();
+    assert!(text.contains("message = \"Shorter.\""), "{text}");
 }
 
 #[test]

@@ -62,6 +62,31 @@ fn a_file_is_published_once_for_each_change_of_it() {
 }
 
 #[test]
+fn a_version_says_what_changed_and_why() {
+    let desk = desk();
+    let file = desk.file("a.md", "+++\nmessage = \"In the file.\"\n+++\nHello\n");
+    let publish = ["prompt", "publish", "main/a", &file, "--bump", "minor"];
+    assert_eq!(desk.json(&publish)["message"], "In the file.");
+    // The message alone is no change.
+    let again = [&publish[..], &["-m", "Other."]].concat();
+    let unchanged = desk.json(&again);
+    let expected = (&json!(false), &json!("In the file."));
+    assert_eq!((&unchanged["published"], &unchanged["message"]), expected);
+    desk.file("a.md", "+++\nmessage = \"In the file.\"\n+++\nGood morning\n");
+    assert_eq!(desk.json(&again)["message"], "Other.");
+    let history = desk.run(&["prompt", "history", "main/a"]).stdout;
+    assert!(history.contains("MESSAGE") && history.contains("Other."), "{history}");
+    let compared = desk.json(&["prompt", "diff", "main/a", "1.0.0", "1.1.0"]);
+    assert_eq!(
+        (&compared["fromMessage"], &compared["toMessage"]),
+        (&json!("In the file."), &json!("Other."))
+    );
+    desk.file("a.md", "Good night\n");
+    let long = "x".repeat(501);
+    desk.run(&[&publish[..], &["-m", &long]].concat()).fails(1, "message must be at most 500");
+}
+
+#[test]
 fn a_version_of_the_front_matter_is_published_as_it_is() {
     let desk = desk();
     let file = desk.file("a.md", "+++\nversion = \"3.1.4\"\nmodel = \"claude\"\n+++\nHello\n");

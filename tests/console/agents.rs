@@ -35,9 +35,20 @@ fn an_agent_is_made_drafted_versioned_compared_and_put_back() {
     let make = [("action", "make")];
     ada.submit(&page, versions, &make).shows("Version 1");
     ada.submit(&ada.get(edit), edit, &[("draft.model", "large")]);
-    ada.submit(&ada.get(versions), versions, &make).shows("Version 2");
+    let second = [("action", "make"), ("message", "A larger model.")];
+    ada.submit(&ada.get(versions), versions, &second).shows("Version 2").shows("A larger model.");
+    ada.get("/o/acme/agents/scribe/versions/2").shows("A larger model.");
+    let long = "x".repeat(501);
+    let refused = ada.send(&ada.get(versions), versions, &[("action", "make"), ("message", &long)]);
+    assert_eq!(refused.status, 400);
+    assert!(refused.has_problem("message"));
     let compared = ada.get("/o/acme/agents/scribe/compare");
-    compared.shows("model").shows("small").shows("large").hides("promptName");
+    compared
+        .shows("A larger model.")
+        .shows("model")
+        .shows("small")
+        .shows("large")
+        .hides("promptName");
     ada.get("/o/acme/agents/scribe/compare?from=2&to=9").shows("There is no such version.");
     let first = ada.get("/o/acme/agents/scribe/versions/1");
     first.shows("calm");

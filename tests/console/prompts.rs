@@ -60,9 +60,12 @@ fn a_prompt_is_written_mended_published_promoted_and_rolled_back() {
     let editor = ada.get(EDIT);
     assert_eq!(editor.field(EDIT, "version"), "1.1.0", "the next one is suggested");
     let second = wrong.replace("Hello", "Good morning");
-    let fields = [("source", &*second), ("action", "publish")];
-    ada.submit(&editor, EDIT, &fields).shows("notes 1.1.0");
+    let message = "It greets as people do.";
+    let fields = [("source", &*second), ("message", message), ("action", "publish")];
+    ada.submit(&editor, EDIT, &fields).shows("notes 1.1.0").shows(message);
+    ada.get("/o/acme/prompts/main/notes").shows("What changed").shows(message);
     let diff = ada.get("/o/acme/prompts/main/notes/compare?from=1.0.0&to=1.1.0");
+    diff.shows(message);
     assert!(diff.text.contains("<del>Hello</del>"), "{}", diff.words());
     assert!(diff.text.contains("<ins>Good morning</ins>") || diff.text.contains("<ins>Good"));
 
