@@ -397,7 +397,7 @@ fn what_happens_in_a_team_is_followed() {
 }
 
 /// A command that follows what happens in the team, with this key.
-fn following(desk: &Desk, key: &str) -> (Child, impl FnMut() -> Value) {
+fn following(desk: &Desk, key: &str) -> (Child, impl FnMut() -> Value + use<>) {
     let args = ["activity", "--team", "shipping", "--follow", "--limit", "1", "--json"];
     let mut command = desk.command(&args);
     command.env("ROADSTEAD_API_KEY", key).stdout(Stdio::piped()).stderr(Stdio::piped());

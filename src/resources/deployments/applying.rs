@@ -35,7 +35,7 @@ pub fn apply(
 ) -> Result<()> {
     match target.planned.subject() {
         Subject::Agent(agent) => apply_agent(tx, job, target, agent, pushed),
-        Subject::Tool(tool) => match move_tool(tx, target, tool) {
+        Subject::Tool(tool) => match move_tool(tx, job, target, tool) {
             Ok(replaced) => {
                 let target = DeploymentTarget { replaced, ..target.clone() };
                 finish(tx, &target, TargetState::Applied, None)
@@ -47,7 +47,12 @@ pub fn apply(
 }
 
 /// Moves the environment's reference to a tool; returns the version that it had before.
-fn move_tool(tx: &mut Tx, target: &DeploymentTarget, tool: Id<Tool>) -> Result<Option<Version>> {
+fn move_tool(
+    tx: &mut Tx,
+    job: &DeploymentJob,
+    target: &DeploymentTarget,
+    tool: Id<Tool>,
+) -> Result<Option<Version>> {
     let version = &target.planned.version;
     let Some(now) = tools::version(&tx.view(), tool, version)? else {
         return Err(Error::conflict("tool_deleted", "the tool has been deleted"));

@@ -3,7 +3,6 @@
 
 use serde_json::json;
 
-use super::keys::DAY_SECS;
 use crate::api::Resource;
 use crate::auth::{ApiKey, KEYS_BY_EXPIRY_NOTICE, KeyUse, User};
 use crate::base::{Result, Time};
@@ -15,6 +14,8 @@ pub(super) const RESOURCE: Resource = Resource {
     events: &[EventType::ApiKeyExpiring, EventType::ApiKeyExpired],
     ..Resource::EMPTY
 };
+
+pub(super) const DAY_SECS: i64 = 24 * 3600;
 
 /// The event `api_key.expiring` precedes the expiry by a week, the time to replace the key.
 const NOTICE_SECS: i64 = 7 * DAY_SECS;

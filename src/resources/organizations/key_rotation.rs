@@ -7,8 +7,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::key_expiry::{notice_of_rotated, publish_expiry};
-use super::keys::{ApiKeyCreated, DAY_SECS, KeySettings, fetch_active, issue, require_may_allow};
+use super::key_expiry::{DAY_SECS, notice_of_rotated, publish_expiry};
+use super::keys::{ApiKeyCreated, KeySettings, fetch_active, issue, require_may_allow};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{ApiKey, Caller, SESSION_MEMBER, User};
 use crate::base::{Error, Id, Int, Result, Time};

@@ -9,7 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::key_expiry::{notice_before, publish_expiry};
+use super::key_expiry::{DAY_SECS, notice_before, publish_expiry};
 use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
@@ -20,8 +20,6 @@ use crate::base::{Error, Id, Int, Issue, Name, Result, Time};
 use crate::store::{Order, Org, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
-
-pub(super) const DAY_SECS: i64 = 24 * 3600;
 
 /// A user has at most 1,000 keys in an organization: enough for one per program, and few enough to
 /// be deleted in one transaction with the membership.

@@ -32,7 +32,7 @@ const MAX_TOLD: usize = 100;
 
 /// Whether all agents in all teams are paused.
 #[derive(Debug, Serialize, JsonSchema)]
-struct AllTeams {
+pub struct AllTeams {
     /// The pause of all; null if there is none.
     paused: Option<Pause>,
 }

@@ -10,7 +10,7 @@ use super::apply::{Request, request};
 use super::kinds::CHANNEL;
 use super::plan::{Plan, Step};
 use super::remote::Remote;
-use super::state::{ArtifactKey, State, Text};
+use super::state::{ArtifactKey, State, Text, VersionName};
 use crate::api::{RawArgs, ServerInfo};
 use crate::auth::RequiredCredential;
 use crate::base::{ArtifactName, Error, Keys, Range, Version};

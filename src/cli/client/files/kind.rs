@@ -138,7 +138,7 @@ pub enum Access {
 }
 
 /// What is known of an organization on a server besides its state: what names stand for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Known {
     pub org: String,
     /// Of every resource; empty if it has none.
