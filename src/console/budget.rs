@@ -22,6 +22,8 @@ pub struct Budget {
     pub monthly_usd: f64,
     pub spent_usd: f64,
     pub on_exhausted: String,
+    /// Tokens that count nothing in what is spent: nobody knows what they cost.
+    pub unpriced_tokens: u64,
 }
 
 impl Budget {
@@ -59,10 +61,16 @@ impl Budget {
     /// What happens when it is used up, as a sentence.
     pub fn consequence(&self) -> &'static str {
         match (self.pauses(), self.is_used_up()) {
+            (true, _) if self.monthly_usd <= 0.0 => "Nothing is begun until the budget is raised.",
             (true, true) => "Nothing is begun until the month ends or the budget is raised.",
             (true, false) => "When it is used up, nothing is begun until the month ends.",
             (false, _) => "People are told when it is low and when it is passed.",
         }
+    }
+
+    /// That some of what was used counts nothing, as a sentence; `None` if all of it has a cost.
+    pub fn unpriced(&self) -> Option<String> {
+        unpriced(self.unpriced_tokens)
     }
 
     /// What is spent.
@@ -74,6 +82,29 @@ impl Budget {
     pub fn monthly(&self) -> String {
         usd(self.monthly_usd)
     }
+}
+
+/// That so many tokens count nothing, as a sentence; `None` of none.
+pub fn unpriced(tokens: u64) -> Option<String> {
+    let count = match tokens {
+        0 => return None,
+        1 => "1 token counts".into(),
+        many => format!("{} tokens count", grouped(many)),
+    };
+    Some(format!("{count} nothing: no cost was reported, and the model had no price."))
+}
+
+/// A number with commas between its thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 /// A part of a whole, in percent; all of it where there is no whole.
@@ -113,7 +144,7 @@ mod tests {
     use super::*;
 
     fn budget(monthly_usd: f64, spent_usd: f64, on_exhausted: &str) -> Budget {
-        Budget { monthly_usd, spent_usd, on_exhausted: on_exhausted.into() }
+        Budget { monthly_usd, spent_usd, on_exhausted: on_exhausted.into(), unpriced_tokens: 0 }
     }
 
     #[test]
@@ -139,5 +170,16 @@ mod tests {
             assert_eq!((word(spent, "notify"), word(spent, "pause")), (notify, pause), "{spent}");
         }
         assert!(budget(0.0, 0.0, "pause").is_used_up() && !budget(0.0, 0.0, "notify").is_used_up());
+        let consequence = |monthly| budget(monthly, 1.0, "pause").consequence();
+        assert_eq!(consequence(0.0), "Nothing is begun until the budget is raised.");
+        assert!(consequence(1.0).contains("until the month ends"));
+    }
+
+    #[test]
+    fn tokens_that_count_nothing_are_said() {
+        assert_eq!(unpriced(0), None);
+        assert!(unpriced(1).unwrap().starts_with("1 token counts nothing: "));
+        assert!(unpriced(1234).unwrap().starts_with("1,234 tokens count nothing: "));
+        assert_eq!([grouped(7), grouped(1234), grouped(12_345_678)], ["7", "1,234", "12,345,678"]);
     }
 }

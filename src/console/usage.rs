@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::budget::{percent, usd};
+use super::budget::{grouped, percent, unpriced, usd};
 use super::strict::Nullable;
 
 /// The distance from a day to the next, and the width of its column.
@@ -31,12 +31,23 @@ pub struct Sum {
     pub output: u64,
     pub cached: u64,
     pub cost_usd: f64,
+    /// Those of the tokens that count nothing in the cost: nobody knows what they cost.
+    pub unpriced_tokens: u64,
 }
 
 impl Sum {
-    /// What it cost.
+    /// What it cost, as far as that is known.
     pub fn cost(&self) -> String {
-        usd(self.cost_usd)
+        match (self.unpriced_tokens > 0, self.cost_usd > 0.0) {
+            (false, _) => usd(self.cost_usd),
+            (true, true) => format!("{}+", usd(self.cost_usd)),
+            (true, false) => "no price".into(),
+        }
+    }
+
+    /// That some of it counts nothing, as a sentence; `None` if all of it has a cost.
+    pub fn unpriced(&self) -> Option<String> {
+        unpriced(self.unpriced_tokens)
     }
 
     /// How many runs there were.
@@ -71,19 +82,6 @@ impl Sum {
             (false, false) => percent(0.0, 1.0),
         }
     }
-}
-
-/// A number with commas between its thousands.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// The days of a month.
@@ -174,6 +172,7 @@ mod tests {
             output: 0,
             cached: 0,
             cost_usd,
+            unpriced_tokens: 0,
         }
     }
 
@@ -212,6 +211,13 @@ mod tests {
         assert_eq!(part((1.0, 0), (4.0, 100)), "25.0");
         assert_eq!(part((0.0, 50), (0.0, 100)), "50.0");
         assert_eq!(part((0.0, 0), (0.0, 0)), "0.0");
-        assert_eq!([grouped(7), grouped(1234), grouped(12_345_678)], ["7", "1,234", "12,345,678"]);
+    }
+
+    #[test]
+    fn what_has_no_price_is_not_shown_as_nothing() {
+        let cost =
+            |usd, unpriced_tokens| Sum { unpriced_tokens, ..day("2026-11-01", usd, 9) }.cost();
+        let shown = [cost(1.0, 0), cost(0.0, 0), cost(0.0, 9), cost(1.0, 3)];
+        assert_eq!(shown, ["$1.00", "$0.00", "no price", "$1.00+"]);
     }
 }

@@ -84,7 +84,9 @@ fn a_team_is_created_updated_and_deleted_with_its_contents() {
     assert_eq!(pick(&changed, "name slug description"), json!(["B", "crew", "d"]));
     assert_eq!(
         changed["budget"],
-        json!({"monthlyUsd": 5.0, "spentUsd": 0.0, "onExhausted": "notify"})
+        json!({
+            "monthlyUsd": 5.0, "spentUsd": 0.0, "onExhausted": "notify", "unpricedTokens": 0,
+        })
     );
     let changed = crew.patch("", json!({"budget": null, "description": null, "name": null})).ok();
     assert_eq!(pick(&changed, "name budget description"), json!(["B", null, null]));
@@ -454,6 +456,43 @@ fn runs_count_against_the_monthly_budget_and_exceeding_it_is_one_event() {
     assert_eq!(crew.get(&runs).items().len(), 7);
     run(json!({"status": "failed", "costUsd": -1})).invalid(&["costUsd"]);
     run(json!({"status": "odd"})).invalid(&["status"]);
+}
+
+#[test]
+fn usage_says_what_has_no_price_and_is_of_the_month_that_is_asked_for() {
+    let crew = Crew::new();
+    let ann = crew.hire("ann");
+    crew.patch("", json!({"budget": {"monthlyUsd": 1}})).ok();
+    let used = json!([
+        {"model": "misspelt", "input": 90, "output": 10},
+        {"model": "known", "input": 5, "costUsd": 0.25},
+    ]);
+    crew.post(&format!("/agents/{ann}/runs"), json!({"status": "succeeded", "usage": used})).ok();
+    let usage = |query: &str| crew.get(&format!("/usage{query}")).items();
+    let months = usage("?by=month");
+    assert_eq!(pick(&months[0], "costUsd unpricedTokens"), json!([0.25, 100]));
+    let models = usage("?by=model&unpriced=true");
+    assert_eq!(models.len(), 1);
+    assert_eq!(pick(&models[0], "model costUsd unpricedTokens"), json!(["misspelt", 0.0, 100]));
+    assert_eq!(pick(&usage("?by=task")[0], "taskId taskTitle runs"), json!([null, null, 1]));
+    assert_eq!(crew.get("").ok()["budget"]["unpricedTokens"], 100);
+    let month = months[0]["month"].as_str().unwrap();
+    assert_eq!(usage(&format!("?by=month&month={month}")), months);
+    assert!(usage("?by=month&month=2020-01").is_empty());
+    crew.get("/usage?by=month&month=2020").invalid(&["month"]);
+}
+
+#[test]
+fn a_budget_of_nothing_says_to_raise_it_and_no_time() {
+    let crew = Crew::new();
+    let ann = crew.hire("ann");
+    let task = crew.task(json!({"title": "Count"}));
+    let nothing = json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}});
+    let paused = crew.patch("", nothing).ok()["paused"].clone();
+    assert_eq!(pick(&paused, "scope endsAt"), json!(["team_budget", null]));
+    let refused = crew.post(&format!("/tasks/{task}/claim"), json!({"agentId": ann}));
+    let problem = refused.refused(409, "agent_paused");
+    assert!(problem.text().ends_with("; raise the budget"), "{}", problem.text());
 }
 
 #[test]

@@ -171,15 +171,32 @@ fn runs_cost_by_the_prices_of_models_and_what_they_used_is_shown() {
         let shown = usage(&["--by", by]);
         assert!(shown.contains("3.0000") && shown.contains(name), "{shown}");
     }
-    assert!(usage(&["--by", "task"]).contains("no runs"));
+    assert!(usage(&["--by", "task"]).contains("no task"));
     assert!(usage(&["--month", "2020-01"]).contains("no runs"));
     let months = desk.json(&["usage", "--team", "shipping", "--by", "month"]);
     assert_eq!(
         (&months["items"][0]["costUsd"], &months["items"][0]["runs"]),
         (&json!(3.0), &json!(1))
     );
+    let month = months["items"][0]["month"].as_str().unwrap();
+    assert!(usage(&["--by", "month", "--month", month]).contains("3.0000"));
+    assert!(usage(&["--by", "month", "--month", "2020-01"]).contains("no runs"));
     let wrong = ["usage", "--team", "shipping", "--month", "November"];
     desk.run(&wrong).fails(1, "must be a month");
+}
+
+#[test]
+fn a_model_without_a_price_is_said() {
+    let desk = Desk::new();
+    let (team, scribe) = desk.team();
+    let used = json!([{"model": "misspelt", "input": 1000}]);
+    let run = json!({"status": "succeeded", "usage": used});
+    desk.api().post(&format!("/teams/{team}/agents/{scribe}/runs"), run).ok();
+    let shown = desk.run(&["usage", "--team", "shipping", "--by", "model"]).stdout;
+    assert!(shown.contains("no price") && shown.contains("misspelt"), "{shown}");
+    assert_eq!(desk.json(&["prices", "delete", "misspelt"]), json!({"deleted": false}));
+    let deleted = desk.run(&["prices", "delete", "misspelt"]).stdout;
+    assert!(deleted.contains("there is no price of this model"), "{deleted}");
 }
 
 #[test]

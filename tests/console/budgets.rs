@@ -98,7 +98,9 @@ fn what_a_team_has_used_is_shown_by_day_model_agent_and_task() {
     let run = json!({"status": "succeeded", "taskId": task, "usage": used});
     api.post(&format!("/teams/{team}/agents/{agent}/runs"), run).ok();
     let page = ada.get(USAGE);
-    page.shows("a/b$3.00").shows("12,000").shows("small$0.00").shows("12,010 tokens in");
+    page.shows("a/b$3.00").shows("12,000").shows("smallno price").shows("12,010 tokens in");
+    page.shows("10 tokens count nothing: no cost was reported, and the model had no price.");
+    page.shows("They are of small.");
     page.shows("1 day with runs, at most $3.00 on one.");
     assert!(page.text.contains("<rect x="), "a column for the day");
     assert!(!page.text.contains("style="));
@@ -112,6 +114,12 @@ fn what_a_team_has_used_is_shown_by_day_model_agent_and_task() {
     let tasks = by("task");
     tasks.shows("Count them #1$3.00");
     assert!(tasks.links().contains(&"/o/acme/teams/crew/tasks/1".to_string()));
+    let run = json!({"status": "succeeded", "costUsd": 1});
+    api.post(&format!("/teams/{team}/agents/{agent}/runs"), run).ok();
+    by("task").shows("no task$1.00");
+    ada.get("/o/acme/teams/crew/agents").hides("count nothing");
+    api.patch(&format!("/teams/{team}"), json!({"budget": {"monthlyUsd": 9}})).ok();
+    ada.get("/o/acme/teams/crew/agents").shows("No price 10 tokens count nothing");
     ada.get(&format!("{USAGE}?month=2020-01")).shows("No runs in this month");
     assert_eq!(ada.get(&format!("{USAGE}?month=soon")).status, 400);
 }

@@ -68,16 +68,17 @@ fn state(paused: &Value) -> String {
     if paused.is_null() {
         return "not paused".into();
     }
-    let end = time(&paused["endsAt"]);
+    let end = match &paused["endsAt"] {
+        Value::Null => "it is raised".into(),
+        end => format!("{}, or it is raised", time(end)),
+    };
     let scope = match paused["scope"].as_str() {
         Some("team_budget") => {
-            return format!(
-                "the team's budget is used up: nothing is begun until {end}, or it is raised"
-            );
+            return format!("the team's budget is used up: nothing is begun until {end}");
         }
         Some("agent_budget") => {
             return format!(
-                "the agent's budget in this team is used up: it begins nothing until {end}, or it is raised"
+                "the agent's budget in this team is used up: it begins nothing until {end}"
             );
         }
         Some("organization") => "all agents are paused",
@@ -143,6 +144,10 @@ mod tests {
         );
         assert!(
             state("agent_budget", Value::Null, end).contains("it begins nothing until 2026-12-01")
+        );
+        assert_eq!(
+            state("agent_budget", Value::Null, Value::Null),
+            "the agent's budget in this team is used up: it begins nothing until it is raised"
         );
         assert_eq!(
             state("team", json!("somebody"), Value::Null),

@@ -234,9 +234,13 @@ impl Api {
         Ok(())
     }
 
-    /// DELETE in the organization. What is gone already is no failure.
-    pub fn delete_in_org(&self, path: &str, query: Query) -> Result<(), Failure> {
-        Ok(unless_gone(self.in_org(Method::Delete, path, query, None, None)?)?)
+    /// DELETE in the organization. Returns whether there was what it deletes: what is gone already is no
+    /// failure.
+    pub fn delete_in_org(&self, path: &str, query: Query) -> Result<bool, Failure> {
+        let removed = self.in_org(Method::Delete, path, query, None, None)?;
+        let is_there = removed.is_ok();
+        unless_gone(removed)?;
+        Ok(is_there)
     }
 
     /// Sends a request in the organization, which its body names, or if it has none its query.

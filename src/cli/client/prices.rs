@@ -129,7 +129,8 @@ struct Delete {
 impl Delete {
     fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        api.delete_in_org(&path(&self.model), &[])?;
-        output::print(self.client.json, &json!({"deleted": true}), "deleted")
+        let deleted = api.delete_in_org(&path(&self.model), &[])?;
+        let text = if deleted { "deleted" } else { "there is no price of this model" };
+        output::print(self.client.json, &json!({"deleted": deleted}), text)
     }
 }

@@ -121,8 +121,9 @@ impl One {
 
     fn delete(self) -> Result<(), Failure> {
         let team = self.flags.connect()?;
-        team.api.delete_in_org(&self.path(&team), &[])?;
-        output::print(self.flags.client.json, &json!({"deleted": true}), "deleted")
+        let deleted = team.api.delete_in_org(&self.path(&team), &[])?;
+        let text = if deleted { "deleted" } else { "there is no such schedule" };
+        output::print(self.flags.client.json, &json!({"deleted": deleted}), text)
     }
 }
 

@@ -13,7 +13,8 @@ use crate::cli::failure::Failure;
 #[derive(Args)]
 #[command(
     after_help = "Days and months are those of the team's time zone. What cost most comes first, \
-                        but for months, of which the newest does, and days.\n\n\
+                        but for months, of which the newest does, and days. Tokens cost nothing of \
+                        which neither a run reports the cost nor their model has a price.\n\n\
                         A key needs the scope team:read.\n\n\
                         Example: roadstead usage --team shipping --by model --month 2026-11"
 )]
@@ -22,7 +23,7 @@ pub struct Usage {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "day")]
     by: By,
 
-    /// Month, such as 2026-11; by default the current one
+    /// Month, such as 2026-11; by default the current one, and all of --by month
     #[arg(long, value_name = "MONTH")]
     month: Option<String>,
 
@@ -61,7 +62,7 @@ impl By {
             By::Day => ("day", ""),
             By::Model => ("model", "no model named"),
             By::Agent => ("agentName", "an agent that has left"),
-            By::Task => ("taskTitle", ""),
+            By::Task => ("taskTitle", "no task"),
         };
         if sum[field].is_null() { none.into() } else { cell(&sum[field]) }
     }
@@ -77,15 +78,21 @@ impl Usage {
         let table = Table::of(head, &listed.items, |sum| {
             let [runs, input, cached, output] =
                 ["runs", "input", "cached", "output"].map(|field| cell(&sum[field]));
-            [usd(&sum["costUsd"]), runs, input, cached, output, self.by.subject(sum)]
+            [cost(sum), runs, input, cached, output, self.by.subject(sum)]
         });
         listed.print(self.client.json, table.text("no runs"))
     }
 }
 
-/// An amount, to a hundredth of a cent.
-fn usd(value: &Value) -> String {
-    value.as_f64().map_or("-".into(), |usd| format!("{usd:.4}"))
+/// What is known of a cost, to a hundredth of a cent; with `+` where tokens have no price.
+fn cost(sum: &Value) -> String {
+    let has_unpriced = sum["unpricedTokens"].as_u64().is_some_and(|tokens| tokens > 0);
+    match sum["costUsd"].as_f64() {
+        None => "-".into(),
+        Some(usd) if !has_unpriced => format!("{usd:.4}"),
+        Some(usd) if usd > 0.0 => format!("{usd:.4}+"),
+        Some(_) => "no price".into(),
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +107,22 @@ mod tests {
             json!({"month": "2026-11", "model": null, "agentName": null, "taskTitle": "Count"});
         let names = [By::Month, By::Model, By::Agent, By::Task].map(|by| by.subject(&sum));
         assert_eq!(names, ["2026-11", "no model named", "an agent that has left", "Count"]);
-        assert_eq!((usd(&json!(1.25)), usd(&json!(null))), ("1.2500".into(), "-".into()));
+    }
+
+    #[test]
+    fn what_has_no_price_is_not_shown_as_nothing() {
+        let cost = |usd: Value, unpriced: Value| {
+            cost(&json!({"costUsd": usd, "unpricedTokens": unpriced}))
+        };
+        let shown = [
+            cost(json!(1.25), json!(0)),
+            cost(json!(0), json!(0)),
+            cost(json!(0), json!(7)),
+            cost(json!(1.25), json!(7)),
+            // A server that does not say.
+            cost(json!(0), Value::Null),
+            cost(Value::Null, Value::Null),
+        ];
+        assert_eq!(shown, ["1.2500", "0.0000", "no price", "1.2500+", "0.0000", "-"]);
     }
 }

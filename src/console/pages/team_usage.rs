@@ -26,6 +26,9 @@ const DAYS: &str = "40";
 /// Rows of the table.
 const ROWS: &str = "20";
 
+/// So many models without a price are named.
+const UNPRICED: &str = "10";
+
 /// What the table may be summed by, and the heading of its first column.
 const BY: [(&str, &str); 3] = [("model", "Model"), ("agent", "Agent"), ("task", "Task")];
 
@@ -43,6 +46,8 @@ struct UsagePage {
     by: (&'static str, &'static str),
     days: Days,
     rows: List<Sum>,
+    /// Models of which something counts nothing, since it has no cost.
+    unpriced: List<Sum>,
     /// Numbers of the tasks in it, by id.
     tasks: BTreeMap<String, u32>,
     /// The page of prices.
@@ -78,7 +83,15 @@ impl UsagePage {
                 number.map_or(String::new(), |number| self.place.task(number)),
             );
         }
-        (row.model.as_deref().unwrap_or("no model named").into(), String::new())
+        if self.by.0 == "task" {
+            return ("no task".into(), String::new());
+        }
+        (self.model(row), String::new())
+    }
+
+    /// The model of a row.
+    fn model(&self, row: &Sum) -> String {
+        row.model.as_deref().unwrap_or("no model named").into()
     }
 }
 
@@ -91,13 +104,17 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let name = visit.query.some("month").map(String::from).or(newest).unwrap_or_default();
     let month = months.iter().find(|month| month.month == name).cloned();
     let by = BY.into_iter().find(|(by, _)| *by == visit.query.get("by")).unwrap_or(BY[0]);
-    let (mut days, mut rows): (List<Sum>, List<Sum>) = (List::none(), List::none());
+    let (mut days, mut rows, mut unpriced) = (List::<Sum>::none(), List::none(), List::none());
     if !name.is_empty() {
         let of = [("month", name.as_str())];
         days = api.get(&path, &[&of[..], &[("by", "day"), ("limit", DAYS)]].concat()).await?;
         let mut query = [&of[..], &[("by", by.0), ("limit", ROWS)]].concat();
         query.extend(visit.cursor());
         rows = api.get(&path, &query).await?;
+        if month.as_ref().is_some_and(|month| month.unpriced_tokens > 0) {
+            let models = [("by", "model"), ("unpriced", "true"), ("limit", UNPRICED)];
+            unpriced = api.get(&path, &[&of[..], &models].concat()).await?;
+        }
     }
     let tasks = rows.items.iter().filter_map(|row| row.task_id.as_deref());
     let page = UsagePage {
@@ -110,6 +127,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         choices: BY,
         by,
         rows,
+        unpriced,
         place,
     };
     render(page.frame.status, &page)

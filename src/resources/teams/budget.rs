@@ -40,6 +40,11 @@ pub enum BudgetLevel {
 }
 
 impl Budget {
+    /// Whether nothing may be spent at all, in whichever month.
+    pub fn is_nothing(&self) -> bool {
+        self.monthly_usd <= 0.0
+    }
+
     /// Returns how much of it is used up when this much is spent.
     pub fn level(&self, spent_usd: f64) -> BudgetLevel {
         let is_exhausted = match self.on_exhausted {
@@ -106,12 +111,19 @@ pub struct BudgetInfo {
     spent_usd: f64,
     /// What happens when it is used up.
     on_exhausted: OnExhausted,
+    /// Tokens of the runs reported this month that count nothing: neither was their cost reported, nor had
+    /// their model a price.
+    unpriced_tokens: u64,
 }
 
 impl BudgetInfo {
-    /// The budget when this much is spent.
-    pub fn of(Budget { monthly_usd, on_exhausted }: Budget, spent_usd: f64) -> Self {
-        BudgetInfo { monthly_usd, spent_usd, on_exhausted }
+    /// The budget when this much is spent, and so many tokens were used of which nobody knows the cost.
+    pub fn of(
+        Budget { monthly_usd, on_exhausted }: Budget,
+        spent_usd: f64,
+        unpriced_tokens: u64,
+    ) -> Self {
+        BudgetInfo { monthly_usd, spent_usd, on_exhausted, unpriced_tokens }
     }
 }
 

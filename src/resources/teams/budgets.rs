@@ -4,31 +4,35 @@
 //! back. Those that wait are told to look again when the month has ended, or the budget is raised.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use uuid::Uuid;
 
+use super::accounts::Account;
 use super::budget::{Budget, BudgetInfo, BudgetLevel, OnExhausted, to_nano};
 use super::member::{self, Member, scrum_master};
-use super::schedule::WakeText;
-use super::spending::{BudgetState, CURRENT, MonthlySpending};
+use super::spending::{BudgetState, CURRENT, CurrentPlace, MonthlySpending};
 use super::team::{Team, reaches};
 use super::team_changes::{TeamChange, TeamChangeKind};
 use super::usable::UsableMembers;
-use super::usage::spent_by_agent;
 use super::wakes::{self, WakeCause};
 use super::{changes, holds, rousing};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{Error, Id, Name, Result, Time};
-use crate::outbox::{About, EventType, RetentionSettings, Sweep, SweepProgress, publish};
-use crate::resources::agents;
+use crate::base::{Id, Kind, Name, Result, Time};
+use crate::outbox::{
+    About, EventType, Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep,
+    SweepProgress, Target, enqueue, publish,
+};
 use crate::store::{ListSource, Order, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
+    jobs: &[JUDGE_MEMBERS],
     sweeps: &[END_MONTHS],
     events: &[EventType::TeamBudgetExhausted],
     ..Resource::EMPTY
@@ -54,71 +58,6 @@ pub fn spend(tx: &mut Tx, team: &Team, member: &Member, cost_usd: f64) -> Result
     }
 }
 
-/// A budget, or that there is none, and what is spent this month.
-struct Account<'a> {
-    team: &'a Team,
-    /// Whose budget it is, if not the team's.
-    member: Option<&'a Member>,
-    budget: Option<Budget>,
-    spent_usd: f64,
-    /// Whether an earlier release has told that it is used up.
-    was_told: bool,
-}
-
-impl<'a> Account<'a> {
-    fn of_team(view: &View, team: &'a Team) -> Result<Self> {
-        let spending: Option<MonthlySpending> =
-            view.get(&(team.id, team.calendar().month(view.now())))?;
-        Ok(Account {
-            team,
-            member: None,
-            budget: team.budget(),
-            spent_usd: spending.as_ref().map_or(0.0, |spending| spending.spent_usd),
-            was_told: spending.is_some_and(|spending| spending.exhaustion_published),
-        })
-    }
-
-    fn of_member(view: &View, team: &'a Team, member: &'a Member) -> Result<Self> {
-        let budget = member.budget;
-        let spent_usd = match budget {
-            Some(_) => spent_by_agent(view, team, member.id)?,
-            None => 0.0,
-        };
-        Ok(Account { team, member: Some(member), budget, spent_usd, was_told: false })
-    }
-
-    /// Its state before anything is known of it.
-    fn blank(&self, month_start: Time) -> BudgetState {
-        BudgetState {
-            team: self.team.id,
-            agent: self.member.map(|member| member.id),
-            month_start,
-            low_since: None,
-            exhausted_at: None,
-            exhaustion_published: self.was_told,
-            is_over: false,
-        }
-    }
-
-    fn info(&self) -> Option<BudgetInfo> {
-        self.budget.map(|budget| BudgetInfo::of(budget, self.spent_usd))
-    }
-}
-
-/// Returns a team's budget and what is spent of it.
-pub fn info_of_team(view: &View, team: &Team) -> Result<Option<BudgetInfo>> {
-    if team.monthly_usd.is_none() { Ok(None) } else { Ok(Account::of_team(view, team)?.info()) }
-}
-
-/// Returns an agent's budget in its team and what is spent of it.
-pub fn info_of_member(view: &View, member: &Member) -> Result<Option<BudgetInfo>> {
-    if member.budget.is_none() {
-        return Ok(None);
-    }
-    let team: Team = view.fetch(&member.team)?;
-    Ok(Account::of_member(view, &team, member)?.info())
-}
-
 // ── What follows ─────────────────────────────────────────────────────────────
 
 /// Stores how a budget stands, and tells of what is new; `acting` is who knows already.
@@ -126,39 +65,39 @@ fn judge(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> 
     let now = tx.now();
     let blank = account.blank(account.team.calendar().month(now));
     let stored = tx.get::<BudgetState>(&blank.key())?;
-    let level = match account.budget {
-        Some(budget) => budget.level(account.spent_usd),
-        None => BudgetLevel::Fine,
-    };
+    let level = account.level();
     if level == BudgetLevel::Fine && stored.is_none() {
         return Ok(());
     }
     let old = stored.clone().unwrap_or(blank);
     let is_exhausted = level == BudgetLevel::Exhausted;
+    let pauses = account.budget.is_some_and(|budget| budget.on_exhausted == OnExhausted::Pause);
+    let is_held = is_exhausted && pauses;
     let new = BudgetState {
         low_since: (level != BudgetLevel::Fine).then(|| old.low_since.unwrap_or(now)),
         exhausted_at: is_exhausted.then(|| old.exhausted_at.unwrap_or(now)),
         exhaustion_published: old.exhaustion_published || is_exhausted,
         // A month that has ended goes on where another zone is set, or a clock.
         is_over: false,
+        held_since: is_held.then(|| old.held_since.unwrap_or(now)),
+        hold_published: old.hold_published || is_held,
         ..old.clone()
     };
     if stored.as_ref() != Some(&new) {
         tx.put(&new)?;
     }
-    if let Some(budget) = account.budget {
-        if new.exhaustion_published && !old.exhaustion_published {
-            publish_exhausted(tx, account, budget)?;
-        } else if is_exhausted && stored.is_some_and(|old| old.exhausted_at.is_none()) {
-            note(tx, account.team, new.agent, TeamChangeKind::BudgetExhausted)?;
-        }
-        let is_new = (new.low_since.is_some() && old.low_since.is_none())
-            || (is_exhausted && old.exhausted_at.is_none());
-        if is_new {
-            tell_scrum_master(tx, account, (budget, level), acting)?;
-        }
+    let Some(budget) = account.budget else { return Ok(()) };
+    let is_newly_exhausted = is_exhausted && old.exhausted_at.is_none();
+    let told = |state: &BudgetState| (state.exhaustion_published, state.hold_published);
+    if told(&new) != told(&old) {
+        publish_exhausted(tx, account, budget)?;
+    } else if is_newly_exhausted && stored.is_some() {
+        note(tx, account.team, new.agent, TeamChangeKind::BudgetExhausted)?;
     }
-    Ok(())
+    let is_new = (new.low_since.is_some() && old.low_since.is_none())
+        || is_newly_exhausted
+        || (is_held && old.held_since.is_none());
+    if is_new { tell_scrum_master(tx, account, acting) } else { Ok(()) }
 }
 
 /// Notes what has become of a budget by itself.
@@ -188,42 +127,63 @@ fn publish_exhausted(tx: &mut Tx, account: &Account, budget: Budget) -> Result<(
 }
 
 /// Wakes the team's Scrum Master, unless it is the one whose act it was.
-fn tell_scrum_master(
-    tx: &mut Tx,
-    account: &Account,
-    (budget, level): (Budget, BudgetLevel),
-    acting: Option<&Member>,
-) -> Result<()> {
+fn tell_scrum_master(tx: &mut Tx, account: &Account, acting: Option<&Member>) -> Result<()> {
     let Some(master) = scrum_master(&tx.view(), account.team.id)? else { return Ok(()) };
     if acting.is_some_and(|acting| acting.id == master.id) {
         return Ok(());
     }
-    let what = match (level, budget.on_exhausted) {
-        (BudgetLevel::Exhausted, OnExhausted::Pause) => {
-            "used up: nothing is begun until the month ends, or it is raised"
+    match account.notice(&tx.view())? {
+        Some(text) => {
+            let agent = account.member.map(|member| member.id);
+            wakes::wake(tx, &master, &WakeCause::BudgetLow(agent, &text))
         }
-        (BudgetLevel::Exhausted, OnExhausted::Notify) => "used up",
-        _ => "low",
-    };
-    let amounts = format!("Spent this month: {} of {} USD.", account.spent_usd, budget.monthly_usd);
-    let text = match account.member {
-        None => format!("The budget of the team is {what}. {amounts}"),
-        // Amounts of a restricted agent are for those who may use it.
-        Some(member) if !agents::is_open(&tx.view(), member.agent)? => return Ok(()),
-        Some(member) => {
-            format!("The budget of the agent {} is {what}. {amounts}", &*member.stable_key)
-        }
-    };
-    let invalid = |why| Error::internal(format!("a notice cannot be a wake: {why}"));
-    let text = WakeText::parse(text).map_err(invalid)?;
-    wakes::wake(tx, &master, &WakeCause::BudgetLow(&text))
+        None => Ok(()),
+    }
 }
 
-/// Judges the budget of a team anew after a change of it, or of the team's time zone, and those of its
-/// agents when they spend next.
+/// Judges the budget of a team anew after a change of it.
 pub fn team_changed(tx: &mut Tx, team: &Team) -> Result<()> {
     judge(tx, &Account::of_team(&tx.view(), team)?, None)?;
     if holds::of_team(&tx.view(), team)?.is_some() { Ok(()) } else { rouse_team(tx, team.id) }
+}
+
+/// Judges the budgets of a team and of its agents anew after a change of its time zone, in which another
+/// month may be the current one.
+pub fn zone_changed(tx: &mut Tx, team: &Team) -> Result<()> {
+    judge_members(tx, team, Id::NIL)?;
+    team_changed(tx, team)
+}
+
+/// Does the same for the budgets of a team's agents as a change of its time zone has begun; the target is
+/// the last agent that was seen to, the concurrency key the team.
+const JUDGE_MEMBERS: JobHandler = JobHandler {
+    kind: "team.judge_budgets",
+    prepare: judge_next_members,
+    settle: rousing::no_effect,
+};
+
+fn judge_next_members(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let key: Id<Target> = job.concurrency_key.unwrap_or(Id::NIL);
+    if let Some(team) = tx.get::<Team>(&key.cast())? {
+        judge_members(tx, &team, job.target.cast())?;
+    }
+    Ok(Prepared::Done)
+}
+
+/// Judges the budgets of some of a team's agents, from the one after `last` on, and enqueues the job for the
+/// others.
+fn judge_members(tx: &mut Tx, team: &Team, last: Id<Member>) -> Result<()> {
+    let (members, next) = rousing::next_members(tx, team.id, last)?;
+    for member in members.iter().filter(|member| member.budget.is_some()) {
+        judge(tx, &Account::of_member(&tx.view(), team, member)?, None)?;
+    }
+    match next {
+        Some(next) => {
+            let now = tx.now();
+            enqueue(tx, &JUDGE_MEMBERS, next.cast(), Some(team.id.cast()), now).map(drop)
+        }
+        None => Ok(()),
+    }
 }
 
 fn rouse_team(tx: &mut Tx, team: Id<Team>) -> Result<()> {
@@ -249,37 +209,62 @@ pub fn forget(tx: &mut Tx, member: &Member) -> Result<()> {
 const END_MONTHS: Sweep =
     Sweep { name: "budgets of past months", every_secs: 20, run: end_months, installation: false };
 
-/// So many are seen to in one transaction.
-const AT_ONCE: usize = 100;
+/// So many are told in one transaction: servers that share a store tell each other of so many at once.
+const AT_ONCE: usize = rousing::AT_ONCE;
 
-fn end_months(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
-    // Where the next month may have begun; on most days those of this month are not looked at.
-    let end = tx.now().plus_secs(24 * 3600).month_start();
-    let start = Time::from_millis(i64::MIN);
-    let mut keys = Vec::new();
-    tx.view().entries(&CURRENT, &start, &end, Order::Ascending, |_, key| {
-        keys.push(key);
-        Ok(ControlFlow::Continue(()))
-    })?;
+/// Ends the months of some budgets, those behind the place where the step before this one ended. What
+/// cannot be read is noted as damage, and left as it is.
+fn end_months(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress> {
+    let found = current(&tx.view(), settings)?;
     let mut teams: BTreeMap<Id<Team>, Option<Team>> = BTreeMap::new();
     let mut ended = 0;
-    for key in keys {
-        let team = match teams.get(&key.0) {
-            Some(known) => known.clone(),
-            None => tx.get::<Team>(&key.0)?,
+    for ((month, subject), key) in &found {
+        let team = match teams.entry(key.0) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(readable(tx.get::<Team>(&key.0))?),
         };
-        teams.insert(key.0, team.clone());
         let Some(team) = team else { continue }; // It is being removed, with this.
         if team.calendar().month(tx.now()) <= key.2 {
             continue;
         }
-        end_month(tx, &team, &key)?;
+        readable(tx.attempt(|tx| end_month(tx, team, key)).map(Some))?;
         ended += 1;
         if ended == AT_ONCE {
-            return Ok(SweepProgress::More);
+            return Ok(SweepProgress::MoreBehind((*month, Uuid::from_bytes(*subject.bytes()))));
         }
     }
-    Ok(SweepProgress::Clean)
+    let last = found.last().filter(|_| found.len() == SWEEP_ROWS);
+    Ok(last.map_or(SweepProgress::Clean, |((month, subject), _)| {
+        SweepProgress::MoreBehind((*month, Uuid::from_bytes(*subject.bytes())))
+    }))
+}
+
+/// Returns the places of the next budgets whose month may have ended, as many as one step looks at.
+fn current(
+    view: &View,
+    settings: &RetentionSettings,
+) -> Result<Vec<(CurrentPlace, <BudgetState as Record>::Key)>> {
+    // Where the next month may have begun; on most days those of this month are not looked at.
+    let end = (view.now().plus_secs(24 * 3600).month_start(), Id::<()>::NIL);
+    let behind: Option<CurrentPlace> = settings.behind.map(|(month, id)| (month, Id::new(id)));
+    let start = behind.unwrap_or((Time::from_millis(i64::MIN), Id::NIL));
+    let mut found = Vec::new();
+    view.entries(&CURRENT, &start, &end, Order::Ascending, |place, key| {
+        if Some(place) != behind {
+            found.push((place, key));
+        }
+        let is_full = found.len() == SWEEP_ROWS;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(found)
+}
+
+/// Leaves out what cannot be read.
+fn readable<T>(read: Result<Option<T>>) -> Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == Kind::Internal => Ok(None),
+        read => read,
+    }
 }
 
 fn end_month(tx: &mut Tx, team: &Team, key: &<BudgetState as Record>::Key) -> Result<()> {
@@ -290,6 +275,9 @@ fn end_month(tx: &mut Tx, team: &Team, key: &<BudgetState as Record>::Key) -> Re
     }
     tx.unmark_deletion(); // A wake is for a disk that has place.
     note(tx, team, state.agent, TeamChangeKind::BudgetRenewed)?;
+    if state.held_since.is_none() {
+        return Ok(());
+    }
     let Some(agent) = state.agent else { return rouse_team(tx, team.id) };
     match tx.get::<Member>(&(team.id, agent))? {
         Some(member) => rousing::rouse(tx, &member),
@@ -334,7 +322,7 @@ impl LowBudget {
             Some(member) => Account::of_member(view, &team, member)?,
             None => Account::of_team(view, &team)?,
         };
-        let (Some(budget), Some(low_since)) = (account.info(), state.low_since) else {
+        let (Some(budget), Some(low_since)) = (account.info(view)?, state.low_since) else {
             return Ok(None);
         };
         Ok(Some(LowBudget {

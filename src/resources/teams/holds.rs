@@ -54,7 +54,9 @@ pub fn require_not_paused(view: &View, member: &Member) -> Result<()> {
 fn refusal(Pause { scope, since, ends_at, reason, .. }: Pause) -> Error {
     let why = reason.map_or(String::new(), |reason| format!(" ({})", reason.as_str()));
     let subject = scope.subject();
+    let is_of_budget = matches!(scope, PauseScope::TeamBudget | PauseScope::AgentBudget);
     let end = match ends_at {
+        None if is_of_budget => "raise the budget".into(),
         None => "wait until somebody resumes it".into(),
         Some(end) => format!("raise the budget, or wait until {end}"),
     };
@@ -84,14 +86,15 @@ fn of_budget(
     let (calendar, now) = (team.calendar(), view.now());
     let month = calendar.month(now);
     let state: Option<BudgetState> = view.get(&(team.id, agent, month))?;
-    let since = state.and_then(|state| state.exhausted_at);
+    // Of one that is over nobody would be told when it ends: it counts once it is judged anew.
+    let since = state.filter(|state| !state.is_over).and_then(|state| state.held_since);
     // Of nothing, nothing is left, also in a month in which nothing was spent yet.
-    let since = since.or((budget.monthly_usd <= 0.0).then_some(month));
+    let since = since.or(budget.is_nothing().then_some(month));
     Ok(since.map(|since| Pause {
         scope: if agent.is_some() { PauseScope::AgentBudget } else { PauseScope::TeamBudget },
         by: None,
         since,
-        ends_at: Some(calendar.next_month(now)),
+        ends_at: (!budget.is_nothing()).then(|| calendar.next_month(now)),
         reason: None,
     }))
 }

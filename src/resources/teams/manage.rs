@@ -7,7 +7,7 @@ use super::budget::{BudgetInfo, NewBudget, OnExhausted};
 use super::team::{BY_SLUG, MEMORIES, TEAM_IN_PATH, Team, fetch_team};
 use super::team_changes::TeamChange;
 use super::zone::{ZoneName, utc};
-use super::{budgets, holds};
+use super::{accounts, budgets, holds};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{ADMIN, Caller, MEMBER, ScopeName, ScopeTarget, User};
 use crate::base::{Description, Id, Name, Nullable, Result, Slug, Time};
@@ -89,7 +89,7 @@ impl Output for TeamInfo {
 /// Returns a team as the API returns it.
 pub fn info(view: &View, team: Team) -> Result<TeamInfo> {
     let paused = holds::of_team(view, &team)?;
-    let budget = budgets::info_of_team(view, &team)?;
+    let budget = accounts::info_of_team(view, &team)?;
     Ok(TeamInfo {
         id: team.id,
         slug: team.slug,
@@ -168,7 +168,9 @@ pub fn update(tx: &mut Tx, req: &Req<Id<Team>, TeamPatch>) -> Result<TeamInfo> {
         let at = (team.id, None);
         TeamChange::of_budget(tx, at, team.budget(), req.caller().user()).note(tx)?;
     }
-    if (team.budget(), &team.time_zone) != (old.budget(), &old.time_zone) {
+    if team.time_zone != old.time_zone {
+        budgets::zone_changed(tx, &team)?;
+    } else if team.budget() != old.budget() {
         budgets::team_changed(tx, &team)?;
     }
     info(&tx.view(), team)
@@ -225,7 +227,7 @@ mod tests {
 
     fn of_ten(spent_usd: f64) -> BudgetInfo {
         let budget = Budget { monthly_usd: 10.0, on_exhausted: OnExhausted::Notify };
-        BudgetInfo::of(budget, spent_usd)
+        BudgetInfo::of(budget, spent_usd, 0)
     }
 
     #[test]
@@ -254,7 +256,9 @@ mod tests {
         let renamed = patch(json!({"name": "New"}));
         let expected = json!({
             "id": made.id, "slug": "crew", "name": "New", "description": "sails",
-            "budget": {"monthlyUsd": 10.0, "spentUsd": 0.0, "onExhausted": "notify"},
+            "budget": {
+                "monthlyUsd": 10.0, "spentUsd": 0.0, "onExhausted": "notify", "unpricedTokens": 0,
+            },
             "timeZone": "UTC", "paused": null,
             "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:01.000Z",
             "updatedBy": user(&fixture.member),

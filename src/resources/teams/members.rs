@@ -12,7 +12,7 @@ use super::member::{
 use super::team::{MEMORIES, TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::team_changes::TeamChange;
 use super::usable::UsableMember;
-use super::{budgets, holds, wakes};
+use super::{accounts, budgets, holds, wakes};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{BoundedList, HttpUrl, Id, Name, Nullable, Result, Skill, StableKey, Time};
@@ -140,7 +140,7 @@ pub fn info(view: &View, caller: &Caller, member: Member) -> Result<TeamAgent> {
         Pause { reason: pause.reason.filter(|_| is_open), ..pause }
     };
     let paused = holds::of_member(view, &member)?.map(shown);
-    let budget = if is_usable { budgets::info_of_member(view, &member)? } else { None };
+    let budget = if is_usable { accounts::info_of_member(view, &member)? } else { None };
     Ok(TeamAgent {
         name: name(view, &member)?,
         max_attempts: member.max_attempts(),

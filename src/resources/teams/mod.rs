@@ -5,6 +5,7 @@
 //! checks it first: nothing of a deleted team can be reached, although deleting its rows takes a
 //! while.
 
+mod accounts;
 mod activity;
 mod approvals;
 mod budget;

@@ -47,7 +47,8 @@ const ROUSE_ALL: JobHandler =
 const ROUSE_TEAM: JobHandler =
     JobHandler { kind: "team.rouse", prepare: rouse_team, settle: no_effect };
 
-fn no_effect(_: &mut Tx, _: &Job, _: &crate::outbox::EffectResult) -> Result<Settled> {
+/// Settles a job that has no effect outside.
+pub fn no_effect(_: &mut Tx, _: &Job, _: &crate::outbox::EffectResult) -> Result<Settled> {
     Ok(Settled::Done)
 }
 
@@ -78,15 +79,27 @@ pub fn rouse_team(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     if last.is_nil() {
         schedules::rouse(tx, team.id)?;
     }
-    let after = (!last.is_nil()).then(|| (team.id, last).to_bytes());
-    let members: Page<Member> = part(tx, &team.id, after, AT_ONCE)?;
-    for member in &members.items {
+    let (members, next) = next_members(tx, team.id, last)?;
+    for member in &members {
         rouse(tx, member)?;
     }
-    if let Some((_, next)) = position::<(Id<Team>, Id<Member>)>(&members)? {
+    if let Some(next) = next {
         rouse_members(tx, team.id, next)?;
     }
     Ok(Prepared::Done)
+}
+
+/// Returns the next [`AT_ONCE`] agents of a team, from the one after `last` on, and which of them is the
+/// last if there are more.
+pub fn next_members(
+    tx: &Tx,
+    team: Id<Team>,
+    last: Id<Member>,
+) -> Result<(Vec<Member>, Option<Id<Member>>)> {
+    let after = (!last.is_nil()).then(|| (team, last).to_bytes());
+    let members: Page<Member> = part(tx, &team, after, AT_ONCE)?;
+    let next = position::<(Id<Team>, Id<Member>)>(&members)?;
+    Ok((members.items, next.map(|(_, next)| next)))
 }
 
 fn part<R: Record>(

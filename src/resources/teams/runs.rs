@@ -12,7 +12,8 @@ use super::member::{self, Member};
 use super::task::{Task, fetch_task};
 use super::team::{TEAM_IN_PATH, Team, fetch_team, require_team};
 use super::usable::UsableMember;
-use super::{budgets, holds, usage};
+use super::usage::{self, Used};
+use super::{budgets, holds};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{BoundedList, Description, Id, Issue, Result, Time, Usd};
@@ -193,7 +194,9 @@ pub fn create(tx: &mut Tx, req: &Req<(Id<Team>, Id<Member>), NewRun>) -> Result<
         usage: used,
     };
     tx.insert(&run)?;
-    usage::add(tx, &team, (&member, run.task_id), (&run.usage, run.cost_usd))?;
+    let is_cost_reported = reported.is_some();
+    let used = Used { usage: &run.usage, cost_usd: run.cost_usd, is_cost_reported };
+    usage::add(tx, &team, (&member, run.task_id), &used)?;
     changes::tell(tx, team.id);
     if run.status == RunStatus::Failed {
         let payload = json!({

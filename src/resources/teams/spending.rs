@@ -60,6 +60,10 @@ pub struct BudgetState {
     pub exhaustion_published: bool,
     /// Whether the month has ended, and those were told that it held back.
     pub is_over: bool,
+    /// Since when it holds agents back.
+    pub held_since: Option<Time>,
+    /// Whether the event has told that it does: it has, once a month.
+    pub hold_published: bool,
 }
 crate::base::portable!(BudgetState {
     team,
@@ -69,12 +73,18 @@ crate::base::portable!(BudgetState {
     exhausted_at,
     exhaustion_published,
     is_over,
+    held_since,
+    hold_published,
 });
 
+/// A month, and the team or agent whose budget it is.
+pub type CurrentPlace = (Time, Id<()>);
+
 /// Those of months that have not ended, by month.
-pub static CURRENT: Index<BudgetState, Time> =
+pub static CURRENT: Index<BudgetState, CurrentPlace> =
     Index::non_unique("teams.budgets.current", |state| {
-        (!state.is_over).then_some(state.month_start)
+        let subject = state.agent.map_or(state.team.cast(), Id::cast);
+        (!state.is_over).then_some((state.month_start, subject))
     });
 
 static STATE_TEAM: Reference<BudgetState, Team> = Reference::cascade(

@@ -74,8 +74,10 @@ pub struct Amounts {
     cached: u64,
     /// In billionths of a US dollar.
     cost_nano: u64,
+    /// Tokens of input and output of which nobody knows what they cost.
+    unpriced: u64,
 }
-crate::base::portable!(Amounts { runs, input, output, cached, cost_nano });
+crate::base::portable!(Amounts { runs, input, output, cached, cost_nano, unpriced });
 
 impl Amounts {
     fn plus(self, other: Self) -> Self {
@@ -85,13 +87,22 @@ impl Amounts {
             output: self.output.saturating_add(other.output),
             cached: self.cached.saturating_add(other.cached),
             cost_nano: self.cost_nano.saturating_add(other.cost_nano),
+            unpriced: self.unpriced.saturating_add(other.unpriced),
         }
     }
 
-    /// Of one model in one run.
-    fn of(usage: &ModelUsage) -> Self {
+    /// Of one model in a run.
+    fn of(usage: &ModelUsage, run: &Used<'_>) -> Self {
         let ModelUsage { input, output, cached, .. } = *usage;
-        Amounts { runs: 1, input, output, cached, cost_nano: nano(usage.cost_usd.unwrap_or(0.0)) }
+        let is_cost_known = usage.cost_usd.is_some() || run.is_cost_reported;
+        Amounts {
+            runs: 1,
+            input,
+            output,
+            cached,
+            cost_nano: nano(usage.cost_usd.unwrap_or(0.0)),
+            unpriced: if is_cost_known { 0 } else { input.saturating_add(output) },
+        }
     }
 
     fn cost_usd(self) -> f64 {
@@ -136,16 +147,27 @@ impl Record for Usage {
 
 // ── What a run adds ──────────────────────────────────────────────────────────
 
+/// What a run has used, and what it cost.
+pub struct Used<'a> {
+    pub usage: &'a [ModelUsage],
+    /// As reported or, if it was not, what its models cost.
+    pub cost_usd: Option<f64>,
+    /// Whether the cost of the whole run was reported.
+    pub is_cost_reported: bool,
+}
+
 /// Adds what a run has used to the sums of its team.
 pub fn add(
     tx: &mut Tx,
     team: &Team,
     (member, task): (&Member, Option<Id<Task>>),
-    (usage, cost_usd): (&[ModelUsage], Option<f64>),
+    used: &Used<'_>,
 ) -> Result<()> {
     let (calendar, now) = (team.calendar(), tx.now());
-    let cost_nano = nano(cost_usd.unwrap_or(0.0));
-    let tokens = usage.iter().map(Amounts::of).fold(Amounts::default(), Amounts::plus);
+    let cost_nano = nano(used.cost_usd.unwrap_or(0.0));
+    let parts: Vec<(&ModelName, Amounts)> =
+        used.usage.iter().map(|part| (&part.model, Amounts::of(part, used))).collect();
+    let tokens = parts.iter().fold(Amounts::default(), |sum, (_, part)| sum.plus(*part));
     let whole = Amounts { runs: 1, cost_nano, ..tokens };
     let blank = |by, amounts| Usage {
         team: team.id,
@@ -161,31 +183,31 @@ pub fn add(
     sum(tx, Usage { day: Some(calendar.day(now)), ..blank(UsageBy::Day, whole) })?;
     sum(tx, Usage { agent: Some(member.id), ..blank(UsageBy::Agent, whole) })?;
     // What a restricted agent costs is for those who may use it, and tasks are for all.
-    if task.is_some() && agents::is_open(&tx.view(), member.agent)? {
+    if agents::is_open(&tx.view(), member.agent)? {
         sum(tx, Usage { task, ..blank(UsageBy::Task, whole) })?;
     }
-    let (named, mut rest) = by_model(&tx.view(), (team, calendar.month(now)), usage)?;
+    let (named, mut rest) = by_model(&tx.view(), (team, calendar.month(now)), &parts)?;
     for (model, amounts) in named {
-        sum(tx, Usage { model: Some(model), ..blank(UsageBy::Model, amounts) })?;
+        sum(tx, Usage { model: Some(model.clone()), ..blank(UsageBy::Model, amounts) })?;
     }
     // What its models do not explain.
     rest.cost_nano += cost_nano.saturating_sub(tokens.cost_nano);
-    if usage.is_empty() || rest != Amounts::default() {
+    if parts.is_empty() || rest != Amounts::default() {
         sum(tx, blank(UsageBy::Model, Amounts { runs: 1, ..rest }))?;
     }
     Ok(())
 }
 
 /// Divides what a run used into the sums of models that are kept or can be begun, and the rest.
-fn by_model(
+fn by_model<'a>(
     view: &View,
     (team, month): (&Team, Time),
-    usage: &[ModelUsage],
-) -> Result<(Vec<(ModelName, Amounts)>, Amounts)> {
+    parts: &[(&'a ModelName, Amounts)],
+) -> Result<(Vec<(&'a ModelName, Amounts)>, Amounts)> {
     let place = (team.id, UsageBy::Model, month);
     let (mut named, mut rest, mut free) = (Vec::new(), Amounts::default(), None);
-    for part in usage {
-        let key = (place, (None, Some(part.model.clone()), None, None));
+    for (model, amounts) in parts {
+        let key = (place, (None, Some(ModelName::clone(model)), None, None));
         if !view.has::<Usage>(&key)? {
             let left = match free {
                 Some(left) => left,
@@ -193,11 +215,11 @@ fn by_model(
             };
             free = Some(left.saturating_sub(1));
             if left == 0 {
-                rest = rest.plus(Amounts::of(part));
+                rest = rest.plus(*amounts);
                 continue;
             }
         }
-        named.push((part.model.clone(), Amounts::of(part)));
+        named.push((*model, *amounts));
     }
     Ok((named, rest))
 }
@@ -215,9 +237,20 @@ fn sum(tx: &mut Tx, added: Usage) -> Result<()> {
 
 /// Returns what the runs of an agent have cost in this month.
 pub fn spent_by_agent(view: &View, team: &Team, agent: Id<Member>) -> Result<f64> {
-    let month = (team.id, UsageBy::Agent, team.calendar().month(view.now()));
-    let usage: Option<Usage> = view.get(&(month, (None, None, Some(agent), None)))?;
-    Ok(usage.map_or(0.0, |usage| usage.amounts.cost_usd()))
+    Ok(this_month(view, team, Some(agent))?.cost_usd())
+}
+
+/// Returns how many tokens a team, or an agent in it, has used in this month of which nobody knows what they
+/// cost.
+pub fn unpriced_tokens(view: &View, team: &Team, agent: Option<Id<Member>>) -> Result<u64> {
+    Ok(this_month(view, team, agent)?.unpriced)
+}
+
+fn this_month(view: &View, team: &Team, agent: Option<Id<Member>>) -> Result<Amounts> {
+    let by = if agent.is_some() { UsageBy::Agent } else { UsageBy::Month };
+    let month = (team.id, by, team.calendar().month(view.now()));
+    let usage: Option<Usage> = view.get(&(month, (None, None, agent, None)))?;
+    Ok(usage.map_or(Amounts::default(), |usage| usage.amounts))
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -248,12 +281,14 @@ fn month_of(text: &str) -> Option<Time> {
 pub struct UsageFilter {
     /// What is summed by. `day` if absent.
     by: Option<UsageBy>,
-    /// The month. The current one in the team's time zone if absent; of no meaning with `by=month`.
+    /// The month alone. If absent the current one in the team's time zone; all with `by=month`.
     month: Option<MonthName>,
+    /// True: only sums with tokens of which nobody knows what they cost.
+    unpriced: Option<bool>,
 }
 impl Input for UsageFilter {}
 
-/// What runs of a team have used. The field that it is summed by has a value.
+/// What runs of a team have used. The field that it is summed by has a value, but for what is of none.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "TeamUsage")]
@@ -267,6 +302,7 @@ pub struct UsageInfo {
     agent_id: Option<Id<Member>>,
     /// The agent's current name; null if it has left.
     agent_name: Option<Name>,
+    /// The task; null also for runs without one.
     task_id: Option<Id<Task>>,
     /// The task's current title.
     task_title: Option<Title>,
@@ -278,8 +314,11 @@ pub struct UsageInfo {
     output: u64,
     /// Those of the input tokens that came from a cache.
     cached: u64,
-    /// The cost in US dollars.
+    /// The cost in US dollars, as far as it is known.
     cost_usd: f64,
+    /// Those of the input and output tokens that count nothing in `costUsd`: neither was their cost
+    /// reported, nor had their model a price.
+    unpriced_tokens: u64,
 }
 
 impl Output for UsageInfo {
@@ -301,7 +340,7 @@ impl UsageInfo {
         let text = |time: Time, length: usize| -> String {
             time.to_string().chars().take(length).collect()
         };
-        let Amounts { runs, input, output, cached, .. } = usage.amounts;
+        let Amounts { runs, input, output, cached, unpriced, .. } = usage.amounts;
         Ok(UsageInfo {
             month: text(usage.month_start, 7),
             day: usage.day.map(|day| text(day, 10)),
@@ -315,6 +354,7 @@ impl UsageInfo {
             output,
             cached,
             cost_usd: usage.amounts.cost_usd(),
+            unpriced_tokens: unpriced,
         })
     }
 }
@@ -329,13 +369,19 @@ fn list(view: &View, req: &Req<Id<Team>, UsageFilter>) -> Result<Page<UsageInfo>
     let named = req.input.month.as_ref().and_then(|month| month_of(month));
     let month = (team.id, by, named.unwrap_or_else(|| team.calendar().month(view.now())));
     let usable = UsableMembers::of(view, req.caller());
-    let is_listed = |usage: &Usage| usage.agent.is_none_or(|agent| usable.has(team.id, agent));
+    let is_unpriced = req.input.unpriced == Some(true);
+    let is_listed = |usage: &Usage| {
+        usage.agent.is_none_or(|agent| usable.has(team.id, agent))
+            && (usage.amounts.unpriced > 0 || !is_unpriced)
+    };
     let (table, part, show) = (ListSource::TABLE, &req.page, UsageInfo::of);
     match by {
-        UsageBy::Month => {
+        UsageBy::Month if named.is_none() => {
             view.page_map(table, &(team.id, by), Order::Descending, part, is_listed, show)
         }
-        UsageBy::Day => view.page_map(table, &month, Order::Ascending, part, is_listed, show),
+        UsageBy::Month | UsageBy::Day => {
+            view.page_map(table, &month, Order::Ascending, part, is_listed, show)
+        }
         UsageBy::Model | UsageBy::Agent | UsageBy::Task => {
             view.page_map(&BY_COST, &month, Order::Descending, part, is_listed, show)
         }

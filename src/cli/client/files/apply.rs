@@ -166,7 +166,7 @@ fn delete_of(
         ("promptName", Some(&artifact.name)),
         ("artifactType", Some(artifact.artifact_type())),
     ];
-    api.delete_in_org(path, &[&of[..], what].concat())
+    api.delete_in_org(path, &[&of[..], what].concat()).map(drop)
 }
 
 /// The tag of a resource that is as the plan saw it; none if it is gone.
@@ -209,10 +209,10 @@ fn told(result: Result<(), Refusal>) -> Result<(), Failure> {
 fn remove(api: &Api, remote: &Remote, resource: &ResourceName) -> Result<(), Failure> {
     let path = remote.known.path(resource)?;
     match resource.0.access {
-        Access::Bare => api.delete_in_org(&path, &[]),
+        Access::Bare => api.delete_in_org(&path, &[]).map(drop),
         Access::Value => match value(api, remote, resource)? {
             None => Ok(()),
-            now if now == planned_value(remote, resource) => api.delete_in_org(&path, &[]),
+            now if now == planned_value(remote, resource) => api.delete_in_org(&path, &[]).map(drop),
             Some(_) => Err(changed_meanwhile()),
         },
         Access::Tagged => match unchanged(api, remote, resource)? {

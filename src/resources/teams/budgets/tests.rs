@@ -156,7 +156,10 @@ fn a_budget_of_an_agent_holds_that_agent_back_and_no_other() {
     spend(&fixture, (crew, ann), 4.0);
     let budget = json!({"budget": {"monthlyUsd": 5, "onExhausted": "pause"}});
     let shown = set_agent(&fixture, (crew, ann), budget)["budget"].clone();
-    assert_eq!(shown, json!({"monthlyUsd": 5.0, "spentUsd": 4.0, "onExhausted": "pause"}));
+    let expected = json!({
+        "monthlyUsd": 5.0, "spentUsd": 4.0, "onExhausted": "pause", "unpricedTokens": 0,
+    });
+    assert_eq!(shown, expected);
     assert_eq!(low(&fixture), [(json!(ann), json!(4.0))]);
     spend(&fixture, (crew, bob), 100.0);
     claim(&fixture, (crew, ann)).unwrap();
@@ -226,10 +229,10 @@ fn the_scrum_master_hears_of_a_budget_that_is_low_and_of_one_that_is_used_up() {
     assert!(heard().is_empty());
     spend(&fixture, (crew, ann), 0.01);
     spend(&fixture, (crew, ann), 1.0);
-    assert_eq!(heard(), ["The budget of the team is low. Spent this month: 8 of 10 USD."]);
+    assert_eq!(heard(), ["The budget of the team is low. Spent this month: 9 of 10 USD."]);
     spend(&fixture, (crew, ann), 2.0);
     spend(&fixture, (crew, ann), 1.0);
-    assert_eq!(heard(), ["The budget of the team is used up. Spent this month: 11 of 10 USD."]);
+    assert_eq!(heard(), ["The budget of the team is used up. Spent this month: 12 of 10 USD."]);
     // One does not take the place of another.
     set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 20}}));
     let bob = add_agent(&fixture, crew, "bob");
@@ -286,7 +289,220 @@ fn of_a_budget_of_nothing_nothing_is_begun_in_any_month() {
     let ann = add_agent(&fixture, crew, "ann");
     set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}}));
     for _ in 0..2 {
-        assert_eq!(code(claim(&fixture, (crew, ann))), "agent_paused");
+        let refused = claim(&fixture, (crew, ann)).unwrap_err();
+        assert_eq!(refused.code(), "agent_paused");
+        assert!(refused.message().ends_with("; raise the budget"), "{}", refused.message());
+        assert_eq!(pause(&fixture, crew, ann)["endsAt"], Value::Null, "no month ends it");
         fixture.pass_secs(31 * DAY);
     }
+}
+
+/// Tells those of months that have ended, step by step; returns how many steps it took.
+fn end_all(fixture: &Fixture) -> usize {
+    let mut settings = RetentionSettings::default();
+    for steps in 1.. {
+        let own = settings.clone();
+        let step = move |tx: &mut Tx| end_months(tx, &own);
+        match fixture.store.write_blocking(fixture.org, step).unwrap() {
+            SweepProgress::Clean => return steps,
+            SweepProgress::More => {}
+            SweepProgress::MoreBehind(place) => settings.behind = Some(place),
+        }
+    }
+    unreachable!("it ends")
+}
+
+fn waiting(fixture: &Fixture) -> usize {
+    let count = |view: &View| view.count(&CURRENT, &(), usize::MAX);
+    fixture.store.read_now(fixture.org, count).unwrap()
+}
+
+/// Does the jobs that judge the budgets of agents; returns how many there were.
+fn judge_all(fixture: &Fixture) -> usize {
+    let run = |tx: &mut Tx| {
+        let mut jobs: Vec<Job> = tx.all(ListSource::TABLE, &())?;
+        jobs.retain(|job| job.kind == "team.judge_budgets");
+        for job in &jobs {
+            judge_next_members(tx, job)?;
+            tx.remove(job)?;
+        }
+        Ok(jobs.len())
+    };
+    fixture.store.write_blocking(fixture.org, run).unwrap()
+}
+
+#[test]
+fn agents_of_a_month_that_goes_on_in_another_zone_are_held_back_and_told_when_it_ends() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}}));
+    spend(&fixture, (crew, ann), 1.0);
+    // Half past midnight on the 1st of February.
+    fixture.pass_secs(16 * DAY + 12 * 3600 + 1800);
+    end_all(&fixture);
+    assert_eq!(waiting(&fixture), 0);
+    set(&fixture, crew, json!({"timeZone": "America/New_York"}));
+    assert_eq!(waiting(&fixture), 1, "its end is to come");
+    let held = pause(&fixture, crew, ann);
+    assert_eq!(
+        (&held["scope"], &held["endsAt"]),
+        (&json!("agent_budget"), &json!("2026-02-01T05:00:00.000Z"),)
+    );
+    assert_eq!(low(&fixture), [(json!(ann), json!(1.0))]);
+    assert_eq!(exhausted(&fixture).len(), 1, "of a month it is told once");
+    fixture.pass_secs(5 * 3600);
+    let mut listener = fixture.store.signals().subscribe(ann.uuid());
+    end_all(&fixture);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let told = async { tokio::time::timeout(Duration::from_secs(5), listener.notified()).await };
+    runtime.block_on(told).expect("who waits is told");
+    assert_eq!(pause(&fixture, crew, ann), Value::Null);
+}
+
+#[test]
+fn a_budget_whose_end_was_told_holds_nobody_until_it_is_judged_anew() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}}));
+    spend(&fixture, (crew, ann), 1.0);
+    let end = move |tx: &mut Tx| {
+        let state: BudgetState = tx.view().first(&CURRENT, &(), Order::Ascending)?.unwrap();
+        tx.put(&BudgetState { is_over: true, ..state })
+    };
+    fixture.store.write_blocking(fixture.org, end).unwrap();
+    assert_eq!(pause(&fixture, crew, ann), Value::Null);
+    spend(&fixture, (crew, ann), 0.5);
+    assert_eq!(pause(&fixture, crew, ann)["scope"], "agent_budget");
+}
+
+#[test]
+fn of_many_agents_a_job_judges_the_budgets_in_another_zone() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let agents: Vec<_> = (0..=rousing::AT_ONCE)
+        .map(|n| add_agent(&fixture, crew, String::leak(format!("agent-{n}"))))
+        .collect();
+    for agent in &agents {
+        let budget = json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}});
+        set_agent(&fixture, (crew, *agent), budget);
+    }
+    fixture.pass_secs(31 * DAY);
+    end_all(&fixture);
+    assert_eq!(waiting(&fixture), 0);
+    set(&fixture, crew, json!({"timeZone": "America/New_York"}));
+    assert_eq!(waiting(&fixture), rousing::AT_ONCE);
+    assert_eq!(judge_all(&fixture), 1);
+    assert_eq!(waiting(&fixture), rousing::AT_ONCE + 1);
+    assert_eq!(judge_all(&fixture), 0);
+}
+
+#[test]
+fn months_are_ended_some_at_a_time_and_what_goes_on_is_left_behind() {
+    let fixture = Fixture::new();
+    let (crew, west) = (team(&fixture, "crew", None), team(&fixture, "west", None));
+    set(&fixture, west, json!({"timeZone": "America/New_York"}));
+    let states = move |tx: &mut Tx| {
+        for team in (0..SWEEP_ROWS).map(|n| if n < 250 { crew } else { west }) {
+            let (agent, month_start) = (Some(tx.new_id()), tx.now().month_start());
+            tx.insert(&BudgetState {
+                team,
+                agent,
+                month_start,
+                low_since: Some(tx.now()),
+                exhausted_at: None,
+                exhaustion_published: false,
+                is_over: false,
+                held_since: None,
+                hold_published: false,
+            })?;
+        }
+        Ok(())
+    };
+    fixture.store.write_blocking(fixture.org, states).unwrap();
+    // Half past midnight on the 1st of February.
+    fixture.pass_secs(16 * DAY + 12 * 3600 + 1800);
+    assert_eq!(end_all(&fixture), 3, "a hundred are ended in a step");
+    assert_eq!(waiting(&fixture), SWEEP_ROWS - 250, "those of the west");
+}
+
+#[test]
+fn a_wake_says_how_the_budget_stands_when_it_is_handed_out_and_is_dropped_when_it_is_fine() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(10.0));
+    let ann = add_agent(&fixture, crew, "ann");
+    let master = add_scrum_master(&fixture, crew, "max");
+    let heard = || -> Vec<String> {
+        let wakes = take(&fixture, crew, master);
+        wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
+    };
+    spend(&fixture, (crew, ann), 8.0);
+    spend(&fixture, (crew, ann), 3.0);
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 12}}));
+    assert_eq!(heard(), ["The budget of the team is low. Spent this month: 11 of 12 USD."]);
+
+    spend(&fixture, (crew, ann), 2.0);
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 100}}));
+    assert!(heard().is_empty(), "it was raised");
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 13}}));
+    set(&fixture, crew, json!({"budget": null}));
+    assert!(heard().is_empty(), "it was taken away");
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 1}}));
+    fixture.pass_secs(31 * DAY);
+    assert!(heard().is_empty(), "the month has ended");
+    spend(&fixture, (crew, ann), 2.0);
+    fixture.write(members::delete, (crew, ann), ()).unwrap();
+    assert!(heard().is_empty(), "the agent has left");
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_budget_that_is_used_up_holds_back_and_tells_once_it_is_to_pause() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(1.0));
+    let ann = add_agent(&fixture, crew, "ann");
+    let master = add_scrum_master(&fixture, crew, "max");
+    let texts = || -> Vec<String> {
+        let peek = Fixture::input(json!({"peek": true})).unwrap();
+        let wakes = fixture.write(wakes::take, (crew, master), peek).unwrap().items;
+        wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
+    };
+    spend(&fixture, (crew, ann), 2.0);
+    assert_eq!((take(&fixture, crew, master).len(), exhausted(&fixture).len()), (1, 1));
+    fixture.pass_secs(3600);
+    let pausing = || json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}});
+    let shown = set(&fixture, crew, pausing());
+    assert_eq!(shown["paused"]["since"], "2026-01-15T13:00:00.000Z", "not before");
+    assert_eq!(code(claim(&fixture, (crew, ann))), "agent_paused");
+    let told = exhausted(&fixture);
+    assert_eq!((told.len(), &told[1].payload.0["onExhausted"]), (2, &json!("pause")));
+    assert!(texts().iter().all(|text| text.contains("nothing is begun")), "{:?}", texts());
+    assert_eq!(texts().len(), 1);
+    // Once a month, also if it changes to and fro.
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 1, "onExhausted": "notify"}}));
+    claim(&fixture, (crew, ann)).unwrap();
+    set(&fixture, crew, pausing());
+    assert_eq!(exhausted(&fixture).len(), 2);
+    assert_eq!(low(&fixture), [(Value::Null, json!(2.0))]);
+}
+
+#[test]
+fn a_budget_says_how_many_tokens_count_nothing_in_it() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(1.0));
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    let budget = || json!({"budget": {"monthlyUsd": 1}});
+    set_agent(&fixture, (crew, ann), budget());
+    let body = json!({"status": "succeeded", "usage": [
+        {"model": "misspelt", "input": 100, "output": 20, "cached": 50},
+        {"model": "known", "input": 7, "costUsd": 0.5},
+    ]});
+    fixture.write(runs::create, (crew, ann), Fixture::input(body).unwrap()).unwrap();
+    let unpriced = |shown: Value| shown["budget"]["unpricedTokens"].clone();
+    assert_eq!(unpriced(set(&fixture, crew, json!({}))), 120);
+    assert_eq!(unpriced(set_agent(&fixture, (crew, ann), json!({}))), 120);
+    assert_eq!(unpriced(set_agent(&fixture, (crew, bob), budget())), 0);
+    fixture.pass_secs(31 * DAY);
+    assert_eq!(unpriced(set(&fixture, crew, json!({}))), 0);
 }

@@ -72,8 +72,42 @@ fn runs_are_summed_by_month_day_model_agent_and_task() {
         short(&of("agent"), "agentName"),
         [json!(["bob", 2, 0, 0, 0, 2.0]), json!(["ann", 2, 1015, 101, 400, 1.5]),]
     );
-    assert_eq!(short(&of("task"), "taskTitle"), [json!(["Count", 1, 1010, 101, 400, 0.5])]);
+    assert_eq!(
+        short(&of("task"), "taskTitle"),
+        // Runs without a task.
+        [json!([null, 3, 5, 0, 0, 3.0]), json!(["Count", 1, 1010, 101, 400, 0.5])]
+    );
     fixture.assert_sound();
+}
+
+#[test]
+fn tokens_of_which_nobody_knows_the_cost_are_said() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = (crew, add_agent(&fixture, crew, "ann"));
+    run(
+        &fixture,
+        ann,
+        json!({"usage": [
+            {"model": "misspelt", "input": 10, "output": 2, "cached": 5},
+            {"model": "known", "input": 100, "costUsd": 0},
+            {"model": "unused"},
+        ]}),
+    );
+    // Here the cost of the whole run is known.
+    run(&fixture, ann, json!({"costUsd": 1, "usage": [{"model": "other", "input": 1000}]}));
+    let unpriced = |query: Value, field: &str| -> Vec<Value> {
+        let sums = sums(&fixture, crew, query);
+        sums.iter().map(|sum| json!([sum[field], sum["unpricedTokens"]])).collect()
+    };
+    for (by, field, name) in
+        [("month", "month", json!("2026-01")), ("agent", "agentName", json!("ann"))]
+    {
+        assert_eq!(unpriced(json!({"by": by}), field), [json!([name, 12])], "{by}");
+    }
+    let models = unpriced(json!({"by": "model", "unpriced": true}), "model");
+    assert_eq!(models, [json!(["misspelt", 12])]);
+    assert_eq!(unpriced(json!({"by": "model", "unpriced": false}), "model").len(), 5);
 }
 
 #[test]
@@ -89,6 +123,8 @@ fn sums_are_of_the_month_that_is_asked_for_in_the_zone_of_the_team() {
         sums(&fixture, crew, query).iter().map(cost).collect()
     };
     assert_eq!(costs(json!({"by": "month"})), [2.0, 1.0], "the newest first");
+    assert_eq!(costs(json!({"by": "month", "month": "2026-01"})), [1.0], "it alone");
+    assert!(costs(json!({"by": "month", "month": "2025-12"})).is_empty());
     assert_eq!(costs(json!({"by": "agent"})), [2.0]);
     assert_eq!(costs(json!({"by": "agent", "month": "2026-01"})), [1.0]);
     assert!(costs(json!({"by": "agent", "month": "2025-12"})).is_empty());

@@ -38,8 +38,8 @@ pub enum WakeCause<'a> {
     ApprovalDecided(Option<Id<Task>>),
     /// This schedule that wakes it is due, and tells it this.
     Schedule(Id<Schedule>, &'a WakeText),
-    /// A budget of its team is low or used up, as this says.
-    BudgetLow(&'a WakeText),
+    /// The budget of this agent of its team, or of the team, is low or used up, as this says.
+    BudgetLow(Option<Id<Member>>, &'a WakeText),
 }
 
 /// Wakes `agent`, merging with a pending wake of the same subject. The caller excludes causes by the
@@ -85,6 +85,7 @@ fn blank(tx: &Tx, agent: &Member) -> Wake {
         again_at: None,
         failed_agent: None,
         fetches: 0,
+        budget_agent: None,
     }
 }
 
@@ -135,8 +136,9 @@ fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
             wake.schedule_id = Some(schedule);
             wake.text = Some(text.clone());
         }
-        WakeCause::BudgetLow(text) => {
+        WakeCause::BudgetLow(agent, text) => {
             wake.reason = WakeReason::BudgetLow;
+            wake.budget_agent = agent;
             wake.text = Some(text.clone());
         }
     }

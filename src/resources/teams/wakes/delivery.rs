@@ -1,6 +1,6 @@
 //! Handing a wake out: leasing, merging and dropping.
 
-use super::reasons::{count_dropped, has_reason};
+use super::reasons::{as_it_stands, count_dropped};
 use super::wake::{LEASE_SECS, Wake, merge, pause_after, same_subject};
 use crate::auth::Caller;
 use crate::base::{Id, Result};
@@ -64,11 +64,11 @@ pub fn offer(tx: &mut Tx, wake: &Wake, how: HandOut<'_>) -> Result<Offered> {
         return Ok(Offered::Nothing);
     };
     let merged = older.iter().rev().fold(newest.clone(), |merged, older| merge(older, &merged));
-    if !has_reason(&tx.view(), &merged)? {
+    let Some(merged) = as_it_stands(&tx.view(), merged)? else {
         rows.iter().try_for_each(|row| tx.remove(row))?;
         count_dropped(tx)?;
         return Ok(Offered::Nothing);
-    }
+    };
     match how {
         HandOut::Peek => return Ok(Offered::Wake(merged)),
         HandOut::Lease(member) if is_exhausted(&merged, member) => {

@@ -48,6 +48,7 @@ impl Record for FailedWake {
         ("wake.log_id", "history: the log entry may be gone"),
         ("wake.schedule_id", "history: the schedule may be gone"),
         ("wake.failed_agent", "history: the agent may have left"),
+        ("wake.budget_agent", "history: the agent may have left"),
     ];
     type Key = (Id<Member>, Id<Wake>);
     fn key(&self) -> Self::Key {

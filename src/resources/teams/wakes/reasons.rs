@@ -3,6 +3,7 @@
 use super::failed_wake::has_failed;
 use super::wake::{DroppedWakes, Wake, WakeReason};
 use crate::base::Result;
+use crate::resources::teams::accounts;
 use crate::resources::teams::dependency;
 use crate::resources::teams::member::scrum_master;
 use crate::resources::teams::message;
@@ -72,14 +73,23 @@ pub fn has_reason(view: &View, wake: &Wake) -> Result<bool> {
             Some(agent) => has_failed(view, agent),
             None => Ok(false),
         },
-        (
-            WakeReason::Notification
-            | WakeReason::ApprovalDecided
-            | WakeReason::Schedule
-            | WakeReason::BudgetLow,
-            _,
-        ) => Ok(true),
+        (WakeReason::BudgetLow, _) => {
+            Ok(accounts::notice(view, wake.team, wake.budget_agent)?.is_some())
+        }
+        (WakeReason::Notification | WakeReason::ApprovalDecided | WakeReason::Schedule, _) => {
+            Ok(true)
+        }
     }
+}
+
+/// Returns a wake as it is to be handed out; `None` if its reason no longer holds. What one says of a budget
+/// is how that stands now.
+pub fn as_it_stands(view: &View, wake: Wake) -> Result<Option<Wake>> {
+    if wake.reason == WakeReason::BudgetLow {
+        let text = accounts::notice(view, wake.team, wake.budget_agent)?;
+        return Ok(text.map(|text| Wake { text: Some(text), ..wake }));
+    }
+    Ok(has_reason(view, &wake)?.then_some(wake))
 }
 
 /// Whether the task was closed after the wake's latest cause. A note on a task that was already

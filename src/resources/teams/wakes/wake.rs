@@ -142,6 +142,9 @@ pub struct Wake {
     /// The number of deliveries to who fetched it, since its newest cause; posts are none.
     #[serde(skip)]
     pub fetches: u32,
+    /// The agent whose budget is low; `None` also for that of the team.
+    #[serde(skip)]
+    pub budget_agent: Option<Id<Member>>,
 }
 crate::base::portable!(Wake {
     id,
@@ -165,6 +168,7 @@ crate::base::portable!(Wake {
     again_at,
     failed_agent,
     fetches,
+    budget_agent,
 });
 
 impl Output for Wake {
@@ -173,7 +177,7 @@ impl Output for Wake {
     }
 }
 
-/// Wakes by reason and subject, a task, a peer or the approvals. A message is sent once and has one
+/// Wakes by reason and subject, such as a task, a peer, the approvals or a budget. A message is sent once and has one
 /// wake, so direct messages are not indexed.
 static BY_SUBJECT: Index<Wake, WakeSubject> = Index::non_unique("wakes.by_subject", Wake::subject);
 
@@ -206,6 +210,7 @@ impl Record for Wake {
         ("log_id", "history: the log entry may be gone"),
         ("schedule_id", "history: the schedule may be gone"),
         ("failed_agent", "one whose agent has left has no reason any more and is dropped"),
+        ("budget_agent", "one whose agent has left has no reason any more and is dropped"),
     ];
     const VERSION: u8 = 5;
     type Key = (Id<Member>, Id<Wake>); // So that an agent's wakes are together, oldest first.
@@ -264,6 +269,7 @@ impl From<WakeV1> for Wake {
             again_at: None,
             failed_agent: None,
             fetches: 0,
+            budget_agent: None,
         }
     }
 }
@@ -285,10 +291,8 @@ impl Wake {
             WakeReason::ExternalRequest => self.peer_id?.cast(),
             WakeReason::Schedule => self.schedule_id?.cast(),
             WakeReason::WakeFailed => self.failed_agent?.cast(),
-            // Each is about another budget, as its text says.
-            WakeReason::DirectMessage | WakeReason::Notification | WakeReason::BudgetLow => {
-                return None;
-            }
+            WakeReason::BudgetLow => self.budget_agent.map_or(Id::NIL, Id::cast),
+            WakeReason::DirectMessage | WakeReason::Notification => return None,
         };
         Some((self.reason, id))
     }
