@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bincode::{Decode, Encode};
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,6 +15,7 @@ use crate::resources::teams::testing::{
 use crate::resources::teams::wakes::WakeReason;
 use crate::resources::teams::{claims, manage, members, runs};
 use crate::resources::testing::Fixture;
+use crate::store::codec;
 
 type Place = (Id<Team>, Id<Member>);
 
@@ -425,6 +427,47 @@ fn months_are_ended_some_at_a_time_and_what_goes_on_is_left_behind() {
     fixture.pass_secs(16 * DAY + 12 * 3600 + 1800);
     assert_eq!(end_all(&fixture), 3, "a hundred are ended in a step");
     assert_eq!(waiting(&fixture), SWEEP_ROWS - 250, "those of the west");
+}
+
+/// A state as no release stores it.
+#[derive(Clone, Debug, Encode, Decode)]
+struct Unreadable(BudgetState);
+
+impl Record for Unreadable {
+    const TABLE: &'static str = BudgetState::TABLE;
+    const VERSION: u8 = 99;
+    type Key = <BudgetState as Record>::Key;
+    fn key(&self) -> Self::Key {
+        self.0.key()
+    }
+    fn upgrade(_: u8, body: &[u8]) -> Result<Self> {
+        codec::decode_body(body).map(Unreadable)
+    }
+}
+
+#[test]
+fn a_budget_that_cannot_be_read_keeps_no_other_month_from_ending() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let budget = || json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}});
+    let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
+    for agent in [ann, bob] {
+        set_agent(&fixture, (crew, agent), budget());
+    }
+    let damage = move |tx: &mut Tx| {
+        let first: BudgetState = tx.view().first(&CURRENT, &(), Order::Ascending)?.unwrap();
+        assert_eq!(first.agent, Some(ann));
+        tx.put(&Unreadable(first))
+    };
+    fixture.store.write_blocking(fixture.org, damage).unwrap();
+    fixture.pass_secs(31 * DAY);
+    assert_eq!(end_all(&fixture), 1);
+    assert_eq!(waiting(&fixture), 1, "it is left as it is");
+    let state = move |view: &View| {
+        let month = view.now().minus_secs(31 * DAY).month_start();
+        view.fetch::<BudgetState>(&(crew, Some(bob), month))
+    };
+    assert!(fixture.store.read_now(fixture.org, state).unwrap().is_over);
 }
 
 #[test]
