@@ -13,8 +13,8 @@ use crate::cli::failure::Failure;
 #[derive(Args)]
 #[command(
     after_help = "Days and months are those of the team's time zone. What cost most comes first, \
-                        but for months, of which the newest does, and days. Tokens cost nothing of \
-                        which neither a run reports the cost nor their model has a price.\n\n\
+                        but for months, of which the newest does, and days. Tokens without a price \
+                        cost nothing, unless their run reports the cost.\n\n\
                         A key needs the scope team:read.\n\n\
                         Example: roadstead usage --team shipping --by model --month 2026-11"
 )]
@@ -23,7 +23,7 @@ pub struct Usage {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "day")]
     by: By,
 
-    /// Month, such as 2026-11; by default the current one, and all of --by month
+    /// Month, such as 2026-11; by default the current one, with --by month all
     #[arg(long, value_name = "MONTH")]
     month: Option<String>,
 
