@@ -16,6 +16,7 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod node;
+#[allow(dead_code)] // Other suites need the rest.
 mod optional;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]

@@ -104,7 +104,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let name = visit.query.some("month").map(String::from).or(newest).unwrap_or_default();
     let month = months.iter().find(|month| month.month == name).cloned();
     let by = BY.into_iter().find(|(by, _)| *by == visit.query.get("by")).unwrap_or(BY[0]);
-    let (mut days, mut rows, mut unpriced) = (List::<Sum>::none(), List::none(), List::none());
+    let [mut days, mut rows, mut unpriced] = [(); 3].map(|()| List::<Sum>::none());
     if !name.is_empty() {
         let of = [("month", name.as_str())];
         days = api.get(&path, &[&of[..], &[("by", "day"), ("limit", DAYS)]].concat()).await?;

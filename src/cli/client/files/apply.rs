@@ -212,7 +212,9 @@ fn remove(api: &Api, remote: &Remote, resource: &ResourceName) -> Result<(), Fai
         Access::Bare => api.delete_in_org(&path, &[]).map(drop),
         Access::Value => match value(api, remote, resource)? {
             None => Ok(()),
-            now if now == planned_value(remote, resource) => api.delete_in_org(&path, &[]).map(drop),
+            now if now == planned_value(remote, resource) => {
+                api.delete_in_org(&path, &[]).map(drop)
+            }
             Some(_) => Err(changed_meanwhile()),
         },
         Access::Tagged => match unchanged(api, remote, resource)? {
