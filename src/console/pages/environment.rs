@@ -44,6 +44,7 @@ struct Variable {
     name: String,
     value: String,
     updated_at: Time,
+    updated_by: Nullable<String>,
 }
 
 impl Variable {
@@ -60,6 +61,7 @@ impl Variable {
 struct Secret {
     name: String,
     updated_at: Time,
+    updated_by: Nullable<String>,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +70,7 @@ struct Credential {
     name: String,
     endpoint: Nullable<String>,
     updated_at: Time,
+    updated_by: Nullable<String>,
 }
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
