@@ -60,6 +60,8 @@ const SESSION_ADMIN: Row = [401, 401, 401, 403, 403, 401, 200, 200, 401, 404, 40
 const SESSION_OWNER: Row = [401, 401, 401, 403, 403, 401, 403, 200, 401, 404, 401];
 /// What is somebody else's, and unknown to all but admins.
 const SESSION_OTHERS: Row = [401, 401, 401, 404, 404, 401, 200, 200, 401, 404, 401];
+/// What is the owner's, which admins see, and nobody else.
+const SESSION_SELF: Row = [401, 401, 401, 404, 404, 401, 403, 200, 401, 404, 401];
 
 // ── What there is ────────────────────────────────────────────────────────────
 

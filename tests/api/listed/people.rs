@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN_READ, ADMIN_WRITE, INSTALLATION_READ, Listed, READ, SESSION, SESSION_ADMIN,
-    SESSION_OTHERS, SESSION_OWNER, World,
+    SESSION_OTHERS, SESSION_OWNER, SESSION_SELF, World,
 };
 
 impl World {
@@ -97,6 +97,15 @@ pub const LISTED: &[Listed] = &[
     }),
     ("DELETE /api-keys/{keyId}", SESSION_OTHERS, |w| {
         (format!("/api-keys/{}", w.key()), Value::Null)
+    }),
+    // Of another person nobody gets a key, not even an admin who may revoke it.
+    ("POST /api-keys/{keyId}/rotate", SESSION_SELF, |w| {
+        (format!("/api-keys/{}/rotate", w.key()), json!({}))
+    }),
+    ("POST /api-keys/{keyId}/rotate", SESSION_OTHERS, |w| {
+        let new = json!({"name": "k", "serviceAccountId": w.account()});
+        let key = w.owner().post("/api-keys", new).id();
+        (format!("/api-keys/{key}/rotate"), json!({}))
     }),
     ("POST /api-keys/{keyId}/take-over", SESSION_ADMIN, |w| {
         let new = json!({"name": "k", "serviceAccountId": w.account()});
