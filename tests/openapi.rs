@@ -120,7 +120,6 @@ fn every_property_and_parameter_is_described() {
     assert_eq!(bare, Vec::<String>::new());
 }
 
-/// Parameters of a path that any route accepts.
 /// Binds a body as a server does.
 fn bind(route: &Route, body: &Value) -> Result<BoundRequest, Error> {
     let params = vec!["A".to_string(); (route.operation.params)().len()];

@@ -36,16 +36,9 @@ pub fn unified(old: &str, new: &str, (from, to): (&str, &str), max_lines: &mut u
         vec![changed.as_one_hunk()]
     } else {
         *max_lines -= lines;
-        similar::group_diff_ops(between(&changed.old_lines, &changed.new_lines), CONTEXT_LINES)
+        changed.hunks()
     };
-    if hunks.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("--- {from}\n+++ {to}\n");
-    for hunk in &hunks {
-        changed.write(hunk, &mut text);
-    }
-    text
+    changed.unified(&hunks, (from, to))
 }
 
 /// The pieces of two lines, and whether each is in only one of them. Words and the space between them are
@@ -101,6 +94,23 @@ impl<'a> Changed<'a> {
         let after = ends.take(shorter - before).take_while(|(old, new)| old == new).count();
         let (old, new) = (before..old_lines.len() - after, before..new_lines.len() - after);
         Changed { old_lines, new_lines, old, new }
+    }
+
+    /// Returns what differs line by line, with what surrounds it.
+    fn hunks(&self) -> Vec<Vec<DiffOp>> {
+        let ops = between(&self.old_lines, &self.new_lines);
+        similar::group_diff_ops(ops, CONTEXT_LINES)
+    }
+
+    fn unified(&self, hunks: &[Vec<DiffOp>], (from, to): (&str, &str)) -> String {
+        if hunks.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("--- {from}\n+++ {to}\n");
+        for hunk in hunks {
+            self.write(hunk, &mut text);
+        }
+        text
     }
 
     /// Returns one hunk that replaces everything between the common beginning and end.

@@ -52,6 +52,7 @@ mod tests {
         let expected =
             "INFO a reason: nothing\\u000d\\u000aINFO sign-in failed \\u0085 \\u001b[31m\n";
         assert_eq!(one_line(event, false), expected);
+        assert_eq!(one_line("INFO a\nINFO b\tc\n", false), "INFO a\\u000aINFO b\\u0009c\n");
         let hidden = "INFO \u{202e}\u{e0069} ##[error]\n";
         assert_eq!(one_line(hidden, false), "INFO \\u202e\\udb40\\udc69 \\u0023#[error]\n");
         assert_eq!(one_line("\x1b[32mINFO\x1b[0m é\n", true), "\x1b[32mINFO\x1b[0m é\n");

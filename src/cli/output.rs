@@ -154,7 +154,8 @@ fn to_json(value: &impl Serialize) -> Result<String, Failure> {
 /// Returns a line of JSON or of a log as it is printed: what is not seen is escaped, but for what `passes`,
 /// and so is the beginning of what runs a pipeline takes for a command, wherever it is in a line.
 pub fn escaped(text: &str, passes: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if visible::is_plain_ascii(text) && !text.contains("##") {
+    // A text of several lines is none: who wrote it could forge the next one.
+    if visible::is_plain_ascii(text) && !text.contains(['\n', '\t']) && !text.contains("##") {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len());

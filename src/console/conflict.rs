@@ -110,7 +110,8 @@ pub fn is_conflict(error: Option<&Error>) -> bool {
 /// The values that differ, with the rows of the difference.
 pub fn parts(edited: &[Edited]) -> Vec<(&'static str, Vec<Row>)> {
     let differing = edited.iter().filter(|one| one.differs());
-    differing.map(|one| (one.label, diff::between(&one.theirs, &one.mine))).collect()
+    let mut lines = diff::MAX_LINES;
+    differing.map(|one| (one.label, diff::between(&one.theirs, &one.mine, &mut lines))).collect()
 }
 
 impl Visit {

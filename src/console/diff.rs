@@ -10,9 +10,9 @@ const MAX_LINE_BYTES: usize = 2000;
 /// none in common. Words of further lines are not compared.
 const MAX_WORD_PAIRS: usize = 4_000_000;
 
-/// More lines of two short texts are shown as replaced: these take some 10 ms when few of them are equal.
-/// A page has up to ten such texts.
-const MAX_LINES: usize = 2000;
+/// Lines of all texts of a page that are compared, some 20 ms if few of them are equal. Texts with more lines
+/// between their first and last change are shown as replaced.
+pub const MAX_LINES: usize = 6000;
 
 /// A row of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,11 +46,12 @@ pub fn rows(unified: &str) -> Vec<Row> {
     reader.rows
 }
 
-/// The rows of the difference between two short texts, without names.
-pub fn between(old: &str, new: &str) -> Vec<Row> {
+/// The rows of the difference between two texts, without names. `max_lines` is what is left of
+/// [`MAX_LINES`].
+pub fn between(old: &str, new: &str, max_lines: &mut usize) -> Vec<Row> {
     // The end of a text that has none is no difference.
     let line = |text: &str| format!("{}\n", text.trim_end());
-    rows(&diff::unified(&line(old), &line(new), ("", ""), &mut { MAX_LINES }))
+    rows(&diff::unified(&line(old), &line(new), ("", ""), max_lines))
 }
 
 #[derive(Default)]
@@ -171,13 +172,25 @@ mod tests {
     }
 
     #[test]
+    fn two_distant_changes_of_a_long_text_are_two_parts() {
+        let lines = |changed: &[usize]| -> String {
+            let line = |n| if changed.contains(&n) { format!("{n}!\n") } else { format!("{n}\n") };
+            (0..3000).map(line).collect()
+        };
+        let mut left = MAX_LINES;
+        let rows = between(&lines(&[]), &lines(&[10, 2900]), &mut left);
+        assert_eq!(rows.iter().filter(|row| matches!(row, Row::Part { .. })).count(), 2);
+        assert_eq!(left, MAX_LINES - 2891);
+    }
+
+    #[test]
     fn texts_are_compared_by_line_whether_or_not_they_end_with_one() {
         let line =
             |number, text: &str| Some(Line { number, pieces: vec![(false, text.to_string())] });
         let part = Row::Part { old: 1, new: 1 };
         let same = Row::Same { old: 1, new: 1, text: "one".into() };
         let added = Row::Changed { old: None, new: line(2, "two") };
-        assert_eq!(between("one", "one\ntwo\n"), [part, same, added]);
-        assert_eq!(between("one\n", "one"), []);
+        assert_eq!(between("one", "one\ntwo\n", &mut { MAX_LINES }), [part, same, added]);
+        assert_eq!(between("one\n", "one", &mut { MAX_LINES }), []);
     }
 }

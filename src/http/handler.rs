@@ -24,7 +24,7 @@ use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::tls::OverTls;
 use super::{pages, problem, response};
 use crate::api::Origin;
-use crate::api::execute::{Arguments, Request};
+use crate::api::execute::{Arguments, Preconditions, Request};
 use crate::base::{Error, Kind, LogLimit, Result, TraceParent};
 
 /// Where a request comes from.
@@ -173,20 +173,27 @@ async fn handle(
     };
     observed.endpoint = endpoint_of(route);
     let headers = &head.headers;
+    let is_stream = route.waits() && wants_stream(headers);
+    // A stream holds its request for hours: what it needs no more is not kept.
+    let signed = head.uri.path_and_query().filter(|_| route.policy.is_signed());
     let mut request = Request {
         route: route.clone(),
         reading: reading.cloned(),
         params,
-        target: head.uri.path_and_query().map_or("", |target| target.as_str()).into(),
+        target: signed.map_or("", |target| target.as_str()).into(),
         query: head.uri.query().unwrap_or_default().into(),
         arguments: Arguments::Query,
         credential: raw_credential(headers),
-        preconditions: preconditions(headers),
+        preconditions: if is_stream && !route.has_tag() {
+            Preconditions::default()
+        } else {
+            preconditions(headers)
+        },
         idempotency_key: None,
         is_lenient: is_lenient(headers),
         wants_text: route.operation.has_text && wants_text(headers),
         is_head: head.method == Method::HEAD,
-        is_stream: route.waits() && wants_stream(headers),
+        is_stream,
         last_event_id: last_event_id(headers),
         origin: Arc::new(Origin {
             address,

@@ -10,7 +10,7 @@ use super::events::EventType;
 use crate::base::{Id, Json, Result, Sealed, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Org, Record, Reference, SealedField,
-    Tx, View, codec, no_upgrade,
+    Tx, View, upgrade_shorter,
 };
 
 /// An organization has at most 100 channels: one event may have a delivery through each, all made
@@ -71,10 +71,7 @@ impl Record for Channel {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

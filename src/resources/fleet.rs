@@ -6,9 +6,7 @@ use bincode::{Decode, Encode};
 use crate::api::Resource;
 use crate::auth::{Access, Grant, ResourceType, Restrictable, Restricted, User, grants_for};
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{
-    AnyReference, Export, Record, Reference, TableInfo, Tx, View, codec, no_upgrade,
-};
+use crate::store::{AnyReference, Export, Record, Reference, TableInfo, Tx, View, upgrade_shorter};
 
 /// The record of fleets.
 pub const RESOURCE: Resource =
@@ -47,10 +45,7 @@ impl Record for Restricted<Fleet> {
         self.remember_deleted(tx)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

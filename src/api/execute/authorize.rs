@@ -145,7 +145,7 @@ impl Auth<'_> {
         Ok((Principal::Caller(caller), view))
     }
 
-    /// As [`AuthRequest::resolve`], for an organization found by a resource that the request names. A
+    /// As [`Auth::resolve`], for an organization found by a resource that the request names. A
     /// public resource is open to every client; a client without access to another one gets the
     /// error that it would get if the resource did not exist.
     fn resolve_named<'v>(

@@ -157,4 +157,23 @@ mod tests {
         assert_eq!((held.len(), refused), (MAX_CALLS_OF_NETWORK, 256 - 12 - 128));
         assert!(now(&mut from(1, 1)).await.is_some_and(|admitted| admitted.is_ok()));
     }
+
+    #[tokio::test]
+    async fn a_network_that_has_calls_is_not_forgotten() {
+        let calls = OutsideCalls::default();
+        let held = calls.admit(IpAddr::from([192, 0, 2, 1])).await.unwrap();
+        for n in 0..1000_u16 {
+            let [high, low] = n.to_be_bytes();
+            drop(calls.admit(IpAddr::from([10 + high, low, 2, 1])).await.unwrap());
+        }
+        let mut others: Vec<_> = (0..MAX_CALLS_OF_NETWORK)
+            .map(|_| Box::pin(calls.admit(IpAddr::from([192, 0, 2, 2]))) as Admission)
+            .collect();
+        let mut admitted = Vec::new();
+        for other in &mut others {
+            admitted.extend(now(other).await);
+        }
+        assert_eq!(admitted.len(), MAX_CALLS_OF_NETWORK - 1, "one has its place still");
+        drop(held);
+    }
 }

@@ -73,8 +73,8 @@ impl Slots {
     }
 }
 
-/// What each of many may have of something: a share is made when it is first asked for, and forgotten while
-/// nobody holds it.
+/// What each of many may have of something: a share is made when it is first asked for. Of many, those are
+/// forgotten that nobody holds.
 pub struct Shares<K, S> {
     new: Box<dyn Fn() -> S + Send + Sync>,
     of: Mutex<HashMap<K, Arc<S>>>,

@@ -122,8 +122,10 @@ struct Get {
 impl Get {
     fn run(self) -> Result<(), Failure> {
         let team = self.flags.connect()?;
-        let mut task = team.api.get_in_org(&team.task_path(&self.task)?, &[])?;
-        let notes = team.list_all("/messages", &[("taskId", task["id"].as_str())])?;
+        let id = team.task(&self.task)?;
+        let path = team.path(&format!("/tasks/{}", segment(&id)));
+        let mut task = team.api.get_in_org(&path, &[])?;
+        let notes = team.list_all("/messages", &[("taskId", Some(&id))])?;
         let mut text = task_text(&task, &related(&team, &task)?);
         for note in notes.iter().rev() {
             let (from, at) = (cell(&note["from"]["name"]), time(&note["createdAt"]));

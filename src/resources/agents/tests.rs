@@ -272,7 +272,7 @@ fn a_difference_is_reported_at_its_path() {
     snapshot(&fixture);
     assert_eq!(
         json!(diff(&fixture, "1", "2").unwrap()),
-        json!({"from": 1, "to": 2, "changes": [
+        json!({"from": 1, "to": 2, "fromMessage": null, "toMessage": null, "changes": [
             {"path": "model", "from": "m", "to": null},
             {"path": "variables.B", "from": "2", "to": null},
             {"path": "variables.C", "from": null, "to": "3"},

@@ -16,7 +16,7 @@ use crate::auth::{MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Json, Result, StableKey, Time, VersionMessage, canonical};
 use crate::store::{
     AnyReference, Export, Key, ListSource, Order, Page, Record, Reference, TableInfo, Tx, View,
-    codec, no_upgrade,
+    upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -92,10 +92,8 @@ impl Record for AgentVersion {
         (self.agent, self.version)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body), // Without a message.
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        // Without a message.
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::base::{ArtifactName, Id, Prompt, Result, Time, VariableName, Version,
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, TableInfo,
-    Tx, View, codec, no_upgrade,
+    Tx, View, upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -124,10 +124,8 @@ impl Record for VersionRecord {
         (self.of.clone(), numbers(&self.version), self.model.clone())
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body), // Without a message.
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        // Without a message.
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -191,7 +191,11 @@ fn post(
 ) -> Result<Option<Call>> {
     let first = || Push { id: tx.new_id(), at: tx.now(), tries: 0 };
     let mut push = job.push.clone().unwrap_or_else(first);
-    let Some(to) = target.planned.agent() else { return Ok(None) };
+    let Some(to) = target.planned.agent() else {
+        // No plan says so: tools are not posted.
+        fail(tx, job, target, "only agents are posted")?;
+        return Ok(None);
+    };
     match applying::post(tx, endpoint, (job, target, to), &push) {
         Ok(call) => {
             push.tries += 1;

@@ -23,7 +23,7 @@ use crate::outbox::{About, EventType, publish};
 use crate::outside::webhook;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    SealedField, TableInfo, Tx, View, codec, no_upgrade,
+    SealedField, TableInfo, Tx, View, upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -123,10 +123,7 @@ impl Record for ProviderCredential {
         (self.environment, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::auth::{
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time, Validated};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View, codec,
-    no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View,
+    upgrade_shorter,
 };
 
 /// A deployment target of agents.
@@ -74,10 +74,7 @@ impl Record for Restricted<Environment> {
         self.remember_deleted(tx)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

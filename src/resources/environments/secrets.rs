@@ -15,7 +15,7 @@ use crate::auth::{ADMIN, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Error, Id, Result, Sealed, TextRule, Time, Validated, VariableName};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference,
-    SealedField, TableInfo, Tx, View, codec, no_upgrade,
+    SealedField, TableInfo, Tx, View, upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -86,10 +86,7 @@ impl Record for Secret {
         (self.environment, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -8,7 +8,7 @@ use super::rules::PolicyRule;
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Description, Id, Name, Result, Time};
-use crate::store::{Export, Record, codec, no_upgrade};
+use crate::store::{Export, Record, upgrade_shorter};
 
 /// A named set of rules that versions published in a registry must satisfy, if the policy is assigned
 /// to it.
@@ -65,10 +65,7 @@ impl Record for Policy {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

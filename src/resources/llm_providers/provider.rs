@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{Error, HttpUrl, Id, JsonMap, Name, Result, Sealed, Text, Time};
-use crate::store::{AnyIndex, Export, Index, Record, SealedField, View, codec, no_upgrade};
+use crate::store::{AnyIndex, Export, Index, Record, SealedField, View, upgrade_shorter};
 
 /// The name of a model.
 pub(super) type Model = Text<1, 200>;
@@ -103,10 +103,7 @@ impl Record for LlmProvider {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
 use crate::base::{HttpUrl, Id, Name, Result, Sealed, Time};
-use crate::store::{Export, Record, SealedField, codec, no_upgrade};
+use crate::store::{Export, Record, SealedField, upgrade_shorter};
 
 /// The kind of a provider: the API that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,9 +102,6 @@ impl Record for PromptProvider {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }

@@ -9,8 +9,8 @@ use crate::auth::{
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time};
 use crate::store::{
-    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, codec,
-    no_upgrade,
+    ACCESS_CHANGED, AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View,
+    upgrade_shorter,
 };
 
 // ── Record ───────────────────────────────────────────────────────────────────
@@ -80,10 +80,7 @@ impl Record for Restricted<Registry> {
         Ok(())
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        match version {
-            1 => codec::decode_shorter(body),
-            _ => Err(no_upgrade::<Self>(version)),
-        }
+        upgrade_shorter(version, 1, body)
     }
 }
 

@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use uuid::Uuid;
 
 use super::accounts::Account;
 use super::budget::{Budget, BudgetInfo, BudgetLevel, OnExhausted, to_nano};
@@ -230,12 +229,12 @@ fn end_months(tx: &mut Tx, settings: &RetentionSettings) -> Result<SweepProgress
         readable(tx.attempt(|tx| end_month(tx, team, key)).map(Some))?;
         ended += 1;
         if ended == AT_ONCE {
-            return Ok(SweepProgress::MoreBehind((*month, Uuid::from_bytes(*subject.bytes()))));
+            return Ok(SweepProgress::MoreBehind((*month, subject.uuid())));
         }
     }
     let last = found.last().filter(|_| found.len() == SWEEP_ROWS);
     Ok(last.map_or(SweepProgress::Clean, |((month, subject), _)| {
-        SweepProgress::MoreBehind((*month, Uuid::from_bytes(*subject.bytes())))
+        SweepProgress::MoreBehind((*month, subject.uuid()))
     }))
 }
 
@@ -274,14 +273,25 @@ fn end_month(tx: &mut Tx, team: &Team, key: &<BudgetState as Record>::Key) -> Re
         return Ok(());
     }
     tx.unmark_deletion(); // A wake is for a disk that has place.
-    note(tx, team, state.agent, TeamChangeKind::BudgetRenewed)?;
-    if state.held_since.is_none() {
-        return Ok(());
+    let member: Option<Member> = match state.agent {
+        None => None,
+        Some(agent) => match tx.get(&(team.id, agent))? {
+            Some(member) => Some(member),
+            None => return Ok(()),
+        },
+    };
+    let account = match &member {
+        None => Account::of_team(&tx.view(), team)?,
+        Some(member) => Account::of_member(&tx.view(), team, member)?,
+    };
+    if account.level() == BudgetLevel::Exhausted {
+        return judge(tx, &account, None); // Of nothing, nothing is left in any month.
     }
-    let Some(agent) = state.agent else { return rouse_team(tx, team.id) };
-    match tx.get::<Member>(&(team.id, agent))? {
-        Some(member) => rousing::rouse(tx, &member),
-        None => Ok(()),
+    note(tx, team, state.agent, TeamChangeKind::BudgetRenewed)?;
+    match (state.held_since, &member) {
+        (None, _) => Ok(()),
+        (Some(_), None) => rouse_team(tx, team.id),
+        (Some(_), Some(member)) => rousing::rouse(tx, member),
     }
 }
 
@@ -322,13 +332,18 @@ impl LowBudget {
             Some(member) => Account::of_member(view, &team, member)?,
             None => Account::of_team(view, &team)?,
         };
+        let level = account.level();
         let (Some(budget), Some(low_since)) = (account.info(view)?, state.low_since) else {
             return Ok(None);
         };
+        // It may have been raised while another month was the current one.
+        if level == BudgetLevel::Fine {
+            return Ok(None);
+        }
         Ok(Some(LowBudget {
             budget,
             low_since,
-            exhausted_at: state.exhausted_at,
+            exhausted_at: state.exhausted_at.filter(|_| level == BudgetLevel::Exhausted),
             agent_id: state.agent,
             agent_name: member.as_ref().map(|one| member::name(view, one)).transpose()?,
             team_id: team.id,

@@ -1,10 +1,11 @@
 //! What holds agents back: pauses, and budgets that are used up (reference: teams-and-wakes, "Pausing").
 
-use super::budget::{Budget, OnExhausted};
+use super::accounts::Account;
+use super::budget::{BudgetLevel, OnExhausted};
 use super::member::Member;
 use super::spending::BudgetState;
 use super::team::Team;
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Result};
 use crate::resources::agents;
 use crate::resources::pauses::{self, Pause, PauseScope};
 use crate::store::View;
@@ -13,7 +14,7 @@ use crate::store::View;
 pub fn of_team(view: &View, team: &Team) -> Result<Option<Pause>> {
     match pause_of_team(view, team)? {
         Some(pause) => Ok(Some(pause)),
-        None => of_budget(view, team, (None, team.budget())),
+        None => of_budget(view, team, None),
     }
 }
 
@@ -26,9 +27,9 @@ pub fn of_member(view: &View, member: &Member) -> Result<Option<Pause>> {
     if let Some(pause) = pause_of_member(view, member)? {
         return Ok(Some(pause));
     }
-    match of_budget(view, &team, (None, team.budget()))? {
+    match of_budget(view, &team, None)? {
         Some(pause) => Ok(Some(pause)),
-        None => of_budget(view, &team, (Some(member.id), member.budget)),
+        None => of_budget(view, &team, Some(member)),
     }
 }
 
@@ -75,23 +76,28 @@ fn pause_of_member(view: &View, member: &Member) -> Result<Option<Pause>> {
     Ok(agents::pause_of(view, member.agent)?.or(own))
 }
 
-/// What a budget holds back that is used up in this month.
-fn of_budget(
-    view: &View,
-    team: &Team,
-    (agent, budget): (Option<Id<Member>>, Option<Budget>),
-) -> Result<Option<Pause>> {
+/// What the budget of a team, or of an agent in it, holds back that is used up in this month.
+fn of_budget(view: &View, team: &Team, member: Option<&Member>) -> Result<Option<Pause>> {
+    let budget = member.map_or(team.budget(), |member| member.budget);
     let pausing = budget.filter(|budget| budget.on_exhausted == OnExhausted::Pause);
     let Some(budget) = pausing else { return Ok(None) };
     let (calendar, now) = (team.calendar(), view.now());
-    let month = calendar.month(now);
-    let state: Option<BudgetState> = view.get(&(team.id, agent, month))?;
+    let key = (team.id, member.map(|member| member.id), calendar.month(now));
+    let state: Option<BudgetState> = view.get(&key)?;
     // Of one that is over nobody would be told when it ends: it counts once it is judged anew.
-    let since = state.filter(|state| !state.is_over).and_then(|state| state.held_since);
+    let mut since = state.filter(|state| !state.is_over).and_then(|state| state.held_since);
+    // It may have been raised while another month was the current one, in another zone.
+    if since.is_some() {
+        let account = match member {
+            None => Account::of_team(view, team)?,
+            Some(member) => Account::of_member(view, team, member)?,
+        };
+        since = since.filter(|_| account.level() == BudgetLevel::Exhausted);
+    }
     // Of nothing, nothing is left, also in a month in which nothing was spent yet.
-    let since = since.or(budget.is_nothing().then_some(month));
+    let since = since.or(budget.is_nothing().then(|| calendar.month_begin(now)));
     Ok(since.map(|since| Pause {
-        scope: if agent.is_some() { PauseScope::AgentBudget } else { PauseScope::TeamBudget },
+        scope: if member.is_some() { PauseScope::AgentBudget } else { PauseScope::TeamBudget },
         by: None,
         since,
         ends_at: (!budget.is_nothing()).then(|| calendar.next_month(now)),

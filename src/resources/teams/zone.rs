@@ -69,6 +69,12 @@ impl Calendar {
         named(self.date(at).first_of_month())
     }
 
+    /// Returns the moment at which the month of `at` begins.
+    pub fn month_begin(&self, at: Time) -> Time {
+        let begin = self.0.to_timestamp(midnight(self.date(at).first_of_month()));
+        begin.map_or(at, |begin| Time::from_millis(begin.as_millisecond()))
+    }
+
     /// Returns the moment at which the month after that of `at` begins.
     pub fn next_month(&self, at: Time) -> Time {
         let next = self.date(at).first_of_month().checked_add(1.month());

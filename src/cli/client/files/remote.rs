@@ -108,7 +108,8 @@ impl Remote {
         let mut portable = item.clone();
         (kind.remote)(&self.known, &mut portable);
         let fields = kind.fields.iter();
-        fields.map(|(field, _)| (field.to_string(), portable[*field].take())).collect()
+        let mut take = |field| portable.get_mut(field).map(Value::take).unwrap_or_default();
+        fields.map(|(field, _)| (field.to_string(), take(*field))).collect()
     }
 
     fn add_all(&mut self, kind: &'static Kind, items: &[Value]) -> Result<(), Failure> {

@@ -97,7 +97,7 @@ fn versions_are_compared_by_their_sources_and_variables() {
         fixture.read(diff::get, (), Fixture::input(query).unwrap()).map(|diff| json!(diff))
     };
     let expected = json!({
-        "from": "1.0.0", "to": "1.1.0",
+        "from": "1.0.0", "to": "1.1.0", "fromMessage": null, "toMessage": null,
         "diff": "--- 1.0.0\n+++ 1.1.0\n@@ -1,2 +1,3 @@\n one\n-{{a}}\n+{{b}}\n\
                  +{{ import \"tone\" }}\n",
         "variables": {"added": ["b", "mood"], "removed": ["a"]},

@@ -145,7 +145,6 @@ fn of_team<'a>(view: &'a View<'a>, team: Id<Team>) -> Vec<(&'static [ActivityKin
         Kind::ScheduleDeleted,
     ];
     let own = (team, 0);
-    let of_all: Option<Id<Team>> = None;
     vec![
         (&[Kind::TaskCreated], rows(view, || ListSource::TABLE, own, draft::created)),
         (&[Kind::TaskChanged], rows(view, || ListSource::TABLE, own, draft::changed)),
@@ -157,11 +156,27 @@ fn of_team<'a>(view: &'a View<'a>, team: Id<Team>) -> Vec<(&'static [ActivityKin
         (&[Kind::ScheduleRan], rows(view, schedules, (team, 2 * ID), draft::ran)),
         (OF_EVENTS, rows(view, events, (team, TIME + ID), draft::happened)),
         (OF_CHANGES, rows(view, || ListSource::TABLE, (Some(team), 0), draft::team_changed)),
-        (
-            &[Kind::Paused, Kind::Resumed],
-            rows(view, || ListSource::TABLE, (of_all, 0), draft::team_changed),
-        ),
+        (&[Kind::Paused, Kind::Resumed], of_all(view, team)),
     ]
+}
+
+/// What became of all teams since this one was created.
+fn of_all<'a>(view: &'a View<'a>, team: Id<Team>) -> Read<'a> {
+    let all: Option<Id<Team>> = None;
+    let created = team.cast();
+    Box::new(move |part| {
+        let after = match part.order {
+            Order::Ascending => Some(part.after.map_or(created, |after| after.max(created))),
+            Order::Descending => part.after,
+        };
+        let part = Part { after, ..*part };
+        let read = chunk(view, ListSource::TABLE, (&all, 0), &part, draft::team_changed);
+        let (mut rows, has_more) = read?;
+        let before = rows.len();
+        rows.retain(|draft| draft.id > created);
+        let is_end = rows.len() < before;
+        Ok((rows, has_more && !is_end))
+    })
 }
 
 /// The sources of a task.

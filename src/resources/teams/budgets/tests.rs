@@ -299,6 +299,40 @@ fn of_a_budget_of_nothing_nothing_is_begun_in_any_month() {
     }
 }
 
+#[test]
+fn a_budget_of_nothing_is_told_of_in_each_month_since_its_begin() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ann = add_agent(&fixture, crew, "ann");
+    set(&fixture, crew, json!({"timeZone": "Asia/Tokyo"}));
+    set_agent(&fixture, (crew, ann), json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}}));
+    // Seven hours into February there, and not yet here.
+    fixture.pass_secs(16 * DAY + 10 * 3600);
+    assert_eq!(pause(&fixture, crew, ann)["since"], "2026-01-31T15:00:00.000Z");
+    end_all(&fixture);
+    assert_eq!(low(&fixture), [(json!(ann), json!(0.0))]);
+    assert_eq!(exhausted(&fixture).len(), 2);
+    assert_eq!(waiting(&fixture), 1);
+}
+
+#[test]
+fn a_budget_that_was_raised_in_another_month_holds_nobody_in_the_one_before() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", Some(1.0));
+    let ann = add_agent(&fixture, crew, "ann");
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}}));
+    // February there, January here.
+    fixture.pass_secs(16 * DAY);
+    set(&fixture, crew, json!({"timeZone": "Pacific/Kiritimati"}));
+    spend(&fixture, (crew, ann), 1.0);
+    assert_eq!(pause(&fixture, crew, ann)["scope"], "team_budget");
+    set(&fixture, crew, json!({"timeZone": "UTC"}));
+    set(&fixture, crew, json!({"budget": {"monthlyUsd": 100, "onExhausted": "pause"}}));
+    fixture.pass_secs(DAY);
+    assert_eq!(pause(&fixture, crew, ann), Value::Null);
+    assert_eq!(low(&fixture), []);
+}
+
 /// Tells those of months that have ended, step by step; returns how many steps it took.
 fn end_all(fixture: &Fixture) -> usize {
     let mut settings = RetentionSettings::default();
@@ -387,10 +421,12 @@ fn of_many_agents_a_job_judges_the_budgets_in_another_zone() {
         .map(|n| add_agent(&fixture, crew, String::leak(format!("agent-{n}"))))
         .collect();
     for agent in &agents {
-        let budget = json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}});
+        let budget = json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}});
         set_agent(&fixture, (crew, *agent), budget);
+        spend(&fixture, (crew, *agent), 1.0);
     }
-    fixture.pass_secs(31 * DAY);
+    // Half past midnight on the 1st of February.
+    fixture.pass_secs(16 * DAY + 12 * 3600 + 1800);
     end_all(&fixture);
     assert_eq!(waiting(&fixture), 0);
     set(&fixture, crew, json!({"timeZone": "America/New_York"}));

@@ -207,7 +207,9 @@ fn a_free_task_is_free_again_when_the_lease_ends_and_the_scrum_master_is_woken()
     assert!(world.now().claim.is_some());
     world.pass(1);
     let open = world.now();
-    let expected = Task { updated_at: NOON.plus_secs(60), ..world.task.clone() };
+    // Nobody did it.
+    let updated_at = NOON.plus_secs(60);
+    let expected = Task { updated_at, updated_by: None, ..world.task.clone() };
     assert_eq!(open, expected);
     assert_eq!(world.wakes(sam), [(WakeReason::ClaimExpired, Some(open.id))]);
     assert!(world.wakes(world.ann).is_empty());

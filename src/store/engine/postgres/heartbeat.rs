@@ -124,7 +124,10 @@ impl HeartbeatLoop {
                         _ => {}
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
-                        tracing::warn!(?failure, "the heartbeat cannot be stored at the moment");
+                        tracing::warn!(
+                            ?failure,
+                            "no heartbeat can be stored or observed at the moment"
+                        );
                     }
                 }
             }

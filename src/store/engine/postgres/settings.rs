@@ -12,8 +12,8 @@ pub struct PostgresSettings {
     /// The schema of its tables, which is created if there is none. `None` is the default of the
     /// user.
     pub schema: Option<String>,
-    /// The text by which the key of the store is recognized. `None`: it is not compared, and a new
-    /// store does not exist yet.
+    /// The text by which the key of the store is recognized. `None`: it is not compared, and no
+    /// store is created.
     pub key_check: Option<String>,
     /// Whether a store that does not exist yet is refused.
     pub must_exist: bool,

@@ -48,7 +48,7 @@ pub struct Shared {
     pub control: Option<Control>,
     /// Whether it takes the lease for the background work.
     pub may_lead: bool,
-    /// Who waits for whom after conflicts.
+    /// Whether others have removed this process.
     pub is_removed: watch::Sender<bool>,
     /// The lease while this node has it, and what others get then.
     pub lease: Mutex<Option<Member>>,
