@@ -16,6 +16,9 @@ pub type Fields = Map<String, Value>;
 /// Kind and name of a resource. A child's name is that of its parent, a slash, and its own.
 pub type ResourceName = (&'static Kind, String);
 
+/// The fields that follow from a name.
+type Named = fn(&Known, &str) -> Result<Value, Failure>;
+
 /// A kind of resource. Kinds are equal if they have the same place in the order.
 pub struct Kind {
     /// Its place in the order in which resources are created: none refers to a later one.
@@ -49,7 +52,7 @@ pub struct Kind {
     /// How one is read and changed.
     pub access: Access,
     /// The fields that name it in the request that creates it; without it, its key.
-    pub named: Option<fn(&Known, &str) -> Result<Value, Failure>>,
+    pub named: Option<Named>,
     /// Fields as a request has them: names replaced by ids.
     pub apply: fn(&Known, &Fields) -> Result<Value, Failure>,
 
