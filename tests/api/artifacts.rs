@@ -376,7 +376,7 @@ fn dependents_diffs_and_clones_are_returned() {
     let diff = about(&acme, "artifact-versions/diff", "p", "&from=1.0.0&to=*");
     let diff = acme.member.get(&diff).ok();
     let expected = json!({
-        "from": "1.0.0", "to": "1.1.0",
+        "from": "1.0.0", "to": "1.1.0", "fromMessage": null, "toMessage": null,
         "diff": "--- 1.0.0\n+++ 1.1.0\n@@ -1,2 +1,2 @@\n-{{a}}\n+{{b}}\n {{ import \"tone@^1.0\" }}\n",
         "variables": {"added": ["b"], "removed": ["a"]},
     });

@@ -13,6 +13,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/promptlets/main/tone/edit action=check",
             "/o/acme/prompts/main/notes/edit action=check",
             "/o/acme/prompts/main/told/edit action=check",
+            "/o/acme/settings/keys/{id}/rotate",
             "/o/acme/settings/llm-providers/{id} action=test",
             "/o/acme/settings/members/{id} action=password",
         ],

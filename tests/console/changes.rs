@@ -60,7 +60,7 @@ fn a_listing_is_made_changed_published_hidden_and_deleted() {
     let delete = format!("{path}/delete");
     let page = ada.get(&delete);
     page.shows("Nobody finds the agent as scribe@agents.example any more");
-    assert_eq!(listing()["visibility"], "private");
+    assert_eq!(listing()["visibility"], "organization");
     ada.submit(&page, &delete, &[]).shows("The listing was deleted.");
     assert_eq!(ada.get(&path).status, 404);
     assert!(server.ada().get("/agent-index/listings?mine=true").items().is_empty());

@@ -230,7 +230,7 @@ fn questions_are_decided_entries_are_added_and_memories_forgotten() {
     api.post(&format!("/teams/{team}/agents/{agent}/pause"), json!({})).ok();
     api.patch(&format!("/teams/{team}"), json!({"budget": {"monthlyUsd": 5}})).ok();
     let happened = ada.get("/o/acme/teams/crew/activity");
-    happened.shows("paused the team").shows("Audit").shows("paused Scribe");
+    happened.shows("paused the team").shows("Audit").shows("paused scribe");
     happened.shows("changed the budget of the team").shows("5 USD a month");
     for place in [String::new(), format!("/agents/{agent}")] {
         api.post(&format!("/teams/{team}{place}/resume"), json!({})).ok();

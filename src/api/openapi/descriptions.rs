@@ -25,7 +25,8 @@ const COMMON: &[(&str, &str)] = &[
     ("createdBy", "The user who created it."),
     (
         "updatedBy",
-        "The user who last changed it, also through a key; null if the server itself or an earlier release did.",
+        "The user who last changed it, also through a key; null if the change followed from another one, as \
+         when a fleet of its is deleted, was made by the server itself, or by an earlier release.",
     ),
 ];
 

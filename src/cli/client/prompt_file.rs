@@ -210,19 +210,18 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// Returns these fields as a front matter, with its fences. A message or metadata that would end it, a
-/// text with a fence among its lines, are written as JSON.
+/// text with a fence among its lines, is written as JSON.
 pub fn front_matter(mut fields: Map<String, Value>) -> String {
-    let mut front = toml_json::text(&fields, "Json");
-    for name in ["message", "metadata"] {
-        if front.lines().any(is_fence)
-            && let Some(mut value) = fields.remove(name)
-        {
+    for name in ["metadata", "message"] {
+        let Some(mut value) = fields.get(name).cloned() else { continue };
+        let alone = Map::from_iter([(name.to_string(), value.clone())]);
+        if toml_json::text(&alone, "Json").lines().any(is_fence) {
+            fields.remove(name);
             value.sort_all_objects();
             fields.insert(format!("{name}Json"), format!("{value:#}").into());
-            front = toml_json::text(&fields, "Json");
         }
     }
-    format!("{FENCE}\n{front}{FENCE}\n")
+    format!("{FENCE}\n{}{FENCE}\n", toml_json::text(&fields, "Json"))
 }
 
 /// Whether a text begins with what is a front matter elsewhere. A text may also begin with a rule.
@@ -278,6 +277,25 @@ mod tests {
             let front = front_matter(fields.as_object().unwrap().clone());
             let file = PromptFile::parse("a.md", &format!("{front}Hi\n")).unwrap();
             assert_eq!((file.source.as_str(), file.message.as_deref()), ("Hi", Some(message)));
+            assert_eq!(json!(file.metadata), fields["metadata"]);
+        }
+    }
+
+    #[test]
+    fn only_what_would_end_the_front_matter_is_json_in_it() {
+        let (plain, fence) = ("one\ntwo", "one\n+++\ntwo");
+        for (message, note, expected) in [
+            (plain, plain, [false, false]),
+            (plain, fence, [false, true]),
+            (fence, plain, [true, false]),
+            (fence, fence, [true, true]),
+        ] {
+            let fields = json!({"message": message, "metadata": {"note": note}});
+            let front = front_matter(fields.as_object().unwrap().clone());
+            let is_json = ["messageJson", "metadataJson"].map(|name| front.contains(name));
+            assert_eq!(is_json, expected, "{front}");
+            let file = PromptFile::parse("a.md", &front).unwrap();
+            assert_eq!(file.message.as_deref(), Some(message));
             assert_eq!(json!(file.metadata), fields["metadata"]);
         }
     }

@@ -119,6 +119,8 @@ pub struct RegistryInfo {
     access: Access,
     created_at: Time,
     updated_at: Time,
+    /// The user who last changed it, also through a key; null if an earlier release did, and for those who
+    /// are no members of its organization.
     updated_by: Option<Id<User>>,
 }
 
@@ -154,7 +156,9 @@ fn list(view: &View, req: &Req<(), RegistryFilter>) -> Result<Page<RegistryInfo>
 }
 
 fn get(view: &View, req: &Req<String, OrgRequired>) -> Result<RegistryInfo> {
-    require_readable(view, req.caller_if_any(), &req.params).map(info)
+    let caller = req.caller_if_any();
+    let shown = info(require_readable(view, caller, &req.params)?);
+    Ok(RegistryInfo { updated_by: shown.updated_by.filter(|_| caller.is_some()), ..shown })
 }
 
 fn create(tx: &mut Tx, req: &Req<(), NewRegistry>) -> Result<RegistryInfo> {

@@ -1,11 +1,13 @@
 //! Registries: look-up, access and validation.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
-use crate::api::OrgHint;
+use crate::api::{OrgHint, Principal};
 use crate::base::Kind;
-use crate::resources::testing::Fixture;
+use crate::resources::testing::{Fixture, args};
 use crate::store::Org;
 
 /// Creates a registry as an admin.
@@ -92,6 +94,27 @@ fn only_public_registries_are_readable_by_anyone() {
     };
     assert_eq!(read("acme/open").unwrap().as_str(), "open");
     assert_eq!(read("acme/closed").unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn who_changed_a_public_registry_is_told_to_members_alone() {
+    let fixture = Fixture::new();
+    let made = make(&fixture, "open", json!({"visibility": "public"})).unwrap();
+    assert!(made.updated_by.is_some());
+    let request = || {
+        let query: OrgRequired = Fixture::input(json!({"orgSlug": "acme"})).unwrap();
+        args("open".to_string(), query)
+    };
+    let read_as = |who: &Principal| {
+        let args = request();
+        fixture.store.read_now(fixture.org, |view| get(view, &Req::new(&args, who))).unwrap()
+    };
+    assert_eq!(read_as(&fixture.member), made);
+    let Principal::Caller(caller) = &fixture.member else { unreachable!("a member is a caller") };
+    let shown = RegistryInfo { updated_by: None, ..made };
+    for outside in [Principal::Anonymous, Principal::Identity(Arc::new(caller.identity.clone()))] {
+        assert_eq!(read_as(&outside), shown);
+    }
 }
 
 #[test]

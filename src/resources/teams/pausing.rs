@@ -122,13 +122,20 @@ fn set_member(
 /// Pauses all agents and schedules of a team.
 pub fn pause_team(tx: &mut Tx, req: &Req<Id<Team>, NewPause>) -> Result<TeamInfo> {
     let paused = req.input.begun(tx, req.caller().user());
-    let old = fetch_team(&tx.view(), req.params)?;
-    let team = Team { paused: old.paused.clone().or(Some(paused)), ..old.clone() };
-    if old.paused.is_none() {
-        tx.replace(&old, &team)?;
-        note_pause(tx, Some(team.id), team.paused.as_ref(), req.caller())?;
+    let mut team = fetch_team(&tx.view(), req.params)?;
+    if team.paused.is_none() {
+        team = set_team(tx, req.caller(), &team, Some(paused))?;
     }
     team_info(&tx.view(), team)
+}
+
+/// Pauses a team that is not paused, or resumes one that is.
+fn set_team(tx: &mut Tx, caller: &Caller, old: &Team, paused: Option<Paused>) -> Result<Team> {
+    let (updated_at, updated_by) = (tx.now(), Some(caller.user()));
+    let team = Team { paused, updated_at, updated_by, ..old.clone() };
+    tx.replace(old, &team)?;
+    note_pause(tx, Some(team.id), team.paused.as_ref(), caller)?;
+    Ok(team)
 }
 
 /// Notes that a team, or all of them, are paused or resumed.
@@ -144,11 +151,9 @@ fn note_pause(
 
 /// Resumes the agents and schedules of a team.
 pub fn resume_team(tx: &mut Tx, req: &Req<Id<Team>, Resume>) -> Result<TeamInfo> {
-    let old = fetch_team(&tx.view(), req.params)?;
-    let team = Team { paused: None, ..old.clone() };
-    if old.paused.is_some() {
-        tx.replace(&old, &team)?;
-        note_pause(tx, Some(team.id), None, req.caller())?;
+    let mut team = fetch_team(&tx.view(), req.params)?;
+    if team.paused.is_some() {
+        team = set_team(tx, req.caller(), &team, None)?;
         rouse_members(tx, team.id, Id::NIL)?;
     }
     team_info(&tx.view(), team)

@@ -98,7 +98,8 @@ pub struct Task {
     /// Whether it has, or once had, parts.
     #[serde(skip)]
     pub has_parts: bool,
-    /// The user who last changed it, also through a key; null if the server itself or an earlier release did.
+    /// The user who last changed it, also through a key; null if the change followed from another one, as
+    /// when a task that it waited for is closed, was made by the server itself, or by an earlier release.
     pub updated_by: Option<Id<User>>,
 }
 crate::base::portable!(Task {

@@ -1,4 +1,5 @@
-//! Where a case is run: a new team, and what is woken in it.
+//! Where a case is run: a new team, and what is woken in it. New wakes are looked for as soon as
+//! the request is answered: one that a job or a sweep makes later is not seen.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;

@@ -48,7 +48,7 @@ pub enum ActivityKind {
     Paused,
     /// What was paused goes on.
     Resumed,
-    /// The budget of the team or of an agent in it was set, changed or removed.
+    /// The budget of the team or of an agent in it was set, changed or removed after its creation.
     BudgetChanged,
     /// The month of a budget that was used up has ended.
     BudgetRenewed,

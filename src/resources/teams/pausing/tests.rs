@@ -10,7 +10,7 @@ use crate::resources::teams::testing::{
 };
 use crate::resources::teams::wakes::Wake;
 use crate::resources::teams::{claims, members, tasks};
-use crate::resources::testing::{Fixture, args};
+use crate::resources::testing::{Fixture, args, user};
 use crate::store::{ACCESS_CHANGED, ListSource, Listener};
 
 type Place = (Id<Team>, Id<Member>);
@@ -262,4 +262,30 @@ fn resuming_has_posted_what_was_not() {
     };
     fixture.store.write_blocking(fixture.org, run).unwrap();
     assert_eq!((jobs("team.rouse"), jobs("wake.post_pending")), (2, 1));
+}
+
+#[test]
+fn a_pause_of_a_team_says_who_changed_it_and_when() {
+    let fixture = Fixture::new();
+    let id = team(&fixture, "crew", None);
+    let (owner, member) = (&fixture.owner, &fixture.member);
+    let pause = |who| {
+        fixture.pass_secs(1);
+        let why = Fixture::input(reason()).unwrap();
+        json!(fixture.write_as(who, pause_team, id, why).unwrap())
+    };
+    let resume = |who| {
+        fixture.pass_secs(1);
+        let no = Fixture::input(json!({})).unwrap();
+        json!(fixture.write_as(who, resume_team, id, no).unwrap())
+    };
+    let paused = pause(owner);
+    assert_eq!(paused["updatedBy"], json!(user(owner)));
+    assert_eq!(paused["updatedAt"], paused["paused"]["since"]);
+    assert_eq!(pause(member), paused, "it is paused already");
+    let resumed = resume(member);
+    assert_eq!(resumed["updatedBy"], json!(user(member)));
+    assert!(resumed["updatedAt"].as_str() > paused["updatedAt"].as_str());
+    assert_eq!(resume(owner), resumed, "nothing is paused");
+    fixture.assert_sound();
 }

@@ -176,7 +176,8 @@ pub struct ScheduleInfo {
     stopped: Option<&'static str>,
     /// When it is due next, up to five times; none while it is paused or stopped.
     next_times: Vec<Time>,
-    /// The user who set it last, also through a key: it acts on their account.
+    /// The user who set it last, also through a key: it acts on their account. To pause or resume it is not
+    /// to set it.
     set_by: Id<User>,
     created_at: Time,
     updated_at: Time,
