@@ -485,10 +485,11 @@ impl Record for Unreadable {
 fn a_budget_that_cannot_be_read_keeps_no_other_month_from_ending() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", None);
-    let budget = || json!({"budget": {"monthlyUsd": 0, "onExhausted": "pause"}});
+    let budget = || json!({"budget": {"monthlyUsd": 1, "onExhausted": "pause"}});
     let (ann, bob) = (add_agent(&fixture, crew, "ann"), add_agent(&fixture, crew, "bob"));
     for agent in [ann, bob] {
         set_agent(&fixture, (crew, agent), budget());
+        spend(&fixture, (crew, agent), 1.0);
     }
     let damage = move |tx: &mut Tx| {
         let first: BudgetState = tx.view().first(&CURRENT, &(), Order::Ascending)?.unwrap();
