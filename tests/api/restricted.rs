@@ -458,3 +458,33 @@ fn an_event_about_several_restricted_resources_is_for_those_who_may_use_them_all
         assert_eq!(seen(&granted), expected);
     }
 }
+
+#[test]
+fn a_grant_for_one_restricted_resource_shows_no_other_of_its_kind() {
+    let acme = Fixture::new();
+    let (granted, granted_id) = acme.person("gil", Role::Member);
+    let (_, other_id) = acme.person("hal", Role::Member);
+    let grant = |user: &str, kind: &str, resource: &str| {
+        let grant = json!({"userId": user, "resourceType": kind, "resourceId": resource});
+        acme.owner.post("/access-grants", grant).ok();
+    };
+    for (kind, path) in
+        [("registry", "/registries"), ("environment", "/environments"), ("fleet", "/fleets")]
+    {
+        let make = |name: &str| {
+            let mut new = json!({"name": name, "access": "restricted"});
+            if kind != "fleet" {
+                new["slug"] = json!(name);
+            }
+            let made = acme.owner.post(path, new).ok();
+            made[if kind == "registry" { "slug" } else { "id" }].as_str().unwrap().to_string()
+        };
+        grant(&granted_id, kind, &make("one"));
+        grant(&other_id, kind, &make("two"));
+        let listed = |caller: &Caller| {
+            let found = caller.get(&format!("/access-grants?resourceType={kind}")).ok();
+            found["items"].as_array().unwrap().len()
+        };
+        assert_eq!((listed(&acme.owner), listed(&granted)), (2, 1), "{kind}");
+    }
+}
